@@ -45,13 +45,10 @@ def main(*, quick: bool = False, peers: Sequence[str] = ()) -> None:
             said = f"{first * times:,} queries, "
             files = [str(report / f"{file}.jsonl") for file in _FILES]
             _measured(f"{said}read the files", [sys.executable, "-c", _READ, *files], folder)
-            kinds: list[tuple[str, list[str]]] = [("html", []), ("md", [])]
-            if times == 1:
-                kinds.append(("html", ["--page-queries", "all"]))
-            for kind, more in kinds:
+            for kind in ("html", "md"):
                 page = folder / f"page.{kind}"
-                words = ["report", str(report), *more, "-o", str(page)]
-                _measured(said + " ".join([f".{kind}", *more[1:]]), [*germane, *words], folder, page)
+                words = ["report", str(report), "-o", str(page)]
+                _measured(f"{said}.{kind}", [*germane, *words], folder, page)
             if times > 1:
                 for file in report.iterdir():
                     file.unlink()

@@ -37,7 +37,7 @@ def test_every_flag_is_used(verb: str) -> None:
         module = inspect.getsource(inspect.getmodule(function))  # type: ignore[arg-type]
         shared = inspect.getsource(files_of) if verb == "stages" else ""
         taken |= set(re.findall(r"chosen\.(\w+)", module + shared))
-    elif verb in {"ledger export", "ledger prune"}:
+    elif verb == "ledger export":
         taken |= {field.name for field in fields(Selection)} & given
     assert given == taken
 
@@ -96,7 +96,7 @@ def test_help_is_in_groups() -> None:
         (("ledger", "stats", "--jsn"), "unknown flag --jsn; did you mean --json?"),
         (("rank", "--qrles=g", "a.run"), "unknown flag --qrles; did you mean --qrels?"),
         (("rnu",), "unknown command rnu; did you mean run?"),
-        (("ledger", "prun"), "unknown command prun; did you mean prune?"),
+        (("ledger", "stat"), "unknown command stat; did you mean stats?"),
         (("run", "--lim", "3"), "unknown flag --lim; did you mean --limit?"),
         (("run", "--zzzz"), "unknown flag --zzzz; see germane run --help"),
         (("measures", "AP", "RR"), "'RR' is one argument too many"),

@@ -89,8 +89,8 @@ def test_an_unknown_price_is_no_price_of_nothing(inside: Cli, tmp_path: Path) ->
 
 
 def test_looking_makes_no_ledger(inside: Cli, tmp_path: Path) -> None:
-    """Stats, export, prune and check of a ledger that does not exist: exit 2, its name, and still no file."""
-    for words in (["stats"], ["export"], ["prune", "--kind", "claims"], ["check"]):
+    """Stats and export of a ledger that does not exist: exit 2, its name, and still no file."""
+    for words in (["stats"], ["export"]):
         ran = inside("ledger", *words, "--ledger", "none.sqlite")
         assert ran.code == 2
         assert "no ledger none.sqlite" in ran.err
@@ -152,45 +152,17 @@ def test_a_line_that_is_no_judgement_is_named(inside: Cli, ledger: Path, tmp_pat
     assert inside("ledger", "export", "--since", "yesterday", "--ledger", ledger).code == 2
 
 
-def test_prune_deletes_what_is_named_and_nothing_else(inside: Cli, ledger: Path) -> None:
-    """Without a filter it refuses; --dry-run only counts; filters hold together."""
-    ran = inside("ledger", "prune", "--ledger", ledger)
-    assert ran.code == 2
-    assert "not told what to delete" in ran.err
-    ran = inside("ledger", "prune", "--kind", "claims", "--dry-run", "--ledger", ledger)
-    assert "3 judgements would be deleted" in ran.err
-    assert count(ledger) == 9
-    assert inside("ledger", "prune", "--kind", "claims", "--ledger", ledger).code == 0
-    assert count(ledger) == 6
-    inside(
-        "ledger",
-        "prune",
-        "--judge",
-        "openai:test",
-        "--before",
-        "2026-01-03T00:00:00+00:00",
-        "--ledger",
-        ledger,
-    )
-    assert count(ledger) == 4
-
-
 def test_a_damaged_ledger_stops_a_run(inside: Cli, tmp_path: Path) -> None:
-    """Run: exit 2 and the command that saves what can be read. Check: exit 1 and the same; the file stays as it is."""
+    """Exit 2 and the command that saves what can be read; the file stays as it is."""
     data = write_jsonl(tmp_path / "data.jsonl", *GRADED)
     run = ["run", data, "-m", "context_precision@3", "--judge", "lexical", "--ledger", "l.sqlite", "--json"]
     assert inside(*run).json["judge"]["calls"] == 12
-    assert inside("ledger", "check", "--ledger", "l.sqlite").out.startswith(
-        "l.sqlite is sound: 12 judgements"
-    )
     path = tmp_path / "l.sqlite"
     path.write_bytes(b"\0" * 4096 + path.read_bytes()[4096:])
     before = path.read_bytes()
     command = "save what can be read: sqlite3 l.sqlite .recover | sqlite3 recovered-l.sqlite"
     ran = inside(*run)
     assert (ran.code, command in ran.err) == (2, True)
-    found = inside("ledger", "check", "--ledger", "l.sqlite", "--json")
-    assert (found.code, found.json["sound"], command in found.err) == (1, False, True)
     assert path.read_bytes() == before
 
 
@@ -211,8 +183,6 @@ def test_a_ledger_of_another_version_is_never_rewritten(
         ("ledger", "stats"),
         ("ledger", "export"),
         ("ledger", "import", "data.jsonl"),
-        ("ledger", "prune", "--kind", "claims"),
-        ("ledger", "check"),
         run,
         (*run, "--dry-run"),
     ):
@@ -323,7 +293,7 @@ def test_what_is_no_ledger_is_left_alone(inside: Cli, tmp_path: Path) -> None:
         db.execute("CREATE TABLE recipes (name TEXT)")
     db.close()
     before = files(tmp_path)
-    for words in (["stats"], ["prune", "--kind", "x"], ["check"]):
+    for words in (["stats"], ["export"]):
         for name, said in (
             ("empty", "is empty"),
             ("folder", "is a folder"),
@@ -335,16 +305,8 @@ def test_what_is_no_ledger_is_left_alone(inside: Cli, tmp_path: Path) -> None:
     assert files(tmp_path) == before
 
 
-def test_a_prune_that_fits_nothing_says_what_there_is(inside: Cli, ledger: Path) -> None:
-    """A kind that is misspelt is found out."""
-    ran = inside("ledger", "prune", "--kind", "nonsense", "--ledger", ledger)
-    assert "judges ollama:small, openai:test; of kinds claims, relevance" in ran.err
-    assert "0 judgements were deleted" in ran.err
-    assert count(ledger) == 9
-
-
 def test_a_ledger_where_nobody_can_write_is_read(ledger: Path) -> None:
-    """Stats, export and check work in a folder and on a file that are read-only, and leave them as they are."""
+    """Stats and export work in a folder and on a file that are read-only, and leave them as they are."""
     folder = Path(tempfile.mkdtemp())
     try:
         shutil.copy(ledger, folder / "l.sqlite")
@@ -353,14 +315,10 @@ def test_a_ledger_where_nobody_can_write_is_read(ledger: Path) -> None:
         for verb, said in (
             ("stats", "9 judgements"),
             ("export", '"key"'),
-            ("check", "is sound: 9 judgements"),
         ):
             done = as_nobody("ledger", verb, "--ledger", str(folder / "l.sqlite"))
             assert said in done.stdout, done.stderr
             assert done.returncode == 0
-        done = as_nobody("ledger", "prune", "--kind", "claims", "--ledger", str(folder / "l.sqlite"))
-        assert done.returncode == 2
-        assert "permissions" in done.stderr
         assert [path.name for path in folder.iterdir()] == ["l.sqlite"]
     finally:
         folder.chmod(0o755)
@@ -391,10 +349,9 @@ def test_a_tilde_is_the_home_folder(inside: Cli, ledger: Path, tmp_path: Path, n
     if named == "environment":
         env["GERMANE_LEDGER"] = "~/l.sqlite"
     flag = ["--ledger=~/l.sqlite"] if named == "flag" else []
-    for verb in ("stats", "check"):
-        ran = inside("ledger", verb, *flag, env=env)
-        assert ran.code == 0, ran.err
-        assert "9 judgements" in ran.out
+    ran = inside("ledger", "stats", *flag, env=env)
+    assert ran.code == 0, ran.err
+    assert "9 judgements" in ran.out
     assert not (tmp_path / "~").exists()
 
 
@@ -412,7 +369,6 @@ def test_a_place_that_is_no_file_is_refused(inside: Cli, tmp_path: Path, told: s
         ("run", data, *asked, "-o", "r"),
         ("run", data, *asked, "--dry-run"),
         ("ledger", "stats"),
-        ("ledger", "check"),
         ("ledger", "import", data),
         ("grade", "context_precision@2", "--judge", "lexical"),
     ):

@@ -176,15 +176,13 @@ def test_a_bad_line_is_found_before_anything_is_asked(inside: Cli, data: Path, t
 def test_a_panel_by_flags(inside: Cli, data: Path, tmp_path: Path) -> None:
     """Two judges, two samples each: four votes per question, a row for each and for what they became, and a second run asks nobody."""
     with ModelServer() as server:
-        asked = words(
-            data, server, "--judge", "openai:other", "--repeat", "2", "--vote", "mean", "--limit", 2, "--json"
-        )
+        asked = words(data, server, "--judge", "openai:other", "--repeat", "2", "--limit", 2, "--json")
         dry = inside(*asked, "--dry-run", env=KEY)
         assert dry.json["measures"]["context_precision@5"]["calls"] == 40
         ran = inside(*asked, "-o", "r", env=KEY)
         assert ran.code == 0, ran.err
         assert ran.json["judge"]["calls"] == server.count == 40
-        name = "mean of openai:test@{0} #1, openai:test@{0} #2, openai:other@{0} #1, openai:other@{0} #2"
+        name = "majority of openai:test@{0} #1, openai:test@{0} #2, openai:other@{0} #1, openai:other@{0} #2"
         assert ran.json["judge"]["source"].replace(f"@{server.url}", "") == name.replace("@{0}", "")
         rows = [json.loads(line) for line in (tmp_path / "r" / "judgements.jsonl").read_text().splitlines()]
         merged = [row for row in rows if "parent" not in row]

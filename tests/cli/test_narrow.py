@@ -43,7 +43,6 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     "words",
     [
         "explain report q1",
-        "overlap a.run b.run",
         "ledger stats --ledger l.sqlite",
         "rank --help",
         "stages report",

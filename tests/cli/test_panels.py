@@ -51,25 +51,22 @@ class TestNaming:
     """Wherever a judge can be named, several can."""
 
     def test_in_an_eval_file(self, inside: Cli, data: Path, server: ModelServer, tmp_path: Path) -> None:
-        """A list of judges, how often each is asked, how they vote, how they are asked."""
+        """A list of judges, how often each is asked, how they are asked."""
         file = tmp_path / "e.yaml"
         head = "data: data.jsonl\nmeasures: [context_precision@5]\n"
-        file.write_text(
-            head + "judge: [openai:m1, openai:m2]\nrepeat: 2\nvote: mean\nreading: single\nbatch: 3\n"
-        )
+        file.write_text(head + "judge: [openai:m1, openai:m2]\nrepeat: 2\nreading: single\nbatch: 3\n")
         judge = run(inside, file)
-        assert judge["source"] == "mean of openai:m1 #1, openai:m1 #2, openai:m2 #1, openai:m2 #2"
+        assert judge["source"] == "majority of openai:m1 #1, openai:m1 #2, openai:m2 #1, openai:m2 #2"
         assert server.count == 4
         assert run(inside, file, "--repeat", "3")["source"].count("openai:m1") == 3
-        assert run(inside, file, "--judge", "openai:m3", "--vote", "mean")["source"] == (
-            "mean of openai:m3 #1, openai:m3 #2"
+        assert run(inside, file, "--judge", "openai:m3")["source"] == (
+            "majority of openai:m3 #1, openai:m3 #2"
         )
 
     @pytest.mark.parametrize(
         ("wrong", "said"),
         [
             ("repeat: 0", "write a whole number from 1"),
-            ("vote: best", "write majority or mean"),
             ("reading: slow", "write fused or single"),
             ("judge: [openai:m1, openai:m1]", "repeat a judge"),
             ("judge: {a: b}", "judge is a mapping"),
@@ -90,8 +87,10 @@ class TestNaming:
         """A list, or names in one text."""
         config = tmp_path / "germane.toml"
         for spelt in ('["openai:m1", "openai:m2"]', '"openai:m1 openai:m2"'):
-            config.write_text(f'judge = {spelt}\nvote = "mean"\nrepeat = 1\nbatch = 2\nreading = "fused"\n')
-            assert run(inside, data, "-m", "context_precision@5")["source"] == "mean of openai:m1, openai:m2"
+            config.write_text(f'judge = {spelt}\nrepeat = 1\nbatch = 2\nreading = "fused"\n')
+            assert (
+                run(inside, data, "-m", "context_precision@5")["source"] == "majority of openai:m1, openai:m2"
+            )
         config.write_text("repeat = 0\n")
         result = inside("run", data, "-m", "context_precision@5", "--judge", "openai:m1")
         assert (result.code, "write 1 or more" in result.err) == (2, True)
@@ -107,13 +106,6 @@ class TestNaming:
             run(inside, data, "-m", "context_precision@5", *more)["source"]
             == "majority of openai:m3, openai:m2"
         )
-
-    def test_a_vote_that_is_none_is_said_without_a_panel_too(self, inside: Cli, data: Path) -> None:
-        """Also where one judge alone is asked, and where none is needed."""
-        for measure in ("context_precision@5", "Judged@5"):
-            result = inside("run", data, "-m", measure, "--judge", "lexical", "--vote", "bogus")
-            assert result.code == 2
-            assert "unknown vote 'bogus'; write majority or mean" in result.err
 
     def test_in_python(self) -> None:
         """A list of judges or names, and several samples of one; what is not a judge is named."""

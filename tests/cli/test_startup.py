@@ -114,7 +114,7 @@ def test_rank(work: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "words", ["--help", "run --help", "grade --help", "ledger prune --help", "--version"]
+    "words", ["--help", "run --help", "grade --help", "ledger export --help", "--version"]
 )
 def test_help(work: Path, words: str) -> None:
     """Help needs no numbers, records or tables."""

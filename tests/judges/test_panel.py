@@ -45,7 +45,6 @@ def graded(*grades: int) -> list[Judge]:
 def ask(
     members: Sequence[Judge],
     question: AnyQuestion = QUESTION,
-    vote: str = "majority",
     ledger: SQLiteLedger | None = None,
 ) -> Judgement:
     async def run() -> Judgement:
@@ -53,28 +52,25 @@ def ask(
             (answer,) = await pool.judge([question])
         return answer.judgement
 
-    panel = PanelJudge(members, vote)
+    panel = PanelJudge(members)
     return asyncio.run(run())
 
 
 @pytest.mark.parametrize(
-    ("grades", "majority", "mean"),
+    ("grades", "majority"),
     [
-        ((2, 2, 0), 2, 1),
-        ((0, 3), 0, 2),  # a tie: more than half reach 0 only; the mean 1.5 rounds up
-        ((0, 2, 3), 2, 2),
-        ((0, 0, 2, 2, 3), 2, 1),  # three of five say relevant, though 0 is as frequent as 2
-        ((0, 0, 3, 3, 2), 2, 2),
-        ((1, 2), 1, 2),
-        ((3, 3, 3), 3, 3),
+        ((2, 2, 0), 2),
+        ((0, 3), 0),  # a tie: more than half reach 0 only
+        ((0, 2, 3), 2),
+        ((0, 0, 2, 2, 3), 2),  # three of five say relevant, though 0 is as frequent as 2
+        ((0, 0, 3, 3, 2), 2),
+        ((1, 2), 1),
+        ((3, 3, 3), 3),
     ],
 )
-def test_grades_become_one(grades: tuple[int, ...], majority: int, mean: int) -> None:
-    """The highest that more than half reach; or the mean, rounded half up."""
+def test_grades_become_one(grades: tuple[int, ...], majority: int) -> None:
+    """The highest that more than half reach."""
     assert ask(graded(*grades)).answer["grade"] == majority
-    by_mean = ask(graded(*grades), vote="mean")
-    assert by_mean.answer["grade"] == mean
-    assert by_mean.provenance["mean"] == pytest.approx(sum(grades) / len(grades))
 
 
 @given(st.lists(st.integers(0, 3), min_size=2, max_size=7), st.integers(1, 3))
@@ -83,7 +79,7 @@ def test_the_majority_of_grades_is_that_of_yes_and_no_at_every_threshold(
 ) -> None:
     """Whether the verdict reaches a threshold is what more than half of the votes say there."""
     votes = [{"reasoning": "", "grade": grade} for grade in grades]
-    verdict = QUESTION.vote(votes, "majority")
+    verdict = QUESTION.vote(votes)
     assert verdict is not None
     grade = verdict.payload["grade"]
     assert (grade >= least) is (sum(one >= least for one in grades) > len(grades) / 2)
@@ -103,11 +99,10 @@ def test_disagreement_is_kept() -> None:
 
 
 def test_yes_and_no_are_voted_too() -> None:
-    """Sufficiency: a tie is a no by majority, a yes by the mean."""
+    """Sufficiency: a tie is a no."""
     question = Sufficiency("q", ("a", "b"))
     members = [member(f"m{n}", {"sufficient": bool(n), "reasoning": ""}) for n in range(2)]
     assert ask(members, question).answer["sufficient"] is False
-    assert ask(members, question, "mean").answer["sufficient"] is True
 
 
 def support(*contexts: Sequence[int]) -> dict[str, Json]:
@@ -129,16 +124,11 @@ def test_support_is_voted_claim_by_claim() -> None:
     assert found.provenance["agreement"] == pytest.approx((3 + 2 + 2 + 2) / 12)
 
 
-@pytest.mark.parametrize(
-    ("vote", "contexts"), [("majority", ((1,), (), (1, 2))), ("mean", ((1,), (1,), (1, 2)))]
-)
-def test_half_of_the_votes_is_enough_for_a_mean_alone(
-    vote: str, contexts: tuple[tuple[int, ...], ...]
-) -> None:
-    """A claim that one of two supports is like a yes and a no: a mean of a half, which is rounded up; no majority."""
+def test_half_of_the_votes_is_no_majority() -> None:
+    """A claim that one of two supports is like a yes and a no."""
     members = [member("x", support([1], [1], [1])), member("y", support([1], [], [2]))]
-    found = ask(members, Support(("one", "two", "three"), ("a", "b")), vote)
-    assert [item["contexts"] for item in found.answer["claims"]] == list(contexts)
+    found = ask(members, Support(("one", "two", "three"), ("a", "b")))
+    assert [item["contexts"] for item in found.answer["claims"]] == [(1,), (), (1, 2)]
 
 
 @pytest.mark.parametrize(
@@ -328,15 +318,11 @@ def test_a_panel_reads_the_labels_of_its_samples(judges) -> None:
 
 
 def test_who_cannot_sit_on_a_panel() -> None:
-    """One member, the same member twice, an unknown vote: each says what to write instead."""
+    """One member, the same member twice: each says what to write instead."""
     with pytest.raises(InputError, match="at least two"):
         PanelJudge(graded(1))
     with pytest.raises(InputError, match="--repeat"):
         PanelJudge([*graded(1), *graded(1)])
-    with pytest.raises(InputError, match="majority or mean"):
-        PanelJudge(graded(1, 2), "best")
-    with pytest.raises(InputError, match="majority or mean"):
-        panel_of(graded(1), vote="best")
     with pytest.raises(InputError, match="no judge in the list"):
         panel_of([])
     with pytest.raises(InputError, match="once or more"):
@@ -350,7 +336,7 @@ def test_an_evaluation_by_a_panel() -> None:
         FakeJudge({"a": {"grade": a, "reasoning": ""}, "b": {"grade": b, "reasoning": ""}}, name=f"m{a}{b}")
         for a, b in ((3, 0), (2, 0), (0, 3))
     ]
-    report = evaluate([sample], "context_precision@2 P(labels=judge)@2", judge=PanelJudge(members, "mean"))
+    report = evaluate([sample], "context_precision@2 P(labels=judge)@2", judge=PanelJudge(members))
     assert report["P(labels=judge)@2"].mean == 0.5
     judgements = list(report.judgements())
     merged = [one for one in judgements if one.parent is None]

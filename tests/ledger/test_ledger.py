@@ -12,7 +12,6 @@ from msgspec.structs import replace
 
 from germane.errors import LedgerError
 from germane.ledger.store import FORMAT, SQLiteLedger, find_ledger
-from germane.ledger.upkeep import check
 from germane.types import FrozenDict, Judgement, Usage
 
 KEY = "0" * 32
@@ -78,8 +77,6 @@ def test_another_version_is_refused_and_stays(tmp_path: Path, version: int, said
     before = path.read_bytes()
     with pytest.raises(LedgerError, match=said):
         SQLiteLedger(path, read_only=reading)
-    with pytest.raises(LedgerError, match=said):
-        check(path)
     assert path.read_bytes() == before
     assert [file.name for file in tmp_path.iterdir()] == ["l.sqlite"]
 

@@ -217,12 +217,6 @@ def test_answers_move_between_a_file_and_a_database(server: PostgresServer, here
     both = [run("ledger", "stats", "--json", "--ledger", where).json for where in ("l.sqlite", server.url)]
     for name in both[0].keys() - {"ledger", "bytes"}:
         assert both[0][name] == both[1][name], name
-    for where in ("l.sqlite", server.url):
-        assert "600 judgements were deleted" in run("ledger", "prune", "--judge", "a", "--ledger", where).err
-        assert "nothing fits" in run("ledger", "prune", "--judge", "c", "--ledger", where).err
-    checked = run("ledger", "check", "--ledger", server.url)
-    assert checked.code == 2
-    assert "looks into a file of SQLite" in checked.err
 
 
 def test_what_is_no_ledger(server: PostgresServer, here: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -148,10 +148,10 @@ def test_what_a_model_cannot_count_is_asked_thing_by_thing(prompts: dict[str, st
     assert Tasted("m", DISHES[:1]).split_by_item() == ()
 
 
-def vote(question: AnyQuestion, how: str, *answers: Json) -> Judgement:
+def vote(question: AnyQuestion, *answers: Json) -> Judgement:
     async def run() -> Judgement:
         members = [FakeJudge({question.kind: one}, name=f"m{n}") for n, one in enumerate(answers)]
-        async with Pool(lambda _: PanelJudge(members, how)) as pool:
+        async with Pool(lambda _: PanelJudge(members)) as pool:
             (answer,) = await pool.judge([question])
         return answer.judgement
 
@@ -161,12 +161,11 @@ def vote(question: AnyQuestion, how: str, *answers: Json) -> Judgement:
 def test_a_panel_votes_on_it_thing_by_thing() -> None:
     """Two judges who agree on all of it agree; grades, and a yes or no, are voted beside each other."""
     question = Tasted("menu", DISHES)
-    same = vote(question, "majority", courses((4, True), (0, False)), courses((4, True), (0, False)))
+    same = vote(question, courses((4, True), (0, False)), courses((4, True), (0, False)))
     assert question.parse(same.answer) == ((4, True), (0, False))
     assert same.provenance["agreement"] == 1.0
     mixed = vote(
         question,
-        "majority",
         courses((4, True), (0, False)),
         courses((2, True), (0, False)),
         courses((4, True), (3, True)),
@@ -239,7 +238,7 @@ def test_the_reason_of_a_panel_is_of_the_vote_next_to_its_verdict() -> None:
         return {"claims": [{"claim": 1, "reasoning": f"said {numbers}", "contexts": list(numbers)}]}
 
     question = Support(("it rains",), ("wet", "dry", "mild"))
-    verdict = vote(question, "majority", said(3), said(2, 1), said(1, 2))
+    verdict = vote(question, said(3), said(2, 1), said(1, 2))
     (claim,) = question.parse(verdict.answer)
     assert set(claim.contexts) == set(question.ranked((1, 2)))  # which were shown in another order
     assert claim.reasoning in {"said (2, 1)", "said (1, 2)"}

@@ -24,7 +24,6 @@ from germane.questions import (
 )
 from germane.questions.fusing import fused_requests, in_batches, render_request
 from germane.questions.prompts import FOLDER, Prompts, clean, load, section_order, show, tag_code
-from germane.questions.voting import replica_number
 
 SKY = Relevance(query="Why is the sky blue?", passage="Rayleigh scattering.")
 
@@ -333,19 +332,6 @@ class TestReadings:
             fused_requests([SKY, Entities(SKY.query, SKY.passage)], prompts), prompts
         ).system
         assert f"# reasoning, grade\n{prompts['relevance'].text}\n# entities\n" in system
-
-    def test_replicas_have_orders_of_their_own(self) -> None:
-        """Asked again in a list, a passage does not stand where it stood."""
-        prompts = Prompts()
-        found = fused_requests([Relevance(query="a", passage=f"p{n}") for n in range(12)], prompts)
-        orders = []
-        for replica in (1, 2, 3, 2):
-            with replica_number(replica):
-                (group,) = in_batches(found, prompts, 12)
-                orders.append([reading.about for reading in render_request(group, prompts).items])
-        assert orders[1] == orders[3]
-        for places in zip(*orders[:3], strict=True):
-            assert len(set(places)) == 3
 
     def test_the_text_stands_there_once(self) -> None:
         """All questions about it call it the passage."""

@@ -207,7 +207,6 @@ def test_our_own_shape(read, tmp_path):
     file = read("""
 judge: [lexical, openai:gpt-4o-mini]
 repeat: 2
-vote: mean
 batch: 10
 reading: single
 against: query
@@ -226,10 +225,10 @@ samples:
   - {id: q1, query: why?, reference: r, qrels: {d1: 2}, tags: [no], contexts: [t, {id: d1, text: u, grade: 3}]}
 """)
     assert (file.judge, file.against) == ("lexical openai:gpt-4o-mini", "query")
-    assert (file.repeat, file.vote, file.batch, file.reading) == (2, "mean", 10, "single")
+    assert (file.repeat, file.batch, file.reading) == (2, 10, "single")
     assert [g.name for g in file.measures] == ["nDCG@10", "R@10", "context_precision@5"]
     assert file.measures[2].spec["params"] == {"rel": 3}
-    assert file.gates == (("mean(nDCG@10)>=0.7", SourceLocation(str(file.path), 11, 9)),)
+    assert file.gates == (("mean(nDCG@10)>=0.7", SourceLocation(str(file.path), 10, 9)),)
     assert file.data == (tmp_path / "evals" / "samples.jsonl",)
     assert (file.target, file.targets_file) == ("bm25", tmp_path / "targets.yaml")
     assert (file.contexts_from, file.doc_id, file.columns) == ("text", "<(.*)>", {"query": "Frage"})

@@ -125,59 +125,6 @@ def import_(files: Sequence[Path], *, ledger: str | None) -> None:
             say(f"{file}: {added}, {counted(done.errors, 'error')} left out")
 
 
-def prune(*, dry_run: bool, ledger: str | None, **chosen: str | None) -> None:
-    """Delete answers. They cost money again if they are asked for again; export them first.
-
-    The file keeps its size, with room for new answers; SQLite's VACUUM makes it smaller.
-    """
-    from germane.ledger import upkeep
-
-    selection = _selection(**chosen)
-    if selection == upkeep.Selection():
-        fix = "say --judge, --kind, --prompt or --before; or delete the file"
-        raise InputError("prune was not told what to delete", fix=fix)
-    with closing(_opened(ledger)) as ledger_table:
-        count = upkeep.count(ledger_table, selection)
-        judges, kinds = upkeep.judges_and_kinds(ledger_table)
-    if not count:
-        content = f"answers of judges {', '.join(judges)}; of kinds {', '.join(kinds)}"
-        say(f"nothing fits; this ledger has {content}")
-    if dry_run or not count:
-        say(f"{counted(count, 'judgement')} {'would be' if dry_run else 'were'} deleted")
-        return
-    with closing(_opened(ledger, read_only=False)) as ledger_table:
-        say(f"{counted(upkeep.prune(ledger_table, selection), 'judgement was', 'judgements were')} deleted")
-
-
-def check(*, ledger: str | None, json: bool) -> int:
-    """Check that every page and every answer is intact. Exit code 0: yes; 1: no, with the command that saves what can be read.
-
-    Of a ledger in a file: a database of PostgreSQL is looked after with PostgreSQL's own tools.
-    """
-    from germane.evaluation.choice import ledger_address
-    from germane.ledger import upkeep
-    from germane.ledger.store import file_of, is_database, recovery
-
-    location = ledger_address(ledger)
-    if is_database(location):
-        problem = (
-            "`germane ledger check` looks into a file of SQLite, and this ledger is a database of PostgreSQL"
-        )
-        raise InputError(problem, fix="use pg_amcheck; `germane ledger export` reads every answer")
-    path = file_of(location)
-    sound, problems = upkeep.check(path)
-    for problem in problems:
-        say(f"damaged: {problem}")
-    if problems:
-        say(recovery(path))
-    if json:
-        result = {"ledger": str(path), "judgements": sound, "problems": problems}
-        print_document({"schema_version": 1, "sound": not problems, **result})
-    elif not problems:
-        print(f"{path} is sound: {counted(sound, 'judgement')}")
-    return 1 if problems else 0
-
-
 def _selection(since: str | None = None, before: str | None = None, **filters: str | None) -> Selection:
     from germane.ledger.upkeep import Selection, parse_time
 

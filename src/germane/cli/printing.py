@@ -58,14 +58,12 @@ def finish(
     quiet: bool = False,
     baselines: Mapping[str, ReportData] = FrozenDict(),
     text: bool = True,
-    queries: tuple[int, int] | None,
 ) -> int:
     """Write the files asked for and print the reports; returns the verdict's exit code.
 
     One report stands under "". Those of several evaluations stand under their paths: at the end there is a line for each,
     an HTML file is one page with an index, and a format that holds one report is written to a file for each, FILE-NAME.
-    `baselines` are what reports are compared with, under the same names; without `text` no page holds texts. `queries`: how
-    many of a large report a page shows, the worst and a random sample; None = all.
+    `baselines` are what reports are compared with, under the same names; without `text` no page holds texts.
     """
     summary = os.environ.get("GITHUB_STEP_SUMMARY")
     changes: dict[str, Json] = {}
@@ -78,7 +76,7 @@ def finish(
     def excerpt_of(name: str) -> Excerpt:
         from germane.reports.page.excerpt import Excerpt
 
-        return Excerpt(reports[name], queries)
+        return Excerpt(reports[name])
 
     def page(name: str, kind: str = ".html") -> dict[str, Any]:
         report, excerpt = reports[name], excerpt_of(name)

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from germane.clean import clean, clean_json
-from germane.cli.values import print_lines, queries_of_page
+from germane.cli.values import print_lines
 from germane.errors import InputError
 
 
@@ -17,7 +17,6 @@ def report(
     output: Sequence[Path],
     by: str | None,
     baseline: Path | None,
-    page_queries: str,
     no_text: bool,
     json: bool,
 ) -> None:
@@ -29,7 +28,6 @@ def report(
     from germane.cli.printing import finish, opened_together
     from germane.reports.report import Report
 
-    queries = queries_of_page(page_queries)
     reports = opened_together(folder)
     if by is not None:
         for report in reports.values():
@@ -39,7 +37,7 @@ def report(
         problem = f"--baseline is compared with one report, and these are {len(reports)}"
         raise InputError(problem, fix="name one of them: germane report REPORT --baseline OTHER")
     baselines = {} if baseline is None else {"": Report.open(baseline)}
-    finish(reports, output, as_json=json, baselines=baselines, text=not no_text, queries=queries)
+    finish(reports, output, as_json=json, baselines=baselines, text=not no_text)
 
 
 def explain(folder: Path | None, query: str | None, measure: str | None, *, json: bool) -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from germane.clean import some_of
-from germane.cli.values import options_of, print_document, print_lines, queries_of_page
+from germane.cli.values import options_of, print_document, print_lines
 from germane.errors import InputError, Interrupted
 
 if TYPE_CHECKING:
@@ -43,7 +43,6 @@ def run(
     """
     from germane.cli.printing import Outputs, Progress, check_writable, finish
 
-    queries = queries_of_page(flags["page_queries"])
     outputs = Outputs.of(flags.pop("output"))
     files = outputs.files
     again = {"resume": resume, "retry_errors": retry_errors, "reask": reask}
@@ -72,17 +71,16 @@ def run(
             reports.update(_evaluated(chosen, callbacks, again))
     except BaseException:
         if reports:
-            finish(reports, files, as_json=json, quiet=quiet, queries=queries)
+            finish(reports, files, as_json=json, quiet=quiet)
         elif json and callbacks.so_far is not None:
             print_document(json_document(callbacks.so_far))
         raise
     if "" in reports:  # of a run that is continued, those of its start
         stored = reports[""].manifest["options"]
         files = [*map(Path, stored["outputs"]), *outputs.urls]
-        queries = queries_of_page(stored.get("page_queries") or flags["page_queries"])
     baselines = dict(zip(reports, callbacks.baselines, strict=False))
     try:
-        code = finish(reports, files, as_json=json, quiet=quiet, baselines=baselines, queries=queries)
+        code = finish(reports, files, as_json=json, quiet=quiet, baselines=baselines)
     except KeyboardInterrupt:
         lines = ", ".join(f"germane report {shlex.quote(str(report.folder))}" for report in reports.values())
         raise Interrupted(f"interrupted; all is measured and kept: {lines}") from None
@@ -95,7 +93,6 @@ def merge(
     folders: Sequence[Path],
     *,
     output: Sequence[Path],
-    page_queries: str,
     force: bool,
     json: bool,
     quiet: bool,
@@ -108,7 +105,7 @@ def merge(
     from germane.evaluation.parts.merging import merge_parts
     from germane.evaluation.parts.remote import unpacked, url_of
 
-    queries, outputs = queries_of_page(page_queries), Outputs.of(output)
+    outputs = Outputs.of(output)
     files, target = outputs.files, outputs.folder or outputs.made
     for path in files:
         check_writable(path, ())
@@ -129,7 +126,7 @@ def merge(
         raise InputError(f"-o {target} is one of the parts", fix="name another folder")
     report, before = merge_parts(parts, target, force=force)
     baselines = {} if before is None else {"": before}
-    code = finish({"": report}, files, as_json=json, quiet=quiet, baselines=baselines, queries=queries)
+    code = finish({"": report}, files, as_json=json, quiet=quiet, baselines=baselines)
     outputs.put({"": report}, store=outputs.store or "")
     return code
 

@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from germane.cli.values import queries_of_page
 from germane.errors import InputError
 
 if TYPE_CHECKING:
@@ -23,7 +22,6 @@ def score(
     fail_on_regression: bool,
     allow_stand_in: bool,
     by: str | None,
-    page_queries: str,
     json: bool,
 ) -> int:
     """Compute measures on what a stored evaluation has judged already: no judge is asked.
@@ -34,7 +32,6 @@ def score(
     from germane.evaluation.rescore import rescore
     from germane.measures.declaration import parse_measures
 
-    queries = queries_of_page(page_queries)
     folder = folder or latest_reports("score")[0]
     for path in output:
         _refuse_source(path, folder)
@@ -58,7 +55,7 @@ def score(
     for path in folders[1:]:
         report.save(path)
     baselines = {"": before} if before is not None else {}
-    return finish({"": report}, files, as_json=json, baselines=baselines, queries=queries)
+    return finish({"": report}, files, as_json=json, baselines=baselines)
 
 
 def _refuse_source(output: Path, folder: Path) -> None:

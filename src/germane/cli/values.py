@@ -116,18 +116,6 @@ def prices(value: str | None) -> tuple[float, float] | None:
     return first, second
 
 
-def queries_of_page(text: str) -> tuple[int, int] | None:
-    """`200+1000`: the worst and the random queries of a page, or None for `all`; InputError where it is neither."""
-    if text == "all":
-        return None
-    worst, plus, drawn = text.partition("+")
-    numbers = worst.isdecimal() and drawn.isdecimal() and len(text) < 20
-    if not plus or not numbers or not int(worst) + int(drawn):
-        fix = "write the worst and the random ones, as in 200+1000, or all"
-        raise InputError(f"--page-queries {text} is not a number of queries", fix=fix)
-    return int(worst), int(drawn)
-
-
 def _usual_path() -> str:
     """The folder that is evaluated where no path is named."""
     if not Path("evals").is_dir():

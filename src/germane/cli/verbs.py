@@ -34,8 +34,6 @@ _MODULES = {
         "ledger batches",
         "ledger export",
         "ledger import",
-        "ledger prune",
-        "ledger check",
     ),
 }
 """The verbs of each module, in the order of the help; a module is imported when one of them is asked for."""
@@ -65,9 +63,8 @@ def call(words: Sequence[str]) -> int:
     if first in {"", "-h", "--help"}:
         print(listing(group))
         return 0 if first else 2
-    if not group and first in {"--version", "-v", "--verbose"} and "--version" in rest:
-        verbose = set(rest) & {"-v", "--verbose"}
-        print(import_module("germane.cli.version").details() if verbose else f"germane {__version__}")
+    if not group and first == "--version":
+        print(f"germane {__version__}")
         return 0
     verb = f"{group} {first}".lstrip()
     if verb not in VERBS:
@@ -91,7 +88,7 @@ def listing(group: str) -> str:
         lines += _entry(verb.removeprefix(prefix), words)
     lines += ["", "Options:"]
     if not group:
-        lines += _entry("--version", "Print the version; with --verbose also what a bug report needs.")
+        lines += _entry("--version", "Print the version.")
         lines += _entry("--debug", "Show the traceback of an error; also after the command.")
     return "\n".join([*lines, *_entry("-h, --help", "Show this help; also after the command.")])
 

@@ -166,7 +166,7 @@ def pick_judge(
             from germane.judges.llm import check_shared
 
             check_shared(judges, asked.base_url, asked.headers)
-        return panel_of(judges, asked.repeat, asked.vote)
+        return panel_of(judges, asked.repeat)
     if proxy:
         from germane.judges.proxy import ProxyJudge
 
@@ -205,8 +205,6 @@ def _keywords(options: JudgeOptions, *, several: bool) -> dict[str, Json]:
 
 def _check(options: JudgeOptions) -> None:
     """InputError where no judge can be asked like that, whether or not one will be."""
-    if options.vote not in {"majority", "mean"}:
-        raise InputError(f"unknown vote {options.vote!r}", fix="write majority or mean")
     if options.reading not in {"fused", "single"}:
         raise InputError(f"unknown reading {options.reading!r}", fix="write fused or single")
     for name in ("repeat", "batch"):

@@ -104,7 +104,6 @@ class JudgeOptions:
     timeout: float | None = None
     price: tuple[float, float] | None = None
     repeat: int = 1
-    vote: str = "majority"
 
     def non_defaults(self) -> dict[str, Json]:
         """The options that are not at their defaults."""
@@ -145,7 +144,6 @@ class Options(JudgeOptions):
     columns: tuple[tuple[str, str], ...] = ()
     doc_id: str | None = None
     wanted: str | None = None
-    dedupe: bool = False
     limit: int | None = None
     sample: int | None = None
     seed: int = 0
@@ -161,7 +159,6 @@ class Options(JudgeOptions):
     folder: str = ""
     force: bool = False
     outputs: tuple[str, ...] = ()
-    page_queries: str = "200+1000"
     baseline: str | None = None
     fail_on_regression: bool = False
     by: str | None = None

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from msgspec import structs
 
-from germane.clean import counted, some_of
+from germane.clean import some_of
 from germane.errors import InputError, SourceLocation
 from germane.evaluation.answers import PlannedCase, prepared, with_sample
 from germane.evaluation.choice import (
@@ -39,7 +39,6 @@ from germane.measures.declaration import parse_measures
 from germane.measures.labels import Settings
 from germane.measures.measure import Measure
 from germane.measures.scoring import Grader, Job, applicable, graders_of
-from germane.numberset import NumberSet
 from germane.reports.gates import Gate
 from germane.reports.summary import sample_slices
 from germane.samples.contexts import compile_rule
@@ -151,10 +150,10 @@ class Suite:
         return self._drawn
 
     def matching(self, only: Only | None = None) -> Iterator[PlannedCase]:
-        """The cases that `--filter` and `--dedupe` leave, which may be none."""
+        """The cases that `--filter` leaves, which may be none."""
         several = len(self.paths) + sum(len(file.data) for file in self.files.values()) > 1
         seen: dict[int, Path] = {}
-        asked, repeated, pattern = NumberSet(), 0, self.options.wanted
+        pattern = self.options.wanted
         for path in self.paths:
             for planned in self._of(path, only):
                 sample = planned.sample
@@ -162,11 +161,6 @@ class Suite:
                     fnmatchcase(text, pattern) for text in (sample.id, *sample.tags)
                 ):
                     continue
-                if self.options.dedupe:
-                    query = " ".join(sample.query.casefold().split())
-                    if not asked.add(hash((query, sample.system, sample.trial, planned.target))):
-                        repeated += 1
-                        continue
                 # within one file the reader has checked it
                 if several and (key := hash((sample.id, sample.system, sample.trial))) in seen:
                     first = seen[key]
@@ -176,9 +170,6 @@ class Suite:
                 if several:
                     seen[key] = path
                 yield planned
-        if repeated:
-            left = counted(repeated, "case")
-            self.warn(Notice(f"--dedupe: {left} with the query of an earlier one left out"))
 
     def _of(self, path: Path, only: Only | None) -> Iterator[PlannedCase]:
         file = self.files.get(path)

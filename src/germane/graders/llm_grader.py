@@ -112,11 +112,11 @@ class FreeForm(Templated[GraderResult]):
         hits, misses = map(tuple, texts)
         return GraderResult(score=payload.score, hits=hits, misses=misses, reasoning=payload.reasoning)
 
-    def vote(self, payloads: Sequence[Json], how: str) -> voting.Vote:
-        """The mean of the scores, or their lower median (majority), with the reasons of the vote that is nearest to it."""
+    def vote(self, payloads: Sequence[Json]) -> voting.Vote:
+        """The lower median of the scores, with the reasons of the vote that is nearest to it."""
         payloads = [self.validate(payload) for payload in payloads]
         scores = sorted(payload["score"] for payload in payloads)
-        score = fsum(scores) / len(scores) if how == "mean" else scores[(len(scores) - 1) // 2]
+        score = scores[(len(scores) - 1) // 2]
         nearest = min(payloads, key=lambda payload: abs(payload["score"] - score))
         agree = sum(verdict_of(value) == verdict_of(score) for value in scores) / len(scores)
         return voting.Vote({**nearest, "score": score}, agree)
@@ -211,12 +211,12 @@ class RubricQuestion(Templated[tuple[tuple[Check, ...], str]]):
             raise AnswerError(f'the check of "{missing[0]}" is missing: the ids are {", ".join(self.ids)}')
         return tuple(result[id_] for id_ in self.ids), payload.overall_reasoning
 
-    def vote(self, payloads: Sequence[Json], how: str) -> voting.Vote | None:
+    def vote(self, payloads: Sequence[Json]) -> voting.Vote | None:
         """Item by item; what is said about the whole is the first one's."""
         if self.partial:
             return None
         payloads = [self.validate(payload) for payload in payloads]
-        verdict = voting.of_lists(payloads, self.schema(), ("checks", "id"), how)
+        verdict = voting.of_lists(payloads, self.schema(), ("checks", "id"))
         overall = payloads[0].get("overall_reasoning", "")
         return voting.Vote({**verdict.payload, "overall_reasoning": overall}, verdict.agreement)
 

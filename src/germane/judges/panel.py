@@ -11,7 +11,6 @@ from germane.errors import InputError, JudgeError
 from germane.judges.judge import DECIDED, CompletedJudge, Judge, Reply, members_of, with_defaults
 from germane.questions.asking import Answer
 from germane.questions.question import AnyQuestion, asked_as
-from germane.questions.voting import check_vote, replica_number
 from germane.types import FrozenDict, Json, Judgement, freeze
 
 
@@ -35,14 +34,12 @@ class Replica(CompletedJudge):
         return getattr(self.judge, name)
 
     def group(self, questions: Sequence[AnyQuestion]) -> list[tuple[AnyQuestion, ...]]:
-        """The groups of the judge; lists in an order of this replica's own."""
-        with replica_number(self.number):
-            return self.judge.group(questions)
+        """The groups of the judge."""
+        return self.judge.group(questions)
 
     async def answer(self, questions: tuple[AnyQuestion, ...]) -> Sequence[Reply]:
         """The judge's answers to this sample."""
-        with replica_number(self.number):
-            replies = await self.judge.answer(questions)
+        replies = await self.judge.answer(questions)
         return [
             replace(reply, provenance=FrozenDict({**reply.provenance, "replica": self.number}))
             for reply in replies
@@ -60,8 +57,8 @@ def repeated(judge: Judge, times: int) -> tuple[Judge, ...]:
 class PanelJudge(Judge):
     """Several judges who vote. The pool asks each member through the ledger, under the member's own keys.
 
-    Grades and yes-or-no: by `majority` the highest that more than half of the votes reach (their lower median; a
-    tie of yes and no is a no); by `mean` the mean, rounded half up, the exact mean being kept. Answers that are
+    Grades and yes-or-no: the highest that more than half of the votes reach (their lower median; a tie of yes and no
+    is a no). Answers that are
     lists of verdicts about given subjects (which contexts support each claim) are voted item by item. Lists that the
     members draw up themselves (claims, statements, entities) cannot be voted on: the first member is asked for
     them, another one only where it fails. A member that fails leaves the vote to the others; where all fail, so
@@ -72,26 +69,24 @@ class PanelJudge(Judge):
 
     Args:
         members: At least two judges.
-        vote: "majority" or "mean".
     """
 
     stored = False
     concurrency = 1
 
-    def __init__(self, members: Sequence[Judge], vote: str = "majority") -> None:
+    def __init__(self, members: Sequence[Judge]) -> None:
         if len(members) < 2:
             raise InputError("a panel has at least two members", fix="name several judges, or repeat one")
-        check_vote(vote)
         members = tuple(map(with_defaults, members))
         if any(member.decides for member in members):
             raise InputError("a decisions model is not a member of a panel", fix=_ALONE)
         reads = {str(member.identity["reads"]) for member in members if "reads" in member.identity}
         if len(reads) > 1:
             raise InputError("labels and gold cannot be on one panel", fix="leave one of them out")
-        self.members, self.vote = members, vote
-        self.name = f"{vote} of {', '.join(_names(self.members))}"
+        self.members = members
+        self.name = f"majority of {', '.join(_names(self.members))}"
         self.stand_in = " ".join(dict.fromkeys(filter(None, (member.stand_in for member in members))))
-        identity: dict[str, Json] = {"panel": [member.identity for member in members], "vote": vote}
+        identity: dict[str, Json] = {"panel": [member.identity for member in members], "vote": "majority"}
         self.identity = freeze(identity | ({"reads": reads.pop()} if reads else {}))
 
     def prompt_hash(self, question: AnyQuestion) -> str:
@@ -128,11 +123,10 @@ class PanelJudge(Judge):
         how: dict[str, Json] = {"failed": lost} if lost else {}
         if votes:
             how["votes"] = [{"judge": name, "answer": vote} for name, vote in votes]
-            verdict = question.vote([vote for _, vote in votes], self.vote)
+            verdict = question.vote([vote for _, vote in votes])
             answer, how["vote"] = votes[0][1], "first"  # where the votes are not about the same things
             if verdict is not None:
-                answer, how["vote"] = verdict.payload, self.vote
-                how |= {} if verdict.mean is None else {"mean": verdict.mean}
+                answer, how["vote"] = verdict.payload, "majority"
                 how |= {"agreement": verdict.agreement} if len(votes) > 1 else {}
         return Judgement(
             key=key,
@@ -181,24 +175,22 @@ class DividedJudge(Judge):
 _ALONE = "name one decisions model, for relevance, and a second judge that answers the rest"
 
 
-def panel_of(judges: Sequence[Judge], repeat: int = 1, vote: str = "majority") -> Judge:
+def panel_of(judges: Sequence[Judge], repeat: int = 1) -> Judge:
     """One judge as it is; several, and several samples of each, as a panel. InputError says what cannot be.
 
     A decisions model is on no panel: the others answer what it cannot.
     """
-    if vote != "majority":
-        check_vote(vote)
     if deciding := [judge for judge in judges if judge.decides]:
         others = [judge for judge in judges if not judge.decides]
         if len(deciding) > 1:
             raise InputError("two decisions models would judge the same", fix=_ALONE)
         if repeat > 1 and not others:
             raise InputError("a decisions model answers the same each time", fix="leave repeat out")
-        return DividedJudge(deciding[0], panel_of(others, repeat, vote)) if others else deciding[0]
+        return DividedJudge(deciding[0], panel_of(others, repeat)) if others else deciding[0]
     members = judges if repeat == 1 else [member for judge in judges for member in repeated(judge, repeat)]
     if not members:
         raise InputError("no judge in the list", fix="name one or more")
-    return PanelJudge(members, vote) if len(members) > 1 else members[0]
+    return PanelJudge(members) if len(members) > 1 else members[0]
 
 
 def whole(judgement: Judgement) -> bool:

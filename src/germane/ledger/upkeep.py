@@ -3,22 +3,15 @@
 from __future__ import annotations
 
 import datetime
-import sqlite3
 from collections.abc import Iterator
-from contextlib import closing
 from dataclasses import astuple, dataclass
-from pathlib import Path
 
 from germane.errors import InputError
 from germane.ledger.store import (
     FORMAT,
     SELECT,
     LedgerTable,
-    explain,
     from_row,
-    integrity,
-    is_damage,
-    open_for_reading,
 )
 from germane.types import Json, Judgement
 
@@ -101,36 +94,3 @@ def judges_and_kinds(ledger: LedgerTable) -> tuple[list[str], list[str]]:
     """The judges and the kinds of question that a ledger holds answers of."""
     results = list(ledger.rows("SELECT DISTINCT judge, kind FROM judgements"))
     return sorted({judge for judge, _ in results}), sorted({kind for _, kind in results})
-
-
-def count(ledger: LedgerTable, chosen: Selection) -> int:
-    """The number of judgements in the ledger that the selection takes."""
-    where, values = chosen.where()
-    results = ledger.rows(f"SELECT count(*) FROM judgements WHERE {where}", values)  # noqa: S608 - constants and question marks
-    return next((int(row[0]) for row in results), 0)
-
-
-def prune(ledger: LedgerTable, chosen: Selection) -> int:
-    """Delete the selected judgements; their number. Their room in the file is free for new ones."""
-    where, values = chosen.where()
-    return ledger.change(f"DELETE FROM judgements WHERE {where}", values)  # noqa: S608 - constants and question marks
-
-
-def check(path: Path) -> tuple[int, list[str]]:
-    """The number of rows that can be read, and the problems of the file. Every page is read, nothing is changed.
-
-    Raises LedgerError where there is no such file, or it is another program's, or of another version.
-    """
-    problems: list[str] = []
-    sound = 0
-    try:
-        with closing(open_for_reading(path, unchecked=True)) as db:
-            problems += integrity(db, _PROBLEMS)
-            for row in db.execute(SELECT):
-                from_row(row)
-                sound += 1
-    except (sqlite3.Error, OSError, ValueError) as error:
-        if not is_damage(error):
-            raise explain(error, path) from error
-        problems.append(str(error))
-    return sound, problems[:_PROBLEMS]

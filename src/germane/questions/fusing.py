@@ -16,7 +16,6 @@ from functools import cached_property
 from germane.errors import AnswerError
 from germane.questions.prompts import Prompts, fragment, section_order, show, tag_code
 from germane.questions.question import AnyQuestion
-from germane.questions.voting import REPLICA
 from germane.types import Json
 
 ORDER = ("relevance", "statements", "entities", "claims", "support")
@@ -205,9 +204,7 @@ def render_request(items: Sequence[FusedRequest], prompts: Prompts) -> Ask:
     first = items[0]
     name = "-".join(question.kind for question in first.questions)
     if len(items) > 1:
-        start = (REPLICA.get() - 1) % len(items)
         shuffled = sorted(items, key=_shuffle)
-        shuffled = shuffled[start:] + shuffled[:start]
         fields = {**first.inputs, f"{first.text}s": [item.about for item in shuffled]}
         system, schema = _instructions(first, prompts, many=True), _listing(_schema(first))
         return Ask(f"{name}_list", system, _sections(fields), schema, tuple(shuffled))

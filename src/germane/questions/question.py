@@ -270,13 +270,13 @@ class Question(ABC, Generic[A]):
             field["type"] != "array" for field in self.schema()["properties"].values()
         )
 
-    def vote(self, payloads: Sequence[Json], how: str) -> voting.Vote | None:
-        """One payload out of several by `majority` or `mean`; None = the first one stands."""
+    def vote(self, payloads: Sequence[Json]) -> voting.Vote | None:
+        """One payload out of several, by majority; None = the first one stands."""
         if not self.voted:
             return None
         payloads, schema = [self.validate(payload) for payload in payloads], self.schema()
-        verdict = voting.of_lists(payloads, schema, self.verdicts, how) if self.verdicts else None
-        verdict = verdict or voting.of_verdicts(payloads, schema["properties"], how)
+        verdict = voting.of_lists(payloads, schema, self.verdicts) if self.verdicts else None
+        verdict = verdict or voting.of_verdicts(payloads, schema["properties"])
         try:
             self.parse(verdict.payload)
         except AnswerError:  # a verdict that lost its grounds in the vote

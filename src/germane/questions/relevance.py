@@ -138,13 +138,13 @@ class Relevance(AboutPassage[Grade]):
         short = Question.short(self, {key: payload[key] for key in payload if key != "probabilities"})
         return f"{short} ({distribution_in_words(probabilities)})" if probabilities else short
 
-    def vote(self, payloads: Sequence[Json], how: str) -> Vote | None:
+    def vote(self, payloads: Sequence[Json]) -> Vote | None:
         """Grades become a yes or no where another vote says no more than that."""
         votes = [self.validate(payload, as_answered=True) for payload in payloads]
         if self.scale == "binary" or all("grade" in vote for vote in votes):
-            return Question.vote(self, votes, how)
+            return Question.vote(self, votes)
         relevant = [{"relevant": vote.get("grade", 0) >= HELPS, **vote} for vote in votes]
-        return Question.vote(replace(self, scale="binary"), relevant, how)
+        return Question.vote(replace(self, scale="binary"), relevant)
 
     def unasked(self) -> Json | AnswerError:
         """An empty passage is not relevant; a context without a text cannot be judged by its text."""

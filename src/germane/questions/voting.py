@@ -8,14 +8,10 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from contextvars import ContextVar
-from fractions import Fraction
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple, TypeAlias
 
 from germane.encoding import Json
-from germane.errors import InputError
 
 Answer: TypeAlias = Mapping[str, Json]
 Schemas: TypeAlias = Mapping[str, Mapping[str, Json]]
@@ -28,18 +24,10 @@ class Vote(NamedTuple):
     Attributes:
         payload: One that the question can read.
         agreement: The share of the votes that agree with it; of a list its mean over the items.
-        mean: The exact mean of the grades, where that was asked for.
     """
 
     payload: dict[str, Json]
     agreement: float
-    mean: float | None = None
-
-
-def check_vote(how: str) -> None:
-    """InputError where there is no such way of voting."""
-    if how not in {"majority", "mean"}:
-        raise InputError(f"unknown vote {how!r}", fix="write majority or mean")
 
 
 def verdict_parts(schema: Mapping[str, Json], verdicts: tuple[str, str]) -> Schemas:
@@ -49,32 +37,28 @@ def verdict_parts(schema: Mapping[str, Json], verdicts: tuple[str, str]) -> Sche
     return {key: field for key, field in fields.items() if key != number}
 
 
-def of_lists(
-    answers: Sequence[Answer], schema: Mapping[str, Json], verdicts: tuple[str, str], how: str
-) -> Vote:
+def of_lists(answers: Sequence[Answer], schema: Mapping[str, Json], verdicts: tuple[str, str]) -> Vote:
     """One list of verdicts out of several about the same subjects, voted subject by subject."""
     name, number = verdicts
     fields = verdict_parts(schema, verdicts)
     rows = [{item[number]: item for item in answer[name]} for answer in answers]
-    voted = {n: of_verdicts([row[n] for row in rows], fields, how) for n in sorted(rows[0])}
+    voted = {n: of_verdicts([row[n] for row in rows], fields) for n in sorted(rows[0])}
     agreement = math.fsum(vote.agreement for vote in voted.values()) / len(voted) if voted else 1.0
     return Vote({name: [{number: n, **vote.payload} for n, vote in voted.items()]}, agreement)
 
 
-def of_verdicts(answers: Sequence[Answer], fields: Schemas, how: str) -> Vote:
+def of_verdicts(answers: Sequence[Answer], fields: Schemas) -> Vote:
     """One verdict out of several: what can be voted on by vote, the rest from the first vote that agrees most."""
     decided: dict[str, Json] = {}
-    mean: float | None = None
     for name, field in fields.items():
         values: list[Any] = [answer.get(name) for answer in answers]
         if field["type"] == "array":
-            decided[name] = _named(values, how)
+            decided[name] = _named(values)
         elif field["type"] in {"integer", "boolean"}:
-            decided[name], exact = _number(values, how)
-            mean = exact if how == "mean" else None
+            decided[name] = _number(values)
         elif "enum" in field:
             worst_first = list(field["enum"])[::-1]
-            decided[name] = worst_first[_number([worst_first.index(value) for value in values], how)[0]]
+            decided[name] = worst_first[_number([worst_first.index(value) for value in values])]
     agree = [
         all(
             bool(answer[name]) is bool(verdict) if isinstance(verdict, list) else answer[name] == verdict
@@ -86,7 +70,7 @@ def of_verdicts(answers: Sequence[Answer], fields: Schemas, how: str) -> Vote:
         answers, key=lambda answer: (_distance(answer, decided), not _texts(answer, fields, decided))
     )
     verdict = {**_texts(closest, fields, decided), **decided}
-    return Vote({name: verdict[name] for name in fields if name in verdict}, sum(agree) / len(agree), mean)
+    return Vote({name: verdict[name] for name in fields if name in verdict}, sum(agree) / len(agree))
 
 
 def in_short(answer: Answer, fields: Schemas) -> str:
@@ -107,24 +91,22 @@ def _texts(answer: Answer, fields: Schemas, decided: Answer) -> dict[str, Json]:
     return {name: answer[name] for name in fields if name not in decided and answer.get(name)}
 
 
-def _number(values: Sequence[int], how: str) -> tuple[int, float]:
-    """A grade or a yes or no, and the exact mean.
+def _number(values: Sequence[int]) -> int:
+    """A grade or a yes or no: the highest that more than half of the votes reach.
 
-    By majority: the highest that more than half of the votes reach. That is their lower median, and of yes and no
+    That is their lower median, and of yes and no
     what most say. Grades have an order, so the most frequent of 0, 0, 2, 2 and 3 would call irrelevant what three of
     five call relevant; the median says at every threshold what most votes say there.
     """
-    mean = Fraction(sum(map(int, values)), len(values))
-    chosen = math.floor(mean + Fraction(1, 2)) if how == "mean" else sorted(values)[(len(values) - 1) // 2]
-    return type(values[0])(chosen), float(mean)
+    return sorted(values)[(len(values) - 1) // 2]
 
 
-def _named(values: Sequence[Sequence[int]], how: str) -> list[int]:
+def _named(values: Sequence[Sequence[int]]) -> list[int]:
     """The numbers by vote: none unless enough votes name any; then those that enough name, else those that most name.
 
-    As of a yes or no: by majority more than half are enough, by the mean half, which is rounded up.
+    As of a yes or no, more than half are enough.
     """
-    enough = len(values) / 2 if how == "mean" else (len(values) + 1) / 2
+    enough = (len(values) + 1) / 2
     counts = Counter(number for numbers in values for number in set(numbers))
     if sum(map(bool, values)) < enough or not counts:
         return []
@@ -141,17 +123,3 @@ def _distance(answer: Answer, verdict: Answer) -> float:
         else:
             result += set(answer[name]) != set(value) if isinstance(value, list) else answer[name] != value
     return result
-
-
-REPLICA = ContextVar("replica", default=1)
-"""The number of the judge's sample that is asked, from 1."""
-
-
-@contextmanager
-def replica_number(number: int) -> Iterator[None]:
-    """Within it, lists are made for that replica of a judge: each begins one place further on, so that no place repeats."""
-    token = REPLICA.set(number)
-    try:
-        yield
-    finally:
-        REPLICA.reset(token)

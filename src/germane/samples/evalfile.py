@@ -356,7 +356,6 @@ class EvalFile(GraderLists):
         dataset: A name for the cases, for people.
         judge: Who judges: `labels`, `gold`, `lexical`, `openai:gpt-4o-mini`, ...; several are a panel.
         repeat: How often each judge is asked; the answers vote.
-        vote: How a panel votes.
         batch: Passages of one query in one request.
         reading: Whether one request asks all that concerns a text (`fused`), or one question (`single`).
         against: What relevance is judged against; `auto` is the query, and the reference where there is one.
@@ -390,7 +389,6 @@ class EvalFile(GraderLists):
     dataset: str | None = None
     judge: Annotated[str, PlainValidator(_judges, json_schema_input_type=str | list[str])] | None = None
     repeat: Count | None = None
-    vote: Literal["majority", "mean"] | None = None
     batch: Count | None = None
     reading: Literal["fused", "single"] | None = None
     against: Literal["auto", "query", "reference", "response", "criterion"] | None = None
