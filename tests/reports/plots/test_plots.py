@@ -97,14 +97,6 @@ def test_a_png_is_a_png(report: Report, tmp_path: Path) -> None:
     assert int.from_bytes(data[16:20], "big") == 2 * 584
 
 
-def test_markdown_shows_the_same_pictures(report: Report, before: Report, tmp_path: Path) -> None:
-    """They stand beside it, under its name."""
-    write(report, tmp_path / "the report.md", baseline=before)
-    drawn = (tmp_path / "the report.svg").read_text("utf-8")
-    assert drawn == document(charts_of(report, baseline=before))
-    assert "](the%20report.svg)" in (tmp_path / "the report.md").read_text("utf-8")
-
-
 def test_what_cannot_be_drawn_is_said() -> None:
     """With what it takes."""
     plain = evaluate([{"id": "1", "query": "?", "contexts": [{"id": "b"}], "qrels": {"a": 1}}], "RR")
