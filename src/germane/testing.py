@@ -298,9 +298,9 @@ def _measured(
     sample, graders, case, file = asked.sample, asked.graders, asked.case, asked.file
     options = Options().with_defaults({name: getattr(file, name) for name in IN_FILES} if file else {})
     who: Judge | None = None
-    if needs_judge(graders):
+    if needed := needs_judge(graders):
         named = file.judge if file else None
-        who = pick_judge(None, named, options=options) if judge is None else load_judge(judge)
+        who = pick_judge(None, named, options=options, needed=needed) if judge is None else load_judge(judge)
     settings = Settings.of(options.against, options.scale, options.rubric).with_judge(judged_by(who))
     keeps = who is not None and who.stored
     opened = open_ledger(ledger or ledger_address()) if keeps else None

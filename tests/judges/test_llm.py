@@ -746,7 +746,10 @@ class TestProviders:
     @pytest.mark.parametrize(
         ("spec", "problem"),
         [
-            ("gpt-4", "no provider is called 'gpt-4'"),
+            ("gpt-4", "no provider is called 'gpt-4'; did you mean openai:gpt-4?"),
+            ("opnai:gpt-4o-mini", "did you mean openai:gpt-4o-mini?"),
+            ("openai/gpt-4o-mini", "did you mean openai:gpt-4o-mini?"),
+            ("Mistrl/mistral-small", "did you mean mistral:mistral-small?"),
             ("ollama", "ollama has no default model"),
             ("azure:m", "set AZURE_OPENAI_ENDPOINT"),
             ("openai:m@http://user:secret@host/v1", "must not hold a password"),

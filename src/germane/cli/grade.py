@@ -64,7 +64,7 @@ def grade(
         fix = "send contexts, or an answer that holds them"
         raise InputError(f"{chosen}: no contexts found in the answer", fix=fix)
     proxy = os.environ.get("AGENTV_TARGET_PROXY_URL")
-    who = pick_judge(judge, options.judge, options=JudgeOptions(base_url=base_url), proxy=proxy, needed=False)
+    who = pick_judge(judge, options.judge, options=JudgeOptions(base_url=base_url), proxy=proxy)
     replay = None if replay is None else password_apart(replay)
     store = open_ledger(None if no_cache else ledger_address(ledger), replay)
     case: Sample | Case = sample if chosen else grading.document_case(document, sample)

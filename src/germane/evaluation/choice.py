@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from msgspec import structs
 
+from germane.clean import some_of
 from germane.errors import InputError
 from germane.evaluation.options import JudgeOptions, environment, read_config
 from germane.judges.judge import NAME_A_SECOND, Judge, members_of
@@ -55,7 +56,7 @@ class Router:
                 self._scripts = ScriptJudge(ask=self._ask)
             return self._scripts
         if self.judge is None:
-            raise InputError("these measures need a judge", fix=NAME_A_JUDGE)
+            raise no_judge([question.kind])
         return self.judge.answering(question)
 
 
@@ -64,9 +65,14 @@ def judged_by(judge: Judge | None) -> str:
     return judge.name if judge is not None and type(judge).__name__ in {"LabelsJudge", "GoldJudge"} else ""
 
 
-def needs_judge(graders: Iterable[Grader]) -> bool:
-    """True if any of these graders asks a judge."""
-    return any((grader.by or grader.measure).asks for grader in graders)
+def needs_judge(graders: Iterable[Grader]) -> list[str]:
+    """The names of those of these graders that ask a judge."""
+    return list(dict.fromkeys(grader.name for grader in graders if (grader.by or grader.measure).asks))
+
+
+def no_judge(names: Sequence[str]) -> InputError:
+    """The error that these measures need a judge, and none is named."""
+    return InputError(f"these measures need a judge: {some_of(names)}", fix=NAME_A_JUDGE)
 
 
 def keeps_answers(judge: Judge | None) -> bool:
@@ -141,9 +147,11 @@ def pick_judge(
     *,
     options: JudgeOptions | None = None,
     proxy: str | None = None,
-    needed: bool = True,
+    needed: Sequence[str] = (),
 ) -> Judge | None:
     """The judge that is named first (see `judge_words`), else a runner's proxy; None where none is named or needed.
+
+    `needed` are the names of the measures that ask one.
 
     Several names with white space between them are a panel. A judge that is not trusted with a key gets none from the
     environment for its URL. `options` None = as the config says. InputError where one is needed and none is named.
@@ -172,7 +180,7 @@ def pick_judge(
 
         return ProxyJudge(proxy, os.environ.get("AGENTV_TARGET_PROXY_TOKEN", ""))
     if needed:
-        raise InputError("these measures need a judge", fix=NAME_A_JUDGE)
+        raise no_judge(needed)
     return None
 
 

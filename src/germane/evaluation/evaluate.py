@@ -18,12 +18,12 @@ from germane.clean import counted
 from germane.errors import InputError, describe
 from germane.evaluation.choice import (
     LOOKED_AT,
-    NAME_A_JUDGE,
     Router,
     check_answers,
     default_measures,
     judged_by,
     needs_judge,
+    no_judge,
     open_ledger,
     remove_ledger,
     with_labels,
@@ -131,9 +131,9 @@ async def aevaluate(
         measures, judge, questions = _defaults(questions, judge, asked=target is not None)
     graders = asked_graders(measures)
     who = None
-    if needs_judge(graders):
+    if needed := needs_judge(graders):
         if judge is None:
-            raise InputError("these measures need a judge", fix=NAME_A_JUDGE)
+            raise no_judge(needed)
         from germane.judges import load_judge
 
         who = load_judge(judge)

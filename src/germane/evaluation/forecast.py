@@ -329,7 +329,7 @@ class Forecaster:
             self.forecast.waiting += waits
             for grader in job.graders:
                 line = lines.setdefault(grader.name, ForecastLine(grader.name))
-                line.waiting += waits and needs_judge([grader])
+                line.waiting += waits and bool(needs_judge([grader]))
         for number, name, program, passages in working.block.asking():
             estimated = jobs[number].sample.key in self._waiting
             for _, answers in working.programs[program].trace:

@@ -14,7 +14,7 @@ from msgspec import structs
 from pydantic import PlainValidator
 
 from germane.errors import InputError, JudgeError, SourceLocation
-from germane.evaluation.choice import NAME_A_JUDGE, check_answers, judged_by, needs_judge
+from germane.evaluation.choice import check_answers, judged_by, needs_judge, no_judge
 from germane.evaluation.evaluate import report_on
 from germane.evaluation.evaluation import run_coroutine
 from germane.judges.judge import Judge
@@ -236,7 +236,7 @@ def grade(
     whole = case if isinstance(case, Case) else Case(sample=case)
     job = Job(sample=whole.sample, graders=(scored(grader),), case=whole)
     if needs_judge(job.graders) and judge is None:
-        raise InputError(f"{grader.label} needs a judge", fix=NAME_A_JUDGE)
+        raise no_judge([grader.label])
     check_answers(judge, job.graders)
     settings = (Settings() if measure is None else measure.settings).with_judge(judged_by(judge))
     try:

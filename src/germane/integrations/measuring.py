@@ -159,7 +159,7 @@ def judge_of(model: Any) -> Any:
     A model object of Ragas' or DeepEval's is asked as it is there: at its own endpoint with its own key, or by its own method.
     """
     if model is None:
-        return pick_judge(_with_provider(environment("judge") or "") or None, needed=False)
+        return pick_judge(_with_provider(environment("judge") or "") or None)
     return _with_provider(model) if isinstance(model, str) else _of_another_tool(model)
 
 

@@ -35,6 +35,18 @@ _BOM = b"\xef\xbb\xbf"
 _UTF16 = (b"\xff\xfe", b"\xfe\xff")
 _GZIP = b"\x1f\x8b"
 _ZSTANDARD = b"\x28\xb5\x2f\xfd"
+_PACKED = {
+    **{b"BZh%d1AY&SY" % level: "packed with bzip2" for level in range(1, 10)},
+    b"\xfd7zXZ\x00": "packed with xz",
+    b"PK\x03\x04": "a ZIP archive",
+    b"PK\x05\x06": "an empty ZIP archive",
+    b"7z\xbc\xaf\x27\x1c": "a 7z archive",
+    b"Rar!\x1a\x07": "a RAR archive",
+    b"\x04\x22\x4d\x18": "packed with LZ4",
+    b"\x1f\x9d": "packed with compress",
+}
+"""The first bytes of files that are packed in a way that is not read."""
+_TAR = slice(257, 262)
 
 
 LINE_LIMIT = 64
@@ -153,6 +165,7 @@ def opened(path: str | Path, *, limited: bool = True) -> Iterator[BinaryIO]:
             stream = _unpacked(raw, name)
             if limited:
                 stream = io.BufferedReader(_LimitedLines(stream, name), _BUFFER)
+            _refuse_packed(stream, name)
             start = stream.peek(3)[:3]
             if start[:2] in _UTF16:
                 raise InputError("this file is UTF-16", fix="save it as UTF-8", place=SourceLocation(name))
@@ -238,6 +251,19 @@ def _unpacked(raw: io.BufferedReader, name: str) -> io.BufferedReader:
         fix = f"{install_extra('tables')}, or unpack it"
         raise InputError("reading .zst needs zstandard", fix=fix, place=SourceLocation(name)) from None
     return io.BufferedReader(zstandard.ZstdDecompressor().stream_reader(raw))
+
+
+def _refuse_packed(stream: io.BufferedReader, name: str) -> None:
+    """InputError for a file that is packed, or an archive, of which nothing is read."""
+    start = stream.peek(1 << 16)
+    kind = next((kind for magic, kind in _PACKED.items() if start.startswith(magic)), "")
+    if start[_TAR] == b"ustar":
+        kind = "a tar archive"
+    if kind == "a ZIP archive" and (b"[Content_Types].xml" in start or b"xl/" in start):
+        raise InputError("this is an Excel workbook", fix="save it as CSV UTF-8", place=SourceLocation(name))
+    if kind:
+        fix = "unpack it; .gz and .zst are read"
+        raise InputError(f"this file is {kind}", fix=fix, place=SourceLocation(name))
 
 
 def _damage() -> tuple[type[Exception], ...]:

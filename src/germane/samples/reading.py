@@ -207,6 +207,8 @@ def _format(path: Path) -> tuple[Reader, str]:
         problem = "no such file" if suffix in READERS else "no such file or folder"
         raise InputError(problem, fix="check the path", place=SourceLocation(str(path)))
     if suffix not in READERS:
+        with opened(path):
+            pass  # packed in another way, or a folder
         fix = f"name it {' or '.join(READERS)}"
         raise InputError(
             "this is not a format of samples that can be read", fix=fix, place=SourceLocation(str(path))

@@ -14,6 +14,7 @@ from urllib.parse import urlsplit, urlunsplit
 
 from germane.errors import InputError, JudgeError, MissingKey
 from germane.judges.client.retry import check_number
+from germane.samples.files import nearest
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,8 +178,13 @@ def find(spec: str, base_url: str | None = None, *, trusted: bool = True) -> Ser
     provider = PROVIDERS.get(provider_name.lower())
     if provider is None:
         fix = f"use PROVIDER:MODEL with one of {', '.join(PROVIDERS)}; any OpenAI-compatible server: openai:MODEL@URL"
-        if not model and "-" in name:
-            fix = f"a model of OpenAI's is openai:{name}; {fix}"
+        before, slash, rest = name.partition("/")
+        if not model and slash and (near := nearest(before, PROVIDERS)):
+            fix = f"did you mean {near}:{rest}?"
+        elif model and (near := nearest(provider_name, PROVIDERS)):
+            fix = f"did you mean {near}:{model.strip()}?"
+        elif not model and "-" in name:
+            fix = f"did you mean openai:{name}? Or {fix}"
         raise InputError(f"no provider is called {provider_name!r}", fix=fix)
     model = model.strip() or provider.model
     if not model:
