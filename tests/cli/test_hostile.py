@@ -12,6 +12,7 @@ from xml.etree import ElementTree
 import pytest
 
 from tests.cli.conftest import Cli
+from tests.command import invoke
 from tests.server import Act, ModelServer
 
 ID = "bad\n::error file=x::pwn, 100% @octocat #1 | <b> `x` [l](http://x)"
@@ -245,3 +246,24 @@ def test_no_verb_prints_what_a_terminal_or_a_runner_obeys(inside: Cli, tmp_path:
         assert live(text) == [], verb
     whole = json.loads(next(found.out for verb, found in printed[1::2] if verb[0] == "explain"))
     assert HOSTILE in whole["query"]
+
+
+def test_file_names_in_any_bytes(tmp_path):
+    """A name that is not UTF-8 is read, kept in the report, and found again."""
+    data = tmp_path / "caf\udce9.jsonl"
+    data.write_text('{"query": "a", "contexts": [{"id": "d1", "text": "t"}], "qrels": ["d1"]}')
+    folder = tmp_path / "r\udce9port"
+    for words in (
+        ["run", data, "-m", "RR", "-o", folder],
+        ["run", "--resume", folder],
+        ["report", folder],
+        ["validate", data],
+    ):
+        ran = invoke(*words)
+        assert ran.code == 0, ran.err
+    assert (
+        invoke("run", data, "-m", "RR", "-o", folder, "-o", tmp_path / "x.html", "--force", "--json").json[
+            "exit_code"
+        ]
+        == 0
+    )

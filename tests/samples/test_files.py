@@ -1,6 +1,13 @@
+import gzip
+
 """JSON documents and tables: the same samples and the same care as JSON Lines."""
 
+import bz2
+import io
 import json
+import lzma
+import tarfile
+import zipfile
 from pathlib import Path
 
 import pytest
@@ -8,6 +15,7 @@ import pytest
 from germane.errors import InputError, SourceLocation
 from germane.samples import read_samples
 from germane.types import Context, FrozenDict
+from tests.command import invoke
 
 
 def write(tmp_path: Path, name: str, text: str) -> Path:
@@ -125,3 +133,35 @@ def test_columns_may_be_mapped(tmp_path):
     path = write(tmp_path, "e.csv", "Frage,Ctx\na,t\n")
     (sample,) = read_samples(path, columns={"query": "Frage", "contexts": "Ctx"})
     assert sample.contexts == (Context(text="t"),)
+
+
+def _archives() -> dict[str, bytes]:
+    run = b"7 Q0 d10 1 2 r\n7 Q0 d20 2 1 r\n"
+    tar, stored, book = io.BytesIO(), io.BytesIO(), io.BytesIO()
+    with tarfile.open(fileobj=tar, mode="w") as archive:
+        archive.addfile(tarfile.TarInfo("a.run"))
+    with zipfile.ZipFile(stored, "w") as archive:
+        archive.writestr("a.run", run)
+    with zipfile.ZipFile(book, "w") as archive:
+        archive.writestr("[Content_Types].xml", "")
+    return {
+        "packed with bzip2": bz2.compress(run),
+        "packed with xz": lzma.compress(run),
+        "a tar archive": gzip.compress(tar.getvalue()),
+        "a ZIP archive": stored.getvalue(),
+        "an Excel workbook": book.getvalue(),
+    }
+
+
+@pytest.mark.parametrize("kind", _archives())
+@pytest.mark.parametrize("name", ["a.jsonl", "a.bin", "a.run"])
+def test_packed_files_are_named_by_their_kind(kind, name, tmp_path):
+    """By their first bytes, whatever their name, and before any row is left out."""
+    (tmp_path / name).write_bytes(_archives()[kind])
+    (tmp_path / "gold").write_text("7 0 d20 1\n")
+    ranked = invoke("rank", tmp_path / name, "--qrels", tmp_path / "gold", "--on-bad-row", "skip")
+    ran = invoke("run", tmp_path / name, "-m", "RR", "-o", tmp_path / "report")
+    for one in (ranked, ran):
+        assert one.code == 2
+        assert f"{name}: this " in one.err
+        assert kind in one.err

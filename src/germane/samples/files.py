@@ -523,10 +523,10 @@ _decode_infinite = json.JSONDecoder(object_pairs_hook=_object).decode
 _decode_repeated = json.JSONDecoder().decode
 
 
-def parse_strict_json(text: str, *, infinite: bool = False) -> Json:
+def parse_strict_json(text: str, *, infinite: bool = False, surrogates: bool = False) -> Json:
     """The value of a JSON text; JsonFault where it is not one. Lone surrogates become U+FFFD.
 
-    A key twice in an object is a fault, except in metadata, where the last counts. `infinite` allows NaN and Infinity, for scores.
+    A key twice in an object is a fault, except in metadata, where the last counts. `surrogates` keeps them, for names of files. `infinite` allows NaN and Infinity, for scores.
     """
     try:
         value = _decode_infinite(text) if infinite else _decode(text)
@@ -542,7 +542,7 @@ def parse_strict_json(text: str, *, infinite: bool = False) -> Json:
     except ValueError:
         longest = max(_TOKEN.finditer(text), key=lambda match: len(match[0]) * match[0].lstrip("-").isdigit())
         raise JsonFault("a number has too many digits", "write it as a string", longest.start()) from None
-    return replace_surrogates(value) if "\\" in text and "\\u" in text else value
+    return replace_surrogates(value) if not surrogates and "\\" in text and "\\u" in text else value
 
 
 _decode_lines = msgspec.json.Decoder().decode_lines

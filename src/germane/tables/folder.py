@@ -293,7 +293,9 @@ class ReportFolder(Counts):
         self.manifest = {**manifest, "schema_version": SCHEMA_VERSION, "status": status}
         temporary = self.path / f"{_MANIFEST}{UNFINISHED}"
         with _open(temporary, os.O_TRUNC) as file:
-            file.write(json.dumps(self.manifest, ensure_ascii=False, indent=1).encode() + b"\n")
+            text = json.dumps(self.manifest, ensure_ascii=False, indent=1)
+            # half a surrogate, of a file name that is not UTF-8, becomes its escape, which JSON reads back
+            file.write(text.encode("utf-8", "backslashreplace") + b"\n")
             file.flush()
             os.fsync(file.fileno())
         temporary.replace(self.path / _MANIFEST)

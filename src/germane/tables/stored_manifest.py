@@ -139,7 +139,7 @@ def manifest_in(file: Path) -> dict[str, Json]:
     fix = "run the evaluation again"
     text = read_text(file)
     try:
-        manifest = parse_strict_json(text)
+        manifest = parse_strict_json(text, surrogates=True)
     except JsonFault as fault:
         raise fault.error(file, text, fix=fix) from None
     if not isinstance(manifest, dict):
