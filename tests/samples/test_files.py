@@ -1,8 +1,7 @@
-import gzip
-
 """JSON documents and tables: the same samples and the same care as JSON Lines."""
 
 import bz2
+import gzip
 import io
 import json
 import lzma
