@@ -31,11 +31,12 @@ from germane.reports.summary import (
 )
 from germane.samples.files import write_whole
 from germane.statistics.comparison import DifferenceParts
-from germane.statistics.intervals import FEW_DIFFER
 from germane.types import Json
 from germane.wholetable import hanging, plain_text
 
 _LONGEST_HEAD = 16
+_FEW_DIFFERING = 10
+"""Queries that differ below which rare large losses are warned of."""
 """Signs of a system's name that fit over a column of means."""
 
 _WORDS: dict[str, str] = {"pass": "passed", "fail": "failed", "undecided": "undecided"}
@@ -310,8 +311,8 @@ def _name(comparison: Comparison, row: MeasureComparison) -> str:
 def _remarks(comparison: Comparison, row: MeasureComparison) -> Iterator[str]:
     """The remarks that a difference is read with: what could have been shown, and its parts."""
     name, ends, parts = _name(comparison, row), row.interval.ends, row.parts
-    if 0 < row.wins + row.losses < FEW_DIFFER <= row.n:
-        yield f"{name}: fewer than {FEW_DIFFER} queries differ: large losses in 2% of queries would show in few samples of this size"
+    if 0 < row.wins + row.losses < _FEW_DIFFERING <= row.n:
+        yield f"{name}: fewer than {_FEW_DIFFERING} queries differ: large losses in 2% of queries would show in few samples of this size"
     if (corrected := row.corrected) is not None:
         alone = interval_in_words(corrected.set_ends, sign="+")
         covered = f", {corrected.unsure} unsure (the interval covers whatever they are)"

@@ -32,8 +32,6 @@ UPPER = (1 + LEVEL) / 2
 """Nominal coverage of every interval, and the probability below its upper end."""
 SAME = 1e-9
 """The largest difference of two values that still counts as a tie."""
-FEW_DIFFER = 10
-"""Differing units below which the reach of differences is half the range."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -138,8 +136,8 @@ def mean_interval(
 
     - Clopper and Pearson (1934) where every case is 0 or 1: exact, at least the nominal coverage.
     - Gaffke's limits (`germane.statistics.gaffke`) for other values within a range. For clusters they are those of
-      sum / size. For `differences` the ends of the range are -+ reach: twice the largest |difference|, at most half the
-      length from 0 to the end of the range, never below the largest; that half, or the largest, where fewer than 10 units differ.
+      sum / size. For `differences` the ends of the range are -+ reach: half the largest difference possible, or the largest
+      |difference| of a unit if that is more.
     - Student's t where there is no range, mean -+ t * s / sqrt(n); for clusters s is that of the linearised contributions,
       with clusters - 1 degrees of freedom.
 
@@ -177,7 +175,7 @@ def mean_interval(
         method, limits = "Gaffke", value_range
         if differences:
             moved = np.maximum(np.abs(below.sums), np.abs(above.sums)) / below.sizes
-            limits = reach(float(moved.max()), int(np.count_nonzero(moved > SAME)), value_range[1])
+            limits = reach(float(moved.max()), value_range[1])
         ends, p = _gaffke(below, above, limits, tail, times, test=differences)
     else:
         method, (ends, p) = "Student t", _student(below, above, value_range or (-inf, inf), tail, times)
@@ -226,15 +224,14 @@ def clopper_pearson(successes: float, n: float, tail: float = 1 - UPPER) -> tupl
     return low, high
 
 
-def reach(largest: float, differing: float, end: float) -> tuple[float, float]:
-    """The range that differences are taken to have.
+def reach(largest: float, end: float) -> tuple[float, float]:
+    """Return the range that differences are taken to have, for any number of units.
 
     Args:
         largest: The largest |difference| of a unit.
-        differing: How many units differ.
         end: The largest difference possible.
     """
-    far = max(largest, end / 2 if differing < FEW_DIFFER else min(end / 2, 2 * largest))
+    far = max(largest, end / 2)
     return -far, far
 
 

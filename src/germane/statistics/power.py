@@ -10,7 +10,7 @@ import numpy as np
 
 from germane.statistics.distributions import normal_quantile, t_cdf, t_quantile
 from germane.statistics.gaffke import lower_limit, probability_below
-from germane.statistics.intervals import SAME, UPPER, Units, reach
+from germane.statistics.intervals import UPPER, Units, reach
 
 POWER = 0.8
 """Probability with which what is called detectable would be detected, by a two-sided test at 1 - LEVEL."""
@@ -66,8 +66,7 @@ class Pilot:
             largest = float(
                 np.einsum("i,i->", np.sort(moved), np.diff(np.linspace(0, 1, len(moved) + 1) ** n))
             )
-        differing = times * np.count_nonzero(np.abs(units.sums) > SAME)
-        low, _ = reach(largest, differing, self.end)
+        low, _ = reach(largest, self.end)
         return difference - lower_limit(sums, units.sizes, low, 1 - UPPER, times)
 
     def about(self, difference: float) -> int:
@@ -101,9 +100,8 @@ class Pilot:
         for drawn in range(1, _MORE_DRAWS + 1):
             rows = rng.integers(0, len(moved), n)
             values, sizes = moved[rows], units.sizes[rows]
-            differing = int(np.count_nonzero(np.abs(values) > SAME))
             values = values + shift
-            low, _ = reach(float(np.abs(values).max()), differing, end)
+            low, _ = reach(float(np.abs(values).max()), end)
             above += probability_below(values * sizes, sizes, low, limit) < 1 - UPPER
             if drawn == _DRAWS and abs(above / drawn - POWER) > _NEAR:
                 break
