@@ -50,6 +50,13 @@ works ragas
 installed mlflow 'mlflow>=3.17'
 MLFLOW_DISABLE_TELEMETRY=true mlflow/bin/python -I "$repo/tests/neighbours/mlflow_scorer.py" >mlflow.log 2>&1 || { cat mlflow.log >&2; exit 1; }
 echo "germane's measures are scorers of mlflow"
+
+# Their retrievers and pipelines as systems under test.
+installed haystack 'haystack-ai>=3.4' 'langchain-core>=1.0'
+HAYSTACK_TELEMETRY_ENABLED=false haystack/bin/python -I "$repo/tests/neighbours/haystack_program.py"
+haystack/bin/python -I "$repo/tests/neighbours/langchain_program.py"
+echo "pipelines of Haystack and retrievers of LangChain are systems under test"
+
 installed pydantic-evals 'pydantic-evals>=2.62' aiohttp httpx
 pydantic-evals/bin/python -I "$repo/tests/neighbours/pydantic_evals_evaluator.py"
 echo "germane's measures are an evaluator of pydantic-evals"

@@ -24,6 +24,7 @@ raised to the caller is what makes the whole call meaningless, and its text can 
 
 from __future__ import annotations
 
+import json
 import math
 from dataclasses import dataclass
 from functools import partial
@@ -192,6 +193,19 @@ def describe(value: Any) -> str:
         kind = "a list" if value else "an empty list"
     node = getattr(value, "kind", None)  # of a YAML file
     return kind or (node if isinstance(node, str) else type(value).__name__)
+
+
+def excerpt(value: Any, most: int = 200) -> str:
+    """The beginning of a value in a message, with the keys of an object before it."""
+    try:
+        text = value if isinstance(value, str) else json.dumps(value, default=str, ensure_ascii=False)
+    except (TypeError, ValueError, RecursionError):
+        return describe(value)
+    start = f"{text[:most]!r}" if isinstance(value, str) else text[:most]
+    keys = (
+        f"the keys {', '.join(map(repr, list(value)[:20]))} in " if isinstance(value, dict) and value else ""
+    )
+    return f"{keys}{start}{'...' * (len(text) > most)}"
 
 
 class NoneAnswered(LimitReached):

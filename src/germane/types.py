@@ -267,6 +267,12 @@ class Sample(Record, frozen=True, kw_only=True):
         """Its identity within an evaluation: id, system and trial."""
         return key_of(self)
 
+    @property
+    def failed(self) -> bool:
+        """True if it has an error that holds for all of it: not only for contexts that were not found in an answer."""
+        listed = self.contexts is not None or self.calls is not None
+        return self.error is not None and (listed or (self.response is None and not self.messages))
+
     def __post_init__(self) -> None:
         if self.metadata is not NOTHING or _rare_fields_of(self) != _RARE_DEFAULTS:
             self._freeze_rare_fields()

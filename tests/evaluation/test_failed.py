@@ -99,3 +99,14 @@ def test_a_failed_span_is_an_error(again: bool, tmp_path: Path) -> None:
     ran = invoke("run", file, "-m", "context_precision", "--judge", "lexical", "--json", "--no-cache")
     measure = ran.json["measures"]["context_precision"]
     assert (measure["n"], measure["errors"], ran.code) == ((2, 0, 0) if again else (1, 1, 3))
+
+
+def test_an_answer_without_contexts_is_graded(tmp_path: Path) -> None:
+    """That no contexts were found in it is an error of the measures that need them."""
+    (tmp_path / "targets.yaml").write_text("targets: [{name: t, provider: mock, response: hello world}]")
+    measures = "[{type: contains, value: hello}, answer_relevancy, context_precision]"
+    cases = "evalcases: [{id: s, query: hello world}]"
+    (tmp_path / "e.yaml").write_text(f"target: t\njudge: lexical\nmeasures: {measures}\n{cases}\n")
+    ran = invoke("run", tmp_path / "e.yaml", "--json", "--no-cache", "-o", tmp_path / "report")
+    statuses = [score["status"] for score in ran.json["scores"]]
+    assert (statuses, ran.code) == (["ok", "ok", "error"], 3), ran.err

@@ -68,7 +68,7 @@ assert (empty.value, empty.source.source_id) == (0.0, "fake"), (
 (unknown,) = scorer("RR")(
     inputs=data[0]["inputs"], outputs={"contexts": ["a", "b"]}, expectations={"qrels": {"a": 1}}
 )
-assert "have no ids" in unknown.rationale, unknown
+assert "no context has a document id" in unknown.error.error_message, unknown
 
 
 @mlflow.trace(span_type=SpanType.RETRIEVER)
@@ -95,3 +95,45 @@ result = mlflow.genai.evaluate(data=data, predict_fn=apologize, scorers=[scorer(
 assert "RR/mean" not in result.metrics, result.metrics  # a retriever that failed is no ranking that missed
 result = mlflow.genai.evaluate(data=data, predict_fn=ask_again, scorers=[scorer("RR")])
 assert result.metrics["RR/mean"] == 0.75, result.metrics
+
+
+DOCUMENT = {"content": "The moon makes the tides.", "metadata": {"doc_uri": "d1"}}
+RIGHT = {
+    "content": [DOCUMENT],
+    "text": [{"text": DOCUMENT["content"], "id": "d1"}],
+    "mixed": [{"page_content": DOCUMENT["content"], "metadata": {"doc_uri": "d1"}}, DOCUMENT],
+    "holder": {"documents": [DOCUMENT]},
+    "texts": [DOCUMENT["content"]],
+    "named": [{**DOCUMENT, "id": "chunk-7"}],  # gold names documents by their doc_uri
+}
+ASKED = [{
+    "inputs": {"question": "What makes the tides?"},
+    "expectations": {
+        "expected_response": "The moon makes the tides.", "expected_retrieved_context": [{"doc_uri": "d1"}],
+    },
+}]  # fmt: skip
+MEASURES = "context_precision context_recall RR"
+
+
+def values(outputs, status=None):
+    def predict(question):
+        with mlflow.start_span("r", span_type=SpanType.RETRIEVER) as span:
+            span.set_inputs({"query": question})
+            span.set_outputs(outputs)
+            if status is not None:
+                span.set_status(status)
+        return "The moon."
+
+    found = mlflow.genai.evaluate(data=ASKED, predict_fn=predict, scorers=[scorer(MEASURES, judge="lexical")])
+    return {
+        name.removesuffix("/mean"): value for name, value in found.metrics.items() if name.endswith("/mean")
+    }
+
+
+for name, outputs in RIGHT.items():
+    expected = dict.fromkeys(MEASURES.split(), 1.0)
+    if name == "texts":  # no ids: gold knows none of them
+        del expected["RR"]
+    assert values(outputs) == expected, (name, values(outputs))
+assert values([]) == dict.fromkeys(MEASURES.split(), 0.0)
+assert values([], "ERROR") == values("no list") == values([{"body": "?"}]) == {}

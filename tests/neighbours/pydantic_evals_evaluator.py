@@ -52,12 +52,32 @@ assert all(case.scores["context_precision"].reason.endswith("[fake]") for case i
 report = Dataset(name="ids", cases=cases, evaluators=[Germane("RR")]).evaluate_sync(
     lambda _: ["a"], progress=False
 )
-assert all("have no ids" in case.scores["RR"].reason for case in report.cases), report.cases
+assert all("no context has a document id" in case.labels["RR"].reason for case in report.cases), report.cases
 
 hits = Dataset(name="hits", cases=cases, evaluators=[Germane("RR")]).evaluate_sync(
     lambda _: [Hit(*pair) for pair in TEXTS.items()], progress=False
 )
 assert hits.averages().scores == {"RR": 0.75}, hits.averages()
+
+
+def scored(expected, output):
+    dataset = Dataset(
+        name="any", cases=[Case(name="c", inputs="q", expected_output=expected)], evaluators=[Germane("RR")]
+    )
+    (case,) = dataset.evaluate_sync(lambda _: output, progress=False).cases
+    failures = [failure.error_message for failure in case.evaluator_failures]
+    return {name: one.value for name, one in case.scores.items()}, *failures
+
+
+for gold in ({"a"}, frozenset({"a", 7}), ("a",), [7, "a"], {"a": 1}.keys(), {"qrels": {"a": 1}}):
+    assert scored(gold, [{"id": "a", "text": "t"}]) == ({"RR": 1.0},), gold
+for wrong, output, said in (
+    (["a"], {"a", "b"}, "the response is a set, which has no order"),
+    (["a"], 5, "the response is the number 5"),
+    (5, [{"id": "a"}], "the reference is the number 5"),
+):
+    found, why = scored(wrong, output)
+    assert (found, said in why) == ({}, True), why
 try:
     Germane("nDGC@10")
 except InputError as error:

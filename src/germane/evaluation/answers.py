@@ -15,7 +15,7 @@ from typing import IO, TYPE_CHECKING, Literal, TypeAlias, TypeVar
 
 from msgspec import structs
 
-from germane.errors import InputError, TargetError
+from germane.errors import InputError, TargetError, excerpt
 from germane.judging.caller import called_by, caller
 from germane.measures.scoring import Job
 from germane.samples.contexts import find_contexts
@@ -215,7 +215,8 @@ def prepared(
             sample = contexts.add_to(sample)
             notes.update([contexts.note] if contexts.note else [])
         if planned.target and sample.contexts is None and sample.calls is None:
-            sample = structs.replace(
-                sample, error=f"no contexts found in the answer of target {planned.target}"
-            )
+            spoken = (message.content for message in reversed(sample.messages) if message.content)
+            answer = next(spoken, None) if sample.response is None else sample.response
+            problem = f"no contexts found in the answer of target {planned.target}: {excerpt(answer)}"
+            sample = structs.replace(sample, error=problem)
     return with_sample(planned, document_ids(sample))

@@ -247,8 +247,8 @@ class CaseGrader(YamlModel, ABC):
     def grade(self, case: Case) -> Program[GraderResult]:
         """Grade one case: a generator of questions that returns the result, and never raises on what a case holds."""
         sample = case.sample
-        if sample.error is not None:
-            return GraderResult.failed(sample.error)
+        if sample.failed:
+            return GraderResult.failed(sample.error or "")
         try:
             result = yield from self.compute(case)
             if (result.score is None) is (result.status == "ok") or not 0 <= (result.score or 0) <= 1:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from germane.errors import InputError
+from germane.errors import InputError, describe
 from germane.evaluation.choice import NAME_A_JUDGE, pick_judge
 from germane.evaluation.evaluate import aevaluate
 from germane.evaluation.evaluation import run_coroutine
@@ -17,12 +18,9 @@ from germane.evaluation.options import environment
 from germane.judges.client.providers import PROVIDERS
 from germane.judges.llm import LLMJudge
 from germane.measures.explaining import Explanation
-from germane.measures.labels import rankings
 from germane.samples.frames import fields_of, records
 from germane.samples.reading import samples_from
 from germane.types import Json, Judgement, Sample, Score
-
-NO_IDS = 'the contexts have no ids, so that gold knows none of them: give them as {"id": ..., "text": ...}'
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,11 +44,8 @@ class Measured:
 
     @property
     def reason(self) -> str:
-        """The explanation on one line: what was found, then every miss, and that gold ids met contexts without any id."""
-        lists = [contexts for _, contexts in rankings(self.sample)]
-        has_ids = any(context.id is not None for contexts in lists for context in contexts)
-        lost = [NO_IDS] if self.source == "gold" and any(lists) and not has_ids else []
-        return "; ".join([self.explanation.reasoning, *self.explanation.misses, *lost])
+        """The explanation on one line: what was found, then every miss."""
+        return "; ".join([self.explanation.reasoning, *self.explanation.misses])
 
     @property
     def verdicts(self) -> list[bool]:
@@ -131,14 +126,20 @@ def row_of(inputs: Any, output: Any, expected: Any) -> dict[str, Json]:
 def _fields(value: Any, *, text: str, sequence: str | None = None) -> dict[str, Json]:
     if isinstance(value, str):
         return {text: value}
-    if isinstance(value, Sequence):
-        if sequence is None:
-            fix = "give a text, or a mapping with the fields of a sample"
-            raise InputError(f"the {text} is a list", fix=fix)
-        return {sequence: list(value)}
+    value = value.tolist() if hasattr(value, "tolist") else value  # of NumPy
+    if isinstance(value, AbstractSet) and sequence == "contexts":
+        raise InputError(f"the {text} is a set, which has no order", fix="give a list, best first")
+    if isinstance(value, Sequence | AbstractSet) and not isinstance(value, bytes) and sequence is not None:
+        return {sequence: sorted(value, key=str) if isinstance(value, AbstractSet) else list(value)}
     if value is None:
         return {}
-    return dict(value if isinstance(value, Mapping) else fields_of(value) or vars(value))
+    fields = value if isinstance(value, Mapping) else fields_of(value) or getattr(value, "__dict__", None)
+    if not fields and not isinstance(value, Mapping):
+        fix = f"give a text{', a list of ids' * (sequence == 'qrels')}{', a list of contexts' * (sequence == 'contexts')} "
+        raise InputError(
+            f"the {text} is {describe(value)}", fix=f"{fix}or a mapping with the fields of a sample"
+        )
+    return dict(fields or {})
 
 
 @contextmanager

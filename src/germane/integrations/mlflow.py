@@ -8,17 +8,17 @@ contexts, those of the trace's retriever spans are taken, one search per span.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import mlflow.genai
 from mlflow.entities import AssessmentError, AssessmentSource, Feedback, SpanStatusCode, SpanType
 
+from germane.errors import excerpt
 from germane.evaluation.evaluate import asked_graders
 from germane.integrations.measuring import Measured, measure_case, row_of
 from germane.judges.judge import Judge
-from germane.samples.fields import SPELLINGS
+from germane.samples.fields import SPELLINGS, id_in, passages_in
 from germane.types import Json
 
 
@@ -45,7 +45,7 @@ def scorer(
     def score(inputs: Any = None, outputs: Any = None, expectations: Any = None, trace: Any = None) -> Any:
         row = row_of(_single(inputs), outputs, _expected(expectations))
         if trace is not None and not any(SPELLINGS.get(key) in {"contexts", "calls"} for key in row):
-            row |= _retrieved(trace)
+            row |= _retrieved(trace, by_uri="expected_retrieved_context" in (expectations or ()))
         return [_feedback(measured) for measured in measure_case(row, measures, judge=judge, ledger=ledger)]
 
     return mlflow.genai.scorer(name=name)(score)
@@ -67,37 +67,44 @@ def _expected(fields: Any) -> Any:
     if response := fields.get("expected_response"):
         row["reference"] = response
     if documents := fields.get("expected_retrieved_context"):
-        row["qrels"] = {document["doc_uri"]: 1 for document in documents}
+        row["qrels"] = list(map(_uri, documents))
     return row
 
 
-def _retrieved(trace: Any) -> dict[str, Json]:
-    """The contexts of the outermost retriever spans of a trace; where all of them failed, the error of the first.
+def _retrieved(trace: Any, *, by_uri: bool) -> dict[str, Json]:
+    """The searches of the outermost retriever spans of a trace, each with its error where it failed.
 
-    One that failed while others did not, as before a retry, is left out.
+    `by_uri`: gold names the documents by their `doc_uri`.
     """
     spans = trace.search_spans(span_type=SpanType.RETRIEVER)
     inside = {span.span_id for span in spans}
-    outermost = [span for span in spans if span.parent_id not in inside]
-    failed = [span for span in outermost if span.status.status_code == SpanStatusCode.ERROR]
-    if failed and len(failed) == len(outermost):
-        return {"error": f"the retriever failed: {failed[0].status.description or failed[0].name}"}
     calls = []
-    for span in outermost:
-        if span not in failed:
-            query = next(iter(span.inputs.values()), None) if isinstance(span.inputs, dict) else None
-            text = query if isinstance(query, str) else None
-            calls.append({"query": text, "contexts": list(_passages(span.outputs))})
-    return {"calls": calls} if len(calls) > 1 else {"contexts": calls[0]["contexts"]} if calls else {}
+    for span in (span for span in spans if span.parent_id not in inside):
+        query = next(iter(span.inputs.values()), None) if isinstance(span.inputs, dict) else None
+        contexts, error = passages_in(span.outputs), None
+        if span.status.status_code == SpanStatusCode.ERROR:
+            error = f"the retriever failed: {span.status.description or span.name}"
+        elif contexts is None:
+            error = f"no passages found in the output of {span.name}: {excerpt(span.outputs)}"
+        if by_uri:
+            contexts = list(map(_with_uri, contexts or ()))
+        text = query if isinstance(query, str) else None
+        calls.append({"query": text, "contexts": contexts or [], "error": error})
+    if len(calls) == 1:
+        return {name: calls[0][name] for name in ("contexts", "error")}
+    return {"calls": calls} if calls else {}
 
 
-def _passages(documents: Any) -> Iterator[dict[str, Json]]:
-    for document in documents or ():
-        about = document.get("metadata") or {}
-        yield {
-            "text": document.get("page_content", ""),
-            "id": document.get("id") or about.get("doc_uri") or about.get("chunk_id"),
-        }
+def _uri(document: Json) -> Json:
+    """The id of an expected document; one that it does not have is refused with the gold."""
+    return document.get("doc_uri") or id_in(document) if isinstance(document, dict) else document
+
+
+def _with_uri(document: Json) -> Json:
+    """A document with its `doc_uri` as its id."""
+    about = document.get("metadata") if isinstance(document, dict) else None
+    uri = about.get("doc_uri") if isinstance(about, dict) else None
+    return document if uri is None else {**document, "id": uri}
 
 
 def _feedback(measured: Measured) -> Feedback:

@@ -221,7 +221,7 @@ class Eligibility:
         """The rules for the samples of a measure, the first one first: a name, and the number and outcome of each sample that breaks it."""
         samples, definition, labels = self._samples, measure.definition, measure.labels
         ranked, rel = definition.family == "ranked", measure.settings.get("rel", 0)
-        yield "error", ((n, error(sample.error)) for n, sample in enumerate(samples) if sample.error)
+        yield "error", ((n, error(sample.error or "")) for n, sample in enumerate(samples) if sample.failed)
         for need in definition.needs:
             yield need, _lacking(need, samples)
         if definition.answerable or ranked:
@@ -277,7 +277,8 @@ def _lacking(need: str, samples: Sequence[Sample]) -> Iterator[tuple[int, Outcom
     else:
         lacking = [n for n, sample in enumerate(samples) if getattr(sample, need, None) in (None, "", ())]
     for number in lacking:
-        yield number, skipped(_ABSENT.get(need, f"no {need}"))
+        fault = samples[number].error
+        yield number, error(fault) if fault else skipped(_ABSENT.get(need, f"no {need}"))
 
 
 def _unanswerable(samples: Sequence[Sample]) -> Iterator[tuple[int, Outcome]]:

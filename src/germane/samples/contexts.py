@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from germane.clean import shorten
 from germane.errors import InputError
-from germane.samples.fields import failure, read_contexts, without_failed
+from germane.samples.fields import failure, passages_in, read_contexts, without_failed
 from germane.samples.files import JsonFault, parse_strict_json
 from germane.types import Call, Context, Json, Message, Sample, ToolCall
 
@@ -114,11 +114,8 @@ def _json(text: str) -> Json:
 
 def _under_keys(document: Json) -> tuple[Context, ...] | None:
     """The contexts that a JSON object has under one of the keys for them."""
-    for key in _KEYS:
-        value = document.get(key) if isinstance(document, dict) else None
-        if isinstance(value, list | tuple) and (contexts := _read(value)) is not None:
-            return contexts
-    return None
+    values = passages_in(document) if isinstance(document, dict) else None
+    return None if values is None else _read(values)
 
 
 def _read(values: Json) -> tuple[Context, ...] | None:

@@ -97,6 +97,10 @@ PASSAGE = {
     "end": Field("where it ends in its document, in characters"),
 }
 """The fields of a passage; `start` and `end` become metadata."""
+PASSAGE_LISTS = ("documents", "results", "source_documents", "nodes", "matches", "hits", "docs")
+"""The keys under which systems return their passages, besides the names of `contexts`."""
+METADATA_IDS = ("doc_uri", "chunk_id")
+"""The names of an id in the metadata of a passage, besides those of its `id`."""
 RESULT = {
     "query": Field(
         "the query", ("qid", "query_id", "topic_id", "id", "topic", "query", "question", "user_input")
@@ -303,6 +307,8 @@ def _named(passage: dict[str, Json]) -> dict[str, Json]:
     """
     others = _others(tuple(passage))
     made = _renamed(passage.copy(), others) if others else passage
+    if made.get("id") is None and (found := id_in(made.get("metadata"))) is not None:
+        made = {**made, "id": found}
     if made.get("text"):
         return made
     if made.get("text") is not None:
@@ -341,6 +347,25 @@ def _add(key: str, name: str, value: Json, made: dict[str, Json]) -> None:
         raise Invalid(problem, f"keep one {name}", key)
 
 
+def id_in(metadata: Json) -> str | int | None:
+    """The id of a document in the metadata of a passage, where most stores put it that give their documents none."""
+    if not isinstance(metadata, Mapping):
+        return None
+    values = (metadata.get(name) for name in ("id", *PASSAGE["id"].names, *METADATA_IDS))
+    return next((value for value in values if type(value) in {str, int} and value != ""), None)
+
+
+def passages_in(value: Json) -> list[Json] | None:
+    """The list of passages in what a retrieval returned: itself, or that under a usual key; None where there is none."""
+    if isinstance(value, _LISTS):
+        return list(value)
+    if not isinstance(value, Mapping):
+        return None
+    names = (name for name, field in SPELLINGS.items() if field == "contexts")
+    lists = (value.get(name) for name in (*names, *PASSAGE_LISTS))
+    return next((list(found) for found in lists if isinstance(found, _LISTS)), None)
+
+
 def _scored(value: Json) -> Json:
     """A passage with its score, as vector stores return it; raises Invalid on what is neither that nor a passage."""
     if not isinstance(value, _LISTS) or len(value) != 2 or isinstance(value[0], _LISTS):
@@ -364,9 +389,14 @@ def _rankings(lists: Json) -> Json:
     """Lists of passages: as records at once where their values are of the types of these, else under the names of our fields."""
     try:
         made = msgspec.convert({"lists": lists}, _Rankings).lists
-        # of an empty text the record does not say whether it is known
+        # of an empty text the record does not say whether it is known, and an id may stand in the metadata
         every = chain.from_iterable(lists)
-        if not [1 for row in every if not row.get("text") and ("text" in row or not row.get("id"))]:
+        if not [
+            1
+            for row in every
+            if (not row.get("text") and ("text" in row or not row.get("id")))
+            or (row.get("metadata") and row.get("id") is None)
+        ]:
             return made
     except (AttributeError, msgspec.ValidationError):
         pass

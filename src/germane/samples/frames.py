@@ -10,7 +10,7 @@ from typing import Any
 
 from germane.errors import InputError, MissingPart, SourceLocation, install_extra
 from germane.samples.cells import TableRow
-from germane.samples.fields import SPELLINGS, yes_no
+from germane.samples.fields import SPELLINGS, id_in, yes_no
 from germane.samples.files import check_readable, shown_name
 from germane.types import MAX_DEPTH, Json
 
@@ -141,10 +141,6 @@ def fields_of(value: Any) -> Mapping[str, Any] | None:
     return method() if callable(method) else None
 
 
-_IDS = ("id", "doc_id", "document_id")
-"""The names of a document's id in its metadata."""
-
-
 def document(value: Any) -> dict[str, Json] | None:
     """A document of LangChain or Haystack, or a node of LlamaIndex with or without its score, as a context; None for others."""
     node = getattr(value, "node", value)
@@ -159,10 +155,9 @@ def document(value: Any) -> dict[str, Json] | None:
     name = getattr(node, "id", None) or getattr(node, "node_id", None) or getattr(node, "id_", None)
     metadata = getattr(node, "metadata", None) or getattr(node, "meta", None) or {}
     facts = {str(key): _plain(item) for key, item in metadata.items()}
-    if name is None:  # where most stores put it that give their documents none
-        name = next((facts[key] for key in _IDS if type(facts.get(key)) in {str, int}), None)
+    name = id_in(facts) if name is None else name
     made = {
-        "text": text or "",
+        "text": text,
         "id": None if name is None else str(name),
         "score": _plain(getattr(value, "score", None)),
         "metadata": {key: value if isinstance(value, _JSON) else str(value) for key, value in facts.items()}

@@ -284,33 +284,25 @@ def _asked_by(system: Any) -> Callable[..., Any] | None:
         if callable(method := getattr(system, name, None)):
             return method  # type: ignore[no-any-return]
     if callable(run := getattr(system, "run", None)):
-        return lambda query, **more: _haystack_answer(run(**{**_haystack_input(system, query), **more}))
+        return lambda query, **more: run(**{**_haystack_input(system, query), **more})
     return system if callable(system) else None
 
 
 def _haystack_input(system: Any, query: str) -> dict[str, Any]:
-    """A component is run with the query; a pipeline with the data of each component that takes a query."""
+    """A component is run with the query; a pipeline with the data of each component that takes a query.
+
+    Of a pipeline the documents of components inside are asked for too: what follows takes them out of its result.
+    """
     names = ("query", "text", "question", "prompt")
+    taken = inspect.signature(system.run).parameters
     if not callable(inputs := getattr(system, "inputs", None)):
-        taken = inspect.signature(system.run).parameters
         return {next((name for name in names if name in taken), "query"): query}
     data = {component: dict.fromkeys({*names} & {*sockets}, query) for component, sockets in inputs().items()}
-    return {"data": {component: options for component, options in data.items() if options}}
-
-
-def _haystack_answer(result: Any) -> Any:
-    """The documents and the reply of a component, or of the last components of a pipeline that have them."""
-    if not isinstance(result, Mapping):
-        return result
-    outputs = [result, *(inner for inner in result.values() if isinstance(inner, Mapping))]
-    documents = [output["documents"] for output in outputs if isinstance(output.get("documents"), list)]
-    replies = [output.get("replies") or output.get("answers") for output in outputs]
-    lines = [reply for reply in replies if isinstance(reply, list) and reply]
-    answer: dict[str, Any] = {"contexts": documents[-1]} if documents else {}
-    if lines:  # a text, a chat message or an answer object
-        reply = lines[-1][0]
-        answer["response"] = str(getattr(reply, "text", None) or getattr(reply, "data", None) or reply)
-    return answer or result
+    given: dict[str, Any] = {"data": {component: options for component, options in data.items() if options}}
+    if "include_outputs_from" in taken:
+        outputs = system.outputs(include_components_with_connected_outputs=True)
+        given["include_outputs_from"] = {name for name, sockets in outputs.items() if "documents" in sockets}
+    return given
 
 
 def _first_argument(function: Callable[..., Any], case: Case) -> Any:

@@ -10,9 +10,9 @@ from typing import Any, ClassVar
 
 from msgspec.structs import replace
 
-from germane.errors import InputError, SourceLocation, TargetError
+from germane.errors import InputError, SourceLocation, TargetError, excerpt
 from germane.samples.evalfile import Case
-from germane.samples.fields import IDS
+from germane.samples.fields import IDS, PASSAGE_LISTS, passages_in
 from germane.samples.files import replace_surrogates
 from germane.samples.frames import document, fields_of, is_table, records
 from germane.samples.messages import content_text
@@ -119,6 +119,8 @@ def _read(answer: Any) -> Sample:
         value = replace_surrogates(_native(answer))
     except RecursionError:
         raise TargetError("the answer contains itself, or is nested without end") from None
+    if isinstance(value, dict):
+        value = _with_passages(value)
     if not isinstance(value, dict) or _ANSWERED.isdisjoint(map(_ROWS.field_of, value)):
         spoken = (getattr(answer, name, None) for name in ("content", "text"))  # of a message of a chat model
         value = next((text for text in spoken if isinstance(text, str)), value)
@@ -132,10 +134,40 @@ def _read(answer: Any) -> Sample:
     if isinstance(row.get("output"), list):
         row["messages"] = row.pop("output")
     own = {k: v for k, v in row.items() if _ROWS.field_of(k) not in {"query", "id", "system", "trial"}}
+    if _ANSWERED.union({"error", "stages"}).isdisjoint(map(_ROWS.field_of, own)):
+        raise TargetError(f"no contexts found in the answer: {excerpt(value)}; {_SHAPES}")
     try:
         return _ROWS.read({**own, "query": "-"}, 0, lambda _: SourceLocation("answer"))
     except InputError as error:
         raise TargetError(f"the answer cannot be read: {error.problem}; {error.fix or _SHAPES}") from None
+
+
+def _with_passages(answer: dict[str, Json]) -> dict[str, Json]:
+    """An answer with `contexts` and `response` where it holds passages and a reply under other keys.
+
+    Of the outputs of several components, as Haystack's pipelines return them by name, the last that have passages or
+    replies are read.
+    """
+    names = set(map(_ROWS.field_of, answer))
+    if not names.isdisjoint({"contexts", "calls", IDS}):
+        return answer
+    outputs = [answer]
+    if _ANSWERED.isdisjoint(names):
+        outputs += [output for output in answer.values() if isinstance(output, dict)]
+    made: dict[str, Json] = {}
+    replies = [output.get("replies") or output.get("answers") for output in outputs]
+    reply = next((some[0] for some in reversed(replies) if isinstance(some, list) and some), None)
+    for output in [reply, *outputs] if isinstance(reply, dict) else outputs:
+        if (passages := passages_in(output)) is not None:
+            made["contexts"] = passages
+    if reply is not None:
+        made["response"] = reply.get("data") if isinstance(reply, dict) else reply
+    if not made:
+        return answer
+    others = {
+        name: value for name, value in answer.items() if name not in {*PASSAGE_LISTS, "replies", "answers"}
+    }
+    return {name: value for name, value in others.items() if not isinstance(value, dict)} | made
 
 
 def _native(value: Any) -> Json:
@@ -145,12 +177,12 @@ def _native(value: Any) -> Json:
     """
     if isinstance(value, Mapping):
         return {str(key): _native(inner) for key, inner in value.items()}
-    if is_table(value):
-        return list(records(value))
-    if hasattr(value, "tolist"):
-        return _native(value.tolist())
+    if is_table(value) or hasattr(value, "tolist"):
+        return list(records(value)) if is_table(value) else _native(value.tolist())
     if hasattr(value, "source_nodes"):  # the response of an engine of LlamaIndex
         return {"response": str(value), "contexts": _native(list(value.source_nodes))}
+    if hasattr(value, "role") and isinstance(getattr(value, "text", None), str):  # a message of a chat
+        return value.text
     fields = document(value) or fields_of(value)
     if fields is None and isinstance(value, list | tuple | deque | Iterator | ValuesView):
         return list(map(_native, value))

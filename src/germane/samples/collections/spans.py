@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 from germane.encoding import digest
 from germane.errors import Invalid
 from germane.samples.cells import structure
+from germane.samples.fields import passages_in
 from germane.types import Json
 
 RETRIEVER, RERANKER, EMBEDDING = "RETRIEVER", "RERANKER", "EMBEDDING"
@@ -243,7 +244,6 @@ def _items(value: Json) -> list[Json] | None:
 # documents and texts
 
 _LISTS = ("reranker.output_documents", "retrieval.documents", "gen_ai.retrieval.documents")
-_HOLDERS = ("documents", "results", "nodes", "contexts", "matches", "hits", "docs")
 
 
 def _documents(attributes: Mapping[str, Json]) -> list[dict[str, Json]] | None:
@@ -251,10 +251,7 @@ def _documents(attributes: Mapping[str, Json]) -> list[dict[str, Json]] | None:
     for name in _LISTS:
         if (result := documents_in(_at(attributes, name))) is not None:
             return result
-    output = _parsed(_at(attributes, "output.value"))
-    if isinstance(output, Mapping):
-        output = next((output[name] for name in _HOLDERS if isinstance(output.get(name), list)), None)
-    return documents_in(output)
+    return documents_in(passages_in(_parsed(_at(attributes, "output.value"))))
 
 
 def documents_in(value: Json) -> list[dict[str, Json]] | None:
