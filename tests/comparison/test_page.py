@@ -9,7 +9,7 @@ import pytest
 from tests.command import invoke
 
 PAGE = Path(__file__).parents[2] / "docs" / "compare.md"
-BLOCK = re.compile(r"^```(python|sh)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
+BLOCK = re.compile(r"(?<! -->\n)^```(python|sh)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
 
 
 def test_the_page_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
