@@ -16,7 +16,7 @@ from typing import Any
 from germane.errors import InputError, SourceLocation
 from germane.measures.evidence import EDGE, tokens
 from germane.samples.cells import Cells
-from germane.samples.files import fold, read_text
+from germane.samples.files import dataset_files, fold, read_text
 from germane.samples.reading import READERS, suffix_of
 from germane.types import Json
 
@@ -67,9 +67,8 @@ class Corpus:
                 fix = f"name a {', '.join(READERS)} file, or a folder"
                 raise InputError("this is not a corpus", fix=fix, place=self._location)
             return [self.path]
-        beir = [self.path / f"corpus{suffix}" for suffix in (".jsonl", ".jsonl.gz", ".jsonl.zst")]
-        if whole := [file for file in beir if file.exists()]:
-            return whole[:1]
+        if whole := dataset_files(self.path, "corpus"):
+            return whole
         inside = sorted(self.path.rglob("*"))
         files = [file for file in inside if file.is_file() and not file.name.startswith(".")]
         rows = [file for file in files if suffix_of(file) in READERS]

@@ -100,6 +100,14 @@ def repository_root(folder: Path) -> Path:
     return next((up for up in (folder, *folder.parents) if (up / ".git").exists()), folder)
 
 
+def dataset_files(folder: Path, name: str) -> list[Path]:
+    """The files of a part of a data set (`queries`, `corpus`): JSON Lines as BEIR has it, or Parquet as MTEB has it."""
+    for end in (".jsonl", ".jsonl.gz", ".jsonl.zst", ".parquet"):
+        if (file := folder / f"{name}{end}").exists():
+            return [file]
+    return sorted((folder / name).glob("*.parquet"))
+
+
 def check_readable(path: str | Path, named_at: SourceLocation | None = None) -> None:
     """InputError where a file stands outside of what may be read."""
     paths, real = _readable_paths.get(), Path(path).resolve()

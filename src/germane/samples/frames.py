@@ -42,6 +42,23 @@ def _mapping(row: Mapping[Any, Any], number: int) -> dict[str, Json]:
         raise InputError(problem, fix="write it flatter", place=SourceLocation("samples", number)) from None
 
 
+def not_rows(source: Mapping[Any, Any]) -> InputError:
+    """The error of a mapping where samples are needed: the splits of a data set, columns of several rows, or one sample."""
+    values = list(source.values())
+    if any(hasattr(value, "columns") or hasattr(value, "column_names") for value in values):
+        names = ", ".join(map(repr, list(source)[:5]))
+        return InputError(
+            f"these are splits of a data set: {names}", fix=f"name a split: data[{next(iter(source))!r}]"
+        )
+    if values and all(
+        isinstance(value, list | tuple) or hasattr(value, "to_list") or hasattr(value, "tolist")
+        for value in values
+    ):
+        fix = "make rows of them: pandas.DataFrame(...), or a list of mappings"
+        return InputError("these are columns of several rows, and a list of samples is needed", fix=fix)
+    return InputError("this is one sample, and a list of samples is needed", fix=LIST)
+
+
 def is_table(value: Any) -> bool:
     """True for a DataFrame, or another table whose rows `records` gives."""
     return hasattr(value, "columns") or hasattr(value, "to_pylist") or hasattr(value, "__arrow_c_stream__")

@@ -22,6 +22,7 @@ from germane.samples.files import (
     Notice,
     Notices,
     Warn,
+    dataset_files,
     decoded,
     locate,
     location_in,
@@ -33,7 +34,7 @@ from germane.samples.files import (
     replace_surrogates,
     shown_name,
 )
-from germane.samples.frames import LIST, parquet_batches, records
+from germane.samples.frames import LIST, not_rows, parquet_batches, records
 from germane.samples.rows import Columns, Row, RowReader, names_for
 from germane.types import Json, Sample, Step, key_of
 
@@ -60,7 +61,7 @@ def read_samples(
     with file, line and column, at the first thing that is wrong; for a missing file, at once.
     """
     path = Path(path)
-    if (path / "queries.jsonl").exists() and (path / "qrels").is_dir():
+    if _is_beir(path):
         return samples_from(_beir_rows(path), warn=warn)
     if path.is_dir():
         return _samples_of_folder(path, columns, warn, only)
@@ -73,19 +74,31 @@ def read_samples(
 def _beir_rows(folder: Path) -> Iterator[Mapping[str, Json]]:
     from germane.samples.trec import read_qrels  # which other files have no use for
 
-    gold, file = read_qrels(folder), folder / "queries.jsonl"
-    for number, row, _ in _read_jsonl(file):
-        if not isinstance(row, dict) or not isinstance(row.get("_id"), str) or "text" not in row:
-            fix = 'write {"_id": "q1", "text": "..."}'
-            raise InputError(
-                "this is not a query as BEIR has it", fix=fix, place=SourceLocation(str(file), number)
-            )
-        if row["_id"] in gold:
-            yield {"id": row["_id"], "query": row["text"], "qrels": dict(gold[row["_id"]])}
+    gold, cells = read_qrels(folder), RowReader().cells
+    for file in dataset_files(folder, "queries"):
+        reader, _ = _format(file)
+        for _, row, where in reader(file, cells):
+            name = row.get("_id", row.get("id")) if isinstance(row, dict) else None
+            if not isinstance(name, str) or "text" not in row:
+                fix = 'write {"_id": "q1", "text": "..."}'
+                raise InputError("this is not a query as BEIR has it", fix=fix, place=where(()))
+            if name in gold:
+                yield {"id": name, "query": row["text"], "qrels": dict(gold[name])}
+
+
+def _is_beir(path: Path) -> bool:
+    return (path / "qrels").is_dir() and bool(dataset_files(path, "queries"))
 
 
 def faults_in(path: Path, columns: Columns | None = None, most: int = 50) -> list[InputError]:
     """Every fault of a file of samples, or of a folder of them, up to `most`."""
+    if _is_beir(path):
+        try:
+            for _query in read_samples(path):
+                pass
+        except InputError as fault:
+            return [fault]
+        return []
     if path.is_dir():
         return [fault for file in data_files(path) for fault in faults_in(file, columns, most)]
     faults: list[InputError] = []
@@ -142,7 +155,9 @@ def rows_of(source: Any) -> Iterable[Sample | Mapping[str, Json]]:
     """The samples in a SampleSource, as samples or plain mappings; InputError where it is one sample or a text."""
     if isinstance(source, str | Path):
         return read_samples(_file(source))
-    if isinstance(source, Mapping | Sample):
+    if isinstance(source, Mapping):
+        raise not_rows(source)
+    if isinstance(source, Sample):
         raise InputError("this is one sample, and a list of samples is needed", fix=LIST)
     return records(source)
 
@@ -192,7 +207,9 @@ def samples_from(
     numbered = (
         (n, row, functools.partial(_at, SourceLocation("samples", n))) for n, row in enumerate(visible, 1)
     )
-    return _samples(numbered, RowReader(columns, warn), SourceLocation("samples"), "row")
+    return _samples(
+        rows_of_traces(numbered, warn), RowReader(columns, warn), SourceLocation("samples"), "row"
+    )
 
 
 def _visible(row: Mapping[str, Json]) -> Mapping[str, Json]:

@@ -217,11 +217,12 @@ def read_qrels(
 
 
 def gold_file(path: str | Path) -> str | Path:
-    """The gold of a folder as BEIR has it: qrels/test.tsv, or the only file in qrels; a file is itself."""
+    """The gold of a folder as BEIR or MTEB has it: qrels/test.tsv or .parquet, or the only file in qrels; a file is itself."""
     if not Path(path).is_dir():
         return path
-    files = sorted((Path(path) / "qrels").glob("*.tsv"))
-    test = [file for file in files if file.name == "test.tsv"] or files
+    folder = Path(path) / "qrels"
+    files = sorted(folder.glob("*.tsv")) or sorted(folder.glob("*.parquet"))
+    test = [file for file in files if re.fullmatch(r"test(-\d+-of-\d+)?", file.stem)] or files
     if len(test) != 1:
         names = ", ".join(str(file) for file in files) or str(Path(path) / "qrels" / "test.tsv")
         problem, fix = "this folder has no qrels/test.tsv", f"name a file: {names}"

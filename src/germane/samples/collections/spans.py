@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import datetime
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 from germane.encoding import digest
-from germane.errors import Invalid
+from germane.errors import Invalid, describe
 from germane.samples.cells import structure
 from germane.samples.fields import passages_in
 from germane.types import Json
@@ -83,6 +83,45 @@ def spans_in(row: Json) -> Iterator[Span]:
         )
 
 
+def is_document_row(row: Json) -> bool:
+    """True if a row is a document of a retriever span, as Phoenix's `get_retrieved_documents` lists them."""
+    named = isinstance(row, dict) and not {"context.span_id", "span_id"}.isdisjoint(row)
+    return named and row.keys() >= {"document_position", "input", "reference"}
+
+
+def rows_of_documents(rows: Iterable[Json]) -> Iterator[tuple[int, dict[str, Json]]]:
+    """A sample for each span among rows of documents, with the number of its first row. Raises Invalid where a row is none."""
+    spans: dict[str, tuple[int, list[tuple[float, dict[str, Json]]]]] = {}
+    for number, row in enumerate(rows):
+        if not is_document_row(row) or not (span := _name(_first(row, _SPAN))):
+            fix = "keep the documents of spans in a file of their own"
+            raise Invalid("is not a document of a span, and rows before it are", fix)
+        try:
+            position = float(row["document_position"])
+        except (TypeError, ValueError):
+            problem = f"is {describe(row['document_position'])}, and a document has a position"
+            raise Invalid(problem, "write its place: 0, 1, 2, ...", "document_position") from None
+        spans.setdefault(span, (number, []))[1].append((position, row))
+    for span, (number, documents) in spans.items():
+        documents.sort(key=lambda document: document[0])
+        found = [
+            {
+                "id": _first(row, ("document_id", "doc_id")),
+                "text": row["reference"],
+                "score": _number(_first(row, ("document_score",))),
+                "metadata": _first(row, ("document_metadata",)),
+            }
+            for _, row in documents
+        ]
+        first = documents[0][1]
+        sample: dict[str, Json] = {"id": span, "query": text_in(first["input"], _QUESTIONS)}
+        traces = {"trace": trace} if (trace := _name(_first(first, _TRACE))) else {}
+        yield (
+            number,
+            {**sample, "contexts": documents_in(found) or [], "metadata": {"spans": [span], **traces}},
+        )
+
+
 def _listed(holder: Json, key: str) -> list[Json]:
     value = holder.get(key) if isinstance(holder, dict) else None
     return value if isinstance(value, list) else []
@@ -90,7 +129,7 @@ def _listed(holder: Json, key: str) -> list[Json]:
 
 def _with_context(row: dict[str, Json]) -> dict[str, Json]:
     """The row, with the ids that stand in an object `context` as columns."""
-    context = row.get("context")
+    context = _parsed(row.get("context"))
     return {**row, **{f"context.{k}": v for k, v in context.items()}} if isinstance(context, dict) else row
 
 

@@ -12,7 +12,17 @@ from itertools import chain
 from typing import Any, TypeAlias
 
 from germane.errors import InputError, Invalid
-from germane.samples.collections.spans import EMBEDDING, RERANKER, RETRIEVER, Span, is_trace, spans_in
+from germane.samples.cells import TableRow
+from germane.samples.collections.spans import (
+    EMBEDDING,
+    RERANKER,
+    RETRIEVER,
+    Span,
+    is_document_row,
+    is_trace,
+    rows_of_documents,
+    spans_in,
+)
 from germane.samples.files import Notice, Warn
 from germane.types import Json
 
@@ -29,6 +39,9 @@ def rows_of_traces(rows: Rows, warn: Warn | None = None) -> Rows:
     if first is None:
         return
     rows = chain([first], rows)
+    if is_document_row(first[1]):
+        yield from _of_documents(rows)
+        return
     if not is_trace(first[1]):
         yield from rows
         return
@@ -36,7 +49,7 @@ def rows_of_traces(rows: Rows, warn: Warn | None = None) -> Rows:
     where_of: dict[str, Callable[..., Any]] = {}
     for _, row, where in rows:
         try:
-            for span in spans_in(row):
+            for span in spans_in(_without_empty(row)):
                 traces.setdefault(span.trace, []).append(span)
                 where_of.setdefault(span.trace, where)
         except Invalid as wrong:
@@ -55,6 +68,27 @@ def rows_of_traces(rows: Rows, warn: Warn | None = None) -> Rows:
             # the place of a trace is that of its first span: paths of the sample are none of the file
             yield made, sample, lambda _, where=where_of[name]: where(())
     _warn_of_gaps(counts, len(traces), made, first[2](()), warn)
+
+
+def _without_empty(row: Json) -> Json:
+    """A row of a table without its empty cells: what they would be is not known."""
+    return {key: value for key, value in row.items() if value != ""} if isinstance(row, TableRow) else row
+
+
+def _of_documents(rows: Rows) -> Rows:
+    """The samples of documents of retriever spans, one a row."""
+    places: list[Callable[..., Any]] = []
+
+    def values() -> Iterator[Json]:
+        for _, row, where in rows:
+            places.append(where)
+            yield row
+
+    try:
+        for made, (first, sample) in enumerate(rows_of_documents(values()), 1):
+            yield made, sample, lambda _, where=places[first]: where(())
+    except Invalid as wrong:
+        raise wrong.error(places[-1](wrong.path)) from None
 
 
 _FIXES = {
