@@ -1,12 +1,15 @@
 """Each fault of a provider, from the request to the score."""
 
+import json
 from pathlib import Path
 from typing import Any
+
+import pytest
 
 from germane import evaluate
 from germane.judges import LLMJudge, Price, RetryPolicy
 from germane.reports.summary import MeasureSummary
-from tests.server import Act, ModelServer, storm
+from tests.server import Act, Asked, ModelServer, storm
 
 SAMPLES = [{"id": "a", "query": "how tall is it", "contexts": ["it is 300 m tall", "cats sleep"]}]
 
@@ -171,3 +174,72 @@ def test_nothing_is_asked_twice(tmp_path: Path) -> None:
         for _ in range(2):
             evaluate(SAMPLES, "context_precision@5", judge=judge, ledger=tmp_path / "ledger.sqlite")
     assert sorted(asked.sections["passage"] for asked in server.asked) == ["cats sleep", "it is 300 m tall"]
+
+
+def refused(status: int, message: str, **error: Any) -> Act:
+    return Act(status=status, body=json.dumps({"error": {"message": message, **error}}))
+
+
+UNSUPPORTED = "Unsupported value: 'temperature' does not support 0 with this model."
+
+
+@pytest.mark.parametrize(
+    "act",
+    [
+        *(refused(status, UNSUPPORTED, param="temperature") for status in (400, 500, 502, 503)),
+        refused(500, "This value is refused.", param="temperature", code="unsupported_value"),
+        refused(400, "Provider returned error", metadata={"raw": json.dumps({"error": UNSUPPORTED})}),
+        refused(502, "Provider returned error", cause={"message": UNSUPPORTED}),
+    ],
+)
+def test_a_refused_parameter_is_left_out_whatever_the_status(act: Act) -> None:
+    """One request learns it: no attempt is repeated as after an outage."""
+    with ModelServer(
+        lambda asked: act if "temperature" in asked.json else None, answer={"relevance": {"grade": 3}}
+    ) as server:
+        assert precision(server, temperature=0, concurrency=1).mean == 1.0
+    assert server.count == 3
+
+
+@pytest.mark.parametrize(
+    "act",
+    [
+        refused(500, "response_format is not supported"),
+        refused(500, "failed to parse grammar"),
+        refused(
+            503, "Provider returned error", metadata={"raw": "json_schema is not supported: response_format"}
+        ),
+        refused(400, "Failed to generate JSON", code="json_validate_failed"),
+        refused(500, "Failed to generate JSON", code="json_validate_failed"),
+    ],
+)
+def test_a_refused_schema_is_asked_for_in_words(act: Act) -> None:
+    """Whatever the status, and where the server throws every answer with a schema away."""
+    with ModelServer(
+        lambda asked: None if asked.mode == "prompt" else act, answer={"relevance": {"grade": 3}}
+    ) as server:
+        assert precision(server).mean == 1.0
+
+
+def test_one_passage_whose_structured_answers_are_thrown_away() -> None:
+    """It alone is asked without a schema."""
+    act = refused(400, "Failed to generate JSON", code="json_validate_failed")
+
+    def script(asked: Asked) -> Act | None:
+        return act if "cats" in asked.user and asked.mode != "prompt" else None
+
+    def rule(kind, sections, schema):
+        return {"grade": 3 if "cats" in sections["passage"] else 0}
+
+    with ModelServer(script, answer=rule) as server:
+        assert precision(server, concurrency=1).mean == 0.5
+    assert [asked.mode for asked in server.asked] == ["schema", "schema", "schema", "prompt"]
+
+
+def test_the_reason_within_a_provider_error_is_shown() -> None:
+    """OpenRouter passes the words of the provider on in metadata."""
+    act = refused(400, "Provider returned error", metadata={"raw": '{"message": "the moon is full"}'})
+    with ModelServer(lambda asked: act) as server:
+        judge = LLMJudge("openai:test", base_url=server.url)
+        report = evaluate(SAMPLES, "context_precision@5", judge=judge)
+    assert "the moon is full" in str([score.why for score in report.scores()])

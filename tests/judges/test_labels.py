@@ -68,6 +68,21 @@ def test_labels_that_a_judge_is_given_are_read_as_people_gave_them():
     assert list(report.judgements()) == []
 
 
+class MyLabels(LabelsJudge):
+    """Labels of one's own."""
+
+    name = "ann"
+
+
+def test_a_subclass_is_labels_too():
+    """It is read where the labels stand, and people are the source."""
+    sample = {"query": "q", "contexts": [{"text": "a passage"}, {"text": "b", "grade": 0}]}
+    report = evaluate([sample], "P(labels=judge)@2", judge=MyLabels({QUESTION.item: True}))
+    summary = report["P(labels=judge)@2"]
+    assert (summary.mean, summary.basis.source) == (0.5, "human")
+    assert list(report.judgements()) == []
+
+
 @pytest.mark.parametrize("judge", [LabelsJudge(), GoldJudge()])
 @pytest.mark.parametrize("question", [Claims("q", "A text."), Support(("a",), ("b",))])
 def test_labels_answer_only_relevance(judge: LocalJudge, question):

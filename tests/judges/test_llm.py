@@ -115,6 +115,7 @@ class TestAnswers:
             'Here you are: {"reasoning": "r", "grade": 2}',
             '<think>Maybe {"grade": 0}? No.</think>\n{"reasoning": "r", "grade": 2}',
             'Maybe {"grade": 0} or {"gra</think>\n{"reasoning": "r", "grade": 2}',
+            '{"reasoning": "r", "grade": 2}\n\nLet me know if you need more.',
             '\ufeff\n {"reasoning": "r", "grade": 2}',
         ],
     )
@@ -133,7 +134,6 @@ class TestAnswers:
             ('{"reasoning": "r", "grade": NaN}', "NaN is not a JSON number"),
             ('{"reasoning": "r", "grade": 1} or {"reasoning": "r", "grade": 2}', "comes another JSON object"),
             ('For example {"reasoning": "r", "grade": 3} would be wrong: no', "more text: 'would be wrong"),
-            ('{"reasoning": "r", "grade": 2} I hope that this helps.', "more text"),
             ('{"reasoning": "r"}', 'lacks "grade"'),
             ('{"reasoning": "r", "grade": "high"}', "a whole number from 0 to 3"),
             ('{"reasoning": "r", "grade": 2.5}', "a whole number from 0 to 3, not 2.5"),

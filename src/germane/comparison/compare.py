@@ -13,7 +13,14 @@ import numpy as np
 from germane.comparison.corrected import DecidedPair
 from germane.comparison.decomposition import other_corpus, split_by_cause
 from germane.comparison.formats import Comparison
-from germane.comparison.parts import compared, how_judged, mixed_scores, moved_queries, verdicts_of
+from germane.comparison.parts import (
+    compared,
+    how_judged,
+    mixed_scores,
+    moved_queries,
+    served_models,
+    verdicts_of,
+)
 from germane.comparison.regression import regression, within_margin
 from germane.errors import InputError
 from germane.measures.declaration import parse_measures
@@ -106,6 +113,7 @@ def compare(
             problem = f"{pair.a.name} and {pair.b.name} have no query in common"
             raise InputError(problem, fix="compare the same queries")
         rows += [_decided(row, margins, allow_stand_in=allow_stand_in) for row in _split(pair, mine)]
+        notes += [note] if not differ and (note := served_models(pair.a, pair.b, judged)) else []
         if judged and (pair.a.report.tables is pair.b.report.tables or not differ):
             notes += _covered(pair)
     rows = adjusted(rows, first)

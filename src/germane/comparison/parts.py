@@ -27,6 +27,7 @@ from germane.measures.outcome import Outcome
 from germane.measures.scoring import Block, Job, graders_of
 from germane.questions.question import AnyQuestion
 from germane.reports.explain import recorded, settings_of
+from germane.reports.manifest import models_in
 from germane.reports.pairing import Floats, MeasureComparison, PairedSystems, Side
 from germane.reports.summary import higher_is_better, known_measure
 from germane.statistics.ranking import list_changes
@@ -71,7 +72,43 @@ def how_judged(a: Side, b: Side, measures: Iterable[str]) -> str:
         return f"{both} with another {', '.join(names)}"
     prompts = [manifest.get("prompts") or {} for manifest in manifests]
     names = [name for name in _differing(*prompts) if all(name in mine for mine in prompts)]
-    return f"{both} with another prompt of {', '.join(names)}" if names else ""
+    if names:
+        return f"{both} with another prompt of {', '.join(names)}"
+    models = _other_models(a, b, measures)
+    return f"{both} by {source}, but another model answered: {models}" if models else ""
+
+
+def _other_models(a: Side, b: Side, measures: Iterable[str]) -> str:
+    """The models that answered for each side under one judge's name, in words; "" where they share one or none is known."""
+    for name in measures:
+        served, others = _served(a, name), _served(b, name)
+        if served and others and not served.keys() & others.keys():
+            return f"{a.name} by {', '.join(served)}, {b.name} by {', '.join(others)}"
+    return ""
+
+
+def served_models(a: Side, b: Side, measures: Iterable[str]) -> str:
+    """The numbers of judgements by each model that answered under the judge's name, in words; "" where it was one model.
+
+    Only models that both sides share in part are named here: `how_judged` names those of which none is shared.
+    """
+    for name in () if a.report is b.report else measures:
+        served = [_served(side, name) for side in (a, b)]
+        if all(served) and len({*served[0], *served[1]}) > 1:
+            counts = (
+                f"{side.name} {', '.join(f'{n:,} by {model}' for model, n in models.items())}"
+                for side, models in zip((a, b), served, strict=True)
+            )
+            return f"several models answered under the judge's name: {'; '.join(counts)} ({name})"
+    return ""
+
+
+def _served(side: Side, measure: str) -> Mapping[str, int]:
+    """Judgements of a measure by the model that answered, where the endpoint named another one than was asked for."""
+    identity = (side.report.manifest.get("judge") or {}).get("identity") or {}
+    asked = {part for name in models_in(identity) for part in (name, name.partition(":")[2])}
+    models = side.report[measure, side.system].basis.models
+    return {model: n for model, n in models.items() if model and model not in asked}
 
 
 def _asked(side: Side, measures: Sequence[str]) -> tuple[str, Mapping[str, object]]:

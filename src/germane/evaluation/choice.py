@@ -62,7 +62,11 @@ class Router:
 
 def judged_by(judge: Judge | None) -> str:
     """Return "labels" or "gold" where these are read in place of a judge's verdicts; "" where a judge is asked."""
-    return judge.name if judge is not None and type(judge).__name__ in {"LabelsJudge", "GoldJudge"} else ""
+    return next((_READERS[kind.__name__] for kind in type(judge).__mro__ if kind.__name__ in _READERS), "")
+
+
+_READERS = {"LabelsJudge": "labels", "GoldJudge": "gold"}
+"""Classes of judges that read labels, by name: these are not imported where another judge is asked."""
 
 
 def needs_judge(graders: Iterable[Grader]) -> list[str]:

@@ -112,7 +112,8 @@ class Bases:
         elif measure.definition.family == "graded" and self._reads.get(canonical):
             source = "judge"
         answered: dict[str, Source] = {"labels": "human", "gold": "gold"}
-        return answered.get(self._judge.get("source") or "", source) if source == "judge" else source
+        kind = (self._judge.get("identity") or {}).get("judge") or self._judge.get("source")
+        return answered.get(kind or "", source) if source == "judge" else source
 
     @cached_property
     def _labelled(self) -> int:

@@ -82,11 +82,18 @@ def test_a_mark_in_a_string_is_none(mark: str) -> None:
         f"{OBJECT}</s>",
         f"<think>{DRAFT}</think>My answer: {OBJECT}",
         json.dumps(OBJECT),
+        f"{OBJECT}\n\nLet me know if you need more.",
+        f"{OBJECT} I hope this helps!",
+        f"```json\n{OBJECT}\n```\nBut I am not sure.",
+        f"Here it is:\n{OBJECT}\nThe {{query}} is about tides.",
+        f"<answer>{OBJECT}</answer>",
+        f"<answer>\n{OBJECT}\n</answer> That is all.",
+        f"~~~json\n{OBJECT}\n~~~",
         '{\n  "grade": 2\n}',
     ],
 )
-def test_one_object_that_ends_the_text(text: str) -> None:
-    """Bare, in a fence, after a thought or a short lead-in, with the control tokens that end a turn."""
+def test_the_one_object_of_a_text(text: str) -> None:
+    """Bare, in a fence or a tag, after a thought or a short lead-in, before other words."""
     assert object_in(text) == {"grade": 2}
 
 
@@ -94,15 +101,15 @@ def test_one_object_that_ends_the_text(text: str) -> None:
     ("text", "problem"),
     [
         ('For example {"grade":3} would be ... but no', "more text: 'would be"),
-        (f"{OBJECT} I hope this helps!", "more text"),
-        (f"```json\n{OBJECT}\n```\nBut I am not sure.", "more text"),
+        (f"{OBJECT}: that is what I would say.", "part of something longer"),
+        (f"{OBJECT} Hm, no.</think>", "more text: '</think>"),
         (f'{OBJECT}\n{{"grade": 1}}', "another JSON object"),
         (f"{OBJECT} {OBJECT}", "another JSON object"),
         (f"Not {{grade: 3}} but {OBJECT}", "broken or cut off"),
         (f"{DRAFT} {OBJECT}", "another JSON object"),
         (f"{'The passage says little. ' * 20}{OBJECT}", "before the JSON object stand 499 characters"),
         (f"[{OBJECT}]", "not a list"),
-        (f"```json\n[{OBJECT}]\n```", "more text"),
+        (f"```json\n[{OBJECT}]\n```", "part of something longer"),
         (f"Here: [{OBJECT}", "part of something longer"),
         (f"[{OBJECT}, {OBJECT}]", "not a list"),
         ("[]", "not a list"),
@@ -124,10 +131,10 @@ def test_anything_else_is_unusable(text: str, problem: str) -> None:
 
 
 @given(st.text(max_size=60), st.text(max_size=60))
-def test_text_after_the_object(before: str, after: str) -> None:
-    """Whatever stands around an object: it is the answer, or there is none, and never with words behind it."""
+def test_words_around_an_object(before: str, after: str) -> None:
+    """The answer is the first object, or there is none: never a second one."""
     try:
-        found = object_in(f"{before}{OBJECT} {after}x")
+        found = object_in(f"{before}{OBJECT} {after}{DRAFT}")
     except AnswerError:
         return
     assert found != {"grade": 2}

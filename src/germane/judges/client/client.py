@@ -75,6 +75,7 @@ class CallState:
         reasked: Unusable answers that were asked again.
         estimated: True if tokens were counted from bytes, since the endpoint does not count.
         mode: The mode of the last request.
+        unfit: Answers in a mode with a schema that the endpoint threw away: after two, the call asks without one.
         room: Tokens that the next answer may have, since the last was cut off; 0 = it was not.
         in_flight: True if it holds a place: from one request on until the next, or until its answers are stored.
         size, limit, version: Bytes of the last request, its limit of tokens, and the version of the capabilities.
@@ -98,6 +99,7 @@ class CallState:
     mode: int = 0
     model: str = ""
     fingerprint: str = ""
+    unfit: int = 0
     room: int = 0
     size: int = 0
     limit: int = 0
@@ -241,7 +243,8 @@ class ModelClient:
         if FILTERED.search(text):
             raise GaveUp(f"the provider's content filter refused the texts ({error.why})")
         if UNFIT.search(text):
-            raise AnswerError(f"the endpoint says that it is not of the schema: {text}")
+            self._thrown_away(text, call)
+            return
         if capabilities.version != call.version:  # another call has learned meanwhile
             return
         learned = capabilities.learn(text, call.mode, limited=call.limit > 0)
@@ -254,6 +257,18 @@ class ModelClient:
         if capabilities.proven or call.mode == PROMPT:
             raise GaveUp(error.why)
         call.mode += 1
+
+    def _thrown_away(self, text: str, call: CallState) -> None:
+        """Ask without a schema where the endpoint has twice thrown an answer with one away.
+
+        Raises:
+            AnswerError: It is asked the same way again.
+        """
+        self.capabilities.schema_ignored()
+        call.unfit += call.mode < PROMPT
+        if call.mode == PROMPT or call.unfit < min(2, self.policy.attempts):
+            raise AnswerError(f"the endpoint says that it is not of the schema: {text}")
+        call.mode = PROMPT
 
     def _check_read(self, read: int, ask: Ask, sent: int) -> None:
         """GaveUp where the server says that it read far fewer tokens than it was sent (Ollama cuts off in silence)."""

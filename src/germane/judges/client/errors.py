@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from enum import Enum
 from typing import NamedTuple
@@ -83,7 +83,7 @@ def decide(status: int, headers: Mapping[str, str], raw: bytes, *, worked: bool)
     body = raw[:SHOWN].decode("utf-8", "replace")
     action, seconds = Action.CHANGE, None
     too_long, poor = is_too_long(status, text), is_out_of_money(text, body)
-    if too_long:
+    if too_long or (status >= 500 and is_refusal(text)):
         pass
     elif status in {429, 503, 529} and not poor:
         action, seconds = Action.WAIT, retry_after(headers, body)
@@ -157,13 +157,29 @@ def _status(error: Json) -> int | None:
 
 
 def _text(error: Json, raw: str = "") -> str:
-    """The words of an error and, where it has one, its code."""
+    """The words of an error with its code and parameter where it has them, and those of the error that caused it."""
     inner = _inner(error)
     if not isinstance(inner, dict):
         return str(inner)
     text = str(next((inner[name] for name in _MESSAGE if inner.get(name)), raw))
-    code = inner.get("code") or inner.get("type")
-    return f"{text} ({code})" if code else text
+    code, parameter = inner.get("code") or inner.get("type"), inner.get("param")
+    text = f"{text} ({code})" if code else text
+    for more in (parameter, *_causes(inner)):
+        if more and str(more) not in text:
+            text = f"{text}: {more}"
+    return text
+
+
+def _causes(error: Mapping[str, Json]) -> Iterator[str]:
+    """The words of the errors within an error: OpenRouter has the provider's as JSON text in `metadata.raw`."""
+    metadata = error.get("metadata")
+    for cause in (metadata.get("raw") if isinstance(metadata, dict) else None, error.get("cause")):
+        inner = cause
+        if isinstance(cause, str):
+            with suppress(ValueError, RecursionError):
+                inner = json.loads(cause)
+        if inner and isinstance(inner, (str, list, dict)):
+            yield _text(inner, str(cause))
 
 
 def _inner(error: Json) -> Json:
@@ -201,6 +217,25 @@ _UNSUPPORTED = re.compile(
     r"support\w*\b.{0,60}(?:tool|function|json|schema|structured|response.format)|requested parameters|response_format"
 )
 """The words of a 404 to a request for something that no model does (OpenRouter)."""
+
+
+_REFUSED = re.compile(
+    r"un(?:supported|recogni[sz]ed|known)[ _](?:value|param|argument|field|key|request)|not (?:supported|permitted|allowed|implemented)"
+    r"|(?:does not|doesn't|cannot) support|failed to parse grammar|invalid[ _](?:json[ _])?(?:schema|grammar)|extra inputs"
+    r"|unsupported (?:response|schema|tool|temperature|max|reasoning|system|json)"
+)
+_PARAMETER = re.compile(
+    r"temperature|max_(?:completion_|output_|new_)?tokens|top_p|seed|response.?format|schema|structured|guided|grammar"
+    r"|tool|function|reasoning|thinking|system (?:role|message)|parameter|unsupported_value"
+)
+
+
+def is_refusal(text: str) -> bool:
+    """True if an error says that a parameter or a schema is not taken, which no repetition mends, whatever its status."""
+    low = text.lower()
+    return UNFIT.search(low) is not None or (
+        _REFUSED.search(low) is not None and _PARAMETER.search(low) is not None
+    )
 
 
 def is_out_of_money(text: str, body: str = "") -> bool:

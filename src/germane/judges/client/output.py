@@ -37,7 +37,7 @@ _REASONING: Mapping[str, tuple[str, ...]] = {"off": ("none", "minimal", "low"), 
 
 _MENTIONS = {
     "schema": ("response_format", "response format", "schema", "structured", "guided", "grammar"),
-    "tool": ("tool", "function"),
+    "tool": ("tool", "function", "grammar"),
 }
 _LIMITS = ("maxlength", "maxitems")
 _WHOLLY = re.compile(

@@ -1,8 +1,9 @@
-"""The answer of a model in a chat completion: the one JSON object that ends what it wrote, and what it used.
+"""The answer of a model in a chat completion: the one JSON object in what it wrote, and what it used.
 
 Nothing in a response is trusted, and nothing is guessed: a fence, thoughts and a short lead-in before the object are passed
-over. An object that is cut off or names a field twice, a second object, text after the object, a thought without an end, or
-no object at all is an AnswerError, whose text can be sent back to the model.
+over, and so are words after it that hold no second object. An object that is cut off, names a field twice or is quoted
+within a sentence, a second object, a thought without an end, or no object at all is an AnswerError, whose text can be sent
+back to the model.
 """
 
 from __future__ import annotations
@@ -177,18 +178,19 @@ _MARK = re.compile(rf"(?P<opens>{_OPENS})|(?P<ends>{_ENDS})|(?P<channel>{_CHANNE
 """The marks at which a thought or an object begins: Qwen, Claude, Seed, Mistral, Kimi, Cohere and others; gpt-oss has channels."""
 _END = re.compile(_ENDS, re.IGNORECASE)
 _TURN = re.compile(r"<\|?(?:end|start|channel|return|call)\|?>", re.IGNORECASE)
-_FENCE = re.compile(r"`+\w*\s*\Z")
-_REST = re.compile(r"\s*(?:`+\s*)?(?:(?:<\|?\w{1,20}\|?>|</s>)\s*)*")
-"""Text that may follow the object: the end of its fence, and control tokens that end a turn."""
+_FENCE = re.compile(r"(?:`+|~{3,})\w*\s*\Z|<\w{1,20}>\s*\Z")
+_REST = re.compile(r"\s*(?:(?:`+|~{3,})\s*)?(?:(?:<\|?\w{1,20}\|?>|</\w{1,20}>)\s*)*")
+"""Text that ends the object: its fence, the tag around it, and control tokens that end a turn."""
+_OBJECT_BEGINS = re.compile(r"""\{\s*(?:["'}]|\w+\s*:|\Z)""")
 LEAD_IN = 300
 """Characters of prose before the object: "Here is my verdict:". A longer text argues, and what it quotes is not an answer."""
 
 
 def object_in(text: str) -> dict[str, Json]:
-    """The one JSON object that ends a model's answer: bare, in a fence, after thoughts or a short lead-in.
+    """The one JSON object of a model's answer: bare, in a fence, after thoughts or a short lead-in, before other words.
 
     Raises:
-        AnswerError: There is no object, more than one, text after it or a long text before it.
+        AnswerError: There is no object, more than one, a long text before it, or a sentence around it.
     """
     try:
         value = _DECODER.decode(text)
@@ -230,14 +232,18 @@ def _decoded(text: str, begin: int) -> tuple[dict[str, Json] | None, int]:
 
 
 def _alone(before: str, value: dict[str, Json] | None, after: str) -> dict[str, Json]:
-    """The object, if nothing but a short lead-in stands before it and nothing after it."""
+    """The object, if it is no quotation: nothing but a short lead-in before it, and no other object or thought after it."""
     if value is None:
         raise AnswerError("the answer is not valid JSON: an object begins, but is broken or cut off")
-    if not _REST.fullmatch(after):
-        more = "another JSON object" if "{" in after else f"more text: {after.strip()[:40]!r}"
-        raise AnswerError(f"after the JSON object comes {more}; the answer must end with the one object")
-    if before.endswith(("[", ",", "(", '"', "'")):
+    words = after[_REST.match(after).end() :]  # type: ignore[union-attr]  # it matches everything
+    if _OBJECT_BEGINS.search(words):
+        raise AnswerError("after the JSON object comes another JSON object; answer with one object")
+    if before.endswith(("[", ",", "(", '"', "'")) or words.startswith(("]", ",", ")", '"', "'", ":")):
         raise AnswerError("the JSON object is part of something longer; answer with the object alone")
+    mark = next((mark for mark in _MARK.finditer(words) if mark[0] != "{"), None)
+    if mark or (before and words and "\n" not in after[: len(after) - len(words)]):
+        more = mark[0] if mark else words.strip()[:40]
+        raise AnswerError(f"after the JSON object comes more text: {more!r}; answer with the object alone")
     if len(before) > LEAD_IN:
         raise AnswerError(
             f"before the JSON object stand {len(before)} characters; answer with the object alone"
