@@ -16,11 +16,11 @@ from typing import Any
 from germane.errors import InputError, SourceLocation
 from germane.measures.evidence import EDGE, tokens
 from germane.samples.cells import Cells
+from germane.samples.fields import id_keys
 from germane.samples.files import dataset_files, fold, read_text
 from germane.samples.reading import READERS, suffix_of
 from germane.types import Json
 
-_IDS = ("_id", "id", "doc_id", "document_id", "chunk_id", "docno", "pid", "passage_id", "corpus_id")
 _TEXTS = ("text", "content", "page_content", "contents", "passage", "chunk", "body")
 _PLAIN = (".txt", ".md", ".rst", ".html", ".htm")
 _FIX = 'write a row per document: {"id": "d7", "text": "..."}'
@@ -158,19 +158,18 @@ def _common_span(piece: Sequence[str], words: Sequence[str]) -> tuple[int, int] 
 def _rows(file: Path) -> Iterator[tuple[str, str]]:
     reader, _ = READERS[suffix_of(file)]
     names: dict[tuple[str, ...], tuple[str | None, str | None]] = {}
-    ids = set(map(fold, _IDS))
     # a cell of a table is a text as it stands: no value is made of it
-    cells = Cells(lambda name, among=(): "id" if fold(name) in ids else "query")  # noqa: ARG005
+    cells = Cells(lambda name, among=(): "id" if id_keys((name,)) else "query")  # noqa: ARG005
     for _, row, where in reader(file, cells):
         if not isinstance(row, dict):
             raise InputError("this is not a document", fix=_FIX, place=where(()))
         keys = tuple(row)
         if keys not in names:
-            names[keys] = _named(keys, _IDS), _named(keys, _TEXTS)
+            names[keys] = next(iter(id_keys(keys)), None), _named(keys, _TEXTS)
         of_id, of_text = names[keys]
         document, text = (row.get(name) if name else None for name in (of_id, of_text))
-        if isinstance(document, int) and not isinstance(document, bool):
-            document = str(document)
+        if isinstance(document, int | float) and not isinstance(document, bool) and document % 1 == 0:
+            document = str(int(document))
         if not isinstance(document, str) or not document:
             raise InputError("this document has no id", fix=_FIX, place=where(()))
         if text is not None and not isinstance(text, str):

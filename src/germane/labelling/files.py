@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,7 +17,7 @@ from germane.errors import InputError, SourceLocation
 from germane.measures.labels import labelled_passages, turns
 from germane.reports.data import ReportData
 from germane.samples.cells import table_rows
-from germane.samples.fields import PASSAGE_SPELLINGS, SPELLINGS
+from germane.samples.fields import SPELLINGS, id_in, id_keys
 from germane.samples.files import JsonFault, parse_strict_json, read_lines, write_whole
 from germane.samples.trec import read_qrels
 from germane.tables.labels import (
@@ -45,6 +46,7 @@ _COLUMNS = [
     "item",
     "kind",
 ]
+_GRADE = re.compile(r"[0-9]{1,9}(?:\.0*)?")
 _ANSWERS = ("answer", "grade", "relevant")
 _DRAWN = ("random", "stratified")
 UNNAMED = "unnamed"
@@ -191,12 +193,10 @@ def _labelable(report: ReportData) -> tuple[dict[str, str], dict[tuple[str, str]
 
 def _named(row: Mapping[str, Json], location: SourceLocation) -> tuple[str, str]:
     """The sample and the document that a row without an item is about."""
-    sample, document = row.get("sample"), None
-    for name, value in row.items():
-        if PASSAGE_SPELLINGS.get(name) == "id":
-            document = value if document is None or name == "id" else document
-        elif SPELLINGS.get(name) == "id" and sample is None:
-            sample = value
+    sample, document = row.get("sample"), id_in(row)
+    if sample is None:
+        others = row.keys() - set(id_keys(tuple(row)))
+        sample = next((row[name] for name in row if name in others and SPELLINGS.get(name) == "id"), None)
     if sample is None or document is None:
         fix = "name item, or sample and id (query_id and doc_id)"
         raise InputError("this row does not say what it is about", fix=fix, place=location)
@@ -220,10 +220,12 @@ def _answer(row: Mapping[str, Json], location: SourceLocation) -> tuple[Json, st
 
 def _value(value: Json) -> int | bool | None:
     """A grade, or yes or no; None where it is neither."""
-    if not isinstance(value, str):
-        return value if isinstance(value, int) else None
-    text = value.strip().casefold()
-    return int(text) if text.isdecimal() and len(text) < 10 else _YES_NO.get(text)
+    if isinstance(value, str):
+        text = value.strip().casefold()
+        return int(text.split(".")[0]) if _GRADE.fullmatch(text) else _YES_NO.get(text)
+    if isinstance(value, float) and value.is_integer() and abs(value) < 1e9:
+        return int(value)
+    return value if isinstance(value, int) else None
 
 
 def _rows(path: Path) -> Iterator[tuple[int, Mapping[str, Json]]]:

@@ -14,12 +14,28 @@ import msgspec
 
 from germane.encoding import encode
 from germane.errors import Invalid, describe
+from germane.samples.files import fold
 from germane.types import Context, FrozenDict, Id, Json, Message, Record, Step, freeze
 
 T = TypeVar("T")
 EMPTY = " "
 """A passage whose text is known and empty; "" stands for one whose text is not known, only its id."""
 IDS = "retrieved_context_ids"
+
+
+DOCUMENT_IDS = (
+    "doc_id",
+    "document_id",
+    "docno",
+    "pid",
+    "passage_id",
+    "corpus_id",
+    "context_id",
+    "doc_uri",
+    "chunk_id",
+    "node_id",
+)
+"""The names of a document's id besides `id` and `_id`, in order of preference: of several that differ, the first counts."""
 
 
 class Field(NamedTuple):
@@ -88,7 +104,7 @@ FIELDS = {
 """The fields of a sample, as every reader knows them."""
 PASSAGE = {
     "text": Field("the passage", ("content", "page_content")),
-    "id": Field("the id of its document", ("doc_id", "document_id", "context_id")),
+    "id": Field("the id of its document", (*DOCUMENT_IDS, "_id")),
     "score": Field("the retriever's own score"),
     "grade": Field("a person's grade of its relevance, 0 to 3 or in grade_scale"),
     "relevant": Field("a person's yes or no; another scale than grade: one of the two"),
@@ -99,15 +115,13 @@ PASSAGE = {
 """The fields of a passage; `start` and `end` become metadata."""
 PASSAGE_LISTS = ("documents", "results", "source_documents", "nodes", "matches", "hits", "docs")
 """The keys under which systems return their passages, besides the names of `contexts`."""
-METADATA_IDS = ("doc_uri", "chunk_id")
-"""The names of an id in the metadata of a passage, besides those of its `id`."""
 RESULT = {
     "query": Field(
         "the query", ("qid", "query_id", "topic_id", "id", "topic", "query", "question", "user_input")
     ),
     "doc": Field(
         "the document",
-        ("doc_id", "document_id", "docno", "pid", "passage_id", "corpus_id", "did", "doc", "document"),
+        (*DOCUMENT_IDS, "did", "doc", "document"),
     ),
     "docs": Field(
         "the documents of a query, best first",
@@ -143,6 +157,36 @@ def camel_case(name: str) -> str:
 
 
 SPELLINGS, PASSAGE_SPELLINGS = spellings(FIELDS), spellings(PASSAGE)
+_ID_RANKS = {fold(name): rank for rank, name in enumerate(("id", *DOCUMENT_IDS))}
+_SAYS_DOCUMENT = frozenset(
+    name for text in ("id", "doc_id", "document_id", "context_id") for name in (text, camel_case(text))
+)
+"""The names under which two different ids of one passage are an error; others may be those of a chunk."""
+
+
+@lru_cache(maxsize=1000)
+def id_keys(keys: tuple[str, ...]) -> tuple[str, ...]:
+    """Those of the keys that may hold a document's id, in order of preference."""
+    return tuple(
+        sorted((key for key in keys if fold(key) in _ID_RANKS), key=lambda key: _ID_RANKS[fold(key)])
+    )
+
+
+def id_in(row: Json) -> str | None:
+    """The id of a document in a row, or in the metadata of a passage; None where it has none."""
+    if not isinstance(row, Mapping):
+        return None
+    for key in id_keys(tuple(filter(_is_text, row))):
+        value = _whole(row[key])
+        if isinstance(value, str | int | UUID) and not isinstance(value, bool) and value != "":
+            return str(value)
+    return None
+
+
+def _is_text(key: Any) -> bool:
+    return isinstance(key, str)
+
+
 _LISTS = (list, tuple)
 _SEQUENCES, _DICT = frozenset(_LISTS), frozenset({dict})
 _OWN = frozenset(Context.__struct_fields__)
@@ -297,7 +341,10 @@ def _passage(value: Json) -> Json:
 @lru_cache(maxsize=1000)
 def _others(keys: tuple[Any, ...]) -> tuple[tuple[Any, str | None], ...]:
     """The keys of a passage that are not our own fields' names, each with the field that it means; None = metadata."""
-    return tuple((key, PASSAGE_SPELLINGS.get(key)) for key in keys if key not in _OWN)
+    ids = {key: rank for rank, key in enumerate(id_keys(tuple(filter(_is_text, keys))))}
+    others = [key for key in keys if key not in _OWN]
+    others.sort(key=lambda key: ids.get(key, -1))
+    return tuple((key, "id" if key in ids else PASSAGE_SPELLINGS.get(key)) for key in others)
 
 
 def _named(passage: dict[str, Json]) -> dict[str, Json]:
@@ -329,6 +376,8 @@ def _renamed(passage: dict[str, Json], others: tuple[tuple[Any, str | None], ...
             more[key] = value
         elif name in {"start", "end"}:
             _add(key, name, _at(key, _offset, value), more)
+        elif name == "id" and passage.get("id") is not None and key not in _SAYS_DOCUMENT:
+            more[key] = value
         else:
             _add(key, name, value, passage)
     if more:
@@ -345,14 +394,6 @@ def _add(key: str, name: str, value: Json, made: dict[str, Json]) -> None:
     elif str(value) != str(_at(name, _OF_PASSAGE[name][1], made[name])):
         problem = f"says something else than the other {name} of this context"
         raise Invalid(problem, f"keep one {name}", key)
-
-
-def id_in(metadata: Json) -> str | int | None:
-    """The id of a document in the metadata of a passage, where most stores put it that give their documents none."""
-    if not isinstance(metadata, Mapping):
-        return None
-    values = (metadata.get(name) for name in ("id", *PASSAGE["id"].names, *METADATA_IDS))
-    return next((value for value in values if type(value) in {str, int} and value != ""), None)
 
 
 def passages_in(value: Json) -> list[Json] | None:

@@ -30,7 +30,7 @@ from numpy.typing import NDArray
 from germane.clean import counted
 from germane.errors import InputError, Invalid, SourceLocation
 from germane.samples.cells import CellCounts, is_joined_ids, list_in_cell, looks_listed, table_rows
-from germane.samples.fields import RESULT
+from germane.samples.fields import RESULT, id_in
 from germane.samples.files import (
     BadRows,
     JsonFault,
@@ -519,7 +519,7 @@ def _listed(query: str, value: Any, kind: Kind) -> list[str]:
 
 def _id(item: Any) -> str | None:
     if isinstance(item, Mapping):
-        item = next((item[key] for key in item if fold(key) in {"id", "docid", "documentid"}), None)
+        return id_in(item)
     return str(item) if isinstance(item, str | int) and not isinstance(item, bool) else None
 
 

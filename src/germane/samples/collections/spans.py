@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 from germane.encoding import digest
 from germane.errors import Invalid, describe
 from germane.samples.cells import structure
-from germane.samples.fields import passages_in
+from germane.samples.fields import id_in, passages_in
 from germane.types import Json
 
 RETRIEVER, RERANKER, EMBEDDING = "RETRIEVER", "RERANKER", "EMBEDDING"
@@ -303,7 +303,6 @@ def documents_in(value: Json) -> list[dict[str, Json]] | None:
 
 
 _TEXTS = ("content", "text", "page_content", "pageContent", "chunk")
-_IDS = ("id", "doc_id", "document_id", "chunk_id", "node_id", "_id")
 
 
 def _document(value: Json) -> dict[str, Json] | None:
@@ -320,7 +319,7 @@ def _document(value: Json) -> dict[str, Json] | None:
     text = "" if text == _HIDDEN else text
     metadata = _parsed(value.get("metadata"))
     metadata = metadata if isinstance(metadata, Mapping) else {}
-    named = next(filter(None, (_name(holder.get(name)) for holder in (value, metadata) for name in _IDS)), "")
+    named = id_in(value) or id_in(metadata) or ""
     if not named and not text:
         return None
     made = {"id": named or f"text:{digest(text)[:12]}", "text": text, "metadata": dict(metadata)}
