@@ -43,7 +43,9 @@ def test_a_chunks_id_beside_the_documents_is_metadata(other):
         row = {"id": "q", "query": "tides", "qrels": {"d2": 1}, "contexts": [passage]}
         report = evaluate([row], "RR")
         assert report["RR"].mean == 1
-        assert next(report.samples()).contexts[0].metadata == {other: "c7"}
+        assert [at.context.metadata for sample in report.samples() for at in sample.ranked_passages()] == [
+            {other: "c7"}
+        ]
 
 
 @pytest.mark.parametrize("grade", ["1.0", "1", "1."])
