@@ -182,3 +182,8 @@ _REFERENCE = re.compile(
     re.IGNORECASE,
 )
 """The beginning of what GitHub makes a link of. A comment behind it, which is not shown, divides the text; an entity does not."""
+
+
+def fold(name: str) -> str:
+    """A name without case, underscores, dashes and blanks: `expectedRelevantCount` is `expected_relevant_count`."""
+    return name.replace("_", "").replace("-", "").replace(" ", "").casefold()

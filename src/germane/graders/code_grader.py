@@ -6,13 +6,13 @@ from typing import Annotated, Any, ClassVar
 
 from pydantic import Field
 
+from germane.clean import fold
 from germane.graders.grader import CaseGrader, Command, GraderResult
 from germane.graders.transcript import names_of, script_document
 from germane.processes import misplaced, start_folder
 from germane.questions.asking import Program, ask
 from germane.questions.script import ScriptGrade, ScriptResult
 from germane.samples.evalfile import Case
-from germane.samples.files import fold
 from germane.samples.yamltext import (
     JsonMapping,
     Keys,

@@ -10,6 +10,7 @@ from typing import Annotated, Any, ClassVar, Literal, Self, cast
 
 from pydantic import BeforeValidator, Field, InstanceOf, ValidationInfo, model_validator
 
+from germane.clean import fold
 from germane.errors import InputError, Invalid
 from germane.graders.code_grader import result_of
 from germane.graders.grader import CaseGrader, Command, GraderResult, Numbers, Verdict, together
@@ -19,7 +20,6 @@ from germane.processes import start_folder
 from germane.questions.asking import Missing, Program, ask
 from germane.questions.script import ScriptGrade
 from germane.samples.evalfile import Case, assertions_in
-from germane.samples.files import fold
 from germane.samples.yamltext import Flag, Keys, Share, YamlModel, folder_of, plain_value
 from germane.types import FrozenDict, Json, freeze
 

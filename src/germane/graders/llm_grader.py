@@ -12,6 +12,7 @@ from typing import Annotated, Any, ClassVar, Generic, Literal, Self, TypeAlias, 
 
 from pydantic import BeforeValidator, Discriminator, Field, StrictStr, Tag, ValidationInfo, model_validator
 
+from germane.clean import fold
 from germane.errors import AnswerError, InputError, Invalid
 from germane.graders.grader import CaseGrader, Command, GraderResult, Number, verdict_of
 from germane.graders.transcript import (
@@ -31,7 +32,7 @@ from germane.questions.prompts import variables_in
 from germane.questions.question import Wording
 from germane.questions.script import ScriptText
 from germane.samples.evalfile import Case
-from germane.samples.files import check_readable, fold
+from germane.samples.files import check_readable
 from germane.samples.yamltext import (
     Flag,
     JsonMapping,

@@ -9,6 +9,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Literal, get_args
 
+from germane.clean import fold
 from germane.errors import InputError, SourceLocation, collect_or_raise
 from germane.graders.code_grader import CodeGrader
 from germane.graders.composite import Composite
@@ -25,7 +26,7 @@ from germane.measures.measure import Measure, definitions
 from germane.measures.scoring import DECLARED, Grader
 from germane.questions.gradertypes import FORMULAS, Test
 from germane.samples.evalfile import EvalFile, GraderSpec
-from germane.samples.files import Warn, fold, nearest
+from germane.samples.files import Warn, nearest
 from germane.samples.yamltext import Node, misspelling_of, node_of, read_model
 from germane.types import FrozenDict, Json
 

@@ -13,11 +13,12 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from germane.clean import fold
 from germane.errors import InputError, SourceLocation
 from germane.measures.evidence import EDGE, tokens
 from germane.samples.cells import Cells
 from germane.samples.fields import id_keys
-from germane.samples.files import dataset_files, fold, read_text
+from germane.samples.files import dataset_files, read_text
 from germane.samples.reading import READERS, suffix_of
 from germane.types import Json
 

@@ -12,8 +12,9 @@ from dataclasses import dataclass, field, replace
 from math import inf, isinf
 from typing import Any, Literal, NamedTuple, TypeAlias
 
+from germane.clean import fold
 from germane.errors import MeasureError
-from germane.samples.files import fold, nearest
+from germane.samples.files import nearest
 from germane.types import FrozenDict, Sample
 
 Value: TypeAlias = str | int | float | bool

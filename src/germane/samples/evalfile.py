@@ -11,6 +11,7 @@ from typing import Annotated, Any, ClassVar, Literal
 from msgspec import structs
 from pydantic import BeforeValidator, Field, PlainValidator, ValidationInfo
 
+from germane.clean import fold
 from germane.errors import InputError, Invalid, SourceLocation, describe
 from germane.samples.contexts import only_contexts
 from germane.samples.fields import SPELLINGS
@@ -19,7 +20,6 @@ from germane.samples.files import (
     Notices,
     Warn,
     check_readable,
-    fold,
     parse_strict_json,
     read_lines,
     read_text,

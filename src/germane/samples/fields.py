@@ -12,9 +12,9 @@ from uuid import UUID
 
 import msgspec
 
+from germane.clean import fold
 from germane.encoding import encode
 from germane.errors import Invalid, describe
-from germane.samples.files import fold
 from germane.types import Context, FrozenDict, Id, Json, Message, Record, Step, freeze
 
 T = TypeVar("T")

@@ -27,7 +27,7 @@ from typing import IO, Any, BinaryIO, NoReturn, TypeAlias
 
 import msgspec
 
-from germane.clean import counted
+from germane.clean import counted, fold
 from germane.errors import InputError, SourceLocation, install_extra
 from germane.types import MAX_DEPTH, Json, Step
 
@@ -463,11 +463,6 @@ class Notices:
 
 
 @functools.lru_cache(maxsize=4096)
-def fold(name: str) -> str:
-    """A name without case, underscores, dashes and blanks: `expectedRelevantCount` is `expected_relevant_count`."""
-    return name.replace("_", "").replace("-", "").replace(" ", "").casefold()
-
-
 def nearest(name: str, names: Iterable[str], cutoff: float = 0.8) -> str | None:
     """The known name that `name` is probably a misspelling of; None where none is near.
 

@@ -27,7 +27,7 @@ from typing import Any, BinaryIO, Literal, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from germane.clean import counted
+from germane.clean import counted, fold
 from germane.errors import InputError, Invalid, SourceLocation
 from germane.samples.cells import CellCounts, is_joined_ids, list_in_cell, looks_listed, table_rows
 from germane.samples.fields import RESULT, id_in
@@ -35,7 +35,6 @@ from germane.samples.files import (
     BadRows,
     JsonFault,
     decoded,
-    fold,
     numbered_lines,
     on_disk,
     opened,

@@ -32,8 +32,9 @@ from pydantic import (
 )
 from pydantic_core import ErrorDetails
 
+from germane.clean import fold
 from germane.errors import InputError, Invalid, SourceLocation, collect_or_raise, describe
-from germane.samples.files import Notice, file_variables, fold, location_in, nearest
+from germane.samples.files import Notice, file_variables, location_in, nearest
 from germane.types import MAX_DEPTH, FrozenDict, Json, Step, freeze
 
 _EXPANSION = 100_000
