@@ -6,6 +6,7 @@ import io
 import re
 import unicodedata
 from collections.abc import Iterable, Iterator, Sequence
+from functools import lru_cache
 from typing import Any, TextIO
 
 _COMMAND = re.compile(
@@ -184,6 +185,7 @@ _REFERENCE = re.compile(
 """The beginning of what GitHub makes a link of. A comment behind it, which is not shown, divides the text; an entity does not."""
 
 
+@lru_cache(maxsize=4096)
 def fold(name: str) -> str:
     """A name without case, underscores, dashes and blanks: `expectedRelevantCount` is `expected_relevant_count`."""
     return name.replace("_", "").replace("-", "").replace(" ", "").casefold()

@@ -462,7 +462,6 @@ class Notices:
         return len(self._seen)
 
 
-@functools.lru_cache(maxsize=4096)
 def nearest(name: str, names: Iterable[str], cutoff: float = 0.8) -> str | None:
     """The known name that `name` is probably a misspelling of; None where none is near.
 
