@@ -165,7 +165,7 @@ def test_what_cannot_be_merged(inside: Cli, tmp_path: Path) -> None:
         assert not (tmp_path / "merged").exists()
     write_jsonl(tmp_path / "s.jsonl", *({**row, "reference": "another"} for row in rows(12)))
     assert inside(*words, "p2", "--part", "2/3").code == 0
-    assert "the size of the inputs" in inside("merge", "p1", "p2", "p3", "-o", "merged").err
+    assert "the inputs" in inside("merge", "p1", "p2", "p3", "-o", "merged").err
     write_jsonl(tmp_path / "c.jsonl", {"id": "d1", "text": "one"})
     for part in ("1/2", "2/2"):
         assert inside(*words, f"c{part[0]}", "--part", part, "--corpus", "c.jsonl").code == 0

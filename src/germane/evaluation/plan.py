@@ -309,12 +309,16 @@ class Suite:
         )
 
     @property
-    def size(self) -> int:
-        """The size of all data files in bytes; stdin counts 0."""
+    def inputs(self) -> list[Path]:
+        """The eval files and data files, without stdin."""
         data = (path for file in self.files.values() for path in file.data)
         plain = (path for path in (*self.paths, *data) if str(path) != "-")
-        files = (file for path in plain for file in (data_files(path) if path.is_dir() else [path]))
-        return sum(file.stat().st_size for file in files)
+        return [file for path in plain for file in (data_files(path) if path.is_dir() else [path])]
+
+    @property
+    def size(self) -> int:
+        """The size of all data files in bytes; stdin counts 0."""
+        return sum(file.stat().st_size for file in self.inputs)
 
     def setting(self, name: str) -> Json:
         """One setting (judge, against, repeat) that the eval files agree on; None where none names it."""

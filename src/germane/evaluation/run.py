@@ -452,7 +452,7 @@ class _Run:
 
             suite = plan.suite
             made["part"] = part_entry(
-                session.folder, plan.share, self.rows, suite.count, suite.size, plan.gates
+                session.folder, plan.share, self.rows, suite.count, suite.inputs, plan.gates
             )
         report = Report.build(
             session.folder,

@@ -57,7 +57,14 @@ def open_for_replay(where: str | Path) -> LedgerTable:
         )
     with path.open("rb") as file:
         is_sqlite = file.read(len(_SQLITE)) == _SQLITE
-    return SQLiteLedger(path, read_only=True) if is_sqlite else ExportedLedger(path)
+    ledger = SQLiteLedger(path, read_only=True) if is_sqlite else ExportedLedger(path)
+    if not len(ledger):
+        ledger.close()
+        raise InputError(
+            f"--replay {path} holds no answer",
+            fix="make it where there is a key: germane ledger export -o FILE",
+        )
+    return ledger
 
 
 class ExportedLedger(SQLiteLedger):

@@ -431,6 +431,10 @@ def _is_new(db: sqlite3.Connection, path: Path) -> bool:
     check_format(str(path), version, "name another file, or move this one away")
     if columns != COLUMNS:
         raise LedgerError(f"{path} is not a ledger: its table has other columns; name another file")
+    others = "(type IN ('view', 'trigger') OR (name = 'judgements' AND sql NOT LIKE 'CREATE TABLE %'))"
+    for kind, name in db.execute(f"SELECT type, name FROM sqlite_master WHERE {others} LIMIT 1"):  # noqa: S608 - constants
+        problem = f"{path} is not a ledger that germane made: it holds the {kind} {name[:60]!r}, which changes what is stored"
+        raise LedgerError(f"{problem}; name another file")
     return False
 
 

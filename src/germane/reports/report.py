@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
@@ -11,6 +11,8 @@ from itertools import compress
 from math import fsum, inf
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+import numpy as np
 
 from germane.clean import counted, some_of
 from germane.errors import InputError, SourceLocation
@@ -92,12 +94,14 @@ class Report(ReportData):
         InputError where it is none or was never finished, is of another version, or a file was changed since.
         """
         tables = ReportFolder.open(folder)
+        check_ranges(tables)
         return cls.build(tables, tables.manifest, corrected=corrected)
 
     @classmethod
     def unfinished(cls, folder: str | Path) -> Report:
         """The report of an interrupted evaluation: the means so far, and the command that continues it."""
         tables = ReportFolder.unfinished(folder)
+        check_ranges(tables)
         again = f"continue it: germane run --resume {folder}"
         verdict = Verdict(130, (f"interrupted, this is a part; {again}",))
         return cls.so_far(tables, tables.manifest, verdict, folder=tables.path, stopped=again)
@@ -338,6 +342,35 @@ def _counted(tables: Tables) -> dict[str, Json]:
         "asked": asked_json(tables.asked),
         **({"beside": beside} if beside else {}),
     }
+
+
+_LARGEST = 1e100
+"""A stored value at most, of a measure without an upper end: squares of it are finite."""
+_SLACK = 1e-9
+
+
+def check_ranges(tables: ReportFolder) -> None:
+    """InputError at the first stored score whose value or bounds are outside of its measure's range, or a sample there twice."""
+    scores = tables.scores
+    if tables.sample_lines > len(scores.keys):
+        deque(tables.samples, 0)  # which says where one stands twice
+    definitions = [Measure.remembered(name).definition for _, name in scores.measures]
+    ours = [definition.compute.__module__.startswith("germane.") for definition in definitions]
+    ends = [
+        definition.range if own and definition.formula != "unknown" else (-inf, inf)
+        for definition, own in zip(definitions, ours, strict=True)
+    ]
+    least, most = np.array(ends, dtype=np.float64).reshape(-1, 2).clip(-_LARGEST, _LARGEST).T
+    measure, rows = scores.measure, scores.columns
+    for value, endless in ((rows.value, False), (rows.low, False), (rows.high, True)):
+        outside = (value < least[measure] - _SLACK) | (value > most[measure] + _SLACK)
+        outside &= ~(np.isinf(value) & endless)
+        if outside.any():
+            row = int(outside.argmax())
+            low, high = ends[measure[row]]
+            problem = f"{scores.measures[measure[row]][0]} is {value[row]:g}, which is not between {low:g} and {high:g}"
+            place = SourceLocation(str(tables.path / "scores.jsonl"), row + 1)
+            raise InputError(problem, fix="restore the file, or run germane score", place=place)
 
 
 def panel_notes(asked: AskedCounts) -> dict[str, int]:

@@ -78,6 +78,7 @@ class ReportFolder(Counts):
         self._numbers: dict[bytes, int] = {}
         self.graders: list[GraderSet] = []
         self.manifest: dict[str, Json] = {}
+        self.sample_lines = 0
         """The manifest that `finish` wrote or `open` read."""
         self.scratch = False
         """True if the folder is nobody's and goes with this object."""
@@ -363,7 +364,9 @@ class ReportFolder(Counts):
             file = folder.path / name
             if not file.is_file():
                 raise InputError(f"{file} is missing", fix="restore it, or run the evaluation again")
-            if _sha256(file) != expected:
+            digest, lines = _digest_and_lines(file)
+            folder.sample_lines += lines if name == "samples.jsonl" else 0
+            if digest != expected:
                 raise InputError(
                     f"{file} was changed after the report was written",
                     fix="restore it, or run the evaluation again",
@@ -381,8 +384,12 @@ class ReportFolder(Counts):
     @property
     def samples(self) -> Iterator[Sample]:
         """The samples of the folder, read one by one in input order; InputError where a line is damaged."""
-        path = self._path("samples")
-        return (_sample_in(path, number, line) for number, (_, line) in enumerate(lines_of(path), 1))
+        path, seen = self._path("samples"), NumberSet()
+        for number, (_, line) in enumerate(lines_of(path), 1):
+            sample = _sample_in(path, number, line)
+            if not seen.add(hash(sample.key)):
+                raise _twice(path, number, "sample")
+            yield sample
 
     def samples_of(self, keys: Collection[SampleKey]) -> Iterator[Sample]:
         """The samples with these keys, in input order; of the others nothing but the key is looked at."""
@@ -497,7 +504,10 @@ class ReportFolder(Counts):
     def scores(self) -> ScoreTable:
         """The table of all scores, read once."""
         table, path = ScoreTable(), self._path("scores")
-        return table.read((line for _, line in lines_of(path)), str(path))
+        table.read((line for _, line in lines_of(path)), str(path))
+        if (row := table.repeated_row()) is not None:
+            raise _twice(path, row + 1, "score")
+        return table
 
     @property
     def asked(self) -> AskedCounts:
@@ -523,14 +533,30 @@ class _SampleFields(msgspec.Struct):
 
 
 def _sha256(path: Path) -> str:
+    return _digest_and_lines(path)[0]
+
+
+def _digest_and_lines(path: Path) -> tuple[str, int]:
+    """The SHA-256 of a file in hex, and the number of its lines."""
+    digest, lines = hashlib.sha256(), 0
     with path.open("rb") as content:
-        return hashlib.file_digest(content, "sha256").hexdigest()
+        while block := content.read(1 << 20):
+            digest.update(block)
+            lines += block.count(b"\n")
+    return digest.hexdigest(), lines
 
 
 def _open(path: Path, how: int) -> IO[bytes]:
     """A file to write to, which is not reached through a symbolic link."""
     flags = os.O_WRONLY | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_BINARY", 0) | how
     return os.fdopen(os.open(path, flags, 0o666), "wb")
+
+
+def _twice(path: Path, number: int, what: str) -> InputError:
+    place = SourceLocation(str(path), number)
+    return InputError(
+        f"this {what} stands here twice", fix="remove one, or run the evaluation again", place=place
+    )
 
 
 def _last_bytes(path: Path) -> bytes:

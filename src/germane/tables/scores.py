@@ -388,6 +388,18 @@ class ScoreTable:
             low[mine], high[mine] = np.asarray(self._low)[at], np.asarray(self._high)[at]
         return status, why, low, high
 
+    def repeated_row(self) -> int | None:
+        """The first row whose sample and measure an earlier row has; None where every row is another's."""
+        if self.width is not None:
+            return None
+        pairs = self.sample.astype(np.int64) * max(1, len(self._measures)) + self.measure
+        first = np.unique(pairs, return_index=True)[1]
+        if len(first) == len(pairs):
+            return None
+        again = np.ones(len(pairs), dtype=np.bool_)
+        again[first] = False
+        return int(again.argmax())
+
     def rows_of(self, measure: tuple[str, str]) -> NDArray[np.int64]:
         """The rows of a measure, by its reported and its canonical name, that have a value."""
         code = self._measures[measure]

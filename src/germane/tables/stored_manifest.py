@@ -14,6 +14,7 @@ from germane.samples.files import JsonFault, parse_strict_json, read_text
 from germane.types import Json
 
 _Number = Annotated[float, msgspec.Meta(ge=-1e100, le=1e100)]
+_Count = Annotated[int, msgspec.Meta(ge=0, le=1 << 53)]
 
 
 class _Grader(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
@@ -31,41 +32,41 @@ class _Judge(msgspec.Struct, kw_only=True):
     source: str | UnsetType | None = UNSET
     identity: dict[str, Any] | UnsetType | None = UNSET
     stand_in: str | UnsetType = UNSET
-    calls: int | UnsetType = UNSET
-    cached: int | UnsetType = UNSET
-    shared: int | UnsetType = UNSET
-    requests: int | UnsetType = UNSET
-    errors: int | UnsetType = UNSET
-    tokens: dict[str, int] | UnsetType = UNSET
+    calls: _Count | UnsetType = UNSET
+    cached: _Count | UnsetType = UNSET
+    shared: _Count | UnsetType = UNSET
+    requests: _Count | UnsetType = UNSET
+    errors: _Count | UnsetType = UNSET
+    tokens: dict[str, _Count] | UnsetType = UNSET
     estimated: bool | UnsetType = UNSET
     cost_usd: float | UnsetType | None = UNSET
 
 
 class _Asked(msgspec.Struct, kw_only=True):
-    n: int | UnsetType = UNSET
-    fused: int | UnsetType = UNSET
-    windows: int | UnsetType = UNSET
-    with_reference: int | UnsetType = UNSET
-    without_reference: int | UnsetType = UNSET
-    list_size: dict[str, int] | UnsetType = UNSET
-    left_out: dict[str, int] | UnsetType = UNSET
-    model: dict[str, int] | UnsetType = UNSET
-    mode: dict[str, int] | UnsetType = UNSET
+    n: _Count | UnsetType = UNSET
+    fused: _Count | UnsetType = UNSET
+    windows: _Count | UnsetType = UNSET
+    with_reference: _Count | UnsetType = UNSET
+    without_reference: _Count | UnsetType = UNSET
+    list_size: dict[str, _Count] | UnsetType = UNSET
+    left_out: dict[str, _Count] | UnsetType = UNSET
+    model: dict[str, _Count] | UnsetType = UNSET
+    mode: dict[str, _Count] | UnsetType = UNSET
 
 
 class _Sampled(msgspec.Struct, kw_only=True):
-    n: int
-    of: int
+    n: _Count
+    of: _Count
     seed: int
 
 
 class _PartEntry(msgspec.Struct, kw_only=True):
-    number: int
-    of: int
-    cases: int
+    number: _Count
+    of: _Count
+    cases: _Count
     gates: list[Any]
-    beside: list[tuple[str, str, list[tuple[float, int]]]]
-    bytes: int | UnsetType = UNSET
+    beside: list[tuple[str, str, list[tuple[_Number, _Count]]]]
+    inputs: list[str] | UnsetType = UNSET
 
 
 class _Change(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
@@ -102,14 +103,14 @@ class _Manifest(msgspec.Struct, kw_only=True):
     status: str | UnsetType = UNSET
     germane: str | UnsetType = UNSET
     created: str | UnsetType = UNSET
-    labels_size: int | UnsetType = UNSET
+    labels_size: _Count | UnsetType = UNSET
     graders: list[list[_Grader]] | UnsetType = UNSET
-    notes: dict[str, int] | list[str] | UnsetType = UNSET
+    notes: dict[str, _Count] | list[str] | UnsetType = UNSET
     prompts: dict[str, str] | UnsetType = UNSET
     reads: dict[str, list[str]] | UnsetType = UNSET
-    references: dict[str, dict[str, int]] | UnsetType = UNSET
+    references: dict[str, dict[str, _Count]] | UnsetType = UNSET
     asked: dict[str, _Asked] | UnsetType = UNSET
-    beside: dict[str, dict[str, float]] | UnsetType = UNSET
+    beside: dict[str, dict[str, _Number]] | UnsetType = UNSET
     judge: _Judge | UnsetType | None = UNSET
     settings: _Settings | UnsetType = UNSET
     options: dict[str, Any] | UnsetType = UNSET

@@ -12,7 +12,7 @@ from array import array
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from heapq import merge
-from itertools import chain, pairwise, repeat
+from itertools import chain, islice, pairwise, repeat
 from operator import itemgetter
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -23,7 +23,7 @@ from germane.clean import some_of
 from germane.encoding import canonical, decode, now
 from germane.errors import InputError
 from germane.evaluation.parts.remote import local
-from germane.evaluation.parts.share import read_rows
+from germane.evaluation.parts.share import changed_line, read_rows
 from germane.numberset import NumberSet
 from germane.reports.data import ReportData
 from germane.reports.gates import Gate
@@ -129,20 +129,44 @@ def _check(parts: Sequence[ReportFolder], rows: Sequence[array[int]]) -> None:
     for part in parts[1:]:
         if different := _differing(first.manifest, part.manifest):
             problem = f"{first.path} and {part.path} are of different evaluations: {', '.join(different)}"
+            problem += _changed(parts, rows) if different == ["the inputs"] else ""
             raise InputError(problem, fix="run all parts with the same inputs and options")
     of = _entry(first)["of"]
     if missing := sorted(set(range(1, of + 1)) - {_entry(part)["number"] for part in parts}):
         names = [f"{number}/{of}" for number in missing]
         problem = f"{'parts are' if len(names) > 1 else 'a part is'} missing: {some_of(names, 5)}"
         raise InputError(problem, fix=f"run the same with --part {names[0]}, or name its folder")
+    _check_counts(parts, rows)
     if sorted(chain.from_iterable(rows)) != list(range(_entry(first)["cases"])):
         raise InputError("the parts were not cut from the same cases: some are in two of them, or in none",
                          fix="run all parts anew, of inputs that do not change meanwhile")  # fmt: skip
 
 
+def _check_counts(parts: Sequence[ReportFolder], rows: Sequence[array[int]]) -> None:
+    """InputError where a manifest counts more values than its part has samples."""
+    for part, own in zip(parts, rows, strict=True):
+        for _, measure, values in _entry(part)["beside"]:
+            if sum(count for _, count in values) > len(own):
+                problem = f"the manifest of {part.path} counts more values of {measure} than it has samples"
+                raise InputError(problem, fix="run this part again")
+
+
+def _changed(parts: Sequence[ReportFolder], rows: Sequence[array[int]]) -> str:
+    """The line of the inputs that changed between the parts, and its sample, in words; "" where that is not known."""
+    if (where := changed_line([part.path for part in parts])) is None:
+        return ""
+    number, line = where
+    words = f" (line {line} of input {number} changed"
+    for part, own in zip(parts, rows, strict=True):
+        if number == 1 and line - 1 in own:
+            sample = next(islice(part.samples, own.index(line - 1), None), None)
+            words += f", the sample {sample.id!r}" if sample is not None else ""
+    return f"{words})"
+
+
 def _differing(row: Mapping[str, Any], other: Mapping[str, Any]) -> list[str]:
     """The entries in which two parts differ that belong to one evaluation."""
-    names = {"of": "of", "cases": "cases", "gates": "gates", "bytes": "the size of the inputs"}
+    names = {"of": "of", "cases": "cases", "gates": "gates", "inputs": "the inputs"}
     results = [text for name, text in names.items() if row["part"].get(name) != other["part"].get(name)]
     options = {**row["options"], **other["options"]}.keys() - _OWN
     results += sorted(name for name in options if row["options"].get(name) != other["options"].get(name))

@@ -6,10 +6,12 @@ import hashlib
 import re
 from array import array
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from itertools import islice, zip_longest
 from pathlib import Path
 from typing import Self
+from zlib import crc32
 
 from germane.errors import InputError
 from germane.evaluation.options import Options
@@ -17,7 +19,9 @@ from germane.reports.gates import Gate
 from germane.tables.folder import ReportFolder
 from germane.types import Json
 
-_ROWS = "rows.txt"
+_ROWS, _LINES = "rows.txt", "inputs.txt"
+_MOST_LINES = 100_000
+"""Lines of an input whose checksums a part keeps, so that one that changed can be named."""
 _SHARE = re.compile(r"([0-9]{1,6})(?:/|-of-)([0-9]{1,6})")
 
 
@@ -80,9 +84,14 @@ class Share:
 
 
 def part_entry(
-    folder: ReportFolder, share: Share, rows: Iterable[int], cases: int, size: int, gates: Iterable[Gate]
+    folder: ReportFolder,
+    share: Share,
+    rows: Iterable[int],
+    cases: int,
+    inputs: Sequence[Path],
+    gates: Iterable[Gate],
 ) -> dict[str, Json]:
-    """The entry of a part's manifest for merging: its number, the count of `cases`, the inputs' bytes, and the gates of the whole.
+    """The entry of a part's manifest for merging: its number, the count of `cases`, the inputs' digests, and the gates of the whole.
 
     Means that belong beside others are means over all parts: their values are kept, each with how often it came. Which
     cases the part's samples are is written next to its tables.
@@ -93,8 +102,31 @@ def part_entry(
         for (system, name), values in sorted(folder.beside.items())
     ]
     kept = [gate.stored() for gate in gates]
-    numbers = {"number": share.number, "of": share.of, "cases": cases, "bytes": size}
+    digests = []
+    with (folder.path / _LINES).open("w", encoding="ascii") as lines:
+        for path in inputs:
+            with path.open("rb") as file:
+                digests.append(hashlib.file_digest(file, "sha256").hexdigest())
+                file.seek(0)
+                lines.writelines(f"{len(digests)} {crc32(line):08x}\n" for line in islice(file, _MOST_LINES))
+    numbers = {"number": share.number, "of": share.of, "cases": cases, "inputs": digests}
     return {**numbers, "gates": kept, "beside": beside}
+
+
+def changed_line(folders: Sequence[Path]) -> tuple[int, int] | None:
+    """The number of the first input file, and its line, that differ between these parts; None where that is not known."""
+    texts = [
+        path.read_text("ascii").splitlines()
+        for path in (folder / _LINES for folder in folders)
+        if path.is_file()
+    ]
+    for at, same in enumerate(zip_longest(*texts)):
+        if len(set(same)) > 1:
+            number = next(line for line in same if line).partition(" ")[0]
+            return int(number), at + 1 - next(
+                n for n, line in enumerate(texts[0]) if line.startswith(f"{number} ")
+            )
+    return None
 
 
 def read_rows(folder: Path) -> array[int]:

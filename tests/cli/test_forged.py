@@ -1,0 +1,136 @@
+"""Reports, parts and ledgers in which somebody wrote what germane would not: with right digests, in right JSON."""
+
+import hashlib
+import json
+import sqlite3
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.cli.conftest import Cli, write_jsonl
+
+ROWS = [
+    {"id": f"q{n}", "query": f"query {n}", "qrels": {"d": 1}, "contexts": [{"id": "e", "text": "x"}, {"id": "d", "text": "y"}]}
+    for n in range(6)
+]  # fmt: skip
+JUDGED = ("run", "s.jsonl", "-m", "RR context_precision", "--judge", "lexical", "--ledger", "l.sqlite")
+Edit = Callable[[list[dict[str, Any]]], object]
+
+
+@pytest.fixture
+def report(inside: Cli, tmp_path: Path) -> Path:
+    write_jsonl(tmp_path / "s.jsonl", *ROWS)
+    assert inside(*JUDGED, "-o", "r").code == 0
+    return tmp_path / "r"
+
+
+def forge(report: Path, table: str, edit: Edit) -> None:
+    """Change the rows of a table, and its digest in the manifest with them."""
+    path, manifest = report / table, json.loads((report / "manifest.json").read_text())
+    rows = (
+        [manifest]
+        if table == "manifest.json"
+        else [json.loads(line) for line in path.read_text().splitlines()]
+    )
+    edit(rows)
+    text = "".join(json.dumps(row, separators=(",", ":")) + "\n" for row in rows)
+    path.write_text(text)
+    if table != "manifest.json":
+        manifest["files"][table] = hashlib.sha256(text.encode()).hexdigest()
+        (report / "manifest.json").write_text(json.dumps(manifest))
+
+
+def put(**fields: object) -> Edit:
+    return lambda rows: rows[0].update(fields)
+
+
+@pytest.mark.parametrize(
+    ("table", "edit", "message"),
+    [
+        ("scores.jsonl", put(value=5.0), "scores.jsonl:1: RR is 5, which is not between 0 and 1"),
+        ("scores.jsonl", put(value=-0.5), "scores.jsonl:1: RR is -0.5"),
+        ("scores.jsonl", put(value=1e308), "scores.jsonl:1: RR is 1e+308"),
+        ("scores.jsonl", put(value="0.5"), "scores.jsonl:1: this line is not a score"),
+        ("scores.jsonl", put(bounds=[-3, 1]), "scores.jsonl:1: RR is -3"),
+        ("scores.jsonl", lambda rows: rows.append(rows[0]), "scores.jsonl:13: this score stands here twice"),
+        (
+            "samples.jsonl",
+            lambda rows: rows.append(rows[0]),
+            "samples.jsonl:7: this sample stands here twice",
+        ),
+        ("manifest.json", put(schema_version=99), "is a report of format 99"),
+        ("manifest.json", put(notes={"x": -5}), "manifest.json: the manifest is damaged"),
+    ],
+)
+@pytest.mark.parametrize("verb", ["report r", "explain r q0", "compare r r", "audit r"])
+def test_a_forged_number_is_an_error(
+    inside: Cli, report: Path, table: str, edit: Edit, message: str, verb: str
+) -> None:
+    """With file and line, whichever verb reads it."""
+    forge(report, table, edit)
+    found = inside(*verb.split())
+    assert found.code == 2
+    assert message in found.err
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "CREATE TRIGGER t AFTER INSERT ON judgements BEGIN UPDATE judgements SET answer = '{\"grade\":3}'; END",
+        "ALTER TABLE judgements RENAME TO j; CREATE VIEW judgements AS SELECT * FROM j",
+        "CREATE VIEW v AS SELECT 1",
+    ],
+)
+def test_a_ledger_that_changes_what_it_stores_is_refused(inside: Cli, report: Path, statement: str) -> None:
+    """Before anything is asked, when it is written and when it is replayed."""
+    db = sqlite3.connect(report.parent / "l.sqlite")
+    db.executescript(statement)
+    db.close()
+    for words in (
+        (*JUDGED, "-o", "s"),
+        (*JUDGED[:6], "--replay", "l.sqlite"),
+        ("ledger", "stats", "--ledger", "l.sqlite"),
+    ):
+        found = inside(*words)
+        assert found.code == 2
+        assert "l.sqlite is not a ledger" in found.err
+
+
+def test_an_empty_ledger_is_not_replayed(inside: Cli, report: Path) -> None:
+    """It would answer nothing: neither as SQLite nor as an export."""
+    (report.parent / "empty.jsonl").write_text("")
+    with sqlite3.connect(report.parent / "l.sqlite") as db:
+        db.execute("DELETE FROM judgements")
+    for name in ("l.sqlite", "empty.jsonl"):
+        found = inside(*JUDGED[:6], "--replay", name)
+        assert found.code == 2
+        assert f"{name} holds no answer" in found.err
+
+
+def test_parts_whose_gold_changed_are_not_merged(inside: Cli, report: Path) -> None:
+    """The sample is named, though the file has its size still; a reference or the order of rows alike."""
+    for number, old, new in ((3, '"d": 1', '"d": 0'), (2, '"e"', '"f"')):
+        data = write_jsonl(report.parent / "s.jsonl", *ROWS)
+        assert inside(*JUDGED, "--part", "1/2", "-o", "p1", "--force").code == 0
+        lines = data.read_text().splitlines(keepends=True)
+        lines[number - 1] = lines[number - 1].replace(old, new)
+        data.write_text("".join(lines))
+        assert inside(*JUDGED, "--part", "2/2", "-o", "p2", "--force").code == 0
+        found = inside("merge", "p1", "p2", "-o", "m")
+        assert found.code == 2
+        assert f"line {number} of input 1 changed, the sample 'q{number - 1}'" in found.err
+
+
+def test_a_part_counts_no_more_than_it_has(inside: Cli, report: Path) -> None:
+    """Neither below zero nor more than its samples, which would fill the memory."""
+    for number in (1, 2):
+        assert inside(*JUDGED, "--part", f"{number}/2", "-o", f"p{number}").code == 0
+    for count, message in ((10**12, "counts more values"), (-1, "the manifest is damaged")):
+        manifest = json.loads((report.parent / "p1" / "manifest.json").read_text())
+        manifest["part"]["beside"] = [["", "Judged", [[0.5, count]]]]
+        (report.parent / "p1" / "manifest.json").write_text(json.dumps(manifest))
+        found = inside("merge", "p1", "p2", "-o", "m")
+        assert found.code == 2
+        assert message in found.err
