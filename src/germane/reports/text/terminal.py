@@ -49,7 +49,9 @@ def render_html(report: ReportData) -> str:
     table = means_table(report, report.files or None, "file" if report.files else "", COUNTS)
     summaries = [summary for file in report.files for summary in file.summaries] or report.summaries
     rows = [[*row, bar(summary)] for row, summary in zip(table.rows, summaries, strict=True)]
-    remarks = [INTERVALS, *remarks_of(report), *corrected_in_words(report.summaries)]
+    stand_in = (report.manifest.get("judge") or {}).get("stand_in")
+    remarks = [INTERVALS, *remarks_of(report), *corrected_in_words(report.summaries), *_whys(report)]
+    remarks += [*[stand_in] * bool(stand_in), *notes_of(report)]
     parts = [html_table([*table.header, ""], rows, remarks)]
     worst = [
         (in_digits(score.value), strip, score.sample, shorten(query, 80))
@@ -139,7 +141,7 @@ def _parts(report: ReportData) -> Iterator[RenderableType]:
     yield Text("")
     yield from (Text(f"note     {clean(remark)}", style="yellow") for remark in remarks_of(report))
     yield from (Text(f"note     {clean(line)}") for line in corrected_in_words(report.summaries))
-    yield from _whys(report)
+    yield from (Text(f"note     {why}", style="dim") for why in _whys(report))
     judge = report.manifest.get("judge") or {}
     if judge.get("stand_in"):
         yield Text(f"note     {judge['stand_in']}", style="yellow")
@@ -158,7 +160,7 @@ def _parts(report: ReportData) -> Iterator[RenderableType]:
     yield _verdict(report)
 
 
-def _whys(report: ReportData, most: int = 6) -> Iterator[Text]:
+def _whys(report: ReportData, most: int = 6) -> Iterator[str]:
     """The reasons why scores are missing, each once, with the measures that it concerns.
 
     How many verdicts a score lacks makes no other reason.
@@ -173,7 +175,7 @@ def _whys(report: ReportData, most: int = 6) -> Iterator[Text]:
     for (why, count), concerned in list(measures.items())[:most]:
         names = list(dict.fromkeys(concerned))
         named = "every measure" if len(names) == len(report.measures) > 1 else some_of(names, 3)
-        yield Text(f"note     {count} x {shorten(why, 240, end=120)} ({named})", style="dim")
+        yield f"{count} x {shorten(why, 240, end=120)} ({named})"
 
 
 def remarks_of(report: ReportData) -> list[str]:
@@ -187,7 +189,7 @@ def remarks_of(report: ReportData) -> list[str]:
 
 def quiet_notes(report: ReportData) -> Iterator[str]:
     """The notes that change what a number means: scores that are missing, and what was counted while measuring."""
-    yield from (line.plain.removeprefix("note     ") for line in _whys(report))
+    yield from _whys(report)
     yield from _counted_notes(report)
 
 
