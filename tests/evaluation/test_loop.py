@@ -184,8 +184,11 @@ def test_a_library_call_goes_on_in_its_folder(tmp_path: Path) -> None:
     assert not [
         file.name for file in (tmp_path / "r").iterdir() if "ledger" in file.name or ".part" in file.name
     ]
-    with pytest.raises(InputError, match="holds the report of another evaluation"):
-        evaluate(samples, "AP", folder=tmp_path / "r")
+    again = evaluate(samples, "context_relevance", judge=judge, folder=tmp_path / "r")
+    assert (again["context_relevance"].n, server.count) == (6, 6)  # nothing is asked again
+    for others in (samples[:5], [{**samples[0], "contexts": ["x"]}, *samples[1:]]):
+        with pytest.raises(InputError, match="holds the report of another evaluation"):
+            evaluate(others, "context_precision", judge=judge, folder=tmp_path / "r")
 
 
 def test_a_question_is_made_only_for_what_no_store_answers(

@@ -144,6 +144,34 @@ def test_what_a_system_raises_is_the_error_of_that_sample() -> None:
     assert "target picky: KeyError: 'coffee'" in str(report)
 
 
+def test_a_notebook_shows_why_scores_are_missing() -> None:
+    """With the text of a hostile error escaped; and what `print` notes."""
+
+    def broken(query: str) -> list[str]:
+        raise KeyError("<b>")
+
+    page = evaluate(QUESTIONS, "RR", target=broken)._repr_html_()
+    assert "2 x target broken: KeyError: &#x27;&lt;b&gt;&#x27; (RR)" in page
+
+
+def test_the_same_call_goes_on_in_its_folder(tmp_path: Path) -> None:
+    """Answers are kept, and said to be; another question of the same id is asked."""
+    asked: list[str] = []
+
+    def counted(query: str) -> list[dict[str, str]]:
+        asked.append(query)
+        return plain(query)
+
+    for _ in range(2):
+        report = evaluate(QUESTIONS, "RR", target=counted, folder=tmp_path / "r")
+        assert (report["RR"].mean, len(asked)) == (1.0, 2)
+    assert "2 answers of the target are kept" in str(report)
+    with pytest.raises(InputError, match="another evaluation"):
+        evaluate(
+            [{**QUESTIONS[0], "question": "x"}, QUESTIONS[1]], "RR", target=counted, folder=tmp_path / "r"
+        )
+
+
 @pytest.mark.parametrize("target", [3, "retriever", object()])
 def test_what_cannot_be_asked_is_refused(target: Any) -> None:
     """An object without a method that answers a query."""

@@ -108,7 +108,8 @@ async def _asked(
         if not planned.target:
             return planned
         name = _name(planned.sample)
-        if (sample := earlier.get(name)) is None:
+        sample = earlier.get(name)
+        if sample is None or sample.query != planned.sample.query:
             async with workers[planned.system]:
                 sample = await _ask(targets[planned.system], planned)
             if log is not None:

@@ -14,7 +14,10 @@ from itertools import chain, islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeAlias, TypeVar, cast
 
+from msgspec import structs
+
 from germane.clean import counted
+from germane.encoding import encode_record
 from germane.errors import InputError, describe
 from germane.evaluation.choice import (
     LOOKED_AT,
@@ -30,6 +33,7 @@ from germane.evaluation.choice import (
 )
 from germane.evaluation.evaluation import Evaluation, run_coroutine
 from germane.judges.judge import Judge, Judges, members_of
+from germane.judges.panel import whole
 from germane.judging.pool import Pool
 from germane.judging.spending import Budget, check_price
 from germane.measures.declaration import parse_measures
@@ -42,6 +46,7 @@ from germane.reports.report import Report
 from germane.samples.reading import SampleSource, read_questions
 from germane.tables.folder import ReportFolder, Tables
 from germane.tables.part import Part
+from germane.tables.stored import EarlierJudgements
 from germane.types import Json, Sample
 
 if TYPE_CHECKING:
@@ -109,7 +114,8 @@ async def aevaluate(
             in the ledger by then is not asked again.
         max_calls: Questions put to the judge at most, likewise.
         folder: Where the report is written, block by block. Without a `ledger` the answers are kept there until it is
-            complete: the same call again goes on where a killed or interrupted one ended.
+            complete: the same call again goes on where a killed or interrupted one ended. With the same samples it may be called
+            again after that, with other measures too: what was answered is not asked again. Other samples need a new folder.
         progress: Whether a line says how far it has come; None = in a notebook, below the cell.
 
     Returns:
@@ -226,10 +232,8 @@ async def report_on(
     line: _NotebookLine | None = None,
 ) -> Report:
     """Judge and score jobs through a ledger; with `replay` (its name) it alone answers. See `aevaluate`."""
-    for member in members_of(judge) if judge is not None and ledger is not None else ():
-        if not member.kept:
-            problem = "the answers of %s are not stored: give it a name, LLMJudge(..., name=...)"
-            _log.warning(problem, member.name)
+    if judge is not None and ledger is not None:
+        _warn_of_unstored(judge)
     budget, resumed, router = budget or Budget(), False, Router(judge)
     declared: dict[str, Json] = {"max_unmeasured": max_unmeasured, "allow_stand_in": allow_stand_in}
     declared |= {} if corpus is None else {"corpus": corpus}
@@ -237,12 +241,14 @@ async def report_on(
     on_progress = partial(_show_progress, line, judge)
     with ExitStack() as opened:
         store: Tables = Part()
+        earlier = EarlierJudgements()
         if folder is not None:
             store = ReportFolder(folder).lock()
             opened.callback(store.close)
-            resumed = store.unfinished_here()
-            if not resumed:
-                store.refuse_other("name a new folder")
+            if not (resumed := store.unfinished_here()):
+                jobs, resumed = _again(store, jobs, answered=target is not None)
+            if resumed and not replay:
+                earlier = store.earlier(keep=whole)
             store.start().write_manifest({}, "running")
         path = store.path if isinstance(store, ReportFolder) else None
         if target is not None:
@@ -251,7 +257,9 @@ async def report_on(
             ledger = own = open_ledger(path / "ledger.sqlite")
             assert own is not None
             opened.callback(own.close)
-        async with Pool(router, ledger, budget=budget, replay=replay, on_progress=on_progress) as pool:
+        async with Pool(
+            router, ledger, earlier=earlier, budget=budget, replay=replay, on_progress=on_progress
+        ) as pool:
             router.lend(pool)
             await Evaluation(with_labels(jobs, judge), (), pool, store, settings).run()
         over = budget.exceeded
@@ -268,6 +276,39 @@ async def report_on(
     return report
 
 
+def _warn_of_unstored(judge: Judge) -> None:
+    for member in members_of(judge):
+        if not member.kept:
+            problem = "the answers of %s are not stored: give it a name, LLMJudge(..., name=...)"
+            _log.warning(problem, member.name)
+
+
+_KEPT = "answers of the target are kept from the evaluation before this one; a new folder asks it again"
+
+
+def _again(store: ReportFolder, jobs: Iterable[Job], *, answered: bool) -> tuple[Iterable[Job], bool]:
+    """The jobs, and whether a complete report of the same samples stands in the folder, which is gone on with.
+
+    Raises InputError where one of other samples does: they are the same but for what a system `answered`.
+    """
+    if not (store.path / "manifest.json").exists():
+        store.refuse_other("name a new folder")
+        return jobs, False
+    jobs, earlier = list(jobs), {sample.key: sample for sample in Report.open(store.path).samples()}
+    if earlier.keys() != {job.sample.key for job in jobs}:
+        store.refuse_other("name a new folder")
+    for job in jobs:
+        before = earlier[job.sample.key]
+        if answered:
+            store.notes[_KEPT] += before.error is None
+            before = structs.replace(before, **{name: getattr(job.sample, name) for name in _ANSWERS})
+        if encode_record(before) != encode_record(job.sample):
+            store.refuse_other("name a new folder")
+    return jobs, True
+
+
+_ANSWERS = ("response", "messages", "contexts", "calls", "stages", "error", "metadata")
+"""The fields of a sample that a system's answer sets."""
 _LINE_SECONDS = 0.2
 """Seconds between two changes of the line."""
 

@@ -202,9 +202,12 @@ def run_coroutine(work: Coroutine[Any, Any, T]) -> T:
     What interrupts the wait (Ctrl-C) cancels the coroutine, as it does without a thread; it is raised once the
     coroutine has ended.
     """
+    running = True
     try:
         asyncio.get_running_loop()
     except RuntimeError:
+        running = False
+    if not running:  # outside of the handler: an error of the work has no other one before it
         return asyncio.run(in_own_loop(work))
     calls: SimpleQueue[Callable[[], object] | None] = SimpleQueue()
     caller = Caller(None, threading.get_ident(), calls.put)

@@ -51,7 +51,7 @@ def render_html(report: ReportData) -> str:
     rows = [[*row, bar(summary)] for row, summary in zip(table.rows, summaries, strict=True)]
     stand_in = (report.manifest.get("judge") or {}).get("stand_in")
     remarks = [INTERVALS, *remarks_of(report), *corrected_in_words(report.summaries), *_whys(report)]
-    remarks += [*[stand_in] * bool(stand_in), *notes_of(report)]
+    remarks += [*([stand_in] if stand_in else []), *notes_of(report)]
     parts = [html_table([*table.header, ""], rows, remarks)]
     worst = [
         (in_digits(score.value), strip, score.sample, shorten(query, 80))
