@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime
 import hashlib
 import json
+import re
 from collections.abc import Iterable, Sequence
 from typing import Any, TypeAlias
 
@@ -42,12 +43,24 @@ def encode_records(records: Sequence[msgspec.Struct]) -> bytes:
         return b"".join(encode_record(record) + b"\n" for record in records)
 
 
+_LONE = re.compile("[\ud800-\udfff]")
+
+
+def replace_surrogates(value: Json) -> Json:
+    r"""The value with every lone surrogate (a `\ud83d` without its other half) replaced by U+FFFD."""
+    if isinstance(value, str):
+        return value if value.isascii() else _LONE.sub("\ufffd", value)
+    if isinstance(value, dict):
+        return {replace_surrogates(key): replace_surrogates(inner) for key, inner in value.items()}
+    return [replace_surrogates(inner) for inner in value] if isinstance(value, list | tuple) else value
+
+
 def decode(text: str | bytes) -> Json:
-    """The value of what `encode` or another program wrote; ValueError where it is not JSON."""
+    """The value of what `encode` or another program wrote, without lone surrogates; ValueError where it is not JSON."""
     try:
         return orjson.loads(text)
     except orjson.JSONDecodeError:
-        return json.loads(text)
+        return replace_surrogates(json.loads(text))
 
 
 def canonical(value: Json) -> bytes:

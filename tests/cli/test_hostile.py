@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import hashlib
 import json
 import re
 from collections.abc import Callable
@@ -267,3 +268,45 @@ def test_file_names_in_any_bytes(tmp_path):
         ]
         == 0
     )
+
+
+@pytest.mark.parametrize("model", ["m", "m\ud800"])
+def test_half_a_surrogate_of_an_answer_is_replaced(inside: Cli, tmp_path: Path, model: str) -> None:
+    """Once, when it comes in: every format can be written, then and later."""
+    (tmp_path / "s.jsonl").write_text('{"query": "q", "contexts": ["c"]}')
+    content = '{"reasoning": "be\\ud800cause", "grade": 3}'
+    body = json.dumps({"model": model, "choices": [{"message": {"content": content}}]})
+    outputs = [
+        word for end in ("json", "jsonl", "csv", "md", "txt", "xml", "html") for word in ("-o", f"r.{end}")
+    ]
+    with ModelServer([Act(body=body)]) as server:
+        words = (
+            "-m",
+            "context_precision",
+            "--judge",
+            "openai:t",
+            "--base-url",
+            server.url,
+            "--ledger",
+            "l.sqlite",
+        )
+        found = inside("run", "s.jsonl", *words, "-o", "r", *outputs, env={"OPENAI_API_KEY": "k"})
+    assert found.code == 0, found.err
+    assert "be\ufffdcause" in (tmp_path / "r.json").read_text("utf-8")
+    assert "be\ufffdcause" in (tmp_path / "r" / "judgements.jsonl").read_text("utf-8")
+    assert "be\ufffdcause" in inside("explain", "r", "1").out
+    assert inside("report", "r", *outputs).code == 0
+
+
+def test_a_stored_report_with_half_a_surrogate_is_written(inside: Cli, tmp_path: Path) -> None:
+    """Of an older germane: the answers were paid for."""
+    (tmp_path / "s.jsonl").write_text('{"query": "q", "contexts": ["c"]}')
+    words = ("run", "s.jsonl", "-m", "context_precision", "--judge", "lexical", "--no-cache", "-o", "r")
+    assert inside(*words).code == 0
+    path, manifest = tmp_path / "r" / "judgements.jsonl", tmp_path / "r" / "manifest.json"
+    text = re.sub(r'"reasoning":"', r'"reasoning":"\\ud800', path.read_text())
+    before, after = (hashlib.sha256(value.encode()).hexdigest() for value in (path.read_text(), text))
+    path.write_text(text)
+    manifest.write_text(manifest.read_text().replace(before, after))
+    assert inside("report", "r", "-o", "r.json", "-o", "r.html", "-o", "r.md").code == 0
+    assert "\ufffd" in (tmp_path / "r.json").read_text("utf-8")

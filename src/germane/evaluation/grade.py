@@ -14,6 +14,7 @@ from msgspec import structs
 from pydantic import PlainValidator
 
 from germane.clean import fold
+from germane.encoding import replace_surrogates
 from germane.errors import InputError, JudgeError, SourceLocation
 from germane.evaluation.choice import check_answers, judged_by, needs_judge, no_judge
 from germane.evaluation.evaluate import report_on
@@ -27,7 +28,7 @@ from germane.reports.explain import results_of
 from germane.samples.contexts import find_contexts, only_contexts
 from germane.samples.evalfile import Case
 from germane.samples.fields import SPELLINGS
-from germane.samples.files import Warn, replace_surrogates
+from germane.samples.files import Warn
 from germane.samples.rows import RowReader
 from germane.samples.yamltext import (
     Flag,

@@ -13,7 +13,7 @@ from typing import Any, cast
 from msgspec import structs
 
 from germane.clean import counted
-from germane.encoding import encode, now
+from germane.encoding import encode, now, replace_surrogates
 from germane.errors import AnswerError, GermaneError, JudgeError
 from germane.judges.judge import GroupScope, Judge, Reply
 from germane.questions.asking import Answer, answered
@@ -73,8 +73,18 @@ def judgement_of(
         at=now("milliseconds"),
         provenance=FrozenDict({**asked, **reply.provenance}) if asked else reply.provenance,
     )
-    encode([judgement.answer, judgement.provenance])
-    return judgement
+    if _HALF not in encode([judgement.answer, judgement.provenance, judgement.error]):
+        return judgement
+    return structs.replace(
+        judgement,
+        answer=replace_surrogates(judgement.answer),
+        error=replace_surrogates(judgement.error),
+        provenance=FrozenDict(replace_surrogates(dict(judgement.provenance))),
+    )
+
+
+_HALF = rb"\ud"
+"""The beginning of half a surrogate pair, as JSON has it."""
 
 
 @dataclass(slots=True)

@@ -12,9 +12,7 @@ from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any, TypeAlias
 
-import orjson
-
-from germane.encoding import digest
+from germane.encoding import decode, digest
 from germane.errors import AnswerError, InputError, SourceLocation
 from germane.judges.batches.api import UNRUN
 from germane.judges.client.output import MODES, PROMPT
@@ -183,7 +181,7 @@ def read_answers(path: Path) -> Iterator[dict[str, Json]]:
         if not text.strip():
             continue
         try:
-            line = orjson.loads(text)
+            line = decode(text)
             line["custom_id"]
         except (ValueError, TypeError, KeyError):
             location = SourceLocation(shown_name(path), number)

@@ -28,6 +28,7 @@ from typing import IO, Any, BinaryIO, NoReturn, TypeAlias
 import msgspec
 
 from germane.clean import counted, fold
+from germane.encoding import replace_surrogates
 from germane.errors import InputError, SourceLocation, install_extra
 from germane.types import MAX_DEPTH, Json, Step
 
@@ -478,7 +479,6 @@ def nearest(name: str, names: Iterable[str], cutoff: float = 0.8) -> str | None:
 
 
 _TOKEN = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*"|[\[\]{},:]|[^\s\[\]{},:"]+')
-_LONE = re.compile("[\ud800-\udfff]")
 _HINTS = {
     "Expecting property name enclosed in double quotes": 'write "name": value; no comma after the last one',
     "Illegal trailing comma before end of object": "no comma after the last value",  # Python 3.13 and later
@@ -559,15 +559,6 @@ def parse_json_lines(lines: bytes) -> list[Json]:
         return _decode_lines(lines)
     except RecursionError:
         raise ValueError from None
-
-
-def replace_surrogates(value: Json) -> Json:
-    r"""The value with every lone surrogate (a `\ud83d` without its other half) replaced by U+FFFD."""
-    if isinstance(value, str):
-        return value if value.isascii() else _LONE.sub("\ufffd", value)
-    if isinstance(value, dict):
-        return {replace_surrogates(key): replace_surrogates(inner) for key, inner in value.items()}
-    return [replace_surrogates(inner) for inner in value] if isinstance(value, list | tuple) else value
 
 
 def _syntax(error: json.JSONDecodeError) -> JsonFault:

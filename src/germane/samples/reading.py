@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 from germane.clean import counted
+from germane.encoding import replace_surrogates
 from germane.errors import InputError, SourceLocation, collect_or_raise
 from germane.numberset import NumberSet
 from germane.samples.cells import Cells, TableRow, table_rows
@@ -31,7 +32,6 @@ from germane.samples.files import (
     parse_strict_json,
     read_lines,
     read_text,
-    replace_surrogates,
     shown_name,
 )
 from germane.samples.frames import LIST, not_rows, parquet_batches, records

@@ -10,10 +10,10 @@ from typing import Any, ClassVar
 
 from msgspec.structs import replace
 
+from germane.encoding import replace_surrogates
 from germane.errors import InputError, SourceLocation, TargetError, excerpt
 from germane.samples.evalfile import Case
 from germane.samples.fields import IDS, PASSAGE_LISTS, passages_in
-from germane.samples.files import replace_surrogates
 from germane.samples.frames import document, fields_of, is_table, records
 from germane.samples.messages import content_text
 from germane.samples.rows import RowReader

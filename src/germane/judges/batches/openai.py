@@ -8,8 +8,7 @@ from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import suppress
 from typing import Any
 
-import orjson
-
+from germane.encoding import decode, encode
 from germane.errors import JudgeError
 from germane.judges.batches.api import AbsentBatch, BatchState
 from germane.judges.client.errors import TransportError, message_of
@@ -33,8 +32,8 @@ _SECONDS = {"connect": 20.0, "read": 300.0, "write": 300.0, "pool": None}
 def line_of(request: str, body: bytes) -> bytes:
     """A line of a file of requests, as OpenAI's batches and `vllm run-batch` read it."""
     return b'{"custom_id":%b,"method":"POST","url":%b,"body":%b}' % (
-        orjson.dumps(request),
-        orjson.dumps(URL),
+        encode(request),
+        encode(URL),
         body,
     )
 
@@ -121,8 +120,8 @@ class OpenAIBatches:
                 raise TransportError(f"{type(error).__name__}: {error}") from None
             kept.seek(0)
             for line in kept:  # by b"\n" alone: a text may hold other ends of lines
-                with suppress(orjson.JSONDecodeError):  # its request is then without an answer
-                    answer = orjson.loads(self._secrets.mask(line.removeprefix(BOM_UTF8)))
+                with suppress(ValueError, RecursionError):  # its request is then without an answer
+                    answer = decode(self._secrets.mask(line.removeprefix(BOM_UTF8)))
                     if isinstance(answer, dict) and isinstance(answer.get("custom_id"), str):
                         yield answer
 
@@ -145,7 +144,7 @@ class OpenAIBatches:
         if not 200 <= response.status_code < 300:
             self._refused(method, path, response.status_code, response.content)
         try:
-            result = orjson.loads(self._secrets.mask(response.content))
+            result = decode(self._secrets.mask(response.content))
         except ValueError:
             result = None
         if not isinstance(result, dict):

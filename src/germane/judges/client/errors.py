@@ -12,6 +12,7 @@ from contextlib import suppress
 from enum import Enum
 from typing import NamedTuple
 
+from germane.encoding import decode
 from germane.judges.client.retry import retry_after
 from germane.types import FrozenDict, Json
 
@@ -72,8 +73,8 @@ def decide(status: int, headers: Mapping[str, str], raw: bytes, *, worked: bool)
     """The decision that follows from a response; `worked`: the endpoint has answered before."""
     result: Json = None
     if sent_as_success := 200 <= status < 300:
-        with suppress(ValueError):
-            result = json.loads(raw)
+        with suppress(ValueError, RecursionError):
+            result = decode(raw)
         if not isinstance(result, dict):
             return RetryDecision(Action.RETRY, "the body of the response is cut short or no JSON")
         if (failure := failure_in(result)) is None:

@@ -15,6 +15,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import NoReturn
 
+from germane.encoding import replace_surrogates
 from germane.errors import AnswerError
 from germane.types import Json
 
@@ -75,7 +76,8 @@ class Completion:
             raise AnswerError(self.problem)
         if not self.text.strip():
             raise AnswerError("the answer is empty")
-        return object_in(self.text)
+        answer = object_in(self.text)
+        return replace_surrogates(answer) if "\\u" in self.text else answer
 
 
 def completion_in(body: Mapping[str, Json], name: str) -> Completion:
