@@ -78,3 +78,20 @@ def test_ids_in_the_metadata_of_rows() -> None:
         {**QUESTIONS[0], "id": "b", "contexts": [{"text": TEXT, "id": "d1", "metadata": {"doc_id": "d9"}}]},
     ]
     assert evaluate(rows, "RR")["RR"].mean == 1.0
+
+
+@pytest.mark.parametrize(
+    ("passages", "said"),
+    [
+        (["d1", "d2"], "texts are gold ids"),
+        ([{"text": TEXT, "number": "d1"}], "'number' holds gold ids"),
+        ([{"text": TEXT, "metadata": {"source": "moon.pdf"}}], "if 'source' is one, rename it to id"),
+        ([{"text": TEXT, "lang": "en"}], "gold is about ids"),
+    ],
+    ids=str,
+)
+def test_contexts_without_ids_say_where_they_are(passages: Any, said: str) -> None:
+    """The reason names the key that holds gold ids or looks like one."""
+    (score,) = evaluate(QUESTIONS, "RR", target=lambda _: passages).scores()
+    assert (score.status, score.value) == ("skipped", None)
+    assert said in str(score.why)

@@ -163,15 +163,15 @@ def _check_ids(path: Path) -> None:
     from germane.samples.reading import read_samples
 
     (measure,) = parse_measures(["RR"])
-    refused = 0
+    whys: list[str] = []
     for sample in read_samples(path):
         refusal = applicable(measure, sample, Settings())
         if refusal is None:
             return
-        refused += refusal.why == WITHOUT_IDS
-    if refused:
+        whys += [why for why in [refusal.why or ""] if why.startswith(WITHOUT_IDS)]
+    if whys:
         fix = 'write {"id": "d7", "text": "..."}, or retrieved_context_ids'
-        problem = f"{counted(refused, 'sample')} with gold, and {WITHOUT_IDS}"
+        problem = f"{counted(len(whys), 'sample')} with gold, and {whys[0]}"
         raise InputError(problem, fix=fix, place=SourceLocation(str(path)))
 
 

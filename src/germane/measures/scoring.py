@@ -6,6 +6,7 @@ and one table of labels per block; each is then one kernel call on it.
 
 from __future__ import annotations
 
+import re
 import sys
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -42,7 +43,7 @@ from germane.questions.relevance import HELPS, Passages
 from germane.questions.text import blank
 from germane.tables.labels import Label, has_labels
 from germane.tables.scores import ScoreTable
-from germane.types import FrozenDict, Sample, key_of
+from germane.types import Context, FrozenDict, Sample, key_of
 
 PASS, BORDERLINE = 0.8, 0.6
 STRICT = "strict: "
@@ -141,6 +142,7 @@ _ABSENT = {
 NO_QRELS, NOTHING_RELEVANT = "no qrels", "no relevant document is known"
 _MIXED = "samples have labels on two scales: all count as yes or no"
 WITHOUT_IDS = "no context has a document id, and gold is about ids"
+_LIKE_AN_ID = re.compile(r"(?i)(\b|_)(id|ids|uri|url|key|uuid|source|file|path|name)$|[a-z](Id|Uri|Key)$")
 REPEATED = "contexts repeat a document that stands higher in the same list (the first counts)"
 
 
@@ -301,7 +303,22 @@ def _without_ids(samples: Sequence[Sample]) -> Iterator[tuple[int, Outcome]]:
     for number, sample in enumerate(samples):
         lists = [call.contexts for call in sample.calls] if sample.calls else [sample.contexts or ()]
         if any(lists) and all(context.id is None for contexts in lists for context in contexts):
-            yield number, skipped(WITHOUT_IDS)
+            yield number, skipped(f"{WITHOUT_IDS}{_where_ids_are(sample, chain.from_iterable(lists))}")
+
+
+def _where_ids_are(sample: Sample, contexts: Iterable[Context]) -> str:
+    """Where contexts without an id seem to have it: their text, or a key that is not read as one; "" where none does."""
+    gold = {*(sample.qrels or ()), *chain.from_iterable(sample.gold or ()), *sample.forbidden}
+    likely = ""
+    for context in contexts:
+        if context.text.strip() in gold:
+            return '; texts are gold ids: give contexts as {"id": ...}, or their ids as retrieved_context_ids'
+        for key, value in context.metadata.items():
+            if isinstance(value, str | int) and str(value) in gold:
+                return f"; {key!r} holds gold ids: rename it to id"
+            if not likely and _LIKE_AN_ID.search(key) and isinstance(value, str | int):
+                likely = f"; if {key!r} is one, rename it to id"
+    return likely
 
 
 def _unasked(against: str, samples: Sequence[Sample]) -> Iterator[tuple[int, Outcome]]:
