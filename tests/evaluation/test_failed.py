@@ -110,3 +110,13 @@ def test_an_answer_without_contexts_is_graded(tmp_path: Path) -> None:
     ran = invoke("run", tmp_path / "e.yaml", "--json", "--no-cache", "-o", tmp_path / "report")
     statuses = [score["status"] for score in ran.json["scores"]]
     assert (statuses, ran.code) == (["ok", "ok", "error"], 3), ran.err
+
+
+def test_rank_refuses_a_failed_query(tmp_path: Path) -> None:
+    """It has no errors of queries: 0 would be a wrong number."""
+    (tmp_path / "run.jsonl").write_text(
+        "".join(json.dumps(row) + "\n" for row in (GOOD, BAD | {"contexts": [], "error": "429"}))
+    )
+    (tmp_path / "gold.tsv").write_text("query\tdoc\trel\na\td1\t1\nb\td2\t1\n")
+    ran = invoke("rank", tmp_path / "run.jsonl", "--qrels", tmp_path / "gold.tsv", "-m", "RR")
+    assert (ran.code, "run.jsonl:2: this query failed: 429; use germane run" in ran.err) == (2, True), ran.err

@@ -30,7 +30,7 @@ from numpy.typing import NDArray
 from germane.clean import counted, fold
 from germane.errors import InputError, Invalid, SourceLocation
 from germane.samples.cells import CellCounts, is_joined_ids, list_in_cell, looks_listed, table_rows
-from germane.samples.fields import RESULT, id_in
+from germane.samples.fields import RESULT, failure, id_in
 from germane.samples.files import (
     BadRows,
     JsonFault,
@@ -605,6 +605,9 @@ def _check_lists(docs: str, record: Mapping[str, Any]) -> None:
     """Raise Invalid for a list that holds no ids: a bare string among a sample's `contexts` is a text, among `doc_ids` an id."""
     if record.get("calls"):
         raise Invalid("this sample has several calls", "use germane run, which ranks per call")
+    if (failed := failure(record.get("error"))) is not None:
+        fix = "use germane run, which counts it as an error, or leave it out and give --missing skip"
+        raise Invalid(f"this query failed: {failed[:80]}", fix)
     listed = record.get(docs)
     if docs == "contexts" and isinstance(listed, list) and any(isinstance(item, str) for item in listed):
         raise Invalid("these contexts are texts without ids, and gold is about ids", RUN.json)
