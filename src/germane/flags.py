@@ -230,6 +230,7 @@ FLAGS = (
                "init": "files that are there."}),
     Flag("--json", "run,questions,answers,merge,rank,score,compare,stages,diagnose,label,report,explain,audit,labels check,labels move,measures,ledger stats,ledger batches", OUTPUT,
          "Print one JSON document on stdout.", bool),
+    Flag("-v --verbose", "run,merge,score,compare", OUTPUT, "Print every note; without it three at most, and those that change what a number means.", bool),
     Flag("-q --quiet", "run,merge", OUTPUT, "Print only what failed, and notes that change what a number means.", bool),
     Flag("-q --per-query", "rank", OUTPUT, "Print the value of every query, too.", bool),
     Flag("-q --per-query", "stages", OUTPUT, "Print every relevant document, query by query.", bool),

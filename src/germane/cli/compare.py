@@ -10,7 +10,9 @@ from typing import Any
 from germane.cli.values import print_document, say
 
 
-def compare(reports: Sequence[Path], *, output: Sequence[Path], json: bool, **flags: Any) -> int:
+def compare(
+    reports: Sequence[Path], *, output: Sequence[Path], verbose: bool, json: bool, **flags: Any
+) -> int:
     """Compare systems over the same queries, each against the first: paired differences, tests, what moved.
 
     It begins with who won, a sentence per measure. Without REPORT it compares the two latest in germane-reports.
@@ -35,7 +37,7 @@ def compare(reports: Sequence[Path], *, output: Sequence[Path], json: bool, **fl
     if json:
         print_document(comparison.to_json())
     else:
-        print_console(render_comparison(comparison))
+        print_console(render_comparison(comparison, every=verbose))
     for path in output:
         say(f"wrote {path}")
     return comparison.exit_code

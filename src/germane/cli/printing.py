@@ -56,6 +56,7 @@ def finish(
     *,
     as_json: bool,
     quiet: bool = False,
+    verbose: bool = False,
     baselines: Mapping[str, ReportData] = FrozenDict(),
     text: bool = True,
 ) -> int:
@@ -63,7 +64,7 @@ def finish(
 
     One report stands under "". Those of several evaluations stand under their paths: at the end there is a line for each,
     an HTML file is one page with an index, and a format that holds one report is written to a file for each, FILE-NAME.
-    `baselines` are what reports are compared with, under the same names; without `text` no page holds texts.
+    `verbose`: with every note. `baselines` are what reports are compared with, under the same names; without `text` no page holds texts.
     """
     summary = os.environ.get("GITHUB_STEP_SUMMARY")
     changes: dict[str, Json] = {}
@@ -93,11 +94,11 @@ def finish(
             if missing := left_out(report, ".json"):
                 say(f"{clean(name) or '--json'} is {missing}")
     else:
-        _print(reports, quiet=quiet)
+        _print(reports, quiet=quiet, verbose=verbose)
     return worst_exit_code(report.verdict.exit_code for report in reports.values())
 
 
-def _print(reports: Mapping[str, Report], *, quiet: bool) -> None:
+def _print(reports: Mapping[str, Report], *, quiet: bool, verbose: bool) -> None:
     """The reports, each below its name where there are several, and a table of these.
 
     `quiet`: only what failed, and on stderr the notes that change what a number means.
@@ -110,7 +111,7 @@ def _print(reports: Mapping[str, Report], *, quiet: bool) -> None:
         if not quiet:
             if name:
                 print_console(Text(f"\n{name}", style="bold"))
-            print_console(render(report))
+            print_console(render(report, every=verbose))
     if "" not in reports and not quiet:
         table = WholeTable(box=None, pad_edge=False, show_header=False, padding=(0, 2, 0, 0))
         for name, report in reports.items():

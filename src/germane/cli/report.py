@@ -37,7 +37,7 @@ def report(
         problem = f"--baseline is compared with one report, and these are {len(reports)}"
         raise InputError(problem, fix="name one of them: germane report REPORT --baseline OTHER")
     baselines = {} if baseline is None else {"": Report.open(baseline)}
-    finish(reports, output, as_json=json, baselines=baselines, text=not no_text)
+    finish(reports, output, as_json=json, verbose=True, baselines=baselines, text=not no_text)
 
 
 def explain(folder: Path | None, query: str | None, measure: str | None, *, json: bool) -> None:

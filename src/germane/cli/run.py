@@ -25,6 +25,7 @@ def run(
     dry_run: bool,
     json: bool,
     quiet: bool,
+    verbose: bool,
     **flags: Any,
 ) -> int:
     """Evaluate: ask the targets, judge what came back, score it, and say whether it is good enough.
@@ -71,7 +72,7 @@ def run(
             reports.update(_evaluated(chosen, callbacks, again))
     except BaseException:
         if reports:
-            finish(reports, files, as_json=json, quiet=quiet)
+            finish(reports, files, as_json=json, quiet=quiet, verbose=verbose)
         elif json and callbacks.so_far is not None:
             print_document(json_document(callbacks.so_far))
         raise
@@ -80,7 +81,7 @@ def run(
         files = [*map(Path, stored["outputs"]), *outputs.urls]
     baselines = dict(zip(reports, callbacks.baselines, strict=False))
     try:
-        code = finish(reports, files, as_json=json, quiet=quiet, baselines=baselines)
+        code = finish(reports, files, as_json=json, quiet=quiet, verbose=verbose, baselines=baselines)
     except KeyboardInterrupt:
         lines = ", ".join(f"germane report {shlex.quote(str(report.folder))}" for report in reports.values())
         raise Interrupted(f"interrupted; all is measured and kept: {lines}") from None
@@ -96,6 +97,7 @@ def merge(
     force: bool,
     json: bool,
     quiet: bool,
+    verbose: bool,
 ) -> int:
     """Make one report of the parts that `germane run --part` made: the same as of a run in one part.
 
@@ -126,7 +128,7 @@ def merge(
         raise InputError(f"-o {target} is one of the parts", fix="name another folder")
     report, before = merge_parts(parts, target, force=force)
     baselines = {} if before is None else {"": before}
-    code = finish({"": report}, files, as_json=json, quiet=quiet, baselines=baselines)
+    code = finish({"": report}, files, as_json=json, quiet=quiet, verbose=verbose, baselines=baselines)
     outputs.put({"": report}, store=outputs.store or "")
     return code
 

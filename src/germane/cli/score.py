@@ -22,6 +22,7 @@ def score(
     fail_on_regression: bool,
     allow_stand_in: bool,
     by: str | None,
+    verbose: bool,
     json: bool,
 ) -> int:
     """Compute measures on what a stored evaluation has judged already: no judge is asked.
@@ -55,7 +56,7 @@ def score(
     for path in folders[1:]:
         report.save(path)
     baselines = {"": before} if before is not None else {}
-    return finish({"": report}, files, as_json=json, baselines=baselines)
+    return finish({"": report}, files, as_json=json, verbose=verbose, baselines=baselines)
 
 
 def _refuse_source(output: Path, folder: Path) -> None:

@@ -42,8 +42,8 @@ _FEW_DIFFERING = 10
 _WORDS: dict[str, str] = {"pass": "passed", "fail": "failed", "undecided": "undecided"}
 _COLOUR = {"passed": "green", "failed": "red", "undecided": "yellow"}
 _OF_OUTCOME = {"better": "bold green", "worse": "bold red", "same": "bold"}
-_MOST_MOVED, _LINE = 3, 78
-"""Queries that became worse, or better, in a terminal; and the signs of their lines."""
+_MOST_MOVED, _MOST_NOTES, _LINE = 3, 3, 78
+"""Queries that became worse, or better, in a terminal, lines of notes, and the signs of a query's line."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
@@ -184,12 +184,12 @@ class Comparison:
         return f"<Comparison {', '.join(self.systems)}: {'; '.join(self.sentences)}>"
 
 
-def render_comparison(comparison: Comparison) -> RenderableType:
-    """The comparison for a rich console."""
-    return hanging(_parts(comparison))
+def render_comparison(comparison: Comparison, *, every: bool = False) -> RenderableType:
+    """The comparison for a rich console; with `every` note, else three lines of them at most."""
+    return hanging(_parts(comparison, every=every))
 
 
-def _parts(comparison: Comparison) -> Iterator[RenderableType]:
+def _parts(comparison: Comparison, *, every: bool) -> Iterator[RenderableType]:
     """The comparison in order: the outcomes, the differences, what moved, the notes and the verdict."""
     for row in comparison.whole:
         if row.outcome:
@@ -207,7 +207,10 @@ def _parts(comparison: Comparison) -> Iterator[RenderableType]:
     for row in comparison.whole:
         yield from (Text(f"  {line}", style="dim") for line in _remarks(comparison, row))
     yield from _details(comparison)
-    notes = (f"note     {clean(note)}" for note in comparison.notes)
+    kept = len(comparison.notes) if every or len(comparison.notes) <= _MOST_NOTES else _MOST_NOTES - 1
+    notes = [f"note     {clean(note)}" for note in comparison.notes[:kept]]
+    if hidden := len(comparison.notes) - kept:
+        notes.append(f"note     {counted(hidden, 'more note')}: -v and the page show them")
     yield from map(
         Text, (*_orders(comparison), *_only_in(comparison, "only in  "), *notes, *_methods(comparison))
     )
@@ -451,6 +454,6 @@ COMPARISON_FORMATS: dict[str, Callable[[Comparison], str]] = {
     ".csv": _csv,
     ".md": _markdown,
     ".tex": lambda comparison: _file_table(comparison).latex(("hline",) * 3),
-    ".txt": lambda comparison: f"{comparison}\n",
+    ".txt": lambda comparison: f"{plain_text(render_comparison(comparison, every=True), 120)}\n",
 }
 """The formats of a comparison, by the file's extension."""

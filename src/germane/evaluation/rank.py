@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from germane.clean import counted as number_of
 from germane.errors import InputError, MeasureError, SourceLocation
 from germane.measures.declaration import parse_measures
 from germane.measures.kernel import RankedLabels, relevant_known
@@ -238,13 +239,14 @@ def _hits(run: Run, gold: Qrels, duplicates: Literal["error", "first"], doc_id: 
     cells: list[tuple[int, int, int]] = []
     before = 0
     lengths = np.full(len(gold), -1)
-    repeated = folded = 0
+    repeated = folded = tied = 0
     for row, (query, grades) in enumerate(gold.items()):
         first, before = before, before + len(grades)
         results = run.queries.get(query)
         if results is None:
             continue
         docs = _ordered(results)
+        tied += docs is not results.ids and _ties_moved(results, docs, grades)
         if again := len(docs) - len(set(docs)):
             if duplicates == "error":
                 raise _duplicate_error(results, query, run.name)
@@ -273,6 +275,7 @@ def _hits(run: Run, gold: Qrels, duplicates: Literal["error", "first"], doc_id: 
         notes=run.notes,
         repeated=repeated,
         folded=folded,
+        tied=tied,
     )
 
 
@@ -312,7 +315,7 @@ class _Remarks:
     """The remarks about a run: queries that count 0 or are left out, and results that were dropped."""
 
     def __init__(self) -> None:
-        self._queries = self._repeated = self._folded = 0
+        self._queries = self._repeated = self._folded = self._tied = 0
         self._notes: list[str] = []
         self._counts: Counter[str] = Counter()
         self._first: dict[str, list[str]] = defaultdict(list)
@@ -322,6 +325,7 @@ class _Remarks:
         self._queries += len(hits.queries)
         self._repeated += hits.repeated
         self._folded += hits.folded
+        self._tied += hits.tied
         self._notes += hits.notes
         self._counts["ignored"] += hits.ignored
         self._first["ignored"] += hits.first_ignored
@@ -349,6 +353,9 @@ class _Remarks:
         ):
             if count:
                 yield f"{name}: {count} {'result' if count == 1 else 'results'} {what}"
+        if self._tied:
+            what = "tied scores, ordered by document id as in trec_eval (germane run keeps the order of the list)"
+            yield f"{name}: {number_of(self._tied, 'query')} with {what}"
 
 
 def ranked_report(
@@ -449,6 +456,17 @@ def _ordered(results: Results) -> list[str]:
     if (best_first[1:] == best_first[:-1]).any():
         return [doc for _, doc in sorted(zip(scores, ids, strict=True), reverse=True)]
     return [ids[position] for position in order.tolist()]
+
+
+def _ties_moved(results: Results, docs: Sequence[str], grades: Mapping[str, int]) -> bool:
+    """True if a relevant document stands elsewhere than in a list whose scores never rise."""
+    values = np.frombuffer(results.scores)
+    if (values[1:] > values[:-1]).any():
+        return False
+    return any(
+        old != new and max(grades.get(old, 0), grades.get(new, 0)) > 0
+        for old, new in zip(results.ids, docs, strict=True)
+    )
 
 
 def _duplicate_error(results: Results, query: str, name: str) -> InputError:

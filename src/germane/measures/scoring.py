@@ -143,7 +143,26 @@ NO_QRELS, NOTHING_RELEVANT = "no qrels", "no relevant document is known"
 _MIXED = "samples have labels on two scales: all count as yes or no"
 WITHOUT_IDS = "no context has a document id, and gold is about ids"
 _LIKE_AN_ID = re.compile(r"(?i)(\b|_)(id|ids|uri|url|key|uuid|source|file|path|name)$|[a-z](Id|Uri|Key)$")
+TIED = "x tied scores: the order of the list stands (germane rank orders ties by document id)"
 REPEATED = "contexts repeat a document that stands higher in the same list (the first counts)"
+
+
+def tied_gold(sample: Sample) -> bool:
+    """True if a gold document of the list would take another place with ties ordered by document id, descending.
+
+    Only a list is looked at whose scores never rise: another one is in an order of its own.
+    """
+    if not sample.qrels or not sample.contexts or sample.calls:
+        return False
+    scores = [context.score for context in sample.contexts]
+    if None in scores or len(set(scores)) == len(scores):
+        return False
+    listed = [(context.score or 0.0, context.id or "") for context in sample.contexts]
+    ordered = sorted(listed, reverse=True)
+    if [score for score, _ in ordered] != scores:
+        return False
+    grades = [[sample.qrels.get(name, 0) for _, name in names] for names in (listed, ordered)]
+    return grades[0] != grades[1]
 
 
 class Job(Struct, kw_only=True):
@@ -467,6 +486,8 @@ class Block:
         blanks = sum(blank(context.text) for context in unusual if context.text)
         self.notes["search calls returned nothing and count 0"] += calls.count(())
         self.notes["contexts are empty: no judge is asked about them"] += blanks
+        if any(column.ranked for column in self._every):
+            self.notes[TIED] += sum(map(tied_gold, answered))
 
     def outcomes(self, results: Sequence[Any]) -> list[dict[str, Outcome]]:
         """For each job: the outcome of each of its graders, by the grader's name; `results` are those of the programs."""

@@ -170,7 +170,7 @@ class Report(ReportData):
     def __str__(self) -> str:
         from germane.reports.text.terminal import render_plain
 
-        return render_plain(self)
+        return render_plain(self, every=False)
 
     def _repr_html_(self) -> str:
         from germane.reports.text.terminal import render_html

@@ -260,6 +260,17 @@ class _Block:
             return positions - self.starts[number] + 1
         return self._ranks[positions]
 
+    def moved_ties(self, positions: Numbers, number: Numbers) -> Numbers:
+        """Which of the results stand elsewhere than in the file, though the scores of their query never rise in it."""
+        if not len(positions) or self._falls:
+            return np.empty(0, np.int64)
+        rises = self._score[1:] > self._score[:-1]
+        rises[self.starts[1:-1] - 1] = False
+        unsorted = np.zeros(len(self.starts) - 1, np.bool_)
+        unsorted[np.searchsorted(self.starts, np.flatnonzero(rises) + 1, "right") - 1] = True
+        elsewhere = self._ranks[positions] != positions - self.starts[number] + 1
+        return np.flatnonzero(elsewhere & ~unsorted[number])
+
     @cached_property
     def _falls(self) -> bool:
         """True if the scores of each query fall from result to result."""
@@ -279,6 +290,7 @@ class _Range:
         self.begin, self.end = begin, begin + len(gold.sizes)
         self._gold, self._lengths = gold, np.full(len(gold.sizes), -1)
         self._hits: list[tuple[Numbers, Numbers, Numbers]] = []
+        self._tied = 0
 
     def add(self, block: _Block, rows: Numbers) -> None:
         """Add the hits of a block of the run; `rows` are the numbers of its queries among all, -1 where they have no gold."""
@@ -292,6 +304,8 @@ class _Range:
         self._lengths[mine] = np.diff(block.starts)[has]
         positions, number, doc = self._gold.matches(block.key, block.docs, block.starts, own)
         self._hits.append((own[number], block.ranks(positions, number), doc))
+        moved = block.moved_ties(positions, number)
+        self._tied += len(np.unique(number[moved[self._gold.grades[doc[moved]] > 0]]))
 
     def hits(self, ignored: int = 0, first_ignored: Sequence[str] = (), notes: Sequence[str] = ()) -> Hits:
         """The hits of the gold documents in the queries of this range, in the order of query and rank."""
@@ -312,6 +326,7 @@ class _Range:
             doc=doc[order],
             ids=gold.ids,
             notes=notes,
+            tied=self._tied,
         )
 
 

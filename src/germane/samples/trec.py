@@ -89,7 +89,8 @@ class Hits:
     number of results of each query, -1 where it is not in the run; `ignored` is the number of the run's other queries, and
     `first_ignored` are the first of them in the order of the file. A hit is a document with a grade: `row` is the number of its query in the gold, `rank` counts from 1, `doc` is its
     number among the documents. Hits are sorted by row and rank. `notes` are remarks; `repeated` and `folded` count results that
-    were dropped: a document named again, a further chunk. `ids` are the queries of a large run one after another, and where each
+    were dropped: a document named again, a further chunk. `tied` counts the queries of which a relevant document stands
+    elsewhere than in the file, since scores tie. `ids` are the queries of a large run one after another, and where each
     ends.
     """
 
@@ -107,6 +108,7 @@ class Hits:
     notes: Sequence[str] = ()
     repeated: int = 0
     folded: int = 0
+    tied: int = 0
 
     @property
     def grade(self) -> Floats:

@@ -36,9 +36,9 @@ _HOW_MUCH = re.compile(r"^\d+ of \d+ ")
 """The beginning of the reason of a score that lacks some of its verdicts."""
 
 
-def render_plain(report: ReportData, width: int = 120) -> str:
-    """The report as plain text, without colour."""
-    return plain_text(render(report), width)
+def render_plain(report: ReportData, width: int = 120, *, every: bool = True) -> str:
+    """The report as plain text, without colour; `every` as of `render`."""
+    return plain_text(render(report, every=every), width)
 
 
 def render_html(report: ReportData) -> str:
@@ -117,12 +117,12 @@ def by_call_table(report: ReportData) -> TextTable:
     return table
 
 
-def render(report: ReportData) -> RenderableType:
-    """The report for a rich console."""
-    return hanging(_parts(report))
+def render(report: ReportData, *, every: bool = True) -> RenderableType:
+    """The report for a rich console; with `every` note, else with those that change what a number means, and three at most."""
+    return hanging(_parts(report, every=every))
 
 
-def _parts(report: ReportData) -> Iterator[RenderableType]:
+def _parts(report: ReportData, *, every: bool) -> Iterator[RenderableType]:
     """The parts in the order of a terminal, which stops at the last: details, the basis of the means, means, gates, verdict."""
     slices, problem = report.own_slices()
     if problem:
@@ -139,13 +139,8 @@ def _parts(report: ReportData) -> Iterator[RenderableType]:
     yield from _worst(report)
     yield from _failed(report)
     yield Text("")
-    yield from (Text(f"note     {clean(remark)}", style="yellow") for remark in remarks_of(report))
-    yield from (Text(f"note     {clean(line)}") for line in corrected_in_words(report.summaries))
-    yield from (Text(f"note     {why}", style="dim") for why in _whys(report))
+    yield from _notes(report, None if every else _MOST_NOTES)
     judge = report.manifest.get("judge") or {}
-    if judge.get("stand_in"):
-        yield Text(f"note     {judge['stand_in']}", style="yellow")
-    yield from (Text(f"note     {note}") for note in notes_of(report))
     source = judge.get("source")
     yield Text(f"judge    {source}: {spent_in_words(judge)}" if source else "judge    none asked")
     if report.folder is not None:
@@ -158,6 +153,33 @@ def _parts(report: ReportData) -> Iterator[RenderableType]:
     if any(summary.interval for summary in report.summaries):
         yield Text(f"  {INTERVALS}", style="dim")
     yield _verdict(report)
+
+
+_MOST_NOTES = 3
+"""Notes above the table of means, unless more of them change what a number means."""
+
+
+def _notes(report: ReportData, most: int | None) -> Iterator[Text]:
+    """The notes, those first that change what a number means; of the others as many as make `most` lines, None = all."""
+    stand_in = (report.manifest.get("judge") or {}).get("stand_in")
+    counted_notes = list(_counted_notes(report))
+    first = [Text(f"note     {note}") for note in (*([stand_in] if stand_in else ()), *counted_notes)]
+    whys = [Text(f"note     {why}", style="dim") for why in _whys(report)]
+    lost = any(summary.errors or summary.incomplete for summary in report.summaries)
+    first, others = (first + whys, []) if lost else (first, whys)
+    others += [Text(f"note     {clean(line)}") for line in corrected_in_words(report.summaries)]
+    others += [Text(f"note     {clean(remark)}", style="yellow") for remark in remarks_of(report)]
+    others += [Text(f"note     {note}") for note in notes_of(report) if note not in counted_notes]
+    room = len(others) if most is None else most - len(first)
+    if len(others) > room:
+        room = max(room - 1, 0)
+    room = min(room, len(others))
+    yield from (*first, *others[:room])
+    if hidden := len(others) - room:
+        yield Text(
+            f"note     {counted(hidden, 'more note')}: -v, `germane report` and the page show them",
+            style="dim",
+        )
 
 
 def _whys(report: ReportData, most: int = 6) -> Iterator[str]:
