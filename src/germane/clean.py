@@ -21,13 +21,21 @@ GitHub obeys the names that it knows alone: `test_search.py::TestSearch::test_on
 _FORMULA = ("=", "+", "-", "@", "\t", "\r")
 
 
+_STRAY_NON_JOINER = re.compile(
+    "(?<![\u0600-\u06ff\u0750-\u077f\u08a0-\u0fff\u1000-\u109f\u1780-\u18af\ufb50-\ufefe])\u200c"
+)
+"""U+200C, which shows nothing, other than in scripts that are spelt with it: behind letters of Arabic, Indic, Mongolian."""
+
+
 def clean(text: str) -> str:
     """The text on one line without control characters, terminal escapes, direction overrides or workflow commands."""
+    if "\u200c" in text:
+        text = _STRAY_NON_JOINER.sub("", text)
     kept = (" " if char in "\n\r\t\v\f\x85\u2028\u2029" else char for char in text)
     words = "".join(
         char
         for char in kept
-        if unicodedata.category(char) not in {"Cc", "Cf", "Cs", "Co"} or char == "\u200d"
+        if unicodedata.category(char) not in {"Cc", "Cf", "Cs", "Co"} or char in "\u200c\u200d"
     )
     return _COMMAND.sub(lambda match: " ".join(match[0]), words)
 

@@ -67,3 +67,21 @@ def test_an_unknown_slice_names_what_there_is() -> None:
     report.by = "color"
     assert "no slices: no sample has the tag or metadata 'color'" in str(report)
     assert all(FORMATS[suffix](report) for suffix in (".html", ".md", ".jsonl"))
+
+
+def test_slices_are_those_of_their_own_samples():
+    """Many slices, several systems and trials: each mean is that of the slice alone, and gates on slices agree."""
+    rows = [
+        {"id": f"q{n // 2}", "trial": 1732780000000 * (n % 2), "query": "a", "system": system, "qrels": ["d"],
+         "contexts": [{"id": "d" if (n // 2) % 3 else "e", "text": "t"}], "metadata": {"s": f"s{n // 2 % 50:02}"}}
+        for system in ("a", "b") for n in range(600)
+    ]  # fmt: skip
+    report = evaluate(rows, "RR R@1", gates=["min(mean(RR) by s)>=0.1"])
+    slices = report.slices("s")
+    assert len(slices) == 50
+    assert [gate.outcome for gate in report.verdict.gates] == ["passed"] * 2
+    for one in slices:
+        number = int(one.name.rpartition("s")[2])
+        mine = [case for case in range(300) if case % 50 == number]
+        expected = sum(case % 3 > 0 for case in mine) / len(mine)
+        assert [(line.mean, line.due) for line in one.summaries] == [(pytest.approx(expected), len(mine))] * 4

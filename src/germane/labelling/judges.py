@@ -158,7 +158,7 @@ def _outcomes(gates: Sequence[Gate], report: ReportData, *, own: bool) -> dict[s
     for gate in gates:
         asked = replace(gate, mean_of="judged") if own and gate.how in {"mean", "lower", "upper"} else gate
         with suppress(InputError):  # this report does not measure it
-            results = check_gate(asked, report.summaries, report.scores(), report.samples())
+            results = check_gate(asked, report.summaries, report.case_scores, report.cases_by)
             for system, result in zip(report.systems, results, strict=False):
                 outcomes[gate.name(system)] = str(result.outcome)
     return outcomes

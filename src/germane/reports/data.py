@@ -118,9 +118,32 @@ class ReportData:
 
         InputError where no sample is in any.
         """
-        samples, slices = self.tables.scores.samples, slices_of(self.samples(), by)
-        kept = {name: np.array([key[0] in cases for key in samples], bool) for name, cases in slices.items()}
-        return self._slices(kept.items())
+        if by not in self._sliced:
+            slices = self.cases_by(by)
+            names: dict[str, list[str]] = {}
+            for name, cases in slices.items():
+                for case in cases:
+                    names.setdefault(case, []).append(name)
+            kept = {name: array("q") for name in slices}
+            for number, case in enumerate(self.tables.scores.keys.ids()):
+                for name in names.get(case, ()):
+                    kept[name].append(number)
+            self._sliced[by] = self._slices(kept.items())
+        return self._sliced[by]
+
+    def cases_by(self, by: str) -> Mapping[str, set[str]]:
+        """The ids of the cases of each slice; InputError where no sample is in any."""
+        if by not in self._cases_by:
+            self._cases_by[by] = slices_of(self.samples(), by)
+        return self._cases_by[by]
+
+    @cached_property
+    def _sliced(self) -> dict[str, list[Slice]]:
+        return {}
+
+    @cached_property
+    def _cases_by(self) -> dict[str, Mapping[str, set[str]]]:
+        return {}
 
     def own_slices(self) -> tuple[list[Slice], str]:
         """The slices that the report was asked for, or why there are none."""
@@ -133,18 +156,19 @@ class ReportData:
 
     def tag_slices(self, most: int) -> list[Slice]:
         """The summaries over each tag's samples, of the `most` tags that most samples have; their names in order."""
-        results: dict[str, array[int]] = {}
+        results: dict[str, array[int]] = {}  # by tag the numbers of its samples
         keys = self.tables.scores.keys
         for key, tags in self.tables.tags():
             if (number := keys.find(key)) is not None:
                 for tag in dict.fromkeys(tags):
-                    results.setdefault(tag, array("i")).append(number)
+                    results.setdefault(tag, array("q")).append(number)
         tags = sorted(sorted(results, key=lambda tag: -len(results[tag]))[:most])
-        return self._slices((tag, np.isin(np.arange(len(keys)), results[tag])) for tag in tags)
+        return self._slices((tag, results[tag]) for tag in tags)
 
-    def _slices(self, kept: Iterable[tuple[str, NDArray[np.bool_]]]) -> list[Slice]:
-        """The slices of these names with what is kept of the samples, without those where nothing was scored."""
-        slices = [Slice(name, self.summaries_of(keep), keep) for name, keep in kept]
+    def _slices(self, kept: Iterable[tuple[str, array[int]]]) -> list[Slice]:
+        """The slices of these names with the numbers of their samples, without those where nothing was scored."""
+        numbers = ((name, np.unique(np.array(samples, np.int64))) for name, samples in kept)
+        slices = [Slice(name, self.summaries_of(keep), keep) for name, keep in numbers]
         return [value for value in slices if value.summaries]
 
     @cached_property
@@ -175,18 +199,17 @@ class ReportData:
         """The summaries over each eval file's own cases, where several files were evaluated together."""
         slices, start, why = [], 0, "people's labels correct the mean over all files"
         for name, count in self.manifest.get("eval_files") or ():
-            keep = np.zeros(len(self.tables.scores.samples), np.bool_)
-            keep[start : start + count] = True
+            keep = np.arange(start, start + count, dtype=np.int64)
             slices.append(Slice(name, self.summaries_of(keep, why), keep))
             start += count
         return tuple(slices)
 
-    def summaries_of(self, keep: NDArray[np.bool_], why: str = "") -> list[MeasureSummary]:
-        """The summaries over some of the samples, shape (samples,); `why` is why none of them is corrected."""
+    def summaries_of(self, keep: NDArray[np.int64], why: str = "") -> list[MeasureSummary]:
+        """The summaries over the samples with these numbers; `why` is why none of them is corrected."""
         bases = {(line.measure, line.type, line.system): line.basis for line in self.summaries}
         return [
             replace(line, basis=bases[line.measure, line.type, line.system], corrected_why=why)
-            for line in summarise(self.tables.scores, clusters=self._clusters, keep=keep)
+            for line in summarise(self.case_scores, clusters=self._clusters, keep=keep)
         ]
 
     @cached_property
@@ -479,12 +502,12 @@ def load_grader(row: Mapping[str, Json]) -> Grader:
 class Slice:
     """Some of the cases: the name of the slice or of the eval file, and the summary of each measure over them.
 
-    `keep` says which of the samples they are, shape (samples,).
+    `keep` are the numbers of its samples.
     """
 
     name: str
     summaries: Sequence[MeasureSummary]
-    keep: NDArray[np.bool_] = field(repr=False)
+    keep: NDArray[np.int64] = field(repr=False)
 
 
 def system_lines(summaries: Iterable[MeasureSummary], **of: str) -> list[dict[str, Any]]:

@@ -24,12 +24,10 @@ from germane.reports.summary import (
     interval_in_words,
     known_measure,
     range_of,
-    slices_of,
 )
 from germane.statistics.power import flip_of_mean
 from germane.tables.cases import CaseScores
-from germane.tables.scores import ScoreTable
-from germane.types import Json, Sample, Score
+from germane.types import Json
 
 GateOutcome = Literal["passed", "failed", "undecided"]
 COMPARE: dict[str, Callable[[Any, float], Any]] = {
@@ -236,26 +234,28 @@ class GateResult:
 def check_gate(
     gate: Gate,
     summaries: Sequence[MeasureSummary],
-    scores: Iterable[Score] = (),
-    samples: Iterable[Sample] = (),
+    cases: CaseScores | None = None,
+    slices_by: Callable[[str], Slices] | None = None,
+    keep: NDArray[np.int64] | None = None,
 ) -> list[GateResult]:
     """One result per system; InputError where no measure of that name was computed, or its labels are mixed.
 
-    `scores` and `samples` are read by gates on the scores of the cases, and on slices.
+    `cases` and `slices_by` (the ids of the cases of each slice) are read by gates on the scores of the cases, and on slices;
+    of the samples those with the numbers `keep` count, None = all.
     """
     gate.check_named(name for summary in summaries for name in (summary.measure, summary.type))
     mine = [summary for summary in summaries if gate.measure in {summary.measure, summary.type}]
     if any(summary.basis.source == "best" for summary in mine):
         raise gate.mixed()
-    if not gate.by_case:
+    if cases is None or not gate.by_case:
         return [_check(gate, summary) for summary in mine]
     try:
-        slices = slices_of(samples, gate.by) if gate.by else {}
+        slices = slices_by(gate.by) if gate.by and slices_by is not None else {}
     except InputError:
         raise gate.no_slices() from None
-    results, cases = [], CaseScores(ScoreTable(scores))
+    results = []
     for summary in mine:
-        values = cases.of(summary.system, (summary.measure, summary.type), range_of(summary.type))
+        values = cases.of(summary.system, (summary.measure, summary.type), range_of(summary.type), keep)
         names = [cases.cases[at] for at in values.case.tolist()]
         outcome, detail = _by_case(gate, names, (values.low, values.high), slices)
         name, stand_in = gate.name(summary.system), summary.basis.stand_in

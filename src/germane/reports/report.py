@@ -7,7 +7,7 @@ from collections import Counter, deque
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
-from itertools import compress
+from functools import partial
 from math import fsum, inf
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -20,7 +20,14 @@ from germane.measures.measure import Measure
 from germane.reports.data import CASE_SCORE, CaseResult, ReportData
 from germane.reports.gates import REQUIRED, Gate, GateOutcome, GateResult, Verdict, check_gate
 from germane.reports.manifest import Bases
-from germane.reports.summary import MeasureSummary, canonical_name, in_digits, summarise, with_thresholds
+from germane.reports.summary import (
+    MeasureSummary,
+    canonical_name,
+    in_digits,
+    slices_of,
+    summarise,
+    with_thresholds,
+)
 from germane.samples.files import read_text
 from germane.tables.cases import CaseScores
 from germane.tables.folder import ReportFolder, Tables, read_manifest
@@ -318,12 +325,11 @@ def _checked(gate: Gate, report: ReportData) -> list[GateResult]:
         if gate.location is not None and gate.location.file == file.name:
             if not file.summaries:
                 return [GateResult(f"{gate} in {file.name}", "undecided", "none of its cases was chosen")]
-            keys = set(compress(report.tables.scores.samples, file.keep.tolist()))
-            scores = (score for score in report.scores() if score.key in keys)
-            samples = (sample for sample in report.samples() if sample.key in keys)
-            results = check_gate(gate, file.summaries, scores, samples)
+            keys = set(report.tables.scores.keys.taken(file.keep.tolist()))
+            mine = partial(slices_of, (sample for sample in report.samples() if sample.key in keys))
+            results = check_gate(gate, file.summaries, report.case_scores, mine, file.keep)
             return [replace(result, gate=f"{result.gate} in {file.name}") for result in results]
-    return check_gate(gate, report.summaries, report.scores(), report.samples())
+    return check_gate(gate, report.summaries, report.case_scores, report.cases_by)
 
 
 def _counted(tables: Tables) -> dict[str, Json]:

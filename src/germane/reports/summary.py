@@ -290,19 +290,21 @@ def is_diagnostic(canonical: str) -> bool:
 
 
 def summarise(
-    scores: ScoreTable | Iterable[Score],
+    scores: CaseScores | ScoreTable | Iterable[Score],
     *,
     clusters: Mapping[str, str] | None = None,
-    keep: NDArray[np.bool_] | None = None,
+    keep: NDArray[np.int64] | None = None,
 ) -> list[MeasureSummary]:
     """One summary per (system, measure), in order of first appearance.
 
     Args:
-        scores: The scores, as a table or as rows.
+        scores: The scores, by case, as a table or as rows.
         clusters: The cluster of each case that shares one with others, by the case's id.
-        keep: Which of the table's samples count, shape (samples,); None = all.
+        keep: The numbers of the table's samples that count, in ascending order; None = all.
     """
-    cases = CaseScores(scores if isinstance(scores, ScoreTable) else ScoreTable(scores))
+    if not isinstance(scores, CaseScores):
+        scores = CaseScores(scores if isinstance(scores, ScoreTable) else ScoreTable(scores))
+    cases = scores
     return [_summary(cases, system, number, rows, clusters) for system, number, rows in cases.groups(keep)]
 
 

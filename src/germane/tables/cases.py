@@ -55,6 +55,7 @@ class CaseScores:
         self.table, self.measures, self.whys = table, table.measures, table.whys
         self.systems, system = table.keys.systems()
         self._system = system.astype(np.int64)
+        self._clusters: tuple[Mapping[str, str], Ints] | None = None
 
     @cached_property
     def numbers(self) -> Mapping[str, int]:
@@ -84,31 +85,52 @@ class CaseScores:
         distinct, first = np.unique(mine, return_index=True)
         return distinct[np.argsort(first)]
 
-    def groups(self, keep: NDArray[np.bool_] | None = None) -> Iterator[tuple[str, int, Ints]]:
+    def groups(self, keep: Ints | None = None) -> Iterator[tuple[str, int, Ints]]:
         """(system, number of the measure, rows) of each system and measure, in order of first appearance.
 
-        `keep` says which of the table's samples count, shape (samples,).
+        `keep` are the numbers of the table's samples that count, in ascending order.
         """
         width = self._width
         if width is not None and len(self.systems) == 1:
-            for number in range(width if keep is None or keep.any() else 0):
-                rows = np.arange(number, len(self.table), width)
-                yield self.systems[0], number, rows if keep is None else rows[keep]
+            for number in range(width if keep is None or len(keep) else 0):
+                rows = np.arange(number, len(self.table), width) if keep is None else keep * width + number
+                yield self.systems[0], number, rows
             return
         sample, measure = self.table.sample, self.table.measure
         width = max(1, len(self.measures))
-        kept = np.arange(len(sample)) if keep is None else np.flatnonzero(keep[sample])
+        kept = np.arange(len(sample)) if keep is None else self._rows_of_samples(keep)
         for group, rows in _groups(self._system[sample[kept]] * width + measure[kept]):
             system, number = divmod(group, width)
             yield self.systems[system], number, kept[rows]
 
     @cached_property
+    def _by_sample(self) -> tuple[Ints, Ints]:
+        """The rows in the order of their samples, and where those of each sample begin, and the last ones end."""
+        order = np.argsort(self.table.sample, kind="stable")
+        counts = np.bincount(self.table.sample, minlength=len(self.table.keys))
+        return order, np.concatenate([[0], np.cumsum(counts)])
+
+    def _rows_of_samples(self, samples: Ints) -> Ints:
+        """The rows of these samples, in ascending order."""
+        order, starts = self._by_sample
+        rows = [order[starts[sample] : starts[sample + 1]] for sample in samples.tolist()]
+        return np.sort(np.concatenate(rows)) if rows else order[:0]
+
+    @cached_property
     def _rows(self) -> dict[tuple[str, int], Ints]:
         return {(system, number): rows for system, number, rows in self.groups()}
 
-    def of(self, system: str, measure: tuple[str, str], span: tuple[float, float]) -> CaseValues:
-        """One measure, by its reported and its canonical name, of one system; KeyError where there is none."""
-        return self.of_rows(self._rows[system, self.measures.index(measure)], span)
+    def of(
+        self, system: str, measure: tuple[str, str], span: tuple[float, float], keep: Ints | None = None
+    ) -> CaseValues:
+        """One measure, by its reported and its canonical name, of one system; KeyError where there is none.
+
+        `keep` as in `groups`.
+        """
+        key = system, self.measures.index(measure)
+        if keep is None:
+            return self.of_rows(self._rows[key], span)
+        return self.of_rows({(name, at): rows for name, at, rows in self.groups(keep)}[key], span)
 
     def of_rows(self, rows: Ints, span: tuple[float, float]) -> CaseValues:
         """The cases in these rows of one system and measure; `span` bounds a score that is not known at all."""
@@ -157,12 +179,14 @@ class CaseScores:
         """The cluster of each of these cases, a case without one alone in its own; None where none has one."""
         if not clusters:
             return None
-        numbers: dict[str, int] = {}
-        codes = np.arange(len(self.numbers), dtype=np.int64) + len(clusters)
-        for name, cluster in clusters.items():
-            if (number := self.numbers.get(name)) is not None:
-                codes[number] = numbers.setdefault(cluster, len(numbers))
-        return codes[case]
+        if self._clusters is None or self._clusters[0] is not clusters:
+            numbers: dict[str, int] = {}
+            codes = np.arange(len(self.numbers), dtype=np.int64) + len(clusters)
+            for name, cluster in clusters.items():
+                if (number := self.numbers.get(name)) is not None:
+                    codes[number] = numbers.setdefault(cluster, len(numbers))
+            self._clusters = clusters, codes
+        return self._clusters[1][case]
 
 
 def _groups(keys: Ints) -> Iterator[tuple[int, Ints]]:

@@ -54,7 +54,7 @@ class SampleKeys:
 
     def __init__(self) -> None:
         self._ids, self._ends = bytearray(), array("q")
-        self._system, self._trial = array("i"), array("i")
+        self._system, self._trial = array("i"), array("q")
         self._systems: dict[str, int] = {}
         self._hashes: NumberSet | None = None
         self._newest: SampleKey | None = None
@@ -118,7 +118,7 @@ class SampleKeys:
         for column, codes in ((self._system, systems), (self._trial, trials)):
             if np.any(codes):
                 column.extend(repeat(0, before - len(column)))
-                column.frombytes(np.asarray(codes, dtype=np.int32).tobytes())
+                column.frombytes(np.asarray(codes, dtype=np.dtype(column.typecode)).tobytes())
 
     def ids(self) -> Iterator[str]:
         """The sample ids, in the order of their numbers."""

@@ -104,8 +104,8 @@ class Excerpt:
             return ReportData(
                 rows_about(report, set(keys)), report.manifest, report.verdict, report.summaries
             )
-        keep = np.isin(self._case, cases)
-        rows = rows_about(report, {keys[number] for number in np.flatnonzero(keep).tolist()})
+        keep = np.flatnonzero(np.isin(self._case, cases))
+        rows = rows_about(report, {keys[number] for number in keep.tolist()})
         return ReportData(rows, report.manifest, report.verdict, self.whole.summaries_of(keep))
 
 
