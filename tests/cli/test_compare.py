@@ -59,6 +59,6 @@ def test_compare_has_a_document_of_a_pinned_shape(reports: Path) -> None:
     (row,) = found["comparisons"]
     pinned = "a b measure n difference interval interval_method p p_holm wins ties losses mde decision parts"
     assert set(pinned.split()) <= row.keys()
-    assert set(row["parts"]) >= {"retrieval", "judge", "labels"}
+    assert set(row["parts"]) >= {"retrieval", "labels"}
     assert (row["difference"], row["wins"], row["ties"], row["losses"]) == (-0.25, 0, 10, 10)
     assert row["decision"] is None

@@ -1,4 +1,4 @@
-"""Why a measure moved: planted causes are found each alone, parts sum to the difference, and what cannot be told apart is joined."""
+"""Why a measure moved: planted causes are found each alone, and parts sum to the difference; across judges there are none."""
 
 from __future__ import annotations
 
@@ -48,13 +48,8 @@ def grading(seed: int | None, name: str = "fake") -> FakeJudge:
     return FakeJudge(answer, name=name)
 
 
-def measured(
-    rows: list[dict[str, Json]], judge: FakeJudge | None = None, corpus: str | None = None
-) -> Report:
-    report = evaluate(rows, MEASURES, judge=judge or grading(None))
-    if corpus is not None:
-        report.manifest = {**report.manifest, "corpus": {"digest": corpus}}
-    return report
+def measured(rows: list[dict[str, Json]], judge: FakeJudge | None = None) -> Report:
+    return evaluate(rows, MEASURES, judge=judge or grading(None))
 
 
 def parts(a: Report, b: Report, measure: str) -> tuple[float, dict[str, float], dict[str, list[float]]]:
@@ -82,20 +77,22 @@ def test_other_lists_are_retrieval_alone(measure: str) -> None:
     assert causes == {"retrieval": pytest.approx(difference, abs=1e-12)}
 
 
-@pytest.mark.parametrize("measure", ["context_precision@5", "context_relevancy(unit=context)"])
-def test_another_judge_on_the_same_lists_is_the_judge_alone(measure: str) -> None:
-    """Nothing else moved."""
-    strict = FakeJudge(
-        lambda question: {
-            "grade": 3 * str(getattr(question, "passage", "")).startswith("d0"),
-            "reasoning": "",
-        },
-        name="strict",
+def test_across_judges_there_are_no_parts() -> None:
+    """Nobody can tell what the lists made of it; gold is split all the same."""
+    found = compare(measured(rows(1)), measured(rows(2), grading(None, "other")), across_judges=True)
+    split = {row["measure"]: row["parts"] for row in found.to_json()["comparisons"]}
+    assert split["context_precision@5"] is None
+    assert split["nDCG@5"] is not None
+    whys = {row["measure"]: row["parts_why"] for row in found.to_json()["comparisons"]}
+    assert "was judged by" in str(whys["context_precision@5"])
+
+
+def test_other_verdicts_of_the_same_judge_are_labels() -> None:
+    """Asked again, a judge that wavers changes scores on the same lists."""
+    difference, causes, _ = parts(
+        measured(rows(1), grading(1)), measured(rows(1), grading(2)), "context_precision@5"
     )
-    difference, causes, ends = parts(measured(rows(1)), measured(rows(1), strict), measure)
-    assert causes == {"judge": pytest.approx(difference, abs=1e-12)}
-    if measure != "context_precision@5":  # which looks at the order alone
-        assert ends["judge"][1] < 0
+    assert causes == {"labels": pytest.approx(difference, abs=1e-12)}
 
 
 def test_other_gold_is_the_labels_alone() -> None:
@@ -116,55 +113,36 @@ def by_reference(name: str = "fake") -> FakeJudge:
     )
 
 
-def test_another_reference_is_the_labels_alone_and_joined_where_lists_or_judge_moved_too() -> None:
-    """A judge's verdicts against another reference are another gold's; with other lists they cannot be told apart."""
+def test_another_reference_is_the_labels_alone() -> None:
+    """A judge's verdicts against another reference are another gold's; where the lists changed too, nothing is split."""
     before = measured(rows(1, reference="d0"), by_reference())
-    difference, causes, _ = parts(
-        before, measured(rows(1, reference="d5"), by_reference()), "context_precision@5"
-    )
+    after = measured(rows(1, reference="d5"), by_reference())
+    difference, causes, _ = parts(before, after, "context_precision@5")
     assert causes == {"labels": pytest.approx(difference, abs=1e-12)}
-    difference, causes, _ = parts(
-        before, measured(rows(2, reference="d5"), by_reference()), "context_precision@5"
+    both = measured(rows(2, reference="d5"), by_reference())
+    (row,) = compare(before, both, measures="context_precision@5").to_json()["comparisons"]
+    assert (row["parts"], row["parts_why"]) == (
+        None,
+        "of some queries both the lists and the reference changed",
     )
-    assert causes.keys() == {"retrieval+labels"}
-    difference, causes, _ = parts(
-        before, measured(rows(1, reference="d5"), by_reference("other")), "context_precision@5"
-    )
-    assert causes.keys() == {"judge+labels"}
-
-
-def test_another_corpus_is_joined_with_what_other_lists_make() -> None:
-    """Where both reports know theirs; the same one is 0, and one that is not known is not spoken of."""
-    a, b = rows(1, good=0.1), rows(2, good=0.9)
-    difference, causes, ends = parts(measured(a, corpus="x"), measured(b, corpus="y"), "nDCG@5")
-    assert causes == {"corpus+retrieval": pytest.approx(difference, abs=1e-12)}
-    assert ends["corpus+retrieval"][0] > 0
-    found = [
-        compare(measured(a, corpus="x"), measured(b, corpus=other), measures="nDCG@5").to_json()[
-            "comparisons"
-        ][0]["parts"]
-        for other in ("x", None)
-    ]
-    assert [line and line.get("corpus") for line in found] == [0.0, None]
-    assert all(line and line["retrieval"] for line in found)
 
 
 @pytest.mark.parametrize("seed", range(8))
 def test_parts_of_everything_at_once_sum_exactly(seed: int) -> None:
-    """Other lists, another judge, other gold, another corpus: each part once, and together the difference."""
+    """Other lists, other verdicts, other gold: each part once, and together the difference."""
     rng = random.Random(seed)
-    a = measured(rows(seed, 20), grading(seed), corpus="x")
+    a = measured(rows(seed, 20), grading(seed))
     changed = rows(seed + 100, 20, good=0.9, qrels={"d1": 2, "d4": 1})
     for row in changed[::2]:
         row["contexts"] = rng.sample(rows(seed, 20)[int(str(row["id"])[1:])]["contexts"], 5)  # no new passage
-    b = measured(changed, grading(seed + 1, "other"), corpus=rng.choice("xy"))
+    b = measured(changed, grading(seed + 1))
     for measure in MEASURES.split():
         parts(a, b, measure)
 
 
 def test_no_cause_where_none_was_planted() -> None:
-    """Fifty times lists and verdicts drawn anew from the same: at most 5 of 50 intervals of any cause exclude 0, and labels never move."""
-    beyond = {"retrieval": 0, "judge": 0}
+    """Fifty times lists and verdicts drawn anew from the same: at most 5 of 50 intervals of any cause exclude 0."""
+    beyond = {"retrieval": 0, "labels": 0}
     for seed in range(50):
         a, b = (measured(rows(2 * seed + part, 20), grading(2 * seed + part)) for part in (0, 1))
         _, causes, ends = parts(a, b, "context_relevancy(unit=context)")
@@ -172,11 +150,3 @@ def test_no_cause_where_none_was_planted() -> None:
         for cause, (low, high) in ends.items():
             beyond[cause] += not low <= 0 <= high
     assert max(beyond.values()) <= 5
-
-
-def test_the_terminal_says_what_is_joined() -> None:
-    """Each part with its interval, and what the plus means."""
-    a, b = measured(rows(1, good=0.1), corpus="x"), measured(rows(2, good=0.9), corpus="y")
-    text = " ".join(str(compare(a, b, measures="nDCG@5")).split())
-    assert "nDCG@5: corpus+retrieval +" in text
-    assert "cannot be told apart from what is stored" in text

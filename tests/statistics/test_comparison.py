@@ -208,19 +208,12 @@ def test_a_gate_rarely_passes_a_loss_as_large_as_the_margin() -> None:
 def test_parts_of_a_difference_sum_exactly() -> None:
     """Each is a mean with its interval; together they are B - A."""
     a, m, b = RNG.beta(3, 3, (3, 40))
-    found = split_difference({"retrieval": m - a, "judge": b - m, "labels": np.zeros(40)}, value_range=(0, 1))
-    assert found.retrieval + found.verdicts == pytest.approx((b - a).mean(), abs=1e-14)
+    found = split_difference(m - a, b - m, value_range=(0, 1))
+    assert found.retrieval + found.labels == pytest.approx((b - a).mean(), abs=1e-14)
     assert found.retrieval == pytest.approx((m - a).mean())
-    assert found.share == pytest.approx(abs(found.verdicts) / (abs(found.retrieval) + abs(found.verdicts)))
+    assert found.share == pytest.approx(abs(found.labels) / (abs(found.retrieval) + abs(found.labels)))
     same = paired_difference(a, m, value_range=(0, 1)).interval.ends
     assert found.ends["retrieval"] == pytest.approx(same)
-    assert "labels" not in found.ends
-
-
-def test_a_joined_part_belongs_to_neither_cause() -> None:
-    """It counts among what moved, as no share of the verdicts; where nothing moved there is no share."""
-    found = split_difference({"retrieval": [0.1, 0.0], "judge": [0.1, 0.1], "retrieval+judge": [0.0, 0.3]})
-    assert found.joined == {"retrieval+judge": 0.15}
-    assert (found.retrieval, found.verdicts) == (0.05, 0.1)
-    assert found.share == pytest.approx(0.1 / 0.3)
-    assert split_difference({"retrieval": np.zeros(3)}).share is None
+    still = split_difference(m - a, np.zeros(40))
+    assert "labels" not in still.ends
+    assert split_difference(np.zeros(3), np.zeros(3)).share is None

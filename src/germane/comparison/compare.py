@@ -249,10 +249,15 @@ def _split(pair: PairedSystems, rows: Sequence[MeasureComparison]) -> list[Measu
     mixed, refused = mixed_scores(pair, [row.measure for row in rows])
     results = []
     for row in rows:
-        parts = split_by_cause(pair, row.measure, mixed[row.measure]) if row.measure in mixed else None
-        why = "" if parts else refused.get(row.measure, "no query was measured in both")
-        verdicts = verdicts_of((pair.a, pair.b), row.measure)
-        results.append(replace(row, parts=parts, verdicts=verdicts, parts_why=why))
+        name = row.measure
+        parts = (
+            split_by_cause(pair, name, mixed[name])
+            if name in mixed
+            else refused.get(name, "it was not measured in both")
+        )
+        verdicts = verdicts_of((pair.a, pair.b), name)
+        split, why = (None, parts) if isinstance(parts, str) else (parts, "")
+        results.append(replace(row, parts=split, verdicts=verdicts, parts_why=why))
     return results
 
 

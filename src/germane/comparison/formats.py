@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from math import fsum
 from pathlib import Path
 from typing import Any, Literal
 
@@ -30,7 +29,6 @@ from germane.reports.summary import (
     p_in_words,
 )
 from germane.samples.files import write_whole
-from germane.statistics.comparison import DifferenceParts
 from germane.types import Json
 from germane.wholetable import hanging, plain_text
 
@@ -326,19 +324,17 @@ def _remarks(comparison: Comparison, row: MeasureComparison) -> Iterator[str]:
         )
     if ends is None and row.interval.why:
         yield f"{name}: no interval: {row.interval.why}"
-    if parts is not None and (parts.verdicts or parts.joined):
-        text = ", ".join(_amount(parts, cause) for cause, amount in parts.causes.items() if amount)
-        if parts.verdicts and parts.share is not None:
-            text += f"; {parts.share:.0%} of what moved is the {row.verdicts}"
-        yield f"{name}: {text}"
-        if parts.joined:
-            yield f"{name}: what is joined by + cannot be told apart from what is stored"
+    if parts is not None and parts.labels and parts.share is not None:
+        amounts = {"retrieval": parts.retrieval, "labels": parts.labels}
+        text = ", ".join(
+            _amount(cause, amount, parts.ends.get(cause)) for cause, amount in amounts.items() if amount
+        )
+        yield f"{name}: {text}; {parts.share:.0%} of what moved is other labels on the same passages"
 
 
-def _amount(parts: DifferenceParts, cause: str) -> str:
-    ends = parts.ends.get(cause)
+def _amount(cause: str, amount: float, ends: tuple[float, float] | None) -> str:
     within = f" ({interval_in_words(ends, sign='+')})" if ends else ""
-    return f"{cause} {parts.causes[cause]:+.4f}{within}"
+    return f"{cause} {amount:+.4f}{within}"
 
 
 def _only_in(comparison: Comparison, start: str) -> Iterator[str]:
@@ -384,7 +380,6 @@ def _line(row: MeasureComparison, *, several: bool) -> dict[str, Json]:
     """A comparison as scripts read it."""
     interval, decision, corrected, parts = row.interval, row.decision, row.corrected, row.parts
     ends = corrected and {"interval": corrected.interval.ends, "set_interval": corrected.set_ends}
-    none = dict.fromkeys(("retrieval", "judge", "labels"), 0.0)
     return line_of(
         ComparedLine,
         row,
@@ -402,8 +397,8 @@ def _line(row: MeasureComparison, *, several: bool) -> dict[str, Json]:
         corrected_why=row.corrected_why or None,
         parts=parts
         and {
-            **none,
-            **parts.causes,
+            "retrieval": parts.retrieval,
+            "labels": parts.labels,
             "intervals": {cause: list(both) for cause, both in parts.ends.items()},
             "n": parts.n,
             "share": parts.share,
@@ -419,8 +414,7 @@ def _csv(comparison: Comparison) -> str:
         parts, ends = row.pop("parts") or {}, row.pop("interval") or (None, None)
         corrected = row.pop("corrected") or {}
         least, most = corrected.get("interval") or (None, None)
-        of_parts = {name: parts.get(name) for name in ("retrieval", "judge", "labels")}
-        of_parts["joined"] = fsum(amount for name, amount in parts.items() if "+" in name) if parts else None
+        of_parts = {name: parts.get(name) for name in ("retrieval", "labels")}
         of_corrected = {f"corrected_{name}": corrected.get(name) for name in ("difference", "p", "labels")}
         of_corrected |= {"corrected_low": least, "corrected_high": most}
         rows.append({**row, "low": ends[0], "high": ends[1], **of_parts, **of_corrected})

@@ -131,13 +131,11 @@ def _differing(row: Mapping[str, object], other: Mapping[str, object]) -> list[s
 class MixedScore:
     """The score of B's lists with A's verdicts for each case of A's report, nan where there is none.
 
-    `own` marks the cases where A holds no verdict on a passage of B's lists, so that B's own stands there; `regolded` those
-    whose verdicts were asked against something else in B (gold ids are no such thing: they are read where they stand, A's in
+    Where A holds no verdict on a passage of B's lists, B's own stands. `regolded` marks the cases whose verdicts were asked against something else in B (gold ids are no such thing: they are read where they stand, A's in
     the place of B's), and `same_lists` those whose lists and answer are the same.
     """
 
     values: Floats
-    own: Bools
     regolded: Bools
     same_lists: Bools
 
@@ -161,7 +159,7 @@ def mixed_scores(
         scores[name][theirs.case] = theirs.values
     if a.report is b.report:  # one report holds one verdict per item: all of the difference is retrieval
         nothing = np.zeros(len(a.scores.cases), np.bool_)
-        return {name: MixedScore(values, nothing, nothing, nothing) for name, values in scores.items()}, {}
+        return {name: MixedScore(values, nothing, nothing) for name, values in scores.items()}, {}
     refused = {name: why for name in measures if (why := _refusal(pair, name))}
     scorable = {name: Measure.parse(a.types[name]) for name in measures if name not in refused}
     if not scorable:
@@ -184,8 +182,7 @@ class _ScoredAgain:
         self._pair, self._graders = pair, graders_of(tuple(measures))
         self._case: list[int] = []
         self._rows: list[Mapping[str, Outcome]] = []
-        self._own_answers: set[tuple[int, str]] = set()
-        self._changed, self._lacking = _judged_otherwise(pair.a, pair.b)
+        self._changed = _judged_otherwise(pair.a, pair.b)
         self._settings = [settings_of(side.report) for side in (pair.a, pair.b)]
         self._differs = {name: self._marks() for name in ("shown", "lists", *_TEXTS)}
         look_up = _SharedVerdicts(pair.a, pair.b)
@@ -198,7 +195,7 @@ class _ScoredAgain:
 
     def _add(self, cases: Sequence[tuple[str, list[Sample], list[Sample]]], look_up: _SharedVerdicts) -> None:
         """Score these cases: the id, the samples of A and those of B."""
-        numbers, jobs, start = self._pair.a.scores.numbers, list[Job](), len(self._case)
+        numbers, jobs = self._pair.a.scores.numbers, list[Job]()
         ours, settings = self._settings
         for case, before, after in cases:
             number, first, other = numbers[case], before[0], after[0]
@@ -212,29 +209,19 @@ class _ScoredAgain:
                 self._case += [number] * len(samples)
         if ours.judged_by != settings.judged_by:
             settings = settings.with_judge("")
-        block, results = Block(jobs=jobs, settings=settings), []
-        for program, owner in zip(block.programs, block.owners, strict=True):
-            look_up.fell_back = False
-            results.append(result_of(program, look_up))
-            if look_up.fell_back:
-                self._own_answers |= {(start + owner.job, canonical) for canonical in owner.measures}
-        self._rows += block.outcomes(results)
+        block = Block(jobs=jobs, settings=settings)
+        self._rows += block.outcomes([result_of(program, look_up) for program in block.programs])
 
     def mixed(self, measure: Measure, own: Floats, *, judged: bool) -> MixedScore:
         """The scores of one measure; `own` are B's, with its own verdicts, and `judged` says whether a judge gave these."""
         cases, canonical = np.array(self._case, np.intp), str(measure)
         values = [np.nan if (value := row[canonical].value) is None else value for row in self._rows]
         trials, sums = np.bincount(cases, minlength=len(own)), np.bincount(cases, values, len(own))
-        marks, numbers = self._marks(), self._pair.a.scores.numbers
-        without = _lacking_of(measure, self._lacking)
-        marks[[numbers[case] for case in without if case in numbers]] = True
-        marks[cases] = False
-        marks[[self._case[job] for job, of in self._own_answers if of == canonical]] = True
         regolded = self._differs["shown"].copy()
         for name in set(_TEXTS).intersection(measure.definition.needs):
             regolded |= self._differs[name]
         means = np.where(trials > 0, sums / np.maximum(trials, 1), own)
-        return MixedScore(means, marks, regolded & judged, ~self._differs["lists"])
+        return MixedScore(means, regolded & judged, ~self._differs["lists"])
 
 
 _TEXTS = ("reference", "criterion")
@@ -249,13 +236,10 @@ def _output_of(samples: Sequence[Sample]) -> Json:
     return [lists, [sample.response for sample in samples]]
 
 
-def _judged_otherwise(a: Side, b: Side) -> tuple[Container[str], Mapping[str, Sequence[int]]]:
-    """The cases of B for which A holds an answer that is not B's own, and the ranks of what A holds no answer to, by case.
-
-    The rank is 0 of what is asked about no single passage.
-    """
+def _judged_otherwise(a: Side, b: Side) -> Container[str]:
+    """The cases of B for which A holds an answer that is not B's own."""
     if settings_of(a.report).judged_by or settings_of(b.report).judged_by:
-        return b.scores.numbers, {}
+        return b.scores.numbers
     asked, answer, usable = _answers_of(a)
     ours, first = np.unique(asked[usable], return_index=True)  # of several the first
     answer_of = answer[usable][first]
@@ -263,19 +247,14 @@ def _judged_otherwise(a: Side, b: Side) -> tuple[Container[str], Mapping[str, Se
     at, found_in = _positions_in(ours, asked)
     same = np.bincount(at[found_in], answer[found_in] != answer_of[at[found_in]], len(ours)) == 0
     same &= np.bincount(at[found_in], minlength=len(ours)) > 0
-    columns = map(b.report.tables.items.column, ("item", "kind", "of", "system", "sample", "rank"))
+    columns = map(b.report.tables.items.column, ("item", "kind", "of", "system", "sample"))
     rows = [
-        (hash((item, kind)), case, rank or 0)
-        for item, kind, of, system, case, rank in zip(*columns, strict=True)
+        (hash((item, kind)), case)
+        for item, kind, of, system, case in zip(*columns, strict=True)
         if of is None and system == b.system
     ]
-    at, found_in = _positions_in(ours, np.array([asked for asked, _, _ in rows], np.int64))
-    changed = {rows[number][1] for number in np.flatnonzero(found_in)[~same[at[found_in]]].tolist()}
-    lacking: dict[str, list[int]] = {}
-    for number in np.flatnonzero(~found_in).tolist():
-        _, case, rank = rows[number]
-        lacking.setdefault(case, []).append(rank)
-    return changed, lacking
+    at, found_in = _positions_in(ours, np.array([asked for asked, _ in rows], np.int64))
+    return {rows[number][1] for number in np.flatnonzero(found_in)[~same[at[found_in]]].tolist()}
 
 
 def _answers_of(side: Side) -> tuple[Ints, Ints, Bools]:
@@ -295,23 +274,10 @@ def _positions_in(distinct: Ints, values: Ints) -> tuple[Ints, Bools]:
     return at, (distinct[at] == values) if len(distinct) else np.zeros(len(values), np.bool_)
 
 
-def _lacking_of(measure: Measure, lacking: Mapping[str, Sequence[int]]) -> Iterable[str]:
-    """The cases in which A lacks an answer that a measure may read: a ranked one reads its first places alone."""
-    ranked, depth = measure.definition.family == "ranked", measure.depth
-    for case, ranks in lacking.items():
-        if not ranked or any(rank > 0 and (depth is None or rank <= depth) for rank in ranks):
-            yield case
-
-
 class _SharedVerdicts:
-    """Looks up B's answers, with A's in their place wherever A holds one to the same item.
-
-    Attributes:
-        fell_back: Whether an answer of B's own was taken since this was last set to False.
-    """
+    """Looks up B's answers, with A's in their place wherever A holds one to the same item."""
 
     def __init__(self, a: Side, b: Side) -> None:
-        self.fell_back = False
         self._a, self._b = a, b
 
     @cached_property
@@ -326,7 +292,6 @@ class _SharedVerdicts:
         """The answer to each question: A's where A holds one without an error, else B's own."""
         theirs = list(self._first_answers(questions))
         lost = [n for n, their in enumerate(theirs) if their is None or their.error is not None]
-        self.fell_back |= bool(lost)
         for n, mine in zip(lost, self._own_answers([questions[n] for n in lost]), strict=True):
             theirs[n] = mine
         return [their for their in theirs if their is not None]

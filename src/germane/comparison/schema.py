@@ -4,34 +4,21 @@ from __future__ import annotations
 
 from typing import Literal
 
-from msgspec import UNSET, UnsetType
-
 from germane.reports.schema import DecidedBy, GateRow, IntervalEnds, Line, OrderLine
 
 MarginResult = Literal["pass", "fail", "undecided"]
 
 
-class PartsLine(Line, kw_only=True, rename=lambda name: name.replace("_and_", "+")):
-    """The parts of a difference by cause, which sum to it, over the `n` queries whose scores are known in both.
+class PartsLine(Line):
+    """The parts of a difference, which sum to it, over the `n` queries whose scores are known in both.
 
-    A joined part ("retrieval+judge") is what stored answers cannot tell apart, and belongs to neither cause. `corpus` is there
-    where both reports know their corpus, and it is the same; of another one what lists make stands in "corpus+retrieval".
-    `intervals` are of the parts that are not 0 in every query: a part whose interval holds 0 is not a finding. `share` is the share
-    of the verdicts (judge, labels) in what moved, 0 to 1.
+    `retrieval` is what other lists change, `labels` what other verdicts or gold on the same passages do. `intervals` are of the
+    parts that are not 0 in every query: a part whose interval holds 0 is not a finding. `share` is the share of the labels in what
+    moved, 0 to 1.
     """
 
-    corpus: float | UnsetType = UNSET
     retrieval: float
-    judge: float
     labels: float
-    corpus_and_retrieval: float | UnsetType = UNSET
-    retrieval_and_judge: float | UnsetType = UNSET
-    retrieval_and_labels: float | UnsetType = UNSET
-    judge_and_labels: float | UnsetType = UNSET
-    corpus_and_retrieval_and_judge: float | UnsetType = UNSET
-    corpus_and_retrieval_and_labels: float | UnsetType = UNSET
-    retrieval_and_judge_and_labels: float | UnsetType = UNSET
-    corpus_and_retrieval_and_judge_and_labels: float | UnsetType = UNSET
     intervals: dict[str, IntervalEnds]
     n: int
     share: float | None

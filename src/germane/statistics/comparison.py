@@ -69,39 +69,21 @@ class Decision:
 
 @dataclass(frozen=True, slots=True)
 class DifferenceParts:
-    """A difference B - A by cause: "retrieval", "judge", "labels"; joined ones as "retrieval+judge".
+    """A difference B - A by cause: other lists (retrieval), and other verdicts or gold on the same passages (labels).
 
-    `causes` hold means over the same n cases, which sum to the difference; `ends` the interval of each that is not 0 in every
-    case. A joined part is what cannot be told apart from what is known.
+    Both are means over the same n cases and sum to the difference; `ends` has the interval of each that is not 0 in every case.
     """
 
     n: int
-    causes: Mapping[str, float]
+    retrieval: float
+    labels: float
     ends: Mapping[str, tuple[float, float]] = field(default_factory=dict)
 
     @property
-    def retrieval(self) -> float:
-        """The part of other lists with the same verdicts, as far as it is known alone."""
-        return self.causes.get("retrieval", 0.0)
-
-    @property
-    def verdicts(self) -> float:
-        """The part of other verdicts (of a judge, of labels) on the same lists, as far as it is known alone."""
-        return fsum(amount for cause, amount in self.causes.items() if _VERDICTS.issuperset(cause.split("+")))
-
-    @property
-    def joined(self) -> dict[str, float]:
-        """The parts of several causes that cannot be told apart."""
-        return {cause: amount for cause, amount in self.causes.items() if "+" in cause}
-
-    @property
     def share(self) -> float | None:
-        """Share of the verdicts in what moved: |verdicts| / the sum of all |parts|; None where nothing moved."""
-        total = fsum(map(abs, self.causes.values()))
-        return abs(self.verdicts) / total if total else None
-
-
-_VERDICTS = {"judge", "labels"}
+        """Share of the labels in what moved: |labels| / (|retrieval| + |labels|); None where nothing moved."""
+        total = abs(self.retrieval) + abs(self.labels)
+        return abs(self.labels) / total if total else None
 
 
 def paired_difference(
@@ -258,23 +240,26 @@ def decide_change(interval: Interval, margin: float) -> Decision:
 
 
 def split_difference(
-    causes: Mapping[str, ArrayLike],
+    retrieval: ArrayLike,
+    labels: ArrayLike,
     *,
     clusters: ArrayLike | None = None,
     value_range: tuple[float, float] | None = None,
 ) -> DifferenceParts:
-    """The means of the causes of a difference, each with the interval of a paired difference.
+    """The means of the two parts of a difference, each with the interval of a paired difference.
 
     Args:
-        causes: What each cause adds to the difference of every case, shape (n,) each; their sum is B - A.
+        retrieval: What other lists add to the difference of every case, shape (n,).
+        labels: What other labels add, shape (n,); the sum of both is B - A.
         clusters: Identity of each case's cluster, shape (n,).
         value_range: Smallest and largest score possible; None = unknown.
     """
-    parts = {cause: np.asarray(amounts, float) for cause, amounts in causes.items()}
-    n = len(next(iter(parts.values())))
+    parts = {"retrieval": np.asarray(retrieval, float), "labels": np.asarray(labels, float)}
+    n = len(parts["retrieval"])
     ends: dict[str, tuple[float, float]] = {}
     for cause, amounts in parts.items():
         if amounts.any():
             difference = paired_difference(np.zeros(n), amounts, clusters=clusters, value_range=value_range)
             ends |= {cause: difference.interval.ends} if difference.interval.ends else {}
-    return DifferenceParts(n, {cause: fsum(amounts.tolist()) / n for cause, amounts in parts.items()}, ends)
+    lists, others = (fsum(amounts.tolist()) / n for amounts in parts.values())
+    return DifferenceParts(n, lists, others, ends)
