@@ -128,6 +128,19 @@ def test_a_get_request_puts_the_question_into_the_url(system: System, ask: Any) 
     assert (found.response, [c.text for c in found.contexts or ()]) == ("x", ["a"])
 
 
+@pytest.mark.parametrize("pointers", ["", "    contexts: /hits\n"])
+def test_a_body_that_says_error_is_an_error(pointers: str, system: System, ask: Any) -> None:
+    """Whatever its list holds, and with a status of success."""
+    system.replies = [
+        (200, {}, '{"hits": [], "contexts": [], "error": {"code": 429, "message": "too many"}}')
+    ]
+    if pointers:
+        with pytest.raises(TargetError, match=r"^too many$"):
+            ask(f"    url: 'URL/{{{{id}}}}'\n{pointers}", SAMPLE)
+    else:
+        assert ask("    url: 'URL/{{id}}'\n", SAMPLE).error == "too many"
+
+
 def test_what_may_pass_is_tried_again(system: System, ask: Any) -> None:
     """5xx and 429 so often as `retries` says; then it is the sample's error."""
     system.replies = [(503, {}, ""), (429, {"Retry-After": "0"}, ""), (200, {}, '{"contexts": []}')]

@@ -31,6 +31,7 @@ PASSAGE = {"content": TEXT, "id": "d1"}
         {"response": "The moon.", "data": {"documents": []}, "contexts": [PASSAGE]},
         json.dumps({"documents": [PASSAGE]}),
         json.dumps({"matches": [PASSAGE]}),
+        "\ufeff" + json.dumps({"contexts": [PASSAGE]}),
         [SimpleNamespace(content=TEXT, meta={"doc_id": "d1"}, id=None)],
     ],
     ids=str,
@@ -47,6 +48,7 @@ def test_passages_are_found(answer: Any) -> None:
     ("answer", "said"),
     [
         ({"documents": [{"body": TEXT}]}, "has neither text nor id"),
+        ({"ids": [["d1"]], "documents": [[TEXT]]}, "the keys 'ids', 'documents' in"),
         ([[TEXT, TEXT]], "contexts[0] is"),
         ({"ids": [["d1"]], "distances": [[0.1]]}, "the keys 'ids', 'distances' in"),
         ("\ufeff<html><body>Bad gateway</body></html>", "<html><body>Bad gateway"),

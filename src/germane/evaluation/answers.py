@@ -200,7 +200,7 @@ def _stored(folder: Path) -> dict[str, Sample]:
             (sample,) = samples_from([row["sample"]])
         except (ValueError, KeyError, TypeError, InputError):
             continue
-        if sample.error is None:
+        if sample.error is None and find_contexts(sample).error is None:
             samples[row["key"]] = sample
     return samples
 

@@ -103,7 +103,7 @@ _BROKEN = object()
 
 def _json(text: str) -> Json:
     """The JSON value that a text is; `_BROKEN` where it is not one."""
-    stripped = text.strip()
+    stripped = text.strip().removeprefix("\ufeff")
     if not stripped.startswith(("{", "[")):
         return _BROKEN
     try:

@@ -95,7 +95,7 @@ class HttpTarget(Target):
         """The response as an answer; TargetError with the status and the start of the body where it is not one."""
         text = await self._sent(case)
         try:
-            document = json.loads(text)
+            document = json.loads(text.removeprefix("\ufeff"))
         except (ValueError, RecursionError):
             if self.answer_at or self.contexts_at or self.calls_at:
                 raise TargetError(f"the response is not JSON: {text[:_TAIL]!r}") from None

@@ -116,7 +116,7 @@ def complete(sample: Sample, answer: Any, duration: Mapping[str, Json]) -> Sampl
 def _read(answer: Any) -> Sample:
     """The answer as a sample: a text, a list of contexts or a mapping; TargetError on others."""
     try:
-        value = replace_surrogates(_native(answer))
+        value = native = replace_surrogates(_native(answer))
     except RecursionError:
         raise TargetError("the answer contains itself, or is nested without end") from None
     if isinstance(value, dict):
@@ -135,11 +135,12 @@ def _read(answer: Any) -> Sample:
         row["messages"] = row.pop("output")
     own = {k: v for k, v in row.items() if _ROWS.field_of(k) not in {"query", "id", "system", "trial"}}
     if _ANSWERED.union({"error", "stages"}).isdisjoint(map(_ROWS.field_of, own)):
-        raise TargetError(f"no contexts found in the answer: {excerpt(value)}; {_SHAPES}")
+        raise TargetError(f"no contexts found in the answer: {excerpt(native)}; {_SHAPES}")
     try:
         return _ROWS.read({**own, "query": "-"}, 0, lambda _: SourceLocation("answer"))
     except InputError as error:
-        raise TargetError(f"the answer cannot be read: {error.problem}; {error.fix or _SHAPES}") from None
+        problem = f"the answer cannot be read: {error.problem}; {error.fix or _SHAPES}"
+        raise TargetError(f"{problem}; found {excerpt(native)}") from None
 
 
 def _with_passages(answer: dict[str, Json]) -> dict[str, Json]:
