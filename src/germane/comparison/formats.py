@@ -233,13 +233,18 @@ def _details(comparison: Comparison) -> Iterator[RenderableType]:
 
 
 def _methods(comparison: Comparison) -> Iterator[str]:
-    """The methods of the intervals and p-values, and what the intervals are of."""
-    for head, methods in (
-        (f"interval 95%, {LIKE_THESE}: ", {row.interval.method for row in comparison.comparisons}),
-        ("test     ", {row.test or "" for row in comparison.comparisons}),
-    ):
-        if names := ", ".join(sorted(filter(None, methods))):
-            yield f"{head}{names}"
+    """The methods of the intervals, of p-values too where these are of another one, and what the intervals are of."""
+    intervals, tests = (
+        ", ".join(sorted(filter(None, methods)))
+        for methods in (
+            {row.interval.method for row in comparison.comparisons},
+            {row.test or "" for row in comparison.comparisons},
+        )
+    )
+    if intervals:
+        yield f"interval 95%, {LIKE_THESE}: {intervals}"
+    if tests and tests != intervals:
+        yield f"test     {tests}"
 
 
 def _heads(comparison: Comparison) -> tuple[str, ...]:

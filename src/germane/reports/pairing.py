@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -329,7 +330,8 @@ def _names(chosen: Sequence[tuple[ReportData, str]]) -> list[str]:
     systems = [system for _, system in chosen]
     both = [f"{stem}:{system}" for stem, system in zip(stems, systems, strict=True)]
     paths = [report.where for report, _ in chosen]
-    for names in (given, systems, stems, both, paths):
+    short = [re.sub(r"-\d{8}-\d{6}$", "", stem) for stem in stems]  # without the time of a run
+    for names in (given, systems, short, stems, both, paths):
         if all(names) and len(set(names)) == len(names):
             return names
     return [chr(ord("A") + number) if number < 26 else f"S{number + 1}" for number in range(len(chosen))]

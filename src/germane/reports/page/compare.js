@@ -5,6 +5,8 @@ import { choice, labelSwitch, showing } from "./queries.js";
 import { address, note } from "./state.js";
 
 const TIE = 1e-9;
+/** The colours of outcomes. */
+export const KINDS = { better: "good", worse: "bad" };
 
 /** The paired differences of each measure, and the queries that moved most.
  * @param {HTMLElement} main @param {URLSearchParams} settings */
@@ -42,8 +44,7 @@ export function compare(main, settings) {
 /** Who won: the outcome of each primary measure against the baseline, in a sentence. */
 export function outcomes() {
   const found = (report.comparison?.comparisons ?? []).filter((one) => one.sentence);
-  const kinds = { better: "good", worse: "bad" };
-  return found.length > 0 && el("ul", { class: "plain outcomes", "aria-label": "Who won" }, ...found.map((one) => el("li", { class: kinds[one.outcome] ?? "" }, data(one.sentence))));
+  return found.length > 0 && el("ul", { class: "plain outcomes", "aria-label": "Who won" }, ...found.map((one) => el("li", { class: KINDS[one.outcome] ?? "" }, data(one.sentence))));
 }
 
 /** One line per measure: what `germane compare` says; plain means where it cannot compare the two as a whole. */
@@ -53,9 +54,8 @@ function differences() {
   const far = Math.max(0.01, ...known.flatMap((one) => [one.difference, ...(one.interval ?? [])]).map((value) => Math.abs(value ?? 0)));
   const tested = known.some((one) => one.p !== null && one.p !== undefined);
   const rows = known.map((one) => {
-    const better = report.lower.includes(one.measure) ? -1 : 1;
     const ends = one.interval;
-    const kind = !ends ? "" : ends[0] * better > 0 && ends[1] * better > 0 ? "good" : ends[0] * better < 0 && ends[1] * better < 0 ? "bad" : "";
+    const kind = KINDS[one.outcome] ?? "";
     return [
       el("th", { scope: "row" }, measureName(one.measure), one.due > one.n && el("div", { class: "small warn" }, `${one.due - one.n} not measured in both`)),
       num(one.n), num(number(one.mean_a)), num(number(one.mean_b)),

@@ -1,5 +1,5 @@
 import { charts, histogram, interval, strip } from "./charts.js";
-import { outcomes } from "./compare.js";
+import { KINDS, outcomes } from "./compare.js";
 import { queries, report, sourceOf, sources } from "./data.js";
 import { diagnosis } from "./diagnosis.js";
 import { between, data, el, extent, inQueries, measureName, num, numHead, number, put, signed, table } from "./dom.js";
@@ -127,7 +127,7 @@ function row(one, columns) {
 function change(one) {
   const name = report.systems.length > 1 ? `:${one.system}` : "";
   const found = report.comparison.comparisons.find((row) => row.measure === one.measure && row.b.endsWith(name));
-  const kind = { better: "good", worse: "bad" }[found?.outcome] ?? "";
+  const kind = KINDS[found?.outcome] ?? "";
   return found ? num(el("div", { class: kind }, signed(found.difference)), found.outcome && el("div", { class: "small quiet" }, found.outcome)) : num("–", "quiet");
 }
 
