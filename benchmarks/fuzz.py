@@ -34,6 +34,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
 import yaml
 
 from germane import GermaneError, Report, compare, evaluate, read_samples
@@ -48,6 +49,7 @@ from germane.measures.measure import Measure
 from germane.reports.formats import FORMATS
 from germane.samples import samples_from
 from germane.samples.evalfile import read_eval_file
+from germane.samples.reading import rows_of
 from germane.samples.rows import sample_to_json
 from germane.samples.trec import read_qrels, read_run
 from germane.targets import open_target
@@ -77,6 +79,15 @@ ROWS: list[Any] = [
       "messages": [{"role": "assistant", "content": "a", "tool_calls": [{"tool": "search", "input": {"q": 1}, "output": {"results": ["t"]}}]}]}],
     [{"query": "q", "contexts": [{"text": "t", "relevant": True}, {"text": "u", "relevant": False}], "answerable": False},
      {"query": "q2", "contexts": [{"text": "t", "grade": 4}], "grade_scale": [0, 4], "error": "down"}],
+]  # fmt: skip
+CELLS: list[Any] = [
+    [{"query": "When?", "contexts": "['Bread.' 'High tide.']", "reference": "nan", "doc_ids": "d1;d2", "qrels": "['d1', 'd2']", "context_1": "a|b"},
+     {"query": "How?", "contexts": "array(['a', 'b'], dtype=object)", "reference": "N/A", "doc_ids": "[d1, d2]", "qrels": "None", "context_1": '"open'}],
+    [{"input": "Who?", "actual_output": "x", "expected_output": "y", "retrieval_context": "Bread.|Cats.", "context": '["gold"]', "metadata": "words", "trial": "7.0"}],
+]  # fmt: skip
+DOCUMENTS: list[Any] = [
+    [{"context.span_id": "s1", "document_position": at, "context.trace_id": "t", "input": "Why blue?", "reference": text, "document_score": 0.5}
+     for at, text in enumerate(("Short waves.", "Sea."))],
 ]  # fmt: skip
 MEMORY: list[Any] = [
     [{"question_id": "e47b", "question_type": "multi-session", "question": "How many plants?", "answer": 3, "question_date": "2023/05/30",
@@ -449,6 +460,13 @@ def use_beir(bench: Bench, path: Path) -> None:
     sound([sample_to_json(one) for one in carried])
 
 
+def use_frame(_: Bench, path: Path) -> None:
+    """The rows of CSV as pandas reads them, as texts: a cell of a frame is what it is in the file."""
+    with contextlib.suppress(ValueError, OverflowError):  # pandas reads no such file
+        frame = pd.read_csv(path, dtype=str, keep_default_na=False, na_values=[""])
+        sound([sample_to_json(one) for one in samples_from(rows_of(frame))])
+
+
 def use_samples(_: Bench, path: Path) -> None:
     samples = list(read_samples(path))
     for sample in samples:
@@ -645,12 +663,16 @@ READERS = {
     "json": Reader("x.json", 8, _rows_as(as_json, ROWS), use_samples),
     "csv": Reader("x.csv", 10, _rows_as(lambda rows: as_table(rows, ","), ROWS), use_samples),
     "tsv": Reader("x.tsv", 4, _rows_as(lambda rows: as_table(rows, "\t"), ROWS), use_samples),
+    "cells-csv": Reader("x.csv", 6, _rows_as(lambda rows: as_table(rows, ","), [*CELLS, *DOCUMENTS]), use_samples),
+    "cells-excel": Reader("x.csv", 3, _rows_as(lambda rows: as_table(rows, ";"), [*ROWS, *CELLS]), use_samples),
+    "cells-tsv": Reader("x.tsv", 4, _rows_as(lambda rows: as_table(rows, "\t"), CELLS), use_samples),
+    "cells-frame": Reader("x.csv", 4, _rows_as(lambda rows: as_table(rows, ","), [*ROWS, *CELLS, *DOCUMENTS]), use_frame),
     "parquet": Reader("x.parquet", 3, _parquet([[{k: v for k, v in row.items() if not isinstance(v, dict | bool)} for row in rows] for rows in ROWS]), use_samples),
     "memory": Reader("x.json", 4, _rows_as(as_json, MEMORY), use_samples),
     "beir": Reader("beir", 4, make_beir, use_beir),
     "spans-jsonl": Reader("x.jsonl", 6, _rows_as(as_lines, [*SPANS, [OTLP]]), use_samples),
     "spans-json": Reader("x.json", 4, _rows_as(as_json, [OTLP, {"data": SPANS[0]}, {"observations": SPANS[1]}]), use_samples),
-    "spans-parquet": Reader("x.parquet", 2, _parquet([list(map(_as_columns, rows)) for rows in SPANS]), use_samples),
+    "spans-parquet": Reader("x.parquet", 2, _parquet([*(list(map(_as_columns, rows)) for rows in SPANS), *DOCUMENTS]), use_samples),
     "run-json": Reader("r.json", 4, _rows_as(as_json, RUNS), use_ranked),
     "run-jsonl": Reader("r.jsonl", 4, _rows_as(as_lines, RUNS), use_ranked),
     "run-csv": Reader("r.csv", 4, _rows_as(lambda rows: as_table(rows, ","), RUNS[1:]), use_ranked),

@@ -485,9 +485,11 @@ def without_failed(calls: Json) -> tuple[Json, str | None]:
     kept: list[Json] = []
     error, answered = None, set[Json]()
     for call in reversed(calls):
+        query = call.get("query") if isinstance(call, dict) else getattr(call, "query", None)
+        known = query is None or isinstance(query, str)  # else the record refuses it
         if not isinstance(call, dict) or (failed := call.get("error")) is None:
-            answered.add(call.get("query") if isinstance(call, dict) else getattr(call, "query", None))
-        elif call.get("query") in answered:
+            answered |= {query} if known else set()
+        elif known and query in answered:
             continue
         else:
             error = failed
