@@ -13,13 +13,13 @@ import argparse
 from pathlib import Path
 
 import numpy as np
+from scipy.stats import kendalltau
 
 from benchmarks.corrected_means import Data, Floats, Ints, read
 from germane import Report, compare, evaluate
 from germane.reports.pairing import rank_systems
 from germane.statistics.comparison import holm, paired_difference
 from germane.statistics.intervals import mean_interval
-from germane.statistics.ranking import kendall_tau, top_half_tau
 
 DEPTH = 10
 
@@ -79,10 +79,7 @@ def main(folder: Path, judge: str) -> None:
         print(line)
     people = [scores[name].mean() for name in order]
     model = [ndcg(data, ranked[name], data.judges[judge]).mean() for name in order]
-    print(
-        f"order by people against order by {judge}: tau {kendall_tau(people, model):.3f}, "
-        f"top half {top_half_tau(people, model):.3f}"
-    )
+    print(f"order by people against order by {judge}: tau {kendalltau(people, model).statistic:.3f}")
     report = report_of(data, ranked, data.people)
     for name in order:
         summary = report["nDCG@10", name]

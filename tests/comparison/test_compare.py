@@ -380,7 +380,7 @@ def test_a_folder_of_reports_names_its_latest(tmp_path: Path, before: Report, af
 
 
 def test_two_reports_of_the_same_systems_are_compared_system_by_system() -> None:
-    """Each system stands against itself, and Kendall's tau says how alike the two judges or golds order the systems."""
+    """Each system stands against itself."""
     shares = {"low": 0.1, "middle": 0.5, "high": 0.9}
     a, b = (
         evaluate(
@@ -391,16 +391,9 @@ def test_two_reports_of_the_same_systems_are_compared_system_by_system() -> None
     )
     found = compare(a, b, by="even")
     assert {(one.a, one.b) for one in found.comparisons} == {(f"A:{name}", f"B:{name}") for name in shares}
-    tau, top = found.orders["nDCG@5"]
-    means = [[report["nDCG@5", name].mean for name in shares] for report in (a, b)]
-    assert tau == pytest.approx(stats.kendalltau(*means).statistic)
-    assert top == 1.0
     document = json.loads(json.dumps(found.to_json()))
     jsonschema.validate(document, schema_of(ComparisonDocument))
-    assert document["orders"]["nDCG@5"] == {"tau": tau, "top_half": top}
-    assert "Kendall's tau 1.000, of the better half 1.000" in str(found)
     one = compare(a, b, systems=["low"])
-    assert one.orders == {}
     assert len(one.systems) == 2
 
 

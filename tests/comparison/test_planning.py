@@ -70,23 +70,6 @@ def test_systems_stand_in_the_order_of_their_means() -> None:
     assert close.endswith("not distinguishable")
 
 
-def test_orders_by_two_label_sources_are_compared() -> None:
-    """Gold and people agree here: tau is 1 over all systems and over the better half."""
-    better = {"a": 0, "b": 10, "c": 20}
-    three = [
-        {**row, "contexts": sorted(row["contexts"], key=lambda c: -c["grade"])} if number < first else row
-        for name, first in better.items()
-        for number, row in enumerate(rows(name, 0))
-    ]
-    report = evaluate(three, "RR RR(labels=human)")
-    found = rank_systems(report)
-    assert [one.system for one in found.systems] == ["c", "b", "a"]
-    ((tau, top),) = found.orders.values()
-    assert tau == pytest.approx(1.0)
-    assert top == pytest.approx(1.0)
-    assert "the same order by RR(labels=human): tau 1.000, top half 1.000" in str(found)
-
-
 def test_every_document_of_several_systems_has_their_order() -> None:
     """From Python as from the command line."""
     report = evaluate([*rows("a", 0), *rows("b", 1)], "RR P@1")

@@ -1,37 +1,12 @@
-import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from scipy import stats
 
 from germane.errors import InputError
 from germane.statistics.ranking import (
-    kendall_tau,
     list_changes,
     rank_biased_overlap,
-    top_half_tau,
 )
-
-
-@pytest.mark.equals("scipy", what="Kendall's tau-b", within="1e-6")
-@given(st.lists(st.tuples(st.integers(0, 4), st.integers(0, 4)), min_size=2, max_size=15))
-def test_kendall_tau_equals_scipy(pairs: list[tuple[int, int]]) -> None:
-    """Tau-b with ties; what ranks nothing has none."""
-    a, b = np.array(pairs, float).T
-    found, expected = kendall_tau(a, b), stats.kendalltau(a, b).statistic
-    if np.isnan(expected):
-        assert found is None
-    else:
-        assert found == pytest.approx(expected)
-
-
-def test_top_half_is_by_the_first_source() -> None:
-    """Three of five systems, and a fourth that ties with the third."""
-    assert top_half_tau([5, 4, 3, 2, 1], [3, 2, 1, 9, 8]) == 1
-    assert top_half_tau([5, 4, 3, 3, 1], [3, 2, 1, 9, 0]) == pytest.approx(
-        stats.kendalltau([5, 4, 3, 3], [3, 2, 1, 9]).statistic
-    )
-    assert top_half_tau([], []) is None
 
 
 def rbo_by_definition(a: str, b: str, p: float) -> float:

@@ -60,7 +60,7 @@ def compare(
     Per measure: the outcome ("better", "worse", "same", "not shown") and its sentence, the paired difference with its interval and p-value, Holm's adjustment over the primary measures,
     wins, ties and losses, the smallest difference that this number of cases could have shown, the parts of the difference,
     and the decision against a margin, which is undecided where fewer than half of either side's queries are in both. Of two reports that hold the same several systems each system is compared with
-    itself, and `orders` says how alike the two order them.
+    itself.
 
     Args:
         a: The baseline: a Report, a report folder, a `--json` document, or a folder of reports, of

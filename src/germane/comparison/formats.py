@@ -17,7 +17,7 @@ from germane.comparison.schema import ComparedLine, ComparisonDocument, Correcte
 from germane.errors import InputError
 from germane.reports.data import ReportData
 from germane.reports.gates import GateResult
-from germane.reports.pairing import MeasureComparison, Orders, orders_json, taus
+from germane.reports.pairing import MeasureComparison
 from germane.reports.ranking import TextTable
 from germane.reports.schema import line_of
 from germane.reports.summary import (
@@ -88,15 +88,6 @@ class Comparison:
         return [row for row in self.comparisons if not row.slice]
 
     @property
-    def orders(self) -> Orders:
-        """The agreement of two reports on the order of their systems, by measure."""
-        means: dict[str, list[tuple[float, float]]] = {}
-        for row in self.whole if len({row.a for row in self.comparisons}) > 1 else ():
-            if row.mean_a is not None and row.mean_b is not None:
-                means.setdefault(row.measure, []).append((row.mean_a, row.mean_b))
-        return {measure: taus(*zip(*both, strict=True)) for measure, both in means.items()}
-
-    @property
     def verdict(self) -> Literal["pass", "fail", "undecided"] | None:
         """The worst of the gates: undecided before failed, as in every verdict; None where there are none."""
         outcomes = {gate.outcome for gate in self.gates}
@@ -145,7 +136,6 @@ class Comparison:
                 system: {name: to_builtins(of.get(system, [])) for name, of in moved.items()}
                 for system in self.held
             },
-            orders=orders_json(self.orders),
         )
 
     def save(self, path: str | Path, **page: Any) -> None:
@@ -209,9 +199,7 @@ def _parts(comparison: Comparison, *, every: bool) -> Iterator[RenderableType]:
     notes = [f"note     {clean(note)}" for note in comparison.notes[:kept]]
     if hidden := len(comparison.notes) - kept:
         notes.append(f"note     {counted(hidden, 'more note')}: -v and the page show them")
-    yield from map(
-        Text, (*_orders(comparison), *_only_in(comparison, "only in  "), *notes, *_methods(comparison))
-    )
+    yield from map(Text, (*_only_in(comparison, "only in  "), *notes, *_methods(comparison)))
     if comparison.verdict is not None:
         word = _WORDS[comparison.verdict]
         text = Text(f"verdict  {word} (exit code {comparison.exit_code})")
@@ -348,12 +336,6 @@ def _only_in(comparison: Comparison, start: str) -> Iterator[str]:
             yield f"{start}{clean(system)}: {len(cases)} ({some_of(cases)})"
 
 
-def _orders(comparison: Comparison) -> Iterator[str]:
-    for measure, (tau, top) in comparison.orders.items():
-        both = f"Kendall's tau {in_digits(tau, digits=3)}, of the better half {in_digits(top, digits=3)}"
-        yield f"order    of the systems by {clean(measure)}: {both}"
-
-
 def _moved(query: MovedLine) -> Text:
     """A query that moved: its question, and its gold documents' ranks; without gold how its list changed."""
     head, ranks = f"  {query.change:+.4f}  {shorten(query.sample, 40)} ", _ranks(query)
@@ -428,7 +410,7 @@ def _csv(comparison: Comparison) -> str:
 
 def _markdown(comparison: Comparison) -> str:
     lines = [line for row in comparison.whole for line in _remarks(comparison, row)]
-    lines += [*_only_in(comparison, "only in "), *_orders(comparison), *comparison.notes]
+    lines += [*_only_in(comparison, "only in "), *comparison.notes]
     head = [f"**{markdown_text(sentence, 400)}**  \n" for sentence in comparison.sentences]
     table = _file_table(comparison).markdown(markdown_text)
     parts = [*head, "\n" if head else "", table, "\n", *map(_bullet, lines)]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Literal
 
-from germane.reports.schema import DecidedBy, GateRow, IntervalEnds, Line, OrderLine
+from germane.reports.schema import DecidedBy, GateRow, IntervalEnds, Line
 
 MarginResult = Literal["pass", "fail", "undecided"]
 
@@ -120,8 +120,7 @@ class MovedLines(Line):
 class ComparisonDocument(Line):
     """The document of `germane compare --json`.
 
-    `only_in` lists the queries that others do not have, by system. `orders` is the agreement of two reports of the same
-    systems on their order, by measure; `verdict` is null where there are no `gates`: none of --margin, no --fail-on-regression.
+    `only_in` lists the queries that others do not have, by system. `verdict` is null where there are no `gates`: none of --margin, no --fail-on-regression.
     """
 
     schema_version: Literal[1]
@@ -135,5 +134,4 @@ class ComparisonDocument(Line):
     slices: list[ComparedSlice]
     only_in: dict[str, list[str]]
     moved: dict[str, MovedLines]
-    orders: dict[str, OrderLine]
     notes: list[str]

@@ -25,7 +25,6 @@ from germane.reports.summary import (
     in_digits,
     interval_in_words,
     is_diagnostic,
-    known_measure,
     limits_of,
     p_in_words,
     range_of,
@@ -41,7 +40,6 @@ from germane.statistics.comparison import (
 )
 from germane.statistics.intervals import Interval, group_cases
 from germane.statistics.power import Pilot
-from germane.statistics.ranking import kendall_tau, top_half_tau
 from germane.tables.cases import CaseValues
 from germane.types import Json, Sample
 
@@ -49,8 +47,6 @@ if TYPE_CHECKING:
     from germane.statistics.differences import CorrectedDifference
 
 Floats = NDArray[np.float64]
-Orders = Mapping[str, tuple[float | None, float | None]]
-"""The agreement of two orders of systems, by measure: Kendall's tau-b, of all systems and of the better half."""
 Outcome = Literal["better", "worse", "same", "not shown"]
 ALPHA = 0.05
 """The chance that any measure is called better or worse although none is."""
@@ -500,23 +496,21 @@ class PairedSystems:
 class RankedSystems:
     """The systems of a report in the order of their means on one measure, the best first.
 
-    `behind` holds how far each is behind the first, None for the first itself. `orders` says how alike another measure
-    orders them.
+    `behind` holds how far each is behind the first, None for the first itself.
     """
 
     measure: str
     systems: Sequence[MeasureSummary]
     behind: Sequence[MeasureComparison | None]
-    orders: Orders
 
     def as_json(self) -> dict[str, Json]:
-        """The document of `--json`: each system, how far it is behind the first, and the order by other measures."""
+        """The document of `--json`: each system, and how far it is behind the first."""
         systems = []
         for summary, behind in zip(self.systems, self.behind, strict=True):
             values = {name: getattr(behind, name, None) for name in _BEHIND}
             values["difference_interval"] = behind and behind.interval.ends
             systems.append(line_of(RankedLine, summary, **values))
-        return {"measure": self.measure, "systems": systems, "orders": orders_json(self.orders)}
+        return {"measure": self.measure, "systems": systems}
 
     def __str__(self) -> str:
         width = max(len(clean(summary.system) or "-") for summary in self.systems)
@@ -529,24 +523,14 @@ class RankedSystems:
                 line += "" if behind.p_holm == behind.p else f" (Holm {p_in_words(behind.p_holm)})"
                 line += "" if behind.distinguishable else "  not distinguishable"
             lines.append(line)
-        for other, (tau, top) in self.orders.items():
-            both = f"tau {in_digits(tau, digits=3)}, top half {in_digits(top, digits=3)}"
-            lines.append(f"  the same order by {clean(other)}: {both}")
         return "\n".join(lines)
 
 
 _BEHIND = ("difference", "p", "p_holm", "mde", "distinguishable")
 
 
-def orders_json(orders: Orders) -> dict[str, Json]:
-    """The rank correlations of the systems' order as JSON: tau and the share of the top half, by measure."""
-    return {name: {"tau": tau, "top_half": top} for name, (tau, top) in orders.items()}
-
-
 def rank_systems(report: ReportData, measure: str | None = None) -> RankedSystems:
     """The systems of a report by their means, each against the best, p-values adjusted by Holm.
-
-    Two measures that are the same but for whose labels they read are set against each other in `orders`.
 
     Raises:
         InputError: The report holds one system, or does not hold the measure.
@@ -559,13 +543,7 @@ def rank_systems(report: ReportData, measure: str | None = None) -> RankedSystem
     order = sorted(summaries, key=lambda summary: (summary.mean or 0.0) * (-1 if higher else 1))
     first, *others = sides_of([report], [summary.system for summary in order])
     behind = adjusted((PairedSystems(first, side).compare(name) for side in others), [name])
-    orders = {}
-    for other in report.measures:
-        if other != name and _without_labels(report[other].type) == _without_labels(report[name].type):
-            means = [[report[name, summary.system].mean for summary in order] for name in (name, other)]
-            if None not in [*means[0], *means[1]]:
-                orders[other] = taus(*means)
-    return RankedSystems(measure=name, systems=order, behind=[None, *behind], orders=orders)
+    return RankedSystems(measure=name, systems=order, behind=[None, *behind])
 
 
 def rankings(report: ReportData, measures: Sequence[str]) -> list[RankedSystems]:
@@ -575,16 +553,3 @@ def rankings(report: ReportData, measures: Sequence[str]) -> list[RankedSystems]
         with suppress(InputError):
             ranked.append(rank_systems(report, measure))
     return ranked
-
-
-def taus(a: Sequence[float | None], b: Sequence[float | None]) -> tuple[float | None, float | None]:
-    """The agreement of the orders of two lists of means: Kendall's tau-b, of all and of the better half."""
-    value, other = np.array(a, float), np.array(b, float)
-    return kendall_tau(value, other), top_half_tau(value, other)
-
-
-def _without_labels(canonical: str) -> str:
-    """A measure's name over a judge's labels: what measures of several label sources have in common."""
-    measure = known_measure(canonical)
-    several = measure and "labels" in measure.definition.params and "judge" in measure.definition.sources
-    return str(measure(labels="judge")) if measure and several else canonical

@@ -215,19 +215,11 @@ class RankedLine(Line):
     distinguishable: bool | None
 
 
-class OrderLine(Line):
-    """The agreement of two sources of labels on the order of the systems: Kendall's tau-b, of all and of the better half."""
-
-    tau: float | None
-    top_half: float | None
-
-
 class RankingLine(Line):
-    """The systems by one measure, the best first; `orders` by the same measure over other labels."""
+    """The systems by one measure, the best first."""
 
     measure: str
     systems: list[RankedLine]
-    orders: dict[str, OrderLine]
 
 
 class SearchLine(Line):

@@ -1,41 +1,14 @@
-"""Comparison of rankings: of the systems by two sources of labels, and of two ranked lists for one query."""
+"""Comparison of two ranked lists for one query."""
 
 from __future__ import annotations
 
 from collections.abc import Hashable, Mapping, Sequence
-from math import fsum, sqrt
+from math import fsum
 from typing import TypeVar
-
-import numpy as np
-from numpy.typing import ArrayLike
 
 from germane.errors import InputError
 
 T = TypeVar("T", bound=Hashable)
-
-
-def kendall_tau(a: ArrayLike, b: ArrayLike) -> float | None:
-    """Kendall's rank correlation with ties, tau-b (Kendall 1945, Biometrika 33).
-
-    (concordant - discordant) / sqrt((pairs - ties in a) (pairs - ties in b)), from -1 to 1; None where one of the
-    two ranks nothing (all equal, or fewer than two systems).
-
-    Args:
-        a: Score of each system by the first source, shape (systems,).
-        b: Score of each system by the second source, shape (systems,).
-    """
-    x, y = (np.sign(np.subtract.outer(side, side)) for side in (np.asarray(a, float), np.asarray(b, float)))
-    untied = sqrt(float(np.abs(x).sum()) * float(np.abs(y).sum()))
-    return float((x * y).sum()) / untied if untied else None
-
-
-def top_half_tau(a: ArrayLike, b: ArrayLike) -> float | None:
-    """Kendall's tau-b among the better half by the first source: ceil(systems / 2), and what ties with the last."""
-    first, second = np.asarray(a, float), np.asarray(b, float)
-    if not len(first):
-        return None
-    last = np.sort(first)[::-1][(len(first) + 1) // 2 - 1]
-    return kendall_tau(first[first >= last], second[first >= last])
 
 
 def rank_biased_overlap(a: Sequence[Hashable], b: Sequence[Hashable], p: float = 0.9) -> float:
