@@ -70,6 +70,10 @@ class RetrievalCase:
         return self.sample.query
 
 
+_ONE_SAMPLE = "; measured on 1 of 1 sample"
+"""The end of a gate's detail that says nothing here, where there is one sample."""
+
+
 def germane_cases(*patterns: str | Path, argument: str = "case") -> pytest.MarkDecorator:
     """The cases of eval files as parameters of a test, each named by its id.
 
@@ -165,7 +169,11 @@ def assert_retrieval(
     results = sorted(report.verdict.gates, key=lambda result: list(written).index(result.gate))
     lines = []
     for result in results:
-        detail = result.detail.removeprefix("mean ").replace("--allow-stand-in", "allow_stand_in=True")
+        detail = (
+            result.detail.removesuffix(_ONE_SAMPLE)
+            .removeprefix("mean ")
+            .replace("--allow-stand-in", "allow_stand_in=True")
+        )
         lines.append(f"{result.outcome:9}  {written[result.gate]}  {detail}")
     if all(gate.outcome == "passed" for gate in report.verdict.gates):
         lines += report.verdict.reasons

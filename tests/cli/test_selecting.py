@@ -128,7 +128,9 @@ def test_a_gate_of_a_file_without_cases_is_undecided(inside: Cli, tmp_path: Path
     (tmp_path / "two.yaml").write_text(TWO, "utf-8")
     ran = inside("run", "one.yaml", "two.yaml", "--filter", "q3", "--json")
     assert ran.code == 3
-    assert [gate["detail"] for gate in ran.json["gates"][:1]] == ["none of its cases was chosen"]
+    assert [gate["detail"] for gate in ran.json["gates"][:1]] == [
+        "none of its cases was chosen; --filter left out 2 cases"
+    ]
     (tmp_path / "one.yaml").write_text(
         ONE.replace("share(context_precision@5", "share(P(labels=human)@5"), "utf-8"
     )
@@ -176,7 +178,7 @@ def test_an_untrusted_file_reads_no_variable(
     (tmp_path / "one.yaml").write_text(ONE.replace("query: one", "query: 'x ${{ TOKEN }}'"), "utf-8")
     assert inside("run", "one.yaml").code == 0
     ran = inside("run", "one.yaml", "--untrusted")
-    assert (ran.code, "variable TOKEN is not set" in ran.err) == (2, True)
+    assert (ran.code, "variable TOKEN is named in a file that is not trusted" in ran.err) == (2, True)
     assert inside("run", "one.yaml", "--untrusted", "--allow", "TOKEN").code == 0
 
 

@@ -224,3 +224,33 @@ def test_what_validate_cannot_check_is_named(inside: Cli, data: Path, text: str,
     assert ran.code == 0
     assert "valid" not in ran.out + ran.err
     assert said in ran.err
+
+
+def test_a_gate_says_how_much_it_saw(inside: Cli, tmp_path: Path) -> None:
+    """N of how many, what --limit and --filter left out, and in the verdict where most samples lack the measure."""
+    rows = [{"id": f"q{n}", "query": f"{n}", "qrels": {"d": 1}, "contexts": [{"id": "d"}]} for n in range(20)]
+    for row in rows[1:]:
+        del row["qrels"]
+    (tmp_path / "s.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    words = ("run", "s.jsonl", "-m", "RR", "--fail-under", "mean(RR)>=0.5", "--fail-under", "p50(RR)>=0.5")
+    found = inside(*words)
+    assert "verdict  passed (exit code 0): only 1 of 20 samples have RR" in found.out
+    assert found.out.count("; measured on 1 of 20 samples") == 2
+    found = inside(*words, "--limit", "3")
+    assert "measured on 1 of 3 samples; --limit left out every case after the first 3" in " ".join(
+        found.out.split()
+    )
+    assert "left out" not in inside(*words, "--limit", "30").out
+    found = inside(*words, "--filter", "q0", "--json")
+    (gate, _) = found.json["gates"]
+    assert gate["detail"] == "mean 1.0000; measured on 1 of 1 sample; --filter left out 19 cases"
+    assert "only" not in found.out
+
+
+@pytest.mark.parametrize("limit", ["1e-400", "-1e-400", "1e400", "1e-400%"])
+def test_a_limit_that_no_number_holds_is_an_error(inside: Cli, tmp_path: Path, limit: str) -> None:
+    """It would be 0, or never reached."""
+    (tmp_path / "s.jsonl").write_text('{"query": "q", "qrels": {"d": 1}, "retrieved_context_ids": ["d"]}')
+    found = inside("run", "s.jsonl", "-m", "RR", "--fail-under", f"mean(RR)>={limit}")
+    assert found.code == 2
+    assert "for a limit" in found.err

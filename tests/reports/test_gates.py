@@ -154,7 +154,9 @@ def test_a_gate_on_the_lower_end_fails_where_the_mean_passes() -> None:
         check_gate(Gate.parse(f"{how}(RR)>=0.7"), lines) for how in ("mean", "lower", "upper")
     )
     assert (mean.outcome, lower.outcome, upper.outcome) == ("passed", "failed", "passed")
-    assert lower.detail == "lower end 0.5090 of 0.5089 to 0.9135, of queries like these"
+    assert lower.detail == (
+        "lower end 0.5090 of 0.5089 to 0.9135, of queries like these; measured on 20 of 20 samples"
+    )
     (none,) = check_gate(Gate.parse("lower(RR)>=0.7"), summary(score("a", None, status="skipped")))
     assert none.outcome == "failed"
 
@@ -169,4 +171,4 @@ def test_a_limit_inside_the_interval_is_warned_of() -> None:
     assert near.detail.startswith(
         "mean 0.4950; another 100 queries like these would flip this gate 45% of the time"
     )
-    assert far.detail == "mean 0.4950"
+    assert far.detail == "mean 0.4950; measured on 100 of 100 samples"

@@ -99,6 +99,8 @@ class Suite:
     stdin: StandardInput = field(default_factory=StandardInput)
     _made: dict[tuple[float | None, ...], tuple[Grader, ...]] = field(default_factory=dict)
     _drawn: Drawn | None = field(default=None, init=False)
+    left_out: dict[str, int] = field(default_factory=dict, init=False)
+    """The number of cases that `--filter` left out, and the `limit` where it left out any."""
     count: int = field(default=0, init=False)
     """The number of cases in all parts; known once `cases` has come to its end."""
 
@@ -126,7 +128,7 @@ class Suite:
             last = max(drawn.rows, default=-1)
             chosen = (planned for row, planned in enumerate(islice(chosen, last + 1)) if row in drawn.rows)
         some = False
-        for planned in chosen if self.options.limit is None else _first(chosen, self.options.limit):
+        for planned in chosen if self.options.limit is None else self._first(chosen, self.options.limit):
             some = True
             yield planned
         if not some and self.options.wanted is not None:
@@ -153,13 +155,14 @@ class Suite:
         """The cases that `--filter` leaves, which may be none."""
         several = len(self.paths) + sum(len(file.data) for file in self.files.values()) > 1
         seen: dict[int, Path] = {}
-        pattern = self.options.wanted
+        pattern, refused = self.options.wanted, 0
         for path in self.paths:
             for planned in self._of(path, only):
                 sample = planned.sample
                 if pattern is not None and not any(
                     fnmatchcase(text, pattern) for text in (sample.id, *sample.tags)
                 ):
+                    self.left_out["filter"] = refused = refused + 1
                     continue
                 # within one file the reader has checked it
                 if several and (key := hash((sample.id, sample.system, sample.trial))) in seen:
@@ -308,6 +311,24 @@ class Suite:
             file.targets or any(case.target for case in file.cases) for file in self.files.values()
         )
 
+    def _first(self, chosen: Iterable[PlannedCase], count: int) -> Iterator[PlannedCase]:
+        """The first cases, each with all its systems and trials, which may stand anywhere.
+
+        Rows that name neither are one per case: of those nothing is read beyond the last one.
+        """
+        ids, several = set[str](), False
+        for planned in chosen:
+            sample = planned.sample
+            if sample.id not in ids:
+                if len(ids) == count:
+                    self.left_out["limit"] = count
+                    if not several:
+                        return
+                    continue
+                ids.add(sample.id)
+            several = several or (not planned.target and (sample.system, sample.trial) != ("", 0))
+            yield planned
+
     @property
     def inputs(self) -> list[Path]:
         """The eval files and data files, without stdin."""
@@ -330,24 +351,6 @@ class Suite:
                 fix=f"run them one by one, or give --{name}",
             )
         return next(iter(files), None)
-
-
-def _first(chosen: Iterable[PlannedCase], count: int) -> Iterator[PlannedCase]:
-    """The first cases, each with all its systems and trials, which may stand anywhere.
-
-    Rows that name neither are one per case: of those nothing is read beyond the last one.
-    """
-    ids, several = set[str](), False
-    for planned in chosen:
-        sample = planned.sample
-        if sample.id not in ids:
-            if len(ids) == count:
-                if not several:
-                    return
-                continue
-            ids.add(sample.id)
-        several = several or (not planned.target and (sample.system, sample.trial) != ("", 0))
-        yield planned
 
 
 def _no_case(pattern: str | None) -> InputError:

@@ -534,6 +534,8 @@ class _Run:
             fields |= {"sampled": self.stages.sampled(), "until": self.stages.as_json()}
         elif (drawn := suite.draw()) is not None:
             fields["sampled"] = drawn.as_json()
+        if suite.left_out:
+            fields["left_out"] = dict(suite.left_out)
         return fields
 
 

@@ -6,7 +6,7 @@ import operator
 import re
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from math import fsum
+from math import fsum, isfinite
 from typing import Any, Literal
 
 import numpy as np
@@ -104,8 +104,8 @@ class Gate:
         how, limit = result.get("how", "mean"), result["limit"]
         share = "".join(result.get("share", "").split())
         try:
-            number = float(limit.rstrip("%")) / (100 if limit.endswith("%") else 1)
-            _ = float(share.lstrip("<>=") or 0)
+            number = _number(limit.rstrip("%")) / (100 if limit.endswith("%") else 1)
+            _ = _number(share.lstrip("<>=") or "0")
         except ValueError as error:
             raise InputError(f"{text!r}: {error}", fix=_FIX, place=where) from None
         if how == "change" and result["op"] in {"=", "=="}:
@@ -183,6 +183,14 @@ class Gate:
         return "passed" if results == {True} else "failed"
 
 
+def _number(text: str) -> float:
+    """The number that a limit names; ValueError where it is none, or too large or too small to be held."""
+    number = float(text)
+    if not isfinite(number) or (number == 0 and re.search("[1-9]", text.lower().partition("e")[0])):
+        raise ValueError(f"{text} is too {'small' if number == 0 else 'large'} for a limit")
+    return number
+
+
 UNMEASURED = "nothing was measured"
 NO_DECISION = "a stand-in for a model judged, which decides nothing (--allow-stand-in lets it)"
 
@@ -192,7 +200,7 @@ class GateResult:
     """The result of one gate; `stand_in` = the judge that it rests on stands in for a model.
 
     `decided_by`: whose figures decided it; "" for what no labels are behind, as for a script's score. `sentence` says the
-    result of a gate on a change: "nDCG@10 got worse: -0.14 (...)".
+    result of a gate on a change: "nDCG@10 got worse: -0.14 (...)". `few` says it where most samples lack the measure.
     """
 
     gate: str
@@ -201,6 +209,7 @@ class GateResult:
     stand_in: bool = False
     decided_by: str = ""
     sentence: str = ""
+    few: str = ""
 
     @property
     def text(self) -> str:
@@ -248,7 +257,7 @@ def check_gate(
     if any(summary.basis.source == "best" for summary in mine):
         raise gate.mixed()
     if cases is None or not gate.by_case:
-        return [_check(gate, summary) for summary in mine]
+        return [_with_count(_check(gate, summary), summary) for summary in mine]
     try:
         slices = slices_by(gate.by) if gate.by and slices_by is not None else {}
     except InputError:
@@ -259,8 +268,16 @@ def check_gate(
         names = [cases.cases[at] for at in values.case.tolist()]
         outcome, detail = _by_case(gate, names, (values.low, values.high), slices)
         name, stand_in = gate.name(summary.system), summary.basis.stand_in
-        results.append(GateResult(name, outcome, detail, stand_in, _source(summary)))
+        result = GateResult(name, outcome, detail, stand_in, _source(summary))
+        results.append(_with_count(result, summary))
     return results
+
+
+def _with_count(result: GateResult, summary: MeasureSummary) -> GateResult:
+    """The result, with the number of samples that have the measure, of how many."""
+    n, of = f"{summary.n:,}", counted(summary.total, "sample")
+    few = f"only {n} of {of} have {summary.measure}" if 2 * summary.n < summary.total else ""
+    return replace(result, detail=f"{result.detail}; measured on {n} of {of}", few=few)
 
 
 def decides_corrected(gate: Gate, summary: MeasureSummary) -> bool:
@@ -476,13 +493,14 @@ def decide(
     absent = [s for s in summaries if s.total and s.skipped == s.total]
     unmeasured = [f"{s.measure} could not be computed for any sample: {s.why[0][0]}" for s in absent]
     never = {f"{REQUIRED}{s.measure}" for s in absent} - {g.gate for g in results}
-    below = any(g.outcome == "failed" and g.detail != UNMEASURED for g in results)
+    below = any(g.outcome == "failed" and not g.detail.startswith(UNMEASURED) for g in results)
     too_much = bool(due) and lost / due > max_unmeasured
     if too_much:
         unmeasured.append(
             f"{lost:,} of {counted(due, 'score')} could not be measured ({lost / due:.0%}, more than {max_unmeasured:.0%} allowed)"
         )
-    reasons = (*unmeasured, *undecided, *failed)
+    few = tuple(dict.fromkeys(gate.few for gate in results if gate.few))
+    reasons = (*unmeasured, *undecided, *failed, *few)
     if never and not below:
         return Verdict(2, reasons, results)
     if interrupted:
@@ -495,4 +513,4 @@ def decide(
     passed = "the gate passed" if len(results) == 1 else several
     if any(gate.stand_in for gate in results):
         passed = f"{passed} (stand-in)"
-    return Verdict(0, (passed,), results)
+    return Verdict(0, (passed, *few), results)

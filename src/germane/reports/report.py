@@ -76,6 +76,8 @@ class Report(ReportData):
         results = [result for gate in gates if gate.how != "change" for result in _checked(gate, report)]
         if required := report.required:
             results += required_gates(report.cases(), required, report.stand_ins)
+        if left := _left_out(made.get("left_out") or {}):
+            results = [replace(result, detail=f"{result.detail}; {left}") for result in results]
         changes = [GateResult(**row) for row in made.get("changes", ())]
         for gate in gates:
             if gate.how == "change" and not any(row.gate.startswith(str(gate)) for row in changes):
@@ -377,6 +379,16 @@ def check_ranges(tables: ReportFolder) -> None:
             problem = f"{scores.measures[measure[row]][0]} is {value[row]:g}, which is not between {low:g} and {high:g}"
             place = SourceLocation(str(tables.path / "scores.jsonl"), row + 1)
             raise InputError(problem, fix="restore the file, or run germane score", place=place)
+
+
+def _left_out(counts: Mapping[str, int]) -> str:
+    """What --limit and --filter left out, in words."""
+    words = []
+    if "filter" in counts:
+        words.append(f"--filter left out {counted(counts['filter'], 'case')}")
+    if "limit" in counts:
+        words.append(f"--limit left out every case after the first {counts['limit']:,}")
+    return ", ".join(words)
 
 
 def panel_notes(asked: AskedCounts) -> dict[str, int]:

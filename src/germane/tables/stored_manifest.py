@@ -76,6 +76,7 @@ class _Change(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
     stand_in: bool | UnsetType = UNSET
     decided_by: str | UnsetType = UNSET
     sentence: str | UnsetType = UNSET
+    few: str | UnsetType = UNSET
 
 
 class _Until(msgspec.Struct, kw_only=True):
@@ -104,6 +105,7 @@ class _Manifest(msgspec.Struct, kw_only=True):
     germane: str | UnsetType = UNSET
     created: str | UnsetType = UNSET
     labels_size: _Count | UnsetType = UNSET
+    left_out: dict[str, _Count] | UnsetType = UNSET
     graders: list[list[_Grader]] | UnsetType = UNSET
     notes: dict[str, _Count] | list[str] | UnsetType = UNSET
     prompts: dict[str, str] | UnsetType = UNSET

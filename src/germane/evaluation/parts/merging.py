@@ -195,7 +195,7 @@ def _add_counts(folder: ReportFolder, manifests: Sequence[Mapping[str, Any]]) ->
 def _manifest(manifests: Sequence[Mapping[str, Any]]) -> dict[str, Json]:
     """The manifest of the whole: what all parts say alike, and what theirs add up to."""
     first = manifests[0]
-    kept = ("created", "cwd", "settings", "places", "by", "sampled", "corpus")
+    kept = ("created", "cwd", "settings", "places", "by", "sampled", "left_out", "corpus")
     made: dict[str, Json] = {name: first[name] for name in kept if name in first}
     if warnings := list(dict.fromkeys(chain.from_iterable(m.get("warnings", ()) for m in manifests))):
         made["warnings"] = warnings
