@@ -65,7 +65,7 @@ def main() -> None:
         shown = germane("run", EXAMPLE, "-o", now, "--no-cache", color=True)
         germane("run", EXAMPLE, "--target", "bm25_worse", "-o", before, "--no-cache")
         germane("report", now, "--baseline", before, "-o", f"{folder}/page.html")
-        germane("plot", now, "--baseline", before, "-o", str(IMAGES / "plot.svg"))
+        germane("report", now, "--baseline", before, "-o", str(IMAGES / "plot.svg"))
         browser = playwright.chromium.launch(executable_path=shutil.which("chromium"), args=["--no-sandbox"])
         for scheme in ("light", "dark"):
             terminal(browser, shown.replace(folder, "germane-reports"), scheme)
