@@ -340,19 +340,22 @@ def _rows_of_lines(lines: Sequence[bytes]) -> list[Json] | None:
     return rows if len(rows) == len(lines) and _keys_once(text, rows) else None
 
 
+_NESTED = frozenset({dict, list})
+
+
 def _keys_once(text: bytes, rows: list[Json]) -> bool:
     """True if it is sure that no object names a key twice: its JSON has as many keys as there are after it was read."""
     if b'" :' in text or b'"\t:' in text:
         return False
-    keys, values = 0, rows.copy()
-    while values:
-        value = values.pop()
-        if type(value) is dict:
-            keys += len(value)
-            values += value.values()
-        elif type(value) is list:
-            values += value
-    return keys == text.count(b'":') - text.count(b'\\":')
+    keys, level = 0, rows
+    while level:
+        objects = [value for value in level if type(value) is dict]
+        keys += sum(map(len, objects))
+        inner = [value for value in level if type(value) is list]
+        below = chain.from_iterable(chain(map(dict.values, objects), inner))
+        level = [value for value in below if type(value) in _NESTED]
+    escaped = text.count(b'\\":') if b"\\" in text else 0
+    return keys == text.count(b'":') - escaped
 
 
 def _json_location(
