@@ -44,20 +44,29 @@ class WholeTable(Table):
         names = [n for n, column in enumerate(self.columns) if column.justify != "right"]
         numbers = [n for n in range(len(cells)) if n not in names]
         fits = names and numbers and self.show_header
-        stacked = self._stacked(cells, names, numbers, options.max_width) if fits else []
+        close = self._stacked(cells, names, numbers, options.max_width, inline=True) if fits else []
+        stacked = close or (self._stacked(cells, names, numbers, options.max_width) if fits else [])
         yield from stacked or self._records(cells, options.max_width)
 
     def _stacked(
-        self, cells: Sequence[Sequence[Text]], names: Sequence[int], numbers: Sequence[int], width: int
+        self,
+        cells: Sequence[Sequence[Text]],
+        names: Sequence[int],
+        numbers: Sequence[int],
+        width: int,
+        *,
+        inline: bool = False,
     ) -> list[RenderableType]:
-        """Each row as two lines, its names and below them its numbers; empty where they do not fit."""
+        """Each row as two lines, its names and below them its numbers, or `inline` as one; empty where they do not fit."""
         widths = {
             n: max(
                 [0, *map(len, _PIECE.findall(cells[n][0].plain)), *(cell.cell_len for cell in cells[n][1:])]
             )
             for n in numbers
         }
-        room = width - sum(widths.values()) - len(_GAP) * len(numbers)
+        before = [max(cell.cell_len for cell in cells[n]) for n in names] if inline else []
+        lead = sum(before) + len(_GAP) * len(before)
+        room = width - lead - sum(widths.values()) - len(_GAP) * len(numbers)
         if room < 0:
             return []
         for n in numbers:  # headings on one line, as far as there is room
@@ -74,9 +83,14 @@ class WholeTable(Table):
         for line in range(tall):
             parts = [head[line - tall + len(head)] if line >= tall - len(head) else "" for head in heads]
             cells_of_line = (f"{heading:>{widths[n]}}" for n, heading in zip(numbers, parts, strict=True))
-            lines.append(Text(_GAP + _GAP.join(cells_of_line), style=style))
-        lines.append(Text("─" * (sum(widths.values()) + len(_GAP) * len(numbers))))
+            first = _left(cells, names, before, 0) if line == tall - 1 else Text(" " * lead)
+            lines.append(Text(style=style) + first + Text(_GAP + _GAP.join(cells_of_line), style=style))
+        lines.append(Text("─" * (lead + sum(widths.values()) + len(_GAP) * len(numbers))))
         for row in range(1, len(cells[0])):
+            if inline:
+                right = [Text(" " * (widths[n] - cells[n][row].cell_len)) + cells[n][row] for n in numbers]
+                lines.append(_left(cells, names, before, row) + Text(_GAP) + Text(_GAP).join(right))
+                continue
             title = Text("  ").join(name for n in names if (name := cells[n][row]).plain.strip())
             right = [Text(" " * (widths[n] - cells[n][row].cell_len)) + cells[n][row] for n in numbers]
             lines += [_wrapped(title, width), Text(_GAP) + Text(_GAP).join(right)]
@@ -152,6 +166,14 @@ class HangingText:
 def hanging(rows: Iterable[RenderableType]) -> RenderableType:
     """The renderables one below the other; where a line of text goes on, it is indented."""
     return Group(*(HangingText(row) if isinstance(row, Text) else row for row in rows))
+
+
+def _left(cells: Sequence[Sequence[Text]], names: Sequence[int], widths: Sequence[int], row: int) -> Text:
+    """The names of a row, each filled up to its width; nothing where there are no widths."""
+    result = Text()
+    for n, width in zip(names, widths, strict=False):
+        result += Text(_GAP) + cells[n][row] + Text(" " * (width - cells[n][row].cell_len))
+    return result
 
 
 def _text(cell: object) -> Text:

@@ -62,6 +62,8 @@ def test_an_argument_is_the_report_or_the_query(folder: Path) -> None:
     done = invoke("explain", "nowhere", "q5", "RR")
     assert (done.code, "no report nowhere" in done.err) == (2, True)
     assert invoke("explain", "q99").code == 2
+    done = invoke("explain", "what of https://x.y/5?")
+    assert (done.code, "'what of https://x.y/5?'" in done.err) == (2, True)
 
 
 def test_the_two_latest_are_compared(folder: Path) -> None:

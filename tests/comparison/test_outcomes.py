@@ -10,9 +10,11 @@ from typing import Any
 import pytest
 
 from germane import Report, compare, evaluate
+from germane.comparison.formats import render_comparison
 from germane.errors import InputError
 from germane.judges.fake import FakeJudge
 from germane.statistics.comparison import holm
+from germane.wholetable import plain_text
 from tests.command import invoke
 
 N = 60
@@ -143,6 +145,17 @@ def test_a_regression_fails(first: int, second: int, code: int, gate: str, tmp_p
     assert done.code == code
     assert gate.split(maxsplit=1)[0] in done.out
     assert invoke("compare", tmp_path / "a", tmp_path / "b").code == 0
+
+
+def test_a_comparison_fits_a_screen() -> None:
+    """Of four measures with gates at most 40 lines of 80 columns; a query that moved is one line with its gold's ranks."""
+    a, b = (report(first, "RR nDCG@3 P@1 P@2") for first in (50, 20))
+    found = compare(a, b, margin={"RR": 0.02}, fail_on_regression=True)
+    lines = plain_text(render_comparison(found), 80).splitlines()
+    assert len(lines) <= 40
+    assert all(len(line) <= 80 for line in lines)
+    assert "  -0.6667  q20 what 20?  good: 1 -> 3" in lines
+    assert found.to_json()["moved"]["B"]["worst"][0]["gold"] == [("good", 1, 3)]
 
 
 def test_reports_have_names() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 from collections.abc import Sequence
 from pathlib import Path
@@ -40,7 +41,7 @@ def report(
     finish(reports, output, as_json=json, verbose=True, baselines=baselines, text=not no_text)
 
 
-def explain(folder: Path | None, query: str | None, measure: str | None, *, json: bool) -> None:
+def explain(named: str | None, query: str | None, measure: str | None, *, json: bool) -> None:
     """Print each place with its labels, each formula with this query's numbers, and what would change the score.
 
     Without REPORT it is of the latest in germane-reports: `germane explain q58`.
@@ -50,12 +51,17 @@ def explain(folder: Path | None, query: str | None, measure: str | None, *, json
     from germane.reports.explain import explain_query, lines_of
     from germane.reports.report import Report
 
+    folder = None if named is None else Path(named)
+    if named and re.match(r"\w+://\S+$", named):
+        from germane.evaluation.parts.remote import local  # not at the top: most commands name none
+
+        folder = local(named)
     if folder is not None and not is_report(folder) and not folder.is_dir():
         if measure is not None:
             raise InputError(
                 f"no report {folder}", fix="name a report folder: germane explain REPORT QUERY MEASURE"
             )
-        folder, query, measure = None, str(folder), query
+        folder, query, measure = None, named, query
     facts = explain_query(Report.open(folder or latest_reports("explain")[0]), query, measure)
     if json:
         print(clean_json(encode(facts).decode()))

@@ -253,7 +253,8 @@ def _table(
     """
     several = file or len(comparison.systems) > 2
     adjusted = file or any(row.p_holm is not None and row.p_holm != row.p for row in rows)
-    numbers = [name for name in _NUMBERS if adjusted or name != "p (Holm)"]
+    left_out = "" if file else "p" if adjusted else "p (Holm)"  # a terminal shows the p-value that decides
+    numbers = [name for name in _NUMBERS if name != left_out]
     heads = [*(["slice"] if slices else []), "measure", *(["system"] if several else [])]
     means = ("mean",) if several else _heads(comparison)
     table = TextTable([*heads, *means, *numbers], names=len(heads))
