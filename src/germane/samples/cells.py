@@ -55,7 +55,9 @@ class TableRow(dict[str, Json]):
 
 def delimiter_of(first: str, usual: str) -> str:
     """The separator of a table whose first line is this: that of a CSV file without any comma may be `;` or a tab."""
-    outside = re.sub(r'"[^"]*"', "", first)
+    outside = re.sub(
+        r'"[^"]*"|\d,\d', "", first
+    )  # a comma within a number is none between cells, where ; stands as well
     if usual != "," or "," in outside:
         return usual
     return next((mark for mark in ";\t" if mark in outside), usual)

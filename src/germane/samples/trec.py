@@ -29,7 +29,14 @@ from numpy.typing import NDArray
 
 from germane.clean import counted, fold
 from germane.errors import InputError, Invalid, SourceLocation
-from germane.samples.cells import CellCounts, is_joined_ids, list_in_cell, looks_listed, table_rows
+from germane.samples.cells import (
+    CellCounts,
+    delimiter_of,
+    is_joined_ids,
+    list_in_cell,
+    looks_listed,
+    table_rows,
+)
 from germane.samples.fields import RESULT, failure, id_in
 from germane.samples.files import (
     BadRows,
@@ -755,7 +762,8 @@ def _looks_trec(cells: list[bytes], kind: Kind) -> bool:
 
 def _is_bare_triple(lines: Sequence[bytes], between: str) -> bool:
     """True if a table begins with three columns, the third a number, and so has no header."""
-    cells = lines[0].split(between.encode()) if lines else []
+    first = lines[0].decode(errors="replace") if lines else ""
+    cells = first.encode().split(delimiter_of(first, between).encode()) if lines else []
     return len(cells) == 3 and _is_number(cells[2])
 
 
