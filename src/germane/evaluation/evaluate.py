@@ -6,7 +6,7 @@ import logging
 import sys
 import time
 from collections import Counter
-from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Iterator, Sequence
 from contextlib import ExitStack, closing, nullcontext
 from functools import partial, wraps
 from importlib import import_module
@@ -51,6 +51,7 @@ from germane.types import Json, Sample
 
 if TYPE_CHECKING:
     from germane.graders.grader import CaseGrader
+    from germane.labelling.corpus import Corpus
     from germane.ledger.store import Ledger
     from germane.targets.target import Target
 
@@ -164,11 +165,12 @@ async def aevaluate(
         from germane.ledger.store import without_password  # SQLite, which most calls do without
 
         named = without_password(replay)
-    searched: dict[str, Json] | None = None
+    searched: Corpus | None = None
     if corpus is not None:
         from germane.labelling.corpus import Corpus
 
-        searched = Corpus(Path(corpus)).identity
+        searched = Corpus(Path(corpus))
+        _ = searched.identity  # what is wrong with it is said before anything is paid
     with nullcontext() if opened is None else closing(opened):
         return await report_on(
             jobs,
@@ -227,7 +229,7 @@ async def report_on(
     max_unmeasured: float = 0.05,
     folder: Path | str | None = None,
     allow_stand_in: bool = False,
-    corpus: Mapping[str, Json] | None = None,
+    corpus: Corpus | None = None,
     target: Target | None = None,
     line: _NotebookLine | None = None,
 ) -> Report:
@@ -236,7 +238,7 @@ async def report_on(
         _warn_of_unstored(judge)
     budget, resumed, router = budget or Budget(), False, Router(judge)
     declared: dict[str, Json] = {"max_unmeasured": max_unmeasured, "allow_stand_in": allow_stand_in}
-    declared |= {} if corpus is None else {"corpus": corpus}
+    declared |= {} if corpus is None else {"corpus": corpus.identity}
 
     on_progress = partial(_show_progress, line, judge)
     with ExitStack() as opened:
@@ -269,11 +271,20 @@ async def report_on(
             over = describe_missing(ledger, replay, pool.missing, store.items)
         manifest = manifest_of(settings, judge, pool.spent)
         report = Report.build(store, manifest, gates=gates, over=over, **declared)
+        _note_gold(report, corpus)
         if path is not None:
             report.finish()
     if path is not None:
         remove_ledger(path / "ledger.sqlite")
     return report
+
+
+def _note_gold(report: Report, corpus: Corpus | None) -> None:
+    if corpus is not None or report.missed_all_gold:
+        from germane.labelling.moving import unknown_gold_note  # which most evaluations do without
+
+        if (noted := unknown_gold_note(report.samples(), corpus)) is not None:
+            report.add_note(*noted)
 
 
 def _warn_of_unstored(judge: Judge) -> None:

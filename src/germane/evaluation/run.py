@@ -16,7 +16,6 @@ from itertools import compress, count
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from germane.clean import some_of
 from germane.errors import (
     AskedLater,
     GermaneError,
@@ -462,7 +461,13 @@ class _Run:
             allow_stand_in=self.options.allow_stand_in,
             over=over,
         )
-        self._warn_of_gold(report)
+        if self.corpus is not None or report.missed_all_gold:
+            from germane.labelling.moving import unknown_gold_note
+
+            if (noted := unknown_gold_note(report.samples(), self.corpus)) is not None:
+                report.add_note(*noted)
+                count, note = noted
+                self.callbacks.warn(f"{count} {note}; germane labels check says what became of them")
         if plan.share is not None:
             why = over or "a part: gates are decided on the whole, by `germane merge`"
             report.verdict = Verdict(3 if over else 0, (why,))
@@ -476,20 +481,6 @@ class _Run:
         if asked and any(field in {"errors", "failed"} for _, field, _ in session.folder.asked):
             self.callbacks.on_failures(session.command("--retry-errors"))
         return report
-
-    def _warn_of_gold(self, report: Report) -> None:
-        """Say where gold ids are of another corpus: none of them scores, whatever comes back."""
-        nothing = any(summary.basis.source == "gold" and summary.mean == 0 for summary in report.summaries)
-        if self.corpus is None and not nothing:
-            return
-        from germane.labelling.moving import unknown_gold
-
-        absent, total = unknown_gold(report.samples(), self.corpus)
-        if absent:
-            where = "no list" if self.corpus is None else "no list and not in the corpus"
-            note = f"of {total} gold ids {'occurs' if len(absent) == 1 else 'occur'} in {where}: {some_of(absent, 3)}"
-            report.manifest = {**report.manifest, "notes": {**report.manifest["notes"], note: len(absent)}}
-            self.callbacks.warn(f"{len(absent)} {note}; germane labels check says what became of them")
 
     def _stopped(self, failure: BaseException, session: Session) -> GermaneError:
         """Write down and show what is known; the error says how the run is continued."""

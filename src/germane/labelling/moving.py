@@ -13,6 +13,7 @@ from typing import Literal, TypeAlias
 from msgspec import UNSET, UnsetType
 from msgspec.structs import replace
 
+from germane.clean import some_of
 from germane.labelling.corpus import Corpus, TextMatch
 from germane.labelling.people import WHOLE, LabelsRow
 from germane.measures.evidence import tokens
@@ -239,6 +240,14 @@ def _holders_of_text(matches: Sequence[TextMatch]) -> _Split:
 def _split(matches: Sequence[TextMatch], least: float) -> _Split:
     sure = [at.document for at in matches if at.share >= least]
     return sure, [at.document for at in matches if at.share < least]
+
+
+def unknown_gold_note(samples: Iterable[Sample], corpus: Corpus | None) -> tuple[int, str] | None:
+    """How many gold ids occur nowhere, and the note about them: they are of another corpus. None where none does."""
+    absent, total = unknown_gold(samples, corpus)
+    where = "no list" if corpus is None else "no list and not in the corpus"
+    note = f"of {total} gold ids {'occurs' if len(absent) == 1 else 'occur'} in {where}: {some_of(absent, 3)}"
+    return (len(absent), note) if absent else None
 
 
 def unknown_gold(samples: Iterable[Sample], corpus: Corpus | None) -> tuple[list[str], int]:

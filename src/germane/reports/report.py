@@ -176,6 +176,15 @@ class Report(ReportData):
 
         return json_document(self, scores=scores)
 
+    @property
+    def missed_all_gold(self) -> bool:
+        """True if a mean over gold is 0: its ids may be those of another corpus."""
+        return any(summary.basis.source == "gold" and summary.mean == 0 for summary in self.summaries)
+
+    def add_note(self, count: int, note: str) -> None:
+        """Add a counted note to the manifest."""
+        self.manifest = {**self.manifest, "notes": {**self.manifest["notes"], note: count}}
+
     def __str__(self) -> str:
         from germane.reports.text.terminal import render_plain
 
