@@ -131,7 +131,7 @@ def test_rounds_of_files_come_to_what_a_run_would(server: ModelServer) -> None:
     assert first["later"] > 0
     engine(server)
     assert read() == {"schema_version": 1, "answers": first["questions"], "requests": first["requests"],
-                      "failed": {}, "unknown": 0, "left": 0}  # fmt: skip
+                      "failed": {}, "damaged": [], "unknown": 0, "left": 0}  # fmt: skip
     second = asked()
     assert 0 < second["requests"] <= first["later"]
     assert second["later"] == 0
@@ -262,13 +262,17 @@ def test_what_cannot_be_done_says_what_to_write(words: list[str], said: str) -> 
 
 
 def test_a_line_that_is_no_answer_has_its_place(server: ModelServer) -> None:
-    """File and line, and what it needs."""
+    """File and line; the answers beside it count. A file without any answer is an error."""
     asked()
     engine(server)
+    Path("none.jsonl").write_text("{}\n")
+    done = invoke("answers", "none.jsonl")
+    assert done.code == 2
+    assert "none.jsonl:1: this line is not an answer to a request" in done.err
     Path("out.jsonl").write_text(Path("out.jsonl").read_text() + "{}\n")
     done = invoke("answers", "out.jsonl")
-    assert done.code == 2
-    assert f"out.jsonl:{len(lines()) + 1}" in done.err
+    assert done.code == 3
+    assert f"1 line cut off or damaged: out.jsonl:{len(lines()) + 1}" in done.err
 
 
 def test_the_requests_themselves_are_no_answers(server: ModelServer) -> None:

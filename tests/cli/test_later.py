@@ -413,3 +413,83 @@ def test_a_run_is_not_continued_with_another_ledger_while_its_batches_are_under_
             done = resume(server, "--ledger", "other.sqlite", *more)
             assert (done.code, len(server.batches)) == (2, 1)
             assert "has batches under way in the ledger" in done.err
+
+
+def _edited(lines: list[dict[str, Any]], how: str) -> bytes:
+    text = "".join(json.dumps(line) + "\n" for line in lines)
+    if how == "cut off":
+        return text[: len(text) * 2 // 3].encode()
+    if how == "doubled":
+        return (text * 2).encode()
+    half = lines[: len(lines) // 2]
+    for number, line in enumerate(half):
+        if how == "others":
+            line["custom_id"] = f"other-{number}"
+        else:
+            line["response"] = {"status_code": 200, "body": [1]}
+    return "".join(json.dumps(line) + "\n" for line in lines).encode()
+
+
+@pytest.mark.parametrize("how", ["cut off", "doubled", "others", "no body"])
+def test_a_damaged_output_counts_what_is_whole(monkeypatch: pytest.MonkeyPatch, how: str) -> None:
+    """The rest is asked again, once, and that is said; nothing whole is paid twice."""
+    rows = [
+        {"id": f"q{n}", "query": f"what is {n}", "contexts": [f"thing {n}{k}" for k in range(3)]}
+        for n in range(4)
+    ]
+    Path("d.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    usual, edits = OpenAIBatchServer.route, 1
+
+    def route(self: OpenAIBatchServer, method: str, path: str, *rest: Any) -> Any:
+        nonlocal edits
+        status, body, *more = usual(self, method, path, *rest)
+        if path.endswith("/content") and edits:
+            edits -= 1
+            body = _edited([json.loads(line) for line in body.splitlines()], how)
+        return status, body, *more
+
+    monkeypatch.setattr(OpenAIBatchServer, "route", route)
+    with OpenAIBatchServer() as server:
+        words = ("--later", "--ledger", "d.sqlite", "--base-url", server.url)
+        ran = invoke("run", "d.jsonl", "-m", "context_precision", "--judge", "openai:m", "-o", "d", *words)
+        assert ran.code == 3
+        errors = ""
+        for _ in range(2):
+            ran = invoke("run", "--resume", "d", *words)
+            errors += ran.err
+            if ran.code == 0:
+                break
+        assert ran.code == 0, errors
+        assert max(server.paid.values()) <= 2
+        lost = {"cut off": 4, "doubled": 0, "others": 6, "no body": 6}[how]
+        assert sum(server.paid.values()) == 12 + lost
+        said = {
+            "cut off": "4 of 12 requests have no line that can be read; they are asked again",
+            "doubled": "12 lines of other requests, or read before, left out",
+            "others": "6 lines of other requests, or read before, left out",
+            "no body": "6 requests went out in the batch",
+        }
+        assert said[how] in errors
+
+
+def test_a_damaged_file_of_answers_counts_what_is_whole(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The rest stays asked: `germane questions` writes it again."""
+    Path("d.jsonl").write_text(json.dumps({"id": "q", "query": "q", "contexts": ["é one", "two"]}) + "\n")
+    words = ("d.jsonl", "-m", "context_precision", "--judge", "openai:m", "--ledger", "d.sqlite")
+    monkeypatch.setenv("OPENAI_API_KEY", "k")
+    assert invoke("questions", *words, "-o", "asked.jsonl").code == 0
+    names = [json.loads(line)["custom_id"] for line in Path("asked.jsonl").read_text().splitlines()]
+    content = json.dumps({"reasoning": "é", "grade": 3}, ensure_ascii=False)
+    lines = [
+        json.dumps({"custom_id": name, "response": content}, ensure_ascii=False).encode() for name in names
+    ]
+    Path("back.jsonl").write_bytes(
+        lines[0] + b"\n" + lines[0] + b"\n" + lines[1][: lines[1].index("é".encode()) + 1]
+    )
+    found = invoke("answers", "back.jsonl", "--ledger", "d.sqlite")
+    assert found.code == 3
+    assert "1 line cut off or damaged: back.jsonl:3" in found.err
+    assert "1 request without an answer" in found.err
+    assert invoke("questions", *words, "-o", "rest.jsonl").code == 0
+    Path("rest.back.jsonl").write_bytes(lines[1] + b"\n")
+    assert invoke("answers", "rest.back.jsonl", "--ledger", "d.sqlite").code == 0

@@ -9,7 +9,7 @@ from itertools import chain, islice
 from pathlib import Path
 from typing import Any
 
-from germane.clean import counted
+from germane.clean import counted, some_of
 from germane.cli.values import print_document, say
 from germane.errors import InputError
 from germane.samples.files import whole_file
@@ -99,6 +99,7 @@ def answers(files: Sequence[Path], *, ledger: str | None, json: bool) -> int:
     from germane.ledger.store import is_there
 
     location, answers, stored, left = ledger_address(ledger), Answers(), 0, 0
+    damaged: list[str] = []
     with closing(open_at(location)) if is_there(location) else nullcontext() as store:
         if store is not None:
             table = AskedTable(store)
@@ -106,7 +107,7 @@ def answers(files: Sequence[Path], *, ledger: str | None, json: bool) -> int:
         if store is None or not left:
             problem = f"no request of germane questions waits for an answer at {location}"
             raise InputError(problem, fix="name the ledger that it was given: --ledger PLACE")
-        lines = chain.from_iterable(map(read_answers, files))
+        lines = chain.from_iterable(read_answers(file, damaged) for file in files)
         while some := list(islice(lines, _AT_ONCE)):
             records = table.records([line["custom_id"] for line in some])
             for line in some:
@@ -116,14 +117,21 @@ def answers(files: Sequence[Path], *, ledger: str | None, json: bool) -> int:
             answers.groups.clear()
         table.answered(list(answers.done))
     left -= len(answers.done)
-    code = 3 if answers.failed else 0
+    code = 3 if answers.failed or damaged else 0
     if json:
-        counts = {"answers": stored, "requests": len(answers.done), "failed": answers.failed}
+        counts = {
+            "answers": stored,
+            "requests": len(answers.done),
+            "failed": answers.failed,
+            "damaged": damaged,
+        }
         print_document({"schema_version": 1, **counts, "unknown": answers.unknown, "left": left})
         return code
     texts = [f"{counted(stored, 'answer')} to {counted(len(answers.done), 'request')} in {location}"]
     for why, number in Counter(why[:200] for why in answers.failed.values()).most_common(10):
         texts.append(f"{counted(number, 'line')} not usable: {why}")
+    if damaged:
+        texts.append(f"{counted(len(damaged), 'line')} cut off or damaged: {some_of(damaged)}")
     if answers.unknown:
         texts.append(f"{counted(answers.unknown, 'line')} not asked here, or read before")
     if left:

@@ -237,10 +237,11 @@ class _Run:
         """InputError where batches are under way that another ledger knows: they would be asked again."""
         from germane.judging.batches import has_open
         from germane.ledger.opening import open_at
-        from germane.ledger.store import is_there
+        from germane.ledger.store import address_from, is_there
 
         first = (self.stored.get("options") or {}).get("ledger")
-        if not first or first == ledger_of(self.options, folder, self.stored) or not is_there(first):
+        named = str(ledger_of(self.options, folder, self.stored) or "")
+        if not first or first in {named, address_from(Path.cwd(), named)} or not is_there(first):
             return
         with contextlib.suppress(LedgerError), contextlib.closing(open_at(first)) as before:
             if has_open(before, _name_of(folder, self.stored["created"])):

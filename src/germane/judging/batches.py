@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import datetime
+import logging
 import re
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Iterable, Sequence
@@ -42,6 +43,8 @@ _LIMIT = re.compile(r"limit\W{1,3}([\d,_]*\d)\s+(?:enqueued )?tokens", re.IGNORE
 """The tokens that may be in a provider's queue at once, in the words of a batch that failed."""
 _FAULTS = 10
 """Looks in a row that may come to nothing while a batch is waited for."""
+
+_log = logging.getLogger("germane")
 
 T = TypeVar("T")
 
@@ -161,11 +164,12 @@ class Batches:
     async def _read_answers(self, row: BatchRow, api: BatchAPI, state: BatchState) -> None:
         why = state.why
         failures, refused = Counter[str]({why: row.requests} if why else {}), Counter[str]()
-        seen = set[str]()
+        seen, lines_read = set[str](), 0
         with suppress(AbsentBatch):
             async for lines in _chunks(api.answers(row.name), _AT_ONCE):
-                seen.update(line["custom_id"] for line in lines)
                 records = self._table.records([line["custom_id"] for line in lines])
+                seen.update(records)
+                lines_read += len(lines)
                 answers = Answers()
                 for line in lines:
                     answers.take(line, records.get(line["custom_id"]), "batch")
@@ -179,6 +183,10 @@ class Batches:
         whole = not (why or re.search("expire|cancel", state.called, re.IGNORECASE))
         if whole and (missing := row.requests - len(seen)) > 0:
             failures[_NO_LINE] += missing
+            _log.warning("the batch %s: %s; they are asked again", row.name, f"{missing:,} of {counted(row.requests, 'request')} have no line that can be read")  # fmt: skip
+        if lines_read > len(seen):
+            others = counted(lines_read - len(seen), "line")
+            _log.warning("the batch %s: %s of other requests, or read before, left out", row.name, others)
         reasons = refused or failures
         self._table.done(row, reasons.most_common(1)[0][0] if reasons else "", refused=bool(refused))
         self._failures += failures

@@ -24,7 +24,7 @@ from germane.judging.queue import judgement_of
 from germane.ledger.asked import Request
 from germane.questions.fusing import Ask, FusedRequest, fused_requests, render_request
 from germane.questions.question import AnyQuestion, known_kinds
-from germane.samples.files import read_lines, shown_name
+from germane.samples.files import numbered_lines, opened, shown_name
 from germane.types import FrozenDict, Json, Judgement, Usage, freeze
 
 Asked: TypeAlias = tuple[Judge, AnyQuestion]
@@ -175,19 +175,27 @@ class Answers:
             self.failed[request] = str(problem)
 
 
-def read_answers(path: Path) -> Iterator[dict[str, Json]]:
-    """The lines of a file of answers; InputError where one is not an answer."""
-    for number, text in read_lines(path):
-        if not text.strip():
-            continue
-        try:
-            line = decode(text)
-            line["custom_id"]
-        except (ValueError, TypeError, KeyError):
-            location = SourceLocation(shown_name(path), number)
-            fix = 'each line needs {"custom_id": ..., "response": {"body": ...}}'
-            raise InputError("this line is not an answer to a request", fix=fix, place=location) from None
-        yield line
+def read_answers(path: Path, damaged: list[str]) -> Iterator[dict[str, Json]]:
+    """The lines of a file of answers; the places of those that are cut off or no answer are added to `damaged`.
+
+    InputError where no line is an answer.
+    """
+    name, whole, before = shown_name(path), 0, len(damaged)
+    with opened(path) as file:
+        for number, text in numbered_lines(file):
+            try:
+                line = decode(text)
+                if not isinstance(line["custom_id"], str):
+                    raise TypeError  # noqa: TRY301 - as where it is none at all
+            except (ValueError, TypeError, KeyError, RecursionError):
+                damaged.append(f"{name}:{number}")
+                continue
+            whole += 1
+            yield line
+    if len(damaged) > before and not whole:
+        location = SourceLocation(name, int(damaged[before].rpartition(":")[2]))
+        fix = 'each line needs {"custom_id": ..., "response": {"body": ...}}'
+        raise InputError("this line is not an answer to a request", fix=fix, place=location)
 
 
 def _completion(line: Mapping[str, Json], name: str) -> Completion:
@@ -202,7 +210,7 @@ def _completion(line: Mapping[str, Json], name: str) -> Completion:
         asked = ": it is a request" if "url" in line else ""
         raise _Failed(f"the line holds no response{asked}")
     if error or status != 200 or not isinstance(body, Mapping) or "choices" not in body:
-        why = error or (body or {}).get("error") or body or response
+        why = error or (body.get("error") if isinstance(body, Mapping) else None) or body or response
         message = why.get("message") if isinstance(why, Mapping) else why
         unrun = isinstance(error, Mapping) and error.get("code") in {UNRUN, "batch_cancelled"}
         raise _Failed(
