@@ -90,6 +90,9 @@ def test_labels_decide_against_the_judge(tmp_path: Path) -> None:
     assert one.corrected.difference == pytest.approx(-1.0)
     assert (one.corrected.labels, one.corrected.queries) == (160, QUERIES)
     assert found.verdict == "fail"
+    assert (raw.outcome, one.outcome) == ("better", "worse")
+    assert "-1.00" in found.sentences[0]
+    assert "corrected by 160 labels" in found.sentences[0]
     assert one.p_holm == one.corrected.p
     row = json.loads(json.dumps(found.to_json()))["comparisons"][0]
     assert (row["decided_by"], row["estimand"], row["difference"]) == ("corrected", "queries", raw.difference)

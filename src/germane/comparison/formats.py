@@ -341,7 +341,7 @@ def _moved(query: MovedLine) -> Text:
     """A query that moved: its question, and its gold documents' ranks; without gold how its list changed."""
     head, ranks = f"  {query.change:+.4f}  {shorten(query.sample, 40)} ", _ranks(query)
     room = _LINE - len(head) - len(ranks) - 2
-    question = shorten(query.query, max(room, 24))
+    question = shorten(query.query, max(room, 24)) or f"{query.a:.4f} -> {query.b:.4f}"
     return Text(f"{head}{question}{'  ' if ranks else ''}{ranks}")
 
 

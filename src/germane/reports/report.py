@@ -141,6 +141,7 @@ class Report(ReportData):
                 target.refuse_other("name a new folder, or give force=True (--force) to replace it")
             target.start().add(self.tables)
             saved = Report(target, self.manifest, self.verdict, self.summaries)
+            saved.given_name = self.given_name
             saved.finish()
         finally:
             target.close()
