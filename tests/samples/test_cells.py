@@ -220,6 +220,8 @@ def test_the_context_of_a_golden_is_not_retrieved(row, tmp_path):
     pd.DataFrame([{**row, "context": json.dumps(row["context"])}]).to_csv(
         tmp_path / "goldens.csv", index=False
     )
+    for rows in ([row], pd.DataFrame([row])):
+        assert germane.evaluate(rows, "context_precision", judge="lexical")["context_precision"].skipped == 1
     for file in (path, path.with_suffix(".csv")):
         ran = invoke("run", file, "-m", "context_precision", *LEXICAL, "-o", tmp_path / "report")
         assert ran.code == 2

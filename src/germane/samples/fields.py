@@ -156,6 +156,14 @@ def camel_case(name: str) -> str:
     return re.sub(r"_([a-z])", lambda match: match[1].upper(), name)
 
 
+OF_GOLDENS = frozenset(
+    name
+    for name in ("expected_output", "actual_output", "retrieval_context")
+    for name in (name, camel_case(name))
+)
+"""The keys beside which `context` is not what was retrieved, but the ideal passages of DeepEval's goldens."""
+
+
 SPELLINGS, PASSAGE_SPELLINGS = spellings(FIELDS), spellings(PASSAGE)
 _ID_RANKS = {fold(name): rank for rank, name in enumerate(("id", *DOCUMENT_IDS))}
 _SAYS_DOCUMENT = frozenset(

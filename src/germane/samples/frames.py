@@ -10,7 +10,7 @@ from typing import Any
 
 from germane.errors import InputError, MissingPart, SourceLocation, install_extra
 from germane.samples.cells import TableRow
-from germane.samples.fields import SPELLINGS, id_in, yes_no
+from germane.samples.fields import OF_GOLDENS, SPELLINGS, id_in, yes_no
 from germane.samples.files import check_readable, shown_name
 from germane.types import MAX_DEPTH, Json
 
@@ -36,10 +36,13 @@ def records(source: Any) -> Iterator[Any]:
 
 def _mapping(row: Mapping[Any, Any], number: int) -> dict[str, Json]:
     try:
-        return dict(_fields(row))
+        fields = dict(_fields(row))
     except RecursionError:
         problem = f"holds itself, or is nested more than {MAX_DEPTH} levels deep"
         raise InputError(problem, fix="write it flatter", place=SourceLocation("samples", number)) from None
+    if "context" in fields:  # whose meaning depends on the others, those that hold nothing included
+        fields |= {name: None for name in OF_GOLDENS & row.keys() if name not in fields}
+    return fields
 
 
 def not_rows(source: Mapping[Any, Any]) -> InputError:

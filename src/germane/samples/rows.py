@@ -18,10 +18,10 @@ from germane.samples.cells import Cells, Locate, TableRow, is_joined_ids
 from germane.samples.fields import (
     FIELDS,
     IDS,
+    OF_GOLDENS,
     READ,
     SPELLINGS,
     Column,
-    camel_case,
     converted,
     without_failed,
     written,
@@ -34,12 +34,6 @@ Row: TypeAlias = tuple[int, Json, Locate]
 """The row's number (its id where it has none), the row, and the function that locates a path in it."""
 
 _OF_IDS = {IDS, "qrels", "forbidden"}
-_OF_GOLDENS = frozenset(
-    name
-    for name in ("expected_output", "actual_output", "retrieval_context")
-    for name in (name, camel_case(name))
-)
-"""The keys beside which `context` is not what was retrieved, but the ideal passages of DeepEval's goldens."""
 
 
 def parse_columns(text: str) -> dict[str, str]:
@@ -106,7 +100,7 @@ class RowReader:
     def field_of(self, key: str, among: Iterable[str] = ()) -> str | None:
         """The field that a key means in a row with the keys `among`; None = metadata."""
         name = self._mapped.get(key) or SPELLINGS.get(key)
-        if key == "context" and key not in self._mapped and not _OF_GOLDENS.isdisjoint(among):
+        if key == "context" and key not in self._mapped and not OF_GOLDENS.isdisjoint(among):
             return None
         return None if name in self._taken and key not in self._mapped else name
 
