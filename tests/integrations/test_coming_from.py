@@ -8,7 +8,9 @@ import pytest
 PAGE = (Path(__file__).parents[2] / "docs" / "coming-from.md").read_text("utf-8")
 BLOCKS = re.findall(r"^## (.*?)\n(.*?)(?=^## |\Z)", PAGE, re.DOTALL | re.MULTILINE)
 EXAMPLES = [
-    (title, block) for title, text in BLOCKS for block in re.findall(r"```python\n(.*?)```", text, re.DOTALL)
+    (title, block)
+    for title, text in BLOCKS
+    for block in re.findall(r"(?<!-->\n)```python\n(.*?)```", text, re.DOTALL)
 ]
 
 
