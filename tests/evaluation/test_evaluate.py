@@ -193,3 +193,10 @@ def test_graders_are_evaluated_beside_measures() -> None:
     assert report.explain("a", "field_accuracy").hits == ("total (within tolerance: diff=0.00)",)
     with pytest.raises(InputError, match="two graders are named 'latency'"):
         evaluate([row], [Latency(threshold=5), Latency(threshold=6)])
+
+
+def test_measures_that_need_a_judge_are_named():
+    """Those alone that ask one."""
+    rows = [{"query": "a", "contexts": ["t"], "reference": "r"}]
+    with pytest.raises(InputError, match="need a judge: context_precision, context_recall; "):
+        evaluate(rows, "context_precision RR context_recall")

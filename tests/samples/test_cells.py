@@ -316,3 +316,16 @@ def test_contexts_without_any_id_are_skipped_for_gold(tmp_path):
         assert "2 x no context has a document id" in ran.out + ran.err
     assert invoke("validate", path).code == 0
     assert germane.evaluate(str(path), "RR")["RR"].mean == 0.5
+
+
+@pytest.mark.parametrize("word", ["nan", "None"])
+def test_words_for_nothing_are_missing_in_runs_and_gold(word, tmp_path):
+    """A query without gold is left out; one without results is counted as such."""
+    (tmp_path / "run.csv").write_text(f'id,doc_ids\n7,"[""d1"", ""d2""]"\n8,{word}\n9,d3\n')
+    (tmp_path / "gold.csv").write_text(f"id,gold_ids\n7,d2\n8,d8\n9,{word}\n")
+    words = ("rank", tmp_path / "run.csv", "--qrels", tmp_path / "gold.csv", "-m", "RR", "--json")
+    ran = invoke(*words, "--missing", "skip")
+    assert (ran.json["measures"]["RR"]["mean"], ran.json["measures"]["RR"]["n"]) == (0.5, 1)
+    assert "'docs' holds a word like nan" in ran.err
+    assert "'gold' holds a word like nan" in ran.err
+    assert invoke(*words).json["measures"]["RR"]["mean"] == 0.25

@@ -423,13 +423,13 @@ def _record_rows(records: Iterator[_Record], name: str, kind: Kind, bad: BadRows
 def _counted(
     record: Mapping[str, Any], kind: Kind, counts: CellCounts, name: str, line: int
 ) -> Mapping[str, Any]:
-    """The record, in which a cell that holds a word for nothing is empty; cells that look like several ids are counted."""
+    """The record, in which a cell that holds a word for nothing has no value; cells that look like several ids are counted."""
     cell = None if "doc" in record else record.get(kind.list_role)
     if not isinstance(cell, str) or looks_listed(cell):
         return record
     place = SourceLocation(name, line)
     if counts.is_missing(cell, kind.list_role, lambda: place):
-        return {**record, kind.list_role: ""}
+        return {**record, kind.list_role: None}
     if is_joined_ids(cell):
         counts.add("ids", kind.list_role, place)
     return record
@@ -467,7 +467,9 @@ def _rows_in(record: Mapping[str, Any], kind: Kind) -> Iterator[tuple[str, str |
 
 
 def _in_cell(value: Any, role: str) -> Any:
-    """The list or object that a text writes; anything else as it is. Raises Invalid that names the role."""
+    """The list or object that a text writes, None for NaN; anything else as it is. Raises Invalid that names the role."""
+    if isinstance(value, float) and isnan(value):
+        return None
     try:
         return list_in_cell(value) if isinstance(value, str) and looks_listed(value) else value
     except Invalid as wrong:
