@@ -148,7 +148,7 @@ def test_a_change_against_a_baseline_fails_the_session(run: Run) -> None:
     assert same.ret == pytest.ExitCode.OK
     worse = run(RECORDS.replace("AT", "2"), "--germane-baseline", "main", "--germane-report", "now")
     assert worse.ret == pytest.ExitCode.TESTS_FAILED
-    worse.stdout.fnmatch_lines(["*failed *worse in RR*"])
+    worse.stdout.fnmatch_lines(["*failed *RR got worse: -0.67 (95% interval*"])
     assert not Report.open("now").verdict.passed
     gate = run(RECORDS.replace("AT", "2"), "--germane-baseline", "main", "--germane-gate", "change(RR)>-0.9")
     assert gate.ret == pytest.ExitCode.OK

@@ -12,7 +12,6 @@ from typing import Any
 from germane.clean import counted, some_of
 from germane.cli.values import print_document, say
 from germane.errors import InputError
-from germane.samples.files import whole_file
 
 _AT_ONCE = 500
 """Lines of answers that are stored together."""
@@ -55,6 +54,8 @@ def questions(*, output: Path, json: bool, **flags: Any) -> int:
             requests = {name: row for name, row in requests.items() if batched.isdisjoint(row.keys)}
             table.add(FILE, requests.values())
             store.put(known_at_once(certain))
+    from germane.samples.files import whole_file
+
     with whole_file(output) as file:
         file.writelines(line_of(name, request.body) + b"\n" for name, request in requests.items())
     done = {

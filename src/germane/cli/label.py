@@ -17,7 +17,6 @@ from typing import TYPE_CHECKING, Literal
 from germane.clean import clean, counted, csv_lines, some_of
 from germane.cli.values import print_document, print_lines, say
 from germane.errors import InputError, Interrupted
-from germane.samples.files import write_whole
 
 if TYPE_CHECKING:
     from germane.labelling.queue import LabelQueue, LabelTask, QueueName
@@ -397,6 +396,8 @@ def audit(folders: Sequence[Path], *, json: bool, output: Path | None, every: bo
     text = "".join(f"{line}\n" for line in lines)
     if output is not None:
         output.parent.mkdir(parents=True, exist_ok=True)
+        from germane.samples.files import write_whole
+
         write_whole(output, [text])
         say(f"wrote {output}")
     if json:

@@ -11,7 +11,6 @@ from msgspec import UNSET, to_builtins
 from germane.clean import clean, counted, shorten, some_of
 from germane.cli.values import print_document, say
 from germane.errors import InputError
-from germane.samples.files import whole_file, write_whole
 
 if TYPE_CHECKING:
     from germane.tables.labels import Label
@@ -79,6 +78,8 @@ def move(path: Path, *, corpus: Path, labels: Path | None, output: Path, json: b
     before, values = _read(path, labels)
     samples, moved = move_labels(before, searched := Corpus(corpus))
     people, beside = carry_labels(values, before, searched), output.with_suffix(".labels.jsonl")
+    from germane.samples.files import whole_file, write_whole
+
     with whole_file(output) as file:
         file.writelines(encode_record(sample) + b"\n" for sample in samples)
     if values:
