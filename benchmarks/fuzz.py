@@ -14,6 +14,7 @@ import copy
 import csv
 import errno
 import faulthandler
+import hashlib
 import io
 import json
 import logging
@@ -22,6 +23,7 @@ import os
 import random
 import resource
 import shutil
+import sqlite3
 import sys
 import tempfile
 import time
@@ -44,7 +46,7 @@ from germane.labelling.corpus import Corpus
 from germane.labelling.files import LabelFile, import_labels
 from germane.labelling.moving import move_labels
 from germane.ledger.jsonl import import_rows, judgements_of
-from germane.ledger.store import SQLiteLedger
+from germane.ledger.store import COLUMNS, SQLiteLedger
 from germane.measures.measure import Measure
 from germane.reports.formats import FORMATS
 from germane.samples import samples_from
@@ -603,6 +605,10 @@ def use_report(bench: Bench, path: Path) -> None:
     shutil.rmtree(folder, ignore_errors=True)
     shutil.copytree(bench.folder / "base", folder)
     (folder / name.decode()).write_bytes(data)
+    manifest = json.loads((bench.folder / "base" / "manifest.json").read_bytes())
+    if name.decode() in manifest["files"]:  # as a forger would, with the right digest
+        manifest["files"][name.decode()] = hashlib.sha256(data).hexdigest()
+        (folder / "manifest.json").write_bytes(as_json(manifest))
     report = Report.open(folder)
     check_report(report)
     list(report.samples())
@@ -611,6 +617,38 @@ def use_report(bench: Bench, path: Path) -> None:
         "".join(FORMATS[suffix](report)).encode()
     sound(json.loads("".join(FORMATS[".json"](report))))
     compare(bench.report, report)
+
+
+def make_sqlite(bench: Bench, draw: random.Random) -> bytes:
+    """A ledger in which a value of a row, or bytes of the file, were changed."""
+    file = bench.folder / "forged.sqlite"
+    for one in bench.folder.glob(f"{file.name}*"):
+        one.unlink()
+    with SQLiteLedger(file) as ledger:
+        import_rows(ledger, bench.folder / "base" / "judgements.jsonl")
+    if draw.random() < 0.75:
+        with contextlib.closing(sqlite3.connect(file, isolation_level=None)) as db:
+            db.execute("PRAGMA journal_mode=DELETE")
+            column = draw.choice(COLUMNS)
+            row, value = draw.choice(db.execute(f"SELECT rowid, {column} FROM judgements").fetchall())
+            changed = draw.choice(
+                [None, -1, 1e308, b"\xff", 2**62, "", "{}", "[1]", changed_text(str(value).encode(), draw)]
+            )
+            text = (
+                changed.decode("utf-8", "replace")
+                if isinstance(changed, bytes) and draw.random() < 0.7
+                else changed
+            )
+            with contextlib.suppress(sqlite3.IntegrityError):
+                db.execute(f"UPDATE judgements SET {column} = ? WHERE rowid = ?", (text, row))
+        return file.read_bytes()
+    return changed_text(file.read_bytes(), draw)
+
+
+def use_sqlite(bench: Bench, path: Path) -> None:
+    for one in bench.folder.glob(f"{path.name}-*"):
+        one.unlink()
+    check_report(evaluate(bench.samples, MEASURES[:4], judge="lexical", replay=path))
 
 
 def make_document(bench: Bench, draw: random.Random) -> bytes:
@@ -685,6 +723,7 @@ READERS = {
     "targets-text": Reader("targets.yaml", 3, _texts_of(TARGETS), use_targets),
     "config": Reader("c.toml", 4, _rows_as(as_toml, [tomllib.loads(CONFIG)]), use_config),
     "ledger": Reader("l.jsonl", 6, lambda b, d: _rows_as(as_lines, [[b.judgement]])(b, d), use_ledger),
+    "ledger-sqlite": Reader("l.sqlite", 3, make_sqlite, use_sqlite),
     "labels-jsonl": Reader("a.jsonl", 4, lambda b, d: _rows_as(as_lines, [b.labels])(b, d), use_labels),
     "labels-csv": Reader("a.csv", 4, lambda b, d: _rows_as(lambda r: as_table(r, ","), [b.labels])(b, d), use_labels),
     "labels-qrels": Reader("a.qrels", 2, _texts_of("q1 0 d1 2\nq1 0 d2 0\n"), use_labels),

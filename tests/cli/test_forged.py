@@ -60,6 +60,7 @@ def put(**fields: object) -> Edit:
             lambda rows: rows.append(rows[0]),
             "samples.jsonl:7: this sample stands here twice",
         ),
+        ("scores.jsonl", put(trial=1 << 80), "scores.jsonl:1: this line is not a score"),
         ("manifest.json", put(schema_version=99), "is a report of format 99"),
         ("manifest.json", put(notes={"x": -5}), "manifest.json: the manifest is damaged"),
     ],
@@ -70,6 +71,25 @@ def test_a_forged_number_is_an_error(
 ) -> None:
     """With file and line, whichever verb reads it."""
     forge(report, table, edit)
+    found = inside(*verb.split())
+    assert found.code == 2
+    assert message in found.err
+
+
+@pytest.mark.parametrize(
+    ("edit", "message"),
+    [
+        (
+            put(answer={"grade": "3", "reasoning": "r"}),
+            "judgements.jsonl:1: the grade of this answer is the text '3'",
+        ),
+        (put(judge=7), "judgements.jsonl:1: this line is damaged"),
+    ],
+)
+@pytest.mark.parametrize("verb", ["explain r q0", "report r -o r.md"])
+def test_a_forged_verdict_is_an_error(inside: Cli, report: Path, edit: Edit, message: str, verb: str) -> None:
+    """Where it is read."""
+    forge(report, "judgements.jsonl", edit)
     found = inside(*verb.split())
     assert found.code == 2
     assert message in found.err

@@ -259,7 +259,7 @@ def test_a_damaged_manifest_is_an_error_with_its_place(
         (b'{"item": "i", "kind": "rele', "labels.jsonl:2: this line is damaged"),
         (b"[" * 100_000, "labels.jsonl:2: this line is damaged"),
         (b'"\xff"', "labels.jsonl:2: this line is damaged"),
-        (b"5", "labels.jsonl:2: this label is not an object"),
+        (b"5", "labels.jsonl:2: this line is damaged"),
         (
             b'{"item": "i", "kind": "relevance", "scale": "graded"}',
             "labels.jsonl:2: this label has no answer",

@@ -59,7 +59,10 @@ class StoredAnswers:
 
     def _settings(self, fields: Mapping[str, Any]) -> Sequence[_Name]:
         """The settings under which a judgement is looked up, the most specific last."""
-        settings: _Name = tuple(map(fields.get, ("kind",) if self._however else _SETTINGS))
+        values = map(fields.get, ("kind",) if self._however else _SETTINGS)
+        settings: _Name = tuple(
+            value if value is None or isinstance(value, str) else str(value) for value in values
+        )
         beside = None if self._however else fields.get("beside")
         return (settings,) if beside is None else (settings, (*settings, beside))
 

@@ -67,6 +67,10 @@ Row = Sequence[Any]
 _names = attrgetter(*COLUMNS[: COLUMNS.index("answer")])
 
 
+_LARGEST = 1 << 53
+"""More than any count, price or time that a row has."""
+
+
 def to_row(judgement: Judgement) -> Row:
     """A judgement as the values of COLUMNS. ValueError or TypeError where its answer cannot be written as JSON."""
     answer, provenance = encode(judgement.answer).decode(), encode(judgement.provenance).decode()
@@ -80,6 +84,14 @@ def from_row(row: Row) -> Judgement:
     key, item, kind, judge, prompt, parent, answer, provenance, request, requests, sent, got, cost, ms, at = (
         row
     )
+    texts = (key, item, kind, judge, prompt, answer, provenance)
+    others = (text for text in (parent, request, at) if text is not None)
+    amounts = (amount for amount in (requests, sent, got, cost, ms) if amount is not None)
+    if not (
+        all(isinstance(text, str) for text in (*texts, *others))
+        and all(isinstance(amount, int | float) and 0 <= amount < _LARGEST for amount in amounts)
+    ):
+        raise ValueError("a row holds a value of another type")
     return Judgement(
         key=key,
         item=item,
@@ -99,7 +111,9 @@ def from_row(row: Row) -> Judgement:
 @lru_cache(maxsize=1024)
 def _provenance(text: str) -> FrozenDict:
     """Most answers of a run came about alike."""
-    return FrozenDict(freeze(decode(text)))
+    if not isinstance(value := decode(text), dict):
+        raise ValueError("the provenance of a row is not an object")  # noqa: TRY004 - as where its JSON is none
+    return FrozenDict(freeze(value))
 
 
 class Ledger(Protocol):

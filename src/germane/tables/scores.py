@@ -517,6 +517,8 @@ class ScoreTable:
         try:
             for number, line in enumerate(rows, 1):  # noqa: B007 - for the error
                 row = decode(line)
+                if not all(isinstance(row[name], str) for name in ("sample", "system", "measure", "type")):
+                    raise TypeError  # noqa: TRY301 - as where it is none at all
                 self.append(
                     (row["sample"], row["system"], row["trial"]),
                     row["measure"],
@@ -526,7 +528,7 @@ class ScoreTable:
                     row["why"],
                     None if row["bounds"] is None else _bounds(row["bounds"]),
                 )
-        except (ValueError, KeyError, TypeError):
+        except (ValueError, KeyError, TypeError, OverflowError):
             raise InputError(
                 "this line is not a score", fix="run the evaluation again", place=SourceLocation(file, number)
             ) from None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from array import array
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import cache, partial
 from io import BytesIO
@@ -138,11 +138,14 @@ def samples_with(path: Path, field: str) -> Iterator[tuple[int, bytes]]:
 
 
 def row_in(path: Path, number: int, line: bytes) -> Any:
-    """The JSON value of a line; InputError where it is damaged."""
+    """The JSON object of a line; InputError where it is damaged."""
     try:
-        return decode(line)
+        row = decode(line)
     except (ValueError, RecursionError):
-        raise _damaged(path, number) from None
+        row = None
+    if not isinstance(row, dict):
+        raise _damaged(path, number)
+    return row
 
 
 def _damaged(path: Path, number: int) -> InputError:
@@ -209,6 +212,22 @@ class _AnswerLine(msgspec.Struct, gc=False):
     parent: str | None = None
 
 
+def judgement_in(path: Path, number: int, line: bytes) -> Judgement:
+    """The judgement of a line; InputError where it is damaged, or the grade in it is a text."""
+    row = row_in(path, number, line)
+    try:
+        judgement = load_judgement(row)
+    except (TypeError, ValueError, AttributeError):
+        raise _damaged(path, number) from None
+    names = (judgement.key, judgement.item, judgement.kind, judgement.judge)
+    if not all(isinstance(name, str) for name in names):
+        raise _damaged(path, number)
+    if isinstance(judgement.answer, Mapping) and isinstance(judgement.answer.get("grade"), str):
+        problem = f"the grade of this answer is the text {judgement.answer['grade'][:20]!r}"
+        raise InputError(problem, fix="write a number", place=SourceLocation(str(path), number))
+    return judgement
+
+
 class StoredJudgements:
     """The rows of judgements.jsonl, read from the file each time."""
 
@@ -220,7 +239,7 @@ class StoredJudgements:
         return lines_of(self.path)
 
     def __iter__(self) -> Iterator[Judgement]:
-        return map(load_judgement, rows_in(self.path, lambda _: True))
+        return self._loaded(lambda _: True)
 
     def answers(self) -> Iterator[ItemAnswer]:
         """The answer about each item, without judgements that were merged into others: nothing else of a line is read."""
@@ -242,8 +261,13 @@ class StoredJudgements:
 
     def _of(self, at: slice, names: Collection[str], field: str) -> Iterator[Judgement]:
         encoded = {name.encode() for name in names}
-        rows = rows_in(self.path, lambda line: line[at] in encoded or line[40:50] != _BETWEEN)
-        return (load_judgement(row) for row in rows if row[field] in names)
+        rows = self._loaded(lambda line: line[at] in encoded or line[40:50] != _BETWEEN)
+        return (row for row in rows if getattr(row, field) in names)
+
+    def _loaded(self, keep: Callable[[bytes], bool]) -> Iterator[Judgement]:
+        for number, (_, line) in enumerate(lines_of(self.path), 1):
+            if keep(line):
+                yield judgement_in(self.path, number, line)
 
 
 _UNUSUAL = (b'"error":', b'"failed":', b'"parent":')

@@ -9,6 +9,7 @@ from typing import Annotated, Any, Literal
 import msgspec
 from msgspec import UNSET, UnsetType
 
+from germane.encoding import replace_surrogates
 from germane.errors import InputError, SourceLocation
 from germane.samples.files import JsonFault, parse_strict_json, read_text
 from germane.types import Json
@@ -153,7 +154,7 @@ def manifest_in(file: Path) -> dict[str, Json]:
 def check_shape(manifest: dict[str, Json], file: Path) -> None:
     """InputError where an entry of a manifest of this version is not what it should be."""
     try:
-        msgspec.convert(manifest, _Manifest)
+        msgspec.convert(replace_surrogates(manifest), _Manifest)
     except msgspec.ValidationError as error:
         fix = "run the evaluation again"
         raise InputError(
