@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from germane.measures import ranked
 from germane.measures.kernel import RankedLabels
-from germane.measures.labels import chances_of
+from germane.measures.labels import chances_table
 from germane.measures.measure import Measure
 
 GRADES = st.lists(st.integers(0, 3), min_size=1, max_size=7)
@@ -44,7 +44,8 @@ def probable(lists: Sequence[Sequence[Sequence[float]]]) -> RankedLabels:
     """A table of distributions over the grades 0 to 3."""
     modes = [[float(np.argmax(one)) for one in row] for row in lists]
     means = [[float(np.dot(one, range(4))) for one in row] for row in lists]
-    chances = np.array([chances_of(one) for row in lists for one in row])
+    places = dict(enumerate(one for row in lists for one in row))
+    chances = chances_table(len(places), places)
     return RankedLabels.of_lists(modes, gains=means, rel=2, chances=chances)
 
 

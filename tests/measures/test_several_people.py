@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from pathlib import Path
+from time import process_time
 
 import numpy as np
 import pytest
@@ -57,6 +58,27 @@ TWO: dict[str, dict[str, int | None]] = {"ann": {"a": 3, "b": 0, "c": 2}, "ben":
 def test_everybody_counts(measure: str, value: float) -> None:
     """A threshold is held against each person's grade; gains are averaged first."""
     assert outcome(measure, "abc", said(TWO)).value == pytest.approx(value)
+
+
+ANN_BOB: dict[str, dict[str, int | None]] = {"ann": {"a": 3, "b": 0, "c": 3}, "bob": {"a": 0, "b": 3}}
+
+
+@pytest.mark.parametrize(("more", "value"), [({}, 0.7083), ({"eve": {"c": 0}}, 0.6667)])
+def test_a_missing_label_is_the_share_of_the_others(
+    more: dict[str, dict[str, int | None]], value: float
+) -> None:
+    """Persons go by name: context precision is the expectation over the passages that a person did not label."""
+    found = outcome("context_precision(labels=human)", "abc", said({**ANN_BOB, **more}))
+    assert found.value == pytest.approx(value, abs=5e-5)
+
+
+def test_many_raters_are_read_once_each() -> None:
+    """Passages with 5, 7, 8, 9, 11 and 13 raters need 13 rankings, not their least common multiple."""
+    book = said({f"r{n}": {text: 3 * ((n + at) % 2) for at, text in enumerate("abcdef") if n < (5, 7, 8, 9, 11, 13)[at]}
+                 for n in range(13)})  # fmt: skip
+    started = process_time()
+    assert 0 < (outcome("context_precision(labels=human)", "abcdef", book).value or 0) < 1
+    assert process_time() - started < 1
 
 
 def test_people_who_saw_different_passages() -> None:

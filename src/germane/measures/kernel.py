@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import chain
-from math import ceil, fsum, inf, log2, nan
+from math import ceil, fsum, inf, log2
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -22,13 +22,11 @@ Bools: TypeAlias = NDArray[np.bool_]
 
 LEVELS = 4
 """The columns of a table of chances: grades 1 to 3, and what only a yes reaches."""
-CERTAIN = (nan,) * LEVELS
-"""The chances of a place whose label is certain."""
 
 
-def column_of(rel: float) -> int:
-    """The column of a table of chances that says how probable it is to reach a level."""
-    return min(ceil(rel), LEVELS) - 1 if rel < inf else LEVELS - 1
+def column_of(rel: float, columns: int = LEVELS) -> int:
+    """Return the column of a table of chances, of so many columns, that says how probable it is to reach a level."""
+    return min(ceil(rel), columns) - 1 if rel < inf else columns - 1
 
 
 def reached(level: Floats, chances: Floats | None, rel: float) -> Bools | Floats:
@@ -36,7 +34,7 @@ def reached(level: Floats, chances: Floats | None, rel: float) -> Bools | Floats
     certain = level >= rel
     if chances is None:
         return certain
-    chance = chances[:, column_of(rel)]
+    chance = chances[:, column_of(rel, chances.shape[1])]
     return np.where(np.isnan(chance), certain, chance)
 
 
@@ -56,8 +54,10 @@ class RankedLabels:
     complete scalar  whether the ideal holds all relevant documents (gold) or only what was retrieved
     ranks    places  the rank of each place, from 1; None: no place is left out, so they count 1, 2, 3, ...
     lengths  rows    how many places each ranking has, those that are left out included; None: none is
-    chances  places  how probable it is that a place reaches level 1, 2, 3, and more (four columns; the last is 0 of
-                     grades, as a yes reaches every level); nan where the label is certain; None: all are
+    chances  places  how probable it is that a place reaches level 1, 2, 3, and more (four columns, more of longer scales;
+                     the last is 0 of grades, as a yes reaches every level); nan where the label is certain; None: all are
+    several  rows    whether the row holds one of several people's labels, completed by the shares of the others: measures
+                     of it are expectations over yes and no at each uncertain place; None: no row does
     ======== ======= =============================================================================
 
     Unjudged places may be left out: `ranks` and `lengths` then say where the others stand.
@@ -75,6 +75,7 @@ class RankedLabels:
     ranks: Ints | None = None
     lengths: Ints | None = None
     chances: Floats | None = None
+    several: Bools | None = None
 
     @property
     def rows(self) -> int:
@@ -174,6 +175,7 @@ class RankedLabels:
             ideal_level=self.ideal_level[ideal],
             ranks=None if self.ranks is None else self.ranks[span],
             lengths=None if self.lengths is None else self.lengths[start:end],
+            several=None if self.several is None else self.several[start:end],
             **self._columns(span),
         )
 
@@ -230,6 +232,7 @@ class RankedLabels:
         gold: tuple[Ints, Floats] | None = None,
         rel: int = 1,
         chances: Floats | None = None,
+        several: Bools | None = None,
     ) -> RankedLabels:
         """A table from columns of places, nan = unjudged; `gold` are how many grades gold has for each row, and these."""
         judged, rows = ~np.isnan(level), len(pointers) - 1
@@ -252,6 +255,7 @@ class RankedLabels:
             rel=rel,
             complete=gold is not None,
             chances=chances,
+            several=several,
         )
 
 

@@ -20,7 +20,6 @@ from msgspec import structs
 from germane.encoding import relevance_items
 from germane.errors import InputError
 from germane.measures.kernel import (
-    CERTAIN,
     LEVELS,
     Bools,
     Floats,
@@ -274,6 +273,8 @@ class Ranking(NamedTuple):
 Rankings: TypeAlias = Sequence[tuple[str, Sequence[Context]]]
 """The query and the places of each ranking of a sample."""
 
+_MOST_GRADES = 1000
+"""The grade up to which the shares of several people are told apart."""
 _GRADED, _BINARY = 0, 1
 """The numbers of the scales that every table has."""
 
@@ -324,6 +325,8 @@ class BlockLabels:
         self._lengths: list[int] = []
         self._level: list[float | None] = []
         self._scale: list[int] = []
+        self._several: list[bool] = []
+        """For each ranking, whether it holds one of several people's labels; empty where nobody's are read by item."""
         self._verdict: list[int] = []
         self._reasons: dict[int, str] = {}
         self._worth: dict[int, float] = {}
@@ -398,8 +401,9 @@ class BlockLabels:
 
         Those on the contexts are left to `_read_label` where they are read in place of a judge's verdicts.
 
-        Where several people labelled, each ranking stands there once per turn, in which each item has one person's answer:
-        measures are computed per person and then averaged. What a place is worth to nDCG is the mean over all of them.
+        Where several people labelled one passage, each ranking stands there once per person: measures are computed per
+        person and then averaged. A passage that a person did not label is relevant to that person with the share of those
+        who did. What a place is worth to nDCG is the mean over all of them.
         """
         low, high = sample.grade_scale or (0, 3)
         scale = self._number_of("graded" if (low, high) == (0, 3) else f"{low}-{high}")
@@ -414,28 +418,36 @@ class BlockLabels:
             relevance_items([(sample.query, passage_of(context)) for context in contexts], history)
             for _, contexts in lists
         ]
-        rounds = book.turns(chain.from_iterable(items))
-        for turn in range(rounds):
+        people = self._people_of(items)
+        for who in people:
             for (_, contexts), listed in zip(lists, items, strict=True):
                 for context, item in zip(contexts, listed, strict=True):
                     if votes := book.votes(item):
-                        self._add_vote(votes, book.turn(item, turn))
+                        self._add_vote(votes, book.answers(item, who))
                     elif self.choice.source == "judge":
                         self._set_label(None, _GRADED)
                     else:
                         self._add_own(context, scale)
-        return [*lists] * rounds
+        return [*lists] * len(people)
 
     def add_items(self, lists: Sequence[Sequence[str]]) -> None:
         """Add the rankings of one sample, of whose passages only the items are given: people labelled all of them."""
         book = self.settings.labels
         assert book is not None
-        rounds = book.turns(chain.from_iterable(lists))
-        for turn in range(rounds):
+        people = self._people_of(lists)
+        for who in people:
             for item in chain.from_iterable(lists):
-                self._add_vote(book.votes(item), book.turn(item, turn))
-        self._lengths += [*map(len, lists)] * rounds
-        self._counts.append(len(lists) * rounds)
+                self._add_vote(book.votes(item), book.answers(item, who))
+        self._lengths += [*map(len, lists)] * len(people)
+        self._counts.append(len(lists) * len(people))
+
+    def _people_of(self, lists: Sequence[Sequence[str]]) -> Sequence[str | None]:
+        """Return the people whose labels of these rankings are read one after the other; one where nobody disagrees."""
+        book = self.settings.labels
+        assert book is not None
+        people = book.people(chain.from_iterable(lists))
+        self._several += [bool(people)] * len(lists) * max(1, len(people))
+        return people or (None,)
 
     def _add_own(self, context: Context, scale: int) -> None:
         """The label on a context itself."""
@@ -444,14 +456,25 @@ class BlockLabels:
         else:
             self._set_label(context.grade, scale)
 
-    def _add_vote(self, votes: Sequence[Label], label: Label | None) -> None:
-        """The answer of the person whose turn it is, of all who labelled an item; None where that one is unsure."""
-        if len(votes) > 1 and label is not None:
+    def _add_vote(self, votes: Sequence[Label], answers: Sequence[Label]) -> None:
+        """The answer of one person, of all `votes` on an item: the share of these `answers`; none where that one is unsure."""
+        if not answers:
+            self._set_label(None, self._number_of(votes[0].scale))
+            return
+        position, label = len(self._level), answers[0]
+        if len(votes) > 1:
             worth = (
                 float(vote.answer) if vote.scale == "binary" else max(vote.answer, 0.0) for vote in votes
             )
-            self._worth[len(self._level)] = fsum(worth) / len(votes)
-        self._set_label(None if label is None else label.answer, self._number_of((label or votes[0]).scale))
+            self._worth[position] = fsum(worth) / len(votes)
+        if len(answers) > 1:
+            grades = sorted(min(int(vote.answer), _MOST_GRADES) for vote in answers)
+            label = sorted(answers, key=lambda vote: float(vote.answer))[(len(answers) - 1) // 2]
+            if grades[0] < grades[-1]:
+                top = 1 if label.scale == "binary" else max(HIGHEST, grades[-1])
+                counts = np.bincount(grades, minlength=top + 1)
+                self._probabilities[position] = tuple((counts / len(answers)).tolist())
+        self._set_label(label.answer, self._number_of(label.scale))
 
     def _number_of(self, scale: str) -> int:
         if scale not in self.scales:
@@ -499,6 +522,9 @@ class BlockLabels:
             self._level[position], self.failed[position] = None, why
         elif scale == "graded" and self.settings.scale != "graded" and level is not None:
             self._worth.pop(position, None)
+            if shares := self._probabilities.pop(position, None):
+                yes = self._worth[position] = fsum(shares[HELPS:])
+                self._probabilities[position] = (1 - yes, yes)
             self._set_label(level >= HELPS, _BINARY, position)
 
     def asks(self, sample: int) -> bool:
@@ -557,8 +583,7 @@ class BlockLabels:
         sample = np.repeat(np.arange(len(self._counts)), np.diff(np.array(self.pointers)[self.rows]))
         labelled, chances, mixed = ~np.isnan(level), None, np.zeros(len(self._counts), dtype=np.bool_)
         if self._probabilities:
-            chances = np.full((len(level), LEVELS), math.nan)
-            chances[list(self._probabilities)] = [*map(chances_of, self._probabilities.values())]
+            chances = chances_table(len(level), self._probabilities)
         gain = np.where(np.isinf(level), 1.0, np.maximum(level, 0.0))
         if self._worth:  # of several people, or of a distribution
             gain[list(self._worth)] = list(self._worth.values())
@@ -577,7 +602,12 @@ class BlockLabels:
         columns = self.columns
         if self.choice.source != "gold":
             return RankedLabels.of_columns(
-                pointers, columns.level, columns.gain, rel=HELPS, chances=columns.chances
+                pointers,
+                columns.level,
+                columns.gain,
+                rel=HELPS,
+                chances=columns.chances,
+                several=np.array(self._several) if any(self._several) else None,
             )
         gold = [sample.qrels or NOTHING for sample in self.samples]
         qrels = [*chain.from_iterable(map(repeat, gold, self._counts))]  # of each ranking
@@ -601,7 +631,11 @@ class BlockLabels:
     def chances_at(self, rel: float) -> Floats:
         """The probability that each place reaches a level; nan where its label is certain."""
         chances = self.columns.chances
-        return np.full(len(self._level), math.nan) if chances is None else chances[:, column_of(rel)]
+        return (
+            np.full(len(self._level), math.nan)
+            if chances is None
+            else chances[:, column_of(rel, chances.shape[1])]
+        )
 
     def by_people(self, at: int) -> bool:
         """True if the label of a place is a person's, of those that people or a judge gave."""
@@ -694,13 +728,19 @@ class BlockLabels:
         return PassageLabel(gain, level, reasoning, source, scale, self._probabilities.get(position, ()))
 
 
-def chances_of(probabilities: Sequence[float]) -> tuple[float, ...]:
-    """The probability of reaching each level, from those of the grades (or of no and yes); nan without any."""
-    if not probabilities:
-        return CERTAIN
-    if len(probabilities) == 2:
-        return (probabilities[1],) * LEVELS
-    return *(fsum(probabilities[grade:]) for grade in range(1, LEVELS)), 0.0
+def chances_table(places: int, probabilities: Mapping[int, Sequence[float]]) -> Floats:
+    """Return the probability of reaching each level at each place, from those of the grades (or of no and yes).
+
+    Columns are the levels 1, 2, 3, and more of longer scales, and what only a yes reaches; nan where a label is certain.
+    """
+    columns = max(LEVELS, *map(len, probabilities.values())) if probabilities else LEVELS
+    chances = np.full((places, columns), math.nan)
+    for place, shares in probabilities.items():
+        if len(shares) == 2:
+            chances[place] = shares[1]
+        elif shares:
+            chances[place] = [fsum(shares[grade:]) for grade in range(1, columns)] + [0.0]
+    return chances
 
 
 def sample_labels(
@@ -722,5 +762,5 @@ def fill_table(lists: Sequence[Ranking]) -> RankedLabels:
         return RankedLabels.of_lists(levels, [row.gold or () for row in lists])
     gains = [[label and label.gain for label in row] for row in labels]
     values = [label.probabilities if label else () for row in labels for label in row]
-    chances = np.array([chances_of(value) for value in values]) if any(values) else None
+    chances = chances_table(len(values), dict(enumerate(values))) if any(values) else None
     return RankedLabels.of_lists(levels, gains=gains, rel=HELPS, chances=chances)

@@ -71,6 +71,12 @@ _TOP = Param(int, None, "the highest grade of the scale; default 4 of gold, else
 _PERSISTENCE = Param(float, 0.8, "persistence: the chance of looking at the next place", low=0.0, high=0.999)
 _PART = one_of("the score, or how much more it could be", "score", "residual")
 
+ENUMERATED = 12
+"""The most uncertain places of one person's ranking over which yes and no are enumerated; with more, the measure is that of
+probabilities."""
+_CERTAINTY = 1e-9
+"""The distance from 0 and 1 within which a share is taken as certain: shares are sums of rounded numbers."""
+
 _OVER_GOLD = {"labels": _GOLD, "over": OVER}
 _GRADED = {"holes": _HOLES, "against": _AGAINST, **_OVER_GOLD}
 _USUAL = {"rel": REL, "holes": _HOLES, **_OVER_GOLD}
@@ -78,9 +84,47 @@ _OF_CONTEXTS = {"rel": REL, "holes": _HOLES, "labels": LABELS, "over": OVER, "ag
 
 
 def values(measure: Measure, table: RankedLabels) -> Floats:
-    """The values of a ranked measure, one for each row of the table."""
+    """Return the values of a ranked measure, one for each row of the table."""
     result = measure.definition.compute(table, measure.settings, measure.k)
-    return np.asarray(_ratio(*result) if isinstance(result, tuple) else result, dtype=np.float64)
+    found = np.asarray(_ratio(*result) if isinstance(result, tuple) else result, dtype=np.float64)
+    return found if table.several is None or _graded(measure) else _with_expectations(measure, table, found)
+
+
+def _uncertain(measure: Measure, table: RankedLabels) -> tuple[Floats, Bools]:
+    """Return how probably each place is relevant, and True where that is neither 0 nor 1 in one of several people's rows."""
+    chance = reached(table.level, table.chances, measure.settings["rel"] or table.rel).astype(np.float64)
+    open_ = (chance > _CERTAINTY) & (chance < 1 - _CERTAINTY) & table.judged
+    if table.several is not None:
+        open_ &= table.several[table.row]
+    if measure.k is not None and measure.settings.get("holes") != "condensed":
+        open_ &= table.rank <= measure.k
+    return chance, open_
+
+
+def _with_expectations(measure: Measure, table: RankedLabels, found: Floats) -> Floats:
+    """Return the values, those of rows with up to ENUMERATED uncertain places as expectations over yes and no at each."""
+    chance, open_ = _uncertain(measure, table)
+    uncertain = np.bincount(table.row[open_], minlength=table.rows)
+    rows = np.flatnonzero((uncertain > 0) & (uncertain <= ENUMERATED))
+    if not len(rows):
+        return found
+    found, number = found.copy(), _so_far(table, open_) - 1  # of each uncertain place in its row, from 0
+    level = np.where(table.judged, np.where(chance >= 0.5, inf, 0.0), np.nan)
+    sizes = np.cumsum(np.diff(table.pointers)[rows] << uncertain[rows])
+    for batch in np.split(rows, np.flatnonzero(np.diff(sizes // _PLACES)) + 1):
+        copies = 1 << uncertain[batch]
+        row = np.repeat(batch, copies)
+        pointers = pointers_of(np.diff(table.pointers)[row])
+        copy = np.repeat(np.arange(len(row)), np.diff(pointers))
+        at = table.pointers[row][copy] + np.arange(len(copy)) - pointers[copy]
+        bits = np.arange(len(row)) - np.repeat(pointers_of(copies)[:-1], copies)
+        yes = (bits[copy] >> np.where(open_, number, 0)[at] & 1).astype(np.bool_)
+        tried = np.where(open_[at], np.where(yes, inf, 0.0), level[at])
+        weight = np.where(open_[at], np.where(yes, chance[at], 1.0 - chance[at]), 1.0)
+        one = RankedLabels.of_columns(pointers, tried, table.gain[at], rel=table.rel)
+        means = values(measure, one) * np.multiply.reduceat(weight, pointers[:-1])
+        found[batch] = np.add.reduceat(means, pointers_of(copies)[:-1])
+    return found
 
 
 Marks: TypeAlias = Bools | Floats
@@ -528,6 +572,9 @@ def _companions(measure: Measure) -> tuple[Measure, ...]:
 MOST = 2**14
 """The most combinations that are tried; beyond, the bounds are the measure's whole range."""
 
+_MOST_WORK = 2**18
+"""The most combinations of missing labels and of yes and no at uncertain places that are tried."""
+
 _PLACES = 2**20
 """The most places of one kernel call, so that memory stays flat."""
 
@@ -555,7 +602,12 @@ def bounds(
     answers = np.array([(0.0, 0.0), (1.0, np.inf)] if yes_or_no else grades)
     verdicts = np.unique(missing[missing >= 0])
     combinations = len(answers) ** len(verdicts)
-    if combinations > MOST:
+    work = combinations
+    if table.several is not None and yes_or_no and combinations <= MOST and not _graded(measure):
+        _, open_ = _uncertain(measure, table)
+        uncertain = np.bincount(table.row[open_], minlength=table.rows)
+        work = combinations * int(2 ** int(uncertain[uncertain <= ENUMERATED].max(initial=0)))
+    if combinations > MOST or work > _MOST_WORK:
         return measure.definition.range
     step = max(1, _PLACES // max(1, len(missing)))
     result = []
@@ -588,6 +640,7 @@ def _assigned(
         level=level.ravel(),
         judged=np.tile(table.judged | unknown, times),
         chances=None if table.chances is None else np.tile(table.chances, (times, 1)),
+        several=None if table.several is None else np.tile(table.several, times),
     )
     # The ideal of each row: its own labels; of gold all that is known and what was filled in.
     row, gain, level = filled.row, filled.gain, filled.level

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cache
-from math import lcm
 from sys import intern
 from typing import Any, Literal
 
@@ -153,7 +152,7 @@ class LabelBook:
         self._standing: dict[str, Label] = {}
         self._several: dict[str, tuple[Label, ...]] = {}
         """The votes on items with more than one."""
-        self._unsure: dict[str, int] = {}
+        self._unsure: dict[str, tuple[str | None, ...]] = {}
         self.add(labels)
 
     def add(self, labels: Iterable[Label]) -> None:
@@ -171,7 +170,9 @@ class LabelBook:
                 if len(votes) > 1:
                     self._several[item] = votes
             if len(answers) < len(newest) and (
-                unsure := sum(label.answer is None and label.reason != TAKEN_BACK for label in newest)
+                unsure := tuple(
+                    label.who for label in newest if label.answer is None and label.reason != TAKEN_BACK
+                )
             ):
                 self._unsure[item] = unsure
 
@@ -188,19 +189,23 @@ class LabelBook:
 
     def unsure(self, item: str) -> int:
         """The number of people who said that they cannot tell."""
-        return self._unsure.get(item, 0)
+        return len(self._unsure.get(item, ()))
 
-    def turn(self, item: str, number: int) -> Label | None:
-        """The answer of one person after the other, round and round; None where that one is unsure."""
+    def people(self, items: Iterable[str]) -> tuple[str | None, ...]:
+        """Return the people who spoke of any of these items, where several spoke of one or one was unsure; else ()."""
+        distinct = dict.fromkeys(items) if self._several or self._unsure else {}
+        if not any(item in self._several or item in self._unsure for item in distinct):
+            return ()
+        names = {label.who for item in distinct for label in self.votes(item)}
+        names.update(*(self._unsure.get(item, ()) for item in distinct))
+        return tuple(sorted(names, key=lambda name: (name is None, name or "")))
+
+    def answers(self, item: str, who: str | None) -> tuple[Label, ...]:
+        """Return what a person's label of an item is made of: the own one, of who gave none all others', () if unsure."""
+        if who in self._unsure.get(item, ()):
+            return ()
         votes = self.votes(item)
-        at = number % max(1, len(votes) + self.unsure(item))
-        return votes[at] if at < len(votes) else None
-
-    def turns(self, items: Iterable[str]) -> int:
-        """The number of turns after which everybody's answer to each of these items was read equally often."""
-        if not self._several and not self._unsure:
-            return 1
-        return lcm(*(max(1, len(self.votes(item)) + self.unsure(item)) for item in set(items)))
+        return tuple(label for label in votes if label.who == who) or votes
 
     def __contains__(self, item: object) -> bool:
         return item in self._standing
