@@ -260,3 +260,7 @@ SETTINGS = {flag.parameter: flag for flag in FLAGS if flag.setting}
 def flags_of(verb: str) -> list[Flag]:
     """The flags of one verb: arguments in order, and options."""
     return [flag for flag in FLAGS if verb in flag.verbs.split(",")]
+
+
+OPTION_DEFAULTS = ("seed", "repeat", "reading", "batch", "max_unmeasured")
+"""Options of a run that have a default value, which gives way to a file or a manifest only where the flag is not given."""

@@ -180,3 +180,48 @@ def test_the_latest_report_is_that_of_the_latest_time() -> None:
     assert "evaluations" not in ran.out
     assert Report.open("germane-reports/aaa").measures == tuple(GOLD)
     assert "germane-reports/aaa" in invoke("report", "germane-reports").err
+
+
+@pytest.mark.parametrize(
+    ("flag", "code"), [((), 0), (("--max-unmeasured", "0.05"), 3), (("--max-unmeasured", "0.0501"), 3)]
+)
+def test_a_flag_at_its_default_goes_before_the_run_that_is_continued(
+    tmp_path: Path, flag: tuple[str, ...], code: int
+) -> None:
+    """What is given counts, also where it is the default."""
+    rows = [{"id": f"q{k}", "query": f"q{k}", "qrels": {"d": 1}, "contexts": [{"id": "d"}]} for k in range(2)]
+    (tmp_path / "s.jsonl").write_text(
+        "\n".join(map(json.dumps, [rows[0], rows[1] | {"error": "failed"}])), "utf-8"
+    )
+    first = invoke("run", tmp_path / "s.jsonl", "-m", "RR", "--max-unmeasured", "0.9", "-o", tmp_path / "r")
+    assert first.code == 0
+    assert invoke("run", "--resume", tmp_path / "r", *flag).code == code
+
+
+def test_answers_with_line_separators_are_kept(tmp_path: Path) -> None:
+    """U+2028, U+0085 and U+000B within an answer do not end its line."""
+    (tmp_path / "t.py").write_text(
+        "import pathlib\n"
+        "def answer(query):\n"
+        "    with pathlib.Path(__file__).with_name('log').open('a') as log: log.write('x')\n"
+        "    return {'contexts': [{'id': 'd', 'text': 'a\\u2028b\\u0085c\\u000bd'}]}\n",
+        "utf-8",
+    )
+    (tmp_path / "targets.yaml").write_text(
+        "targets: [{name: t, provider: python, function: 't:answer', path: .}]\n", "utf-8"
+    )
+    (tmp_path / "s.jsonl").write_text(json.dumps({"id": "q", "query": "q", "qrels": {"d": 1}}), "utf-8")
+    command = (
+        "run",
+        tmp_path / "s.jsonl",
+        "--target",
+        "t",
+        "--targets",
+        tmp_path / "targets.yaml",
+        "-m",
+        "RR",
+    )
+    first = invoke(*command, "-o", tmp_path / "r")
+    assert first.code == 0, first.err
+    assert invoke("run", "--resume", tmp_path / "r").code == 0
+    assert (tmp_path / "log").read_text() == "x"

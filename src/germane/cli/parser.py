@@ -13,7 +13,7 @@ from typing import Any, NoReturn
 
 from germane.cli.values import say
 from germane.errors import InputError
-from germane.flags import GROUPS, OUTPUT, Flag, flags_of
+from germane.flags import GROUPS, OPTION_DEFAULTS, OUTPUT, Flag, flags_of
 
 
 def width() -> int:
@@ -131,7 +131,9 @@ def _parser(verb: str, about: str, flags: Sequence[Flag]) -> _Parser:
         if flag.kind is bool:
             how |= {"action": "store_true"}
         else:
-            how |= {"metavar": flag.metavar, "type": _reader(flag), "default": flag.default}
+            merged = verb in {"run", "questions"} and flag.parameter in OPTION_DEFAULTS
+            default = None if merged else flag.default  # not given: a file, a manifest or the config may say
+            how |= {"metavar": flag.metavar, "type": _reader(flag), "default": default}
         if flag.argument:  # what is missing is said after what is misspelt
             how |= {"nargs": "*" if "..." in flag.spelling else "?"}
         elif flag.many:

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from germane.clean import clean_json, clean_lines
 from germane.errors import InputError
+from germane.flags import OPTION_DEFAULTS
 
 if TYPE_CHECKING:
     from germane.evaluation.options import Options
@@ -151,6 +152,7 @@ def options_of(flags: Mapping[str, Any]) -> Options:
         "prompts": pairs(flags["prompts"], "--prompt", "relevance=my.md"),
         "columns": pairs(flags["columns"], "--columns", "query=Query"),
         "ledger": flags.get("ledger") or None,
+        "given": tuple(name for name in OPTION_DEFAULTS if flags.get(name) is not None),
     }
     names = {field.name for field in fields(Options)} & read.keys()
     return Options(**{name: _plain(read[name]) for name in names if read[name] is not None})

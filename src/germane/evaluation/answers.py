@@ -194,9 +194,9 @@ def _stored(folder: Path) -> dict[str, Sample]:
     """The answers of an earlier session; a half-written last line is passed over, failures are asked again."""
     path = folder / _FILE
     samples: dict[str, Sample] = {}
-    for line in path.read_text("utf-8", errors="replace").splitlines() if path.exists() else ():
+    for line in path.read_bytes().split(b"\n") if path.exists() else ():
         try:
-            row = json.loads(line)
+            row = json.loads(line.decode(errors="replace"))
             (sample,) = samples_from([row["sample"]])
         except (ValueError, KeyError, TypeError, InputError):
             continue

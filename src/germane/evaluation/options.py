@@ -87,7 +87,8 @@ class JudgeOptions:
     """Options of a judge as plain JSON values. None = the judge's own default.
 
     Headers may hold keys: they are stored nowhere. `repeat` is how often each judge is asked, `price` in US dollars
-    per million tokens in and out, `timeout` in seconds, `rpm` and `tpm` requests and tokens per minute.
+    per million tokens in and out, `timeout` in seconds, `rpm` and `tpm` requests and tokens per minute. `given` names
+    the options that were given at their defaults: these too go before a file and a manifest.
     """
 
     base_url: str | None = None
@@ -104,12 +105,17 @@ class JudgeOptions:
     timeout: float | None = None
     price: tuple[float, float] | None = None
     repeat: int = 1
+    given: tuple[str, ...] = ()
 
     def non_defaults(self) -> dict[str, Json]:
-        """The options that are not at their defaults."""
+        """The options that are given, or not at their defaults."""
         default = type(self)()
         values = {field.name: getattr(self, field.name) for field in fields(self)}
-        return {name: value for name, value in values.items() if value != getattr(default, name)}
+        return {
+            name: value
+            for name, value in values.items()
+            if name in self.given or value != getattr(default, name)
+        }
 
     def with_defaults(self, *sources: Mapping[str, Json]) -> Self:
         """The options; one that is not given takes its value from the first source that has it, else from the config."""
@@ -196,7 +202,7 @@ class Options(JudgeOptions):
     def as_json(self) -> dict[str, Json]:
         """The options for the manifest: all but the headers, which may hold keys, and what holds for one session."""
         fields = asdict(self)
-        for name in ("headers", "force", "later", "wait"):
+        for name in ("headers", "force", "later", "wait", "given"):
             del fields[name]
         return fields
 
