@@ -5,6 +5,7 @@ import json
 import pytest
 
 from germane import evaluate
+from germane.errors import InputError
 from germane.evaluation.rank import rank
 from tests.command import invoke
 
@@ -56,3 +57,27 @@ def test_whole_numbers_with_a_point_are_grades(grade, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     done = invoke("run", "s.jsonl", "-m", "context_precision", "--judge", "labels", "--labels", "l.csv")
     assert done.code == 0, done.err
+
+
+RANKED = [("7", "d10", 1), ("7", "d20", 2), ("7", "d30", 3), ("8", "d80", 1), ("8", "d90", 2)]
+GOLD = {"7": {"d20": 1}, "8": {"d80": 1}}
+
+
+@pytest.mark.parametrize("mark", [",", "\t"])
+@pytest.mark.parametrize("first", [0, 1])
+def test_a_bare_column_is_the_rank_only_where_it_rises(mark, first, tmp_path):
+    """Ranks in another order than the rows are an error: they could be scores."""
+    path = tmp_path / ("run.csv" if mark == "," else "run.tsv")
+    rows = [mark.join((query, doc, str(rank - 1 + first))) for query, doc, rank in RANKED]
+    path.write_text("\n".join(rows))
+    assert rank(path, GOLD, "RR")["RR"].mean == 0.75
+    path.write_text("\n".join([rows[2], *rows[:2], *rows[3:]]))
+    with pytest.raises(InputError, match="rank or score"):
+        rank(path, GOLD, "RR")
+
+
+def test_ids_of_mappings_are_text_on_both_sides():
+    """Numbers as ids meet the same numbers as text; gold may be a list."""
+    for run in ({"q": {10: 2.0, 20: 1.0}}, {"q": {"10": 2.0, "20": 1.0}}):
+        for gold in ({"q": {20: 1}}, {"q": {"20": 1}}, {"q": [20]}):
+            assert rank(run, gold, "RR")["RR"].mean == 0.5

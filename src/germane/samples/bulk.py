@@ -517,6 +517,7 @@ def _table_frames(
 def _ranks_not_scores(frames: Iterator[pl.DataFrame], name: str, notes: list[str]) -> Iterator[pl.DataFrame]:
     """Bare rows whose third column counts 1, 2, 3, ... in every query, which is the rank, with scores from it."""
     ranks: bool | None = None
+    doubt = True
     for frame in frames:
         starts, _ = _queries(frame["query"])
         positions = np.arange(len(frame)) - np.repeat(starts[:-1], np.diff(starts)) + 1
@@ -528,7 +529,15 @@ def _ranks_not_scores(frames: Iterator[pl.DataFrame], name: str, notes: list[str
                 raise NotTabular("one result per query says nothing")
         if ranks and not counting:
             raise NotTabular("the third column does not count everywhere")
+        score, begins = frame["score"].to_numpy(), starts[:-1]
+        low, high = np.minimum.reduceat(score, begins), np.maximum.reduceat(score, begins)
+        inside = np.ones(len(score), dtype=np.bool_)
+        inside[begins] = False
+        rising = (np.diff(score, prepend=0)[inside] > 0).all()
+        doubt = doubt and bool(rising or ((low <= 1) & (high - low == np.diff(starts) - 1)).all())
         yield frame.with_columns(-pl.col("score")) if ranks else frame
+    if doubt and not ranks:
+        raise NotTabular("the third column may be the rank")
 
 
 def _json_frames(path: str | Path, kind: Kind) -> Iterator[pl.DataFrame]:

@@ -19,7 +19,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
-from itertools import chain
+from itertools import chain, pairwise
 from math import isinf, isnan
 from pathlib import Path
 from typing import Any, BinaryIO, Literal, TypeAlias
@@ -207,7 +207,10 @@ def read_qrels(
     """
     bad = bad or BadRows()
     if isinstance(source, Mapping):
-        return source
+        graded = (
+            (q, docs if isinstance(docs, Mapping) else dict.fromkeys(docs, 1)) for q, docs in source.items()
+        )
+        return {str(query): {str(doc): grade for doc, grade in grades.items()} for query, grades in graded}
     if not isinstance(source, str | Path):
         name, what = "qrels", "table"
         qrels = _collect_qrels(
@@ -259,11 +262,12 @@ def _rows(
 
 
 def _mapped_rows(results: Mapping[str, Mapping[str, float] | Sequence[str]]) -> Iterator[FileRow]:
-    for query, listed in results.items():
+    for name, listed in results.items():
+        query = str(name)
         yield 0, query, None, None
         scored = listed.items() if isinstance(listed, Mapping) else ((doc, None) for doc in listed)
         for doc, score in scored:
-            yield 0, query, doc, None if score is None else float(score)
+            yield 0, query, str(doc), None if score is None else float(score)
 
 
 def _collect_run(name: str, rows: Iterable[FileRow], bad: BadRows) -> Run:
@@ -312,20 +316,45 @@ def _collect_qrels(
 
 
 def _ranks_not_scores(run: Run) -> Run:
-    """A bare third column that counts 1, 2, 3, ... in every query is the rank (MS MARCO's format), not a score."""
-    lists = [results for results in run.queries.values() if results.ids]
-    if not any(len(results.ids) > 1 for results in lists):
+    """Decide if a bare third column is the rank: it is where 1..n or 0..n-1 rises down every list.
+
+    Raises InputError where these numbers stand in another order, in lists of three documents or more.
+    """
+    lists = [results.scores.tolist() for results in run.queries.values() if results.ids]
+    longest = max(map(len, lists), default=0)
+    if longest < 2:
         return run
-    if any(results.scores.tolist() != list(range(1, len(results.ids) + 1)) for results in lists):
+    rising = all(low < high for listed in lists for low, high in pairwise(listed))
+    first = next(
+        (base for base in (1, 0) if all(sorted(some) == [*range(base, base + len(some))] for some in lists)),
+        None,
+    )
+    if rising and (first == 1 or (first == 0 and longest > 2)):
+        for results in run.queries.values():
+            del results.scores[:]
+        return replace(run, notes=(*run.notes, read_as_rank(run.name, first)))
+    if longest < 3:
         return run
-    for results in lists:
-        del results.scores[:]
-    return replace(run, notes=(*run.notes, read_as_rank(run.name)))
+    note = ""
+    if first is not None:
+        if any(low < high for listed in lists for low, high in pairwise(listed)):
+            problem = (
+                f"the third column holds {first}, {first + 1}, {first + 2}, ... in no order: rank or score?"
+            )
+            fix = "give the table a header: query_id, doc_id, rank or query_id, doc_id, score"
+            raise InputError(problem, fix=fix, place=SourceLocation(run.name))
+        note = f"falls to {first} in every query"
+    elif rising and all(score.is_integer() for listed in lists for score in listed):
+        note = "holds whole numbers that rise down every list"
+    if not note:
+        return run
+    text = f"{run.name}: the third column {note} and was read as the score, higher first"
+    return replace(run, notes=(*run.notes, text))
 
 
-def read_as_rank(name: str) -> str:
+def read_as_rank(name: str, first: int = 1) -> str:
     """The note that a column was taken for the rank."""
-    return f"{name}: the third column counts 1, 2, 3, ... and was read as the rank"
+    return f"{name}: the third column counts {first}, {first + 1}, {first + 2}, ... and was read as the rank"
 
 
 # TREC
