@@ -113,7 +113,7 @@ class Bases:
             source = "judge"
         answered: dict[str, Source] = {"labels": "human", "gold": "gold"}
         kind = (self._judge.get("identity") or {}).get("judge") or self._judge.get("source")
-        return answered.get(kind or "", source) if source == "judge" else source
+        return answered.get(str(kind or ""), source) if source == "judge" else source
 
     @cached_property
     def _labelled(self) -> int:

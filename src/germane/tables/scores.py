@@ -517,7 +517,8 @@ class ScoreTable:
         try:
             for number, line in enumerate(rows, 1):  # noqa: B007 - for the error
                 row = decode(line)
-                if not all(isinstance(row[name], str) for name in ("sample", "system", "measure", "type")):
+                texts = [row[name] for name in ("sample", "system", "measure", "type")]
+                if not all(isinstance(text, str) for text in (*texts, row["why"] or "")):
                     raise TypeError  # noqa: TRY301 - as where it is none at all
                 self.append(
                     (row["sample"], row["system"], row["trial"]),
