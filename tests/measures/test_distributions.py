@@ -90,3 +90,9 @@ def test_a_value_has_the_same_bits_in_any_batch(lists: list[list[float]]) -> Non
     for measure in MEASURES:
         alone = [ranked.values(measure, table.rows_from(n, n + 1))[0] for n in range(len(lists))]
         assert ranked.values(measure, table).tolist() == alone
+
+
+def test_err_takes_the_expectation_of_the_exponential_gain() -> None:
+    """A passage that is a 0 or a 3 by half stops the reader with probability 3.5 / 8."""
+    measure = Measure.parse("ERR(labels=judge)@1")
+    assert ranked.values(measure, probable([[(0.5, 0.0, 0.0, 0.5)]]))[0] == pytest.approx(0.4375)

@@ -252,7 +252,12 @@ def _stopping(table: RankedLabels, k: int | None, top: int | None) -> Floats:
         raise MeasureError(f"a grade of {grade.max():g} is above top={top}", fix=f"write top={grade.max():g}")
     graded = _within(table, k) & (grade > 0)
     row, rank = table.row[graded], table.rank[graded]
-    stops = (np.exp2(grade[graded]) - 1.0) / 2.0**top
+    worth = np.exp2(grade) - 1.0
+    if table.chances is not None:  # the expectation of 2**grade - 1, which is not that of the expected grade
+        yes = table.chances[:, -1]
+        grades = (table.chances[:, :-1] - yes[:, None]) @ np.exp2(np.arange(table.chances.shape[1] - 1))
+        worth = np.where(np.isnan(yes), worth, grades + yes * (2.0**top - 1.0))
+    stops = worth[graded] / 2.0**top
     nth = _so_far(table, graded)[graded]
     value, continues = np.zeros(table.rows), np.ones(table.rows)
     for word in np.split(np.argsort(nth, kind="stable"), np.cumsum(np.bincount(nth))[1:-1]):
