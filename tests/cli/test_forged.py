@@ -154,3 +154,20 @@ def test_a_part_counts_no_more_than_it_has(inside: Cli, report: Path) -> None:
         found = inside("merge", "p1", "p2", "-o", "m")
         assert found.code == 2
         assert message in found.err
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [({"schema_version": 99}, "is of version 99"), ({"value": 5.0}, "RR is 5, which is not between 0 and 1")],
+)
+def test_a_forged_document_is_an_error(
+    inside: Cli, report: Path, change: dict[str, Any], message: str
+) -> None:
+    """Of a newer germane, or with a score that no evaluation gives."""
+    assert inside("report", "r", "-o", "d.json").code == 0
+    document = json.loads((report.parent / "d.json").read_text())
+    (document if "schema_version" in change else document["scores"][0]).update(change)
+    (report.parent / "d.json").write_text(json.dumps(document))
+    found = inside("compare", "d.json", "r")
+    assert found.code == 2
+    assert message in found.err

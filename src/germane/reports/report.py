@@ -284,6 +284,9 @@ def read_document(path: Path) -> ReportData:
     except msgspec.DecodeError as error:
         problem = f"this is neither a report folder nor a document of --json: {error}"
         raise InputError(problem, fix=fix, place=location) from None
+    if document.schema_version > 1:
+        problem = f"this document is of version {document.schema_version}; this germane reads version 1"
+        raise InputError(problem, fix="update germane", place=location)
     rows, table = document.scores, ScoreTable()
     if rows is UNSET:
         problem = "this document holds no scores"
@@ -305,6 +308,7 @@ def read_document(path: Path) -> ReportData:
     if twice := next((name for name, times in names.items() if times > 1), None):
         problem = f"this document holds two scores of {twice[0]} for {twice[1][0]!r}"
         raise InputError(problem, fix="keep one of them", place=location)
+    _check_values(table, path, lines=False)
     manifest: dict[str, Json] = {"judge": document.judge or {}, "corpus": document.corpus}
     tables = Part(scores=table)
     return ReportData(tables, manifest, Verdict(0, ()), *_summaries(tables, manifest))
@@ -369,9 +373,12 @@ _SLACK = 1e-9
 
 def check_ranges(tables: ReportFolder) -> None:
     """InputError at the first stored score whose value or bounds are outside of its measure's range, or a sample there twice."""
-    scores = tables.scores
-    if tables.sample_lines > len(scores.keys):
+    if tables.sample_lines > len(tables.scores.keys):
         deque(tables.samples, 0)  # which says where one stands twice
+    _check_values(tables.scores, tables.path / "scores.jsonl", lines=True)
+
+
+def _check_values(scores: ScoreTable, path: Path, *, lines: bool) -> None:
     definitions = [Measure.remembered(name).definition for _, name in scores.measures]
     ours = [definition.compute.__module__.startswith("germane.") for definition in definitions]
     ends = [
@@ -387,7 +394,7 @@ def check_ranges(tables: ReportFolder) -> None:
             row = int(outside.argmax())
             low, high = ends[measure[row]]
             problem = f"{scores.measures[measure[row]][0]} is {value[row]:g}, which is not between {low:g} and {high:g}"
-            place = SourceLocation(str(tables.path / "scores.jsonl"), row + 1)
+            place = SourceLocation(str(path), row + 1 if lines else 0)
             raise InputError(problem, fix="restore the file, or run germane score", place=place)
 
 

@@ -287,6 +287,7 @@ class Document(Line, kw_only=True):
 class ScoredDocument(Line):
     """The part of a document that `compare` and a baseline read; `reports` where it is of several evaluations."""
 
+    schema_version: int = 1
     scores: list[ScoreRow] | UnsetType = UNSET
     judge: dict[str, Any] | None = None
     corpus: dict[str, Any] | None = None
