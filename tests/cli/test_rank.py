@@ -519,3 +519,128 @@ def test_two_runs_are_compared_by_their_lists(inside: Cli, tmp_path: Path) -> No
     swapped = inside("rank", "x.run", "z.run", "--qrels", "gold", "-m", "RR").out
     assert line + "0.9000 over 1 query" in swapped
     assert line not in inside("rank", "x.run", "--qrels", "gold", "-m", "RR").out
+
+
+RANK, DOWN, GAPS = "was read as the rank", "counts down", "rises down every list"
+
+
+@pytest.mark.parametrize(
+    ("numbers", "note"),
+    [
+        (("a1 b2 c3", "a1 b2"), RANK),
+        (("c1 b2 a3", "b1 a2"), RANK),
+        (("a0 b1 c2", "a0"), RANK),
+        (("a3 b2 c1", "a2 b1"), DOWN),
+        (("a1 b2 c5", "b1 a9"), GAPS),
+        (("a9 b5 c1", "b7 a2"), ""),
+        (("a1 b2", "b1 a2"), RANK),
+        (("b1 a0", "a1 b0"), ""),
+        (("b2", "b1"), ""),
+        (("c0.3 b0.2 a0.1", "b1 a2"), ""),
+    ],
+)
+def test_a_column_without_a_name_is_rank_or_score(
+    inside: Cli, tmp_path: Path, numbers: tuple[str, str], note: str
+) -> None:
+    """By the numbers of all lists as their rows stand; as TSV, CSV, and with the queries' rows mixed, alike."""
+    (tmp_path / "gold").write_text("q1 0 b 1\nq2 0 b 1\n")
+    rows = [(f"q{n}", cell[0], cell[1:]) for n, cells in enumerate(numbers, 1) for cell in cells.split()]
+    mixed = sorted(rows, key=lambda row: [other for other in rows if other[0] == row[0]].index(row))
+    for name, listed, between in (("r.tsv", rows, "\t"), ("r.csv", rows, ","), ("m.tsv", mixed, "\t")):
+        (tmp_path / name).write_text("".join(between.join(row) + "\n" for row in listed))
+        ran = inside("rank", name, "--qrels", "gold", "-m", "RR", "--json")
+        assert ran.json["measures"]["RR"]["mean"] == pytest.approx(rr_of(numbers, rank=note == RANK)), name
+        assert (note in ran.err) if note else ("third column" not in ran.err), ran.err
+
+
+def rr_of(numbers: tuple[str, str], *, rank: bool) -> float:
+    """The mean reciprocal rank of b, by hand."""
+    total = 0.0
+    for cells in numbers:
+        listed = sorted(cells.split(), key=lambda cell: float(cell[1:]) * (1 if rank else -1))
+        total += next((1 / at for at, cell in enumerate(listed, 1) if cell[0] == "b"), 0.0) / 2
+    return total
+
+
+@pytest.mark.parametrize("numbers", ["a3 b1 c2", "a1 b3 c2", "b2 a0 c1"])
+def test_numbers_in_another_order_are_refused(inside: Cli, tmp_path: Path, numbers: str) -> None:
+    """1 to n in no order may be either: the error says what to write; a named column is what its name says."""
+    (tmp_path / "gold").write_text("q1 0 b 1\nq2 0 b 1\n")
+    rows = [("q1", cell[0], cell[1]) for cell in numbers.split()]
+    (tmp_path / "r.tsv").write_text("".join("\t".join(row) + "\n" for row in rows))
+    for verb in (("rank", "r.tsv", "-m", "RR"), ("stages", "r.tsv", "-k", "1")):
+        ran = inside(*verb, "--qrels", "gold")
+        assert ran.code == 2
+        assert "query_id, doc_id, rank (1 is best), or query_id, doc_id, score" in ran.err
+    for header, rank in (("rank", True), ("score", False)):
+        (tmp_path / "n.csv").write_text(
+            f"query_id,doc_id,{header}\n" + "".join(",".join(row) + "\n" for row in rows)
+        )
+        ran = inside("rank", "n.csv", "--qrels", "gold", "-m", "RR", "--missing", "skip", "--json")
+        assert ran.json["measures"]["RR"]["mean"] == pytest.approx(2 * rr_of((numbers, ""), rank=rank))
+        assert ran.err.count("note") == 1  # of the query without results
+
+
+def test_a_large_file_of_ranks_is_read_as_a_small_one(inside: Cli, tmp_path: Path) -> None:
+    """In rank order gold at rank 1 scores 1; sorted by document nobody can tell; falling numbers are scores."""
+    (tmp_path / "gold").write_text("".join(f"q{q} 0 document{9 - q % 10} 1\n" for q in range(8000)))
+    rows = [(q, (9 - q - k) % 10, k + 1) for q in range(8000) for k in range(10)]
+    for name, listed, code in (
+        ("ranks", rows, 0), ("sorted", sorted(rows), 2), ("scores", [(q, d, 11 - k) for q, d, k in rows], 0)
+    ):  # fmt: skip
+        (tmp_path / f"{name}.tsv").write_text("".join(f"q{q}\tdocument{d}\t{n}\n" for q, d, n in listed))
+        ran = inside("rank", f"{name}.tsv", "--qrels", "gold", "-m", "RR", "--json")
+        assert ran.code == code, ran.err
+        assert code or ran.json["measures"]["RR"]["mean"] == 1.0
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("r.run", "q1 Q0 a 1 1 t\nq1 Q0 b 2 2 t\nq1 Q0 c 3 3 t\n"),
+        ("s.run", "q1 Q0 c 3 .3 t\nq1 Q0 a 1 .1 t\nq1 Q0 b 2 .2 t\n"),
+        ("r.csv", "query_id,doc_id,rank,score\nq1,a,1,0.1\nq1,b,2,0.2\nq1,c,3,0.9\n"),
+        ("r.tsv", "q1\ta\t1\t0.1\nq1\tb\t2\t0.2\nq1\tc\t3\t0.9\n"),
+    ],
+)
+def test_scores_that_rise_down_the_ranks_are_noted(inside: Cli, tmp_path: Path, name: str, text: str) -> None:
+    """The score counts; where it falls nothing is said."""
+    (tmp_path / "gold").write_text("q1 0 a 1\n")
+    (tmp_path / name).write_text(text)
+    ran = inside("rank", name, "--qrels", "gold", "-m", "RR", "--json")
+    assert ran.json["measures"]["RR"]["mean"] == pytest.approx(1 / 3)
+    assert "scores rise down the ranks" in ran.err
+    (tmp_path / name).write_text(text.replace("0.9", "0.0").replace("3 3", "3 0").replace("3 .3", "3 .0"))
+    assert "scores rise" not in inside("rank", name, "--qrels", "gold", "-m", "RR").err
+
+
+def test_documents_mapped_to_numbers_are_scored(inside: Cli, tmp_path: Path) -> None:
+    """In JSON and in Python, with a note where they count 1, 2, 3."""
+    from germane.evaluation.rank import rank
+
+    (tmp_path / "gold").write_text("q1 0 a 1\n")
+    counting = {"q1": {"a": 1, "b": 2, "c": 3}}
+    for mapping, noted in (
+        (counting, True),
+        ({"q1": {"a": 1, "b": 2}}, False),
+        ({"q1": {"a": 1, "b": 2, "c": 2.5}}, False),
+    ):
+        (tmp_path / "r.json").write_text(json.dumps(mapping))
+        ran = inside("rank", "r.json", "--qrels", "gold", "-m", "RR", "--json")
+        assert ran.json["measures"]["RR"]["mean"] == pytest.approx(1 / len(mapping["q1"]))
+        assert ("are mapped to 1, 2, 3" in ran.err) is noted
+        assert ("are mapped to 1, 2, 3" in str(rank(mapping, {"q1": {"a": 1}}, "RR"))) is noted
+
+
+@pytest.mark.parametrize("row", ["q1 d20 1 9.5 1", "q1 0 20 1 9.5", "q1\td20\t1\t9.5\t1"])
+def test_five_columns_without_q0_are_refused(inside: Cli, tmp_path: Path, row: str) -> None:
+    """The document would be read from the rank; with Q0, or with a word as tag, nothing is off."""
+    (tmp_path / "gold").write_text("q1 0 d20 1\n")
+    (tmp_path / "r.run").write_text(f"{row}\n")
+    ran = inside("rank", "r.run", "--qrels", "gold", "-m", "RR")
+    assert ran.code == 2
+    assert "r.run:1: this run has five columns" in ran.err
+    (tmp_path / "r.run").write_text("q1 Q0 d20 1 9.5\n")
+    assert (
+        inside("rank", "r.run", "--qrels", "gold", "-m", "RR", "--json").json["measures"]["RR"]["mean"] == 1.0
+    )

@@ -451,6 +451,13 @@ def _results(frame: pl.DataFrame, kind: Kind) -> pl.DataFrame:
         frame = frame.explode("doc", *([value] if value in listed or kind is RUN else []))
     elif value not in roles and "rank" in roles:
         frame = frame.with_columns(score=-pl.col("rank"))
+    elif (
+        kind is RUN
+        and "rank" in roles
+        and frame["score"].dtype.is_numeric()
+        and frame["rank"].dtype.is_numeric()
+    ):
+        _refuse_rising_scores(frame)
     kinds = frame.schema
     ids = [kinds[name] == pl.String or kinds[name].is_integer() for name in ("query", "doc")]
     if value not in kinds or not kinds[value].is_numeric() or not all(ids):
@@ -515,18 +522,24 @@ def _table_frames(
 
 
 def _ranks_not_scores(frames: Iterator[pl.DataFrame], name: str, notes: list[str]) -> Iterator[pl.DataFrame]:
-    """Bare rows whose third column counts 1, 2, 3, ... in every query, which is the rank, with scores from it."""
+    """Bare rows, with scores made of their third column where it counts 1, 2, 3, ... in every query: it is the rank then.
+
+    NotTabular where the first rows leave it open (1 to n in another order, from 0, or numbers that rise): `read_run` decides.
+    """
     ranks: bool | None = None
     doubt = True
     for frame in frames:
         starts, _ = _queries(frame["query"])
-        positions = np.arange(len(frame)) - np.repeat(starts[:-1], np.diff(starts)) + 1
-        counting = bool((frame["score"].to_numpy() == positions).all())
+        numbers, sizes = frame["score"].to_numpy(), np.diff(starts)
+        positions = np.arange(len(frame)) - np.repeat(starts[:-1], sizes) + 1
+        counting = bool((numbers == positions).all())
         if ranks is None:
-            ranks = counting
+            least, most = (ends.reduceat(numbers, starts[:-1]) for ends in (np.minimum, np.maximum))
+            numbered = bool((np.isin(least, [0, 1]) & (most == least + sizes - 1)).all())
+            ranks = counting and sizes.max() > 2
+            if not ranks and (numbered or _rises(numbers, starts)):
+                raise NotTabular("the third column may be the rank")
             notes += [read_as_rank(name)] * ranks
-            if ranks and positions.max() == 1:
-                raise NotTabular("one result per query says nothing")
         if ranks and not counting:
             raise NotTabular("the third column does not count everywhere")
         score, begins = frame["score"].to_numpy(), starts[:-1]
@@ -538,6 +551,20 @@ def _ranks_not_scores(frames: Iterator[pl.DataFrame], name: str, notes: list[str
         yield frame.with_columns(-pl.col("score")) if ranks else frame
     if doubt and not ranks:
         raise NotTabular("the third column may be the rank")
+
+
+def _rises(numbers: Floats, starts: Numbers) -> bool:
+    """True if the numbers of every query rise from row to row; `starts` are where each query starts and the last ends."""
+    rises = numbers[1:] > numbers[:-1]
+    rises[starts[1:-1] - 1] = True  # where a query starts
+    return bool(rises.all()) and bool((np.diff(starts) > 1).any())
+
+
+def _refuse_rising_scores(frame: pl.DataFrame) -> None:
+    """NotTabular where the scores of every query rise with its ranks, as far as these rows say."""
+    ordered = frame.sort("query", "rank", maintain_order=True)
+    if _rises(ordered["score"].to_numpy(), _queries(ordered["query"])[0]):
+        raise NotTabular("scores rise down the ranks")
 
 
 def _json_frames(path: str | Path, kind: Kind) -> Iterator[pl.DataFrame]:
@@ -576,14 +603,25 @@ def _trec_frames(path: str | Path, kind: Kind) -> Iterator[pl.DataFrame]:
     names = ("query", "0", "doc", "rank", "score", "tag") if kind is RUN else ("query", "0", "doc", "grade")
     schema: dict[str, pl.DataType] = dict.fromkeys(names, pl.String())
     schema[kind.value] = pl.Float64() if kind is RUN else pl.Int64()
-    for block in _blocks(path, kind):
+    for number, block in enumerate(_blocks(path, kind)):
         separator, data = _separated(block)
+        if kind is RUN and not number:
+            _refuse_rising_trec(data, separator, schema)
         frame = _csv(data, separator, schema, [0, 2, 4 if kind is RUN else 3])
         if kind is GOLD and data.count(separator.encode()) != 3 * len(frame):
             raise NotTabular("a line of gold has more than four columns")
         if b"#" in data and frame["query"].str.starts_with("#").any():
             raise NotTabular("there are comments")
         yield frame
+
+
+def _refuse_rising_trec(data: bytes, separator: str, schema: Mapping[str, pl.DataType]) -> None:
+    """NotTabular where the first block of a TREC run leaves it open if all scores rise down the ranks."""
+    try:
+        ranked = _csv(data, separator, {**schema, "rank": pl.Float64()}, [0, 3, 4])
+    except NotTabular:  # the rank is no number, and nobody reads it
+        return
+    _refuse_rising_scores(ranked)
 
 
 def _csv(

@@ -19,8 +19,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
-from itertools import chain, pairwise
+from itertools import chain
 from math import isinf, isnan
+from operator import gt, lt
 from pathlib import Path
 from typing import Any, BinaryIO, Literal, TypeAlias
 
@@ -180,7 +181,11 @@ def read_run(
     """
     bad = bad or BadRows()
     if isinstance(source, Mapping):
-        return _collect_run("run", _mapped_rows(source), bad)
+        run = _collect_run("run", _mapped_rows(source), bad)
+        counting = _CountingMappings()
+        for listed in source.values():
+            counting.add({"docs": listed})
+        return replace(run, notes=(*run.notes, mapped_to_ranks("run"))) if counting.all else run
     if not isinstance(source, str | Path):
         return _collect_run("run", _rows(source, "run", None, columns, RUN, bad), bad)
     with on_disk(source) as file:
@@ -315,46 +320,139 @@ def _collect_qrels(
     return qrels
 
 
-def _ranks_not_scores(run: Run) -> Run:
-    """Decide if a bare third column is the rank: it is where 1..n or 0..n-1 rises down every list.
+class RankedScores:
+    """Tells if a file that names both ranks and scores gives the best rank the lowest score, from its rows, one by one."""
 
-    Raises InputError where these numbers stand in another order, in lists of three documents or more.
+    def __init__(self) -> None:
+        self._pairs: dict[str, array[float]] | None = {}
+        self._last: tuple[str, float, float] | None = None
+
+    def add(self, query: str, rank: float, score: float) -> None:
+        """Take a row; nothing is kept once two rows of a query say that scores do not rise."""
+        if self._pairs is None:
+            return
+        if self._last is not None and self._last[0] == query:
+            _, before, other = self._last
+            if before == rank or (before < rank) is not (other < score):
+                self._pairs = None
+                return
+        self._last = query, rank, score
+        self._pairs.setdefault(query, array("d")).extend((rank, score))
+
+    @property
+    def undecided(self) -> bool:
+        """True while rows can still change what `rises` says."""
+        return self._pairs is not None
+
+    @property
+    def rises(self) -> bool:
+        """True if the scores of every query rise with its ranks, one of them of three documents or more."""
+        lists = [sorted(zip(pairs[::2], pairs[1::2], strict=True)) for pairs in (self._pairs or {}).values()]
+        return max(map(len, lists), default=0) > 2 and all(
+            a[0] < b[0] and a[1] < b[1] for listed in lists for a, b in pairwise(listed)
+        )
+
+
+class NumberedLists:
+    """Decides if a column that nobody named holds ranks or scores, from the numbers of all lists, added one by one.
+
+    Numbers that are 1 to n (or 0 to n - 1) in every list, one of them of three documents or more, are ranks where they rise
+    from row to row and scores where they fall; in any other order nobody can tell. Lists of two at most are ranks where each
+    counts 1, 2. Other whole numbers are scores, which a note says where they rise down every list.
     """
-    lists = [results.scores.tolist() for results in run.queries.values() if results.ids]
-    longest = max(map(len, lists), default=0)
-    if longest < 2:
-        return run
-    rising = all(low < high for listed in lists for low, high in pairwise(listed))
-    first = next(
-        (base for base in (1, 0) if all(sorted(some) == [*range(base, base + len(some))] for some in lists)),
-        None,
-    )
-    if rising and (first == 1 or (first == 0 and longest > 2)):
-        for results in run.queries.values():
-            del results.scores[:]
-        return replace(run, notes=(*run.notes, read_as_rank(run.name, first)))
-    if longest < 3:
-        return run
-    note = ""
-    if first is not None:
-        if any(low < high for listed in lists for low, high in pairwise(listed)):
-            problem = (
-                f"the third column holds {first}, {first + 1}, {first + 2}, ... in no order: rank or score?"
+
+    def __init__(self) -> None:
+        self._longest = 0
+        self._counts = self._from_one = self._rises = self._falls = self._whole = True
+
+    def add(self, numbers: Sequence[float]) -> None:
+        """Take the numbers of one list, in the order of its rows."""
+        n = len(numbers)
+        self._longest = max(self._longest, n)
+        ordered = sorted(numbers)
+        least = ordered[0] if ordered else 1
+        self._counts &= least in {0, 1} and ordered == list(range(int(least), int(least) + n))
+        self._from_one &= least == 1
+        self._rises &= all(map(lt, numbers, numbers[1:]))
+        self._falls &= all(map(gt, numbers, numbers[1:]))
+        self._whole &= all(map(float.is_integer, map(float, numbers)))
+
+    def decide(self, name: str) -> tuple[bool, str]:
+        """True if the numbers are ranks, and the note that belongs to it; InputError where nobody can tell."""
+        if self._counts and self._longest > 2:
+            if self._rises:
+                return True, read_as_rank(name, 1 if self._from_one else 0)
+            if self._falls:
+                return (
+                    False,
+                    f"{name}: the third column counts down to {int(self._from_one)} and was read as the score",
+                )
+            raise InputError(
+                "the third column counts 1, 2, 3, ... in another order than the rows: it may be the rank or a score",
+                fix="write what it is as a header: query_id, doc_id, rank (1 is best), or query_id, doc_id, score (highest is best)",
+                place=SourceLocation(name),
             )
-            fix = "give the table a header: query_id, doc_id, rank or query_id, doc_id, score"
-            raise InputError(problem, fix=fix, place=SourceLocation(run.name))
-        note = f"falls to {first} in every query"
-    elif rising and all(score.is_integer() for listed in lists for score in listed):
-        note = "holds whole numbers that rise down every list"
-    if not note:
-        return run
-    text = f"{run.name}: the third column {note} and was read as the score, higher first"
-    return replace(run, notes=(*run.notes, text))
+        if self._counts and self._from_one and self._rises and self._longest == 2:
+            return True, read_as_rank(name)
+        if self._whole and self._rises and self._longest > 2:
+            return (
+                False,
+                f"{name}: the third column rises down every list and was read as the score; {_IF_RANK}",
+            )
+        return False, ""
+
+
+_IF_RANK = "if it is the rank, write a header: query_id, doc_id, rank"
+
+
+def _ranks_not_scores(run: Run) -> Run:
+    """A run whose bare third column may be the rank (MS MARCO's format): without scores where it is, with a note."""
+    lists = [results for results in run.queries.values() if results.ids]
+    numbers = NumberedLists()
+    for results in lists:
+        numbers.add(results.scores)
+    is_rank, note = numbers.decide(run.name)
+    for results in lists if is_rank else ():
+        del results.scores[:]
+    return replace(run, notes=(*run.notes, note)) if note else run
 
 
 def read_as_rank(name: str, first: int = 1) -> str:
     """The note that a column was taken for the rank."""
-    return f"{name}: the third column counts {first}, {first + 1}, {first + 2}, ... and was read as the rank"
+    counted_from = ", ".join(str(first + at) for at in range(3))
+    return f"{name}: the third column counts {counted_from}, ... and was read as the rank"
+
+
+def rising_scores(name: str) -> str:
+    """The note that a file names ranks and scores, and the best rank has the lowest score."""
+    return f"{name}: scores rise down the ranks; the highest score is taken for the best"
+
+
+class _CountingMappings:
+    """Tells if all records map documents to the numbers from 1 to their count, one of them three documents or more."""
+
+    def __init__(self) -> None:
+        self._so_far, self._longest = True, 0
+
+    def add(self, record: Mapping[str, Any]) -> None:
+        """Take a record of a run, or what a query is mapped to under `docs`."""
+        listed = record.get("docs")
+        if not self._so_far or not isinstance(listed, Mapping):
+            self._so_far = False
+            return
+        numbers = sorted(value for value in listed.values() if isinstance(value, int | float))
+        self._so_far = numbers == list(range(1, len(listed) + 1))
+        self._longest = max(self._longest, len(listed))
+
+    @property
+    def all(self) -> bool:
+        """True if all of them do."""
+        return self._so_far and self._longest > 2
+
+
+def mapped_to_ranks(name: str) -> str:
+    """The note that a mapping of documents to numbers may mean ranks."""
+    return f"{name}: documents are mapped to 1, 2, 3, ..., which were read as scores: the highest is taken for the best"
 
 
 # TREC
@@ -363,7 +461,7 @@ def read_as_rank(name: str, first: int = 1) -> str:
 def _trec_run(path: str | Path, name: str, bad: BadRows) -> Run:
     """A run in TREC's columns, in one loop without an object per line."""
     queries: dict[str, Results] = {}
-    raw, results = b"", Results()
+    raw, query, results, ranked = b"", "", Results(), RankedScores()
     with opened(path) as stream:
         for number, line in enumerate(stream, 1):
             cells = line.split(None, 5)
@@ -374,7 +472,8 @@ def _trec_run(path: str | Path, name: str, bad: BadRows) -> Run:
                 if cells[0] != raw:
                     if cells[0][:1] == b"#":
                         continue
-                    results = queries.setdefault(cells[0].decode(), Results())
+                    query = cells[0].decode()
+                    results = queries.setdefault(query, Results())
                     raw = cells[0]
             except (IndexError, ValueError):
                 if cells and cells[0][:1] != b"#":
@@ -383,8 +482,10 @@ def _trec_run(path: str | Path, name: str, bad: BadRows) -> Run:
             results.ids.append(doc)
             results.scores.append(score)
             results.lines.append(number)
+            if ranked.undecided and cells[3].isdigit():
+                ranked.add(query, int(cells[3]), score)
     bad.check()
-    return Run(name, queries, bad.notes())
+    return Run(name, queries, (*bad.notes(), *[rising_scores(name)] * ranked.rises))
 
 
 def _trec_grades(stream: BinaryIO, name: str, bad: BadRows) -> Iterator[FileRow]:
@@ -438,15 +539,21 @@ _Record: TypeAlias = tuple[int, Mapping[str, Any]]
 
 def _record_rows(records: Iterator[_Record], name: str, kind: Kind, bad: BadRows) -> Iterator[FileRow]:
     """The rows of all records that can be read."""
-    counts = CellCounts()
+    counts, ranked, counting = CellCounts(), RankedScores(), _CountingMappings()
     for line, record in records:
+        counting.add(record)
         try:
             rows = [(line, *row) for row in _rows_in(_counted(record, kind, counts, name, line), kind)]
         except Invalid as wrong:
             bad.add(wrong.error(SourceLocation(name, line)))
         else:
+            if kind is RUN and ranked.undecided and "rank" in record and "doc" in record:
+                with suppress(Invalid):
+                    ranked.add(str(record["query"]), _number(record["rank"], "rank"), rows[0][3] or 0.0)
             yield from rows
     bad.remarks += map(str, counts.taken())
+    bad.remarks += [rising_scores(name)] * ranked.rises
+    bad.remarks += [mapped_to_ranks(name)] * (kind is RUN and counting.all)
 
 
 def _counted(
@@ -689,6 +796,8 @@ def table_columns(
         raise InputError(problem, fix=_NAME_THEM.format("score"), place=location)
     positions = {role: head.index(column) for role, column in header.items()}
     if not named:
+        if kind is RUN:
+            _refuse_shifted(head, location)
         positions = {role: at for at, role in enumerate(kind.bare[len(head)]) if role}
     if "doc" not in positions and kind.list_role not in positions:
         fix = _NAME_THEM.format(kind.roles[-1])
@@ -746,7 +855,26 @@ def _parquet_records(
 
 def format_of(path: str | Path, fmt: Format | None = None, kind: Kind = RUN) -> Format:
     """The given format, else Parquet by the file's first bytes, JSON by its first character, TREC by its columns, or a table."""
-    return fmt or _detected(_head(path), path, kind)
+    fmt = fmt or _detected(_head(path), path, kind)
+    if fmt == "trec" and kind is RUN:
+        with opened(path) as stream:
+            lines = stream.peek(1 << 12)[: 1 << 12].splitlines()  # type: ignore[attr-defined]
+        number = next((at for at, line in enumerate(lines, 1) if line.strip() and line[:1] != b"#"), 0)
+        if number:
+            cells = [cell.decode(errors="replace") for cell in lines[number - 1].split()]
+            _refuse_shifted(cells, SourceLocation(shown_name(path), number))
+    return fmt
+
+
+def _refuse_shifted(cells: Sequence[str], location: SourceLocation) -> None:
+    """InputError where a run of five columns lacks the second one, Q0, and so the document would be read from the rank."""
+    shifted = (
+        len(cells) == 5 and cells[1].upper() != "Q0" and all(_is_number(cell.encode()) for cell in cells[2:4])
+    )
+    if shifted:
+        problem = f"this run has five columns, the second is {cells[1][:40]!r} and not Q0"
+        fix = f"{RUN.trec}; without Q0 write a header: query_id, doc_id, rank, score, tag, with tabs between"
+        raise InputError(problem, fix=fix, place=location)
 
 
 def _detected(lines: list[bytes], path: str | Path, kind: Kind) -> Format:
