@@ -223,7 +223,7 @@ RESULTS = [("q1", "a", 3.5), ("q1", "b", 2.5), ("q1", "cd", 2.5), ("q2", "c", 1.
 FILES = {
     "header.csv": "query_id,doc_id,score\n" + "".join("{},{},{}\n".format(*row) for row in RESULTS),
     "bare.tsv": "".join("{}\t{}\t{}\n".format(*row) for row in RESULTS),
-    "ranks.tsv": "q1\ta\t1\nq1\tb\t2\nq2\tc\t1\nq3\tx y\t1\n",
+    "ranks.tsv": "q1\ta\t1\nq1\tb\t2\nq1\tc\t3\nq2\tc\t1\nq3\tx y\t1\n",
     "places.csv": "rank,title,qid,docno\n"
     + "".join(f"{at},so,{query},{doc}\n" for at, (query, doc, _) in enumerate(RESULTS)),
     "lines.jsonl": "".join(

@@ -72,7 +72,7 @@ def test_a_bare_column_is_the_rank_only_where_it_rises(mark, first, tmp_path):
     path.write_text("\n".join(rows))
     assert rank(path, GOLD, "RR")["RR"].mean == 0.75
     path.write_text("\n".join([rows[2], *rows[:2], *rows[3:]]))
-    with pytest.raises(InputError, match="rank or score"):
+    with pytest.raises(InputError, match="may be the rank or a score"):
         rank(path, GOLD, "RR")
 
 

@@ -527,7 +527,6 @@ def _ranks_not_scores(frames: Iterator[pl.DataFrame], name: str, notes: list[str
     NotTabular where the first rows leave it open (1 to n in another order, from 0, or numbers that rise): `read_run` decides.
     """
     ranks: bool | None = None
-    doubt = True
     for frame in frames:
         starts, _ = _queries(frame["query"])
         numbers, sizes = frame["score"].to_numpy(), np.diff(starts)
@@ -536,21 +535,13 @@ def _ranks_not_scores(frames: Iterator[pl.DataFrame], name: str, notes: list[str
         if ranks is None:
             least, most = (ends.reduceat(numbers, starts[:-1]) for ends in (np.minimum, np.maximum))
             numbered = bool((np.isin(least, [0, 1]) & (most == least + sizes - 1)).all())
-            ranks = counting and sizes.max() > 2
+            ranks = counting and bool(sizes.max() > 2)
             if not ranks and (numbered or _rises(numbers, starts)):
                 raise NotTabular("the third column may be the rank")
-            notes += [read_as_rank(name)] * ranks
+            notes += [read_as_rank(name)] if ranks else []
         if ranks and not counting:
             raise NotTabular("the third column does not count everywhere")
-        score, begins = frame["score"].to_numpy(), starts[:-1]
-        low, high = np.minimum.reduceat(score, begins), np.maximum.reduceat(score, begins)
-        inside = np.ones(len(score), dtype=np.bool_)
-        inside[begins] = False
-        rising = (np.diff(score, prepend=0)[inside] > 0).all()
-        doubt = doubt and bool(rising or ((low <= 1) & (high - low == np.diff(starts) - 1)).all())
         yield frame.with_columns(-pl.col("score")) if ranks else frame
-    if doubt and not ranks:
-        raise NotTabular("the third column may be the rank")
 
 
 def _rises(numbers: Floats, starts: Numbers) -> bool:
@@ -563,7 +554,8 @@ def _rises(numbers: Floats, starts: Numbers) -> bool:
 def _refuse_rising_scores(frame: pl.DataFrame) -> None:
     """NotTabular where the scores of every query rise with its ranks, as far as these rows say."""
     ordered = frame.sort("query", "rank", maintain_order=True)
-    if _rises(ordered["score"].to_numpy(), _queries(ordered["query"])[0]):
+    starts, _ = _queries(ordered["query"])
+    if all(_rises(ordered[name].to_numpy(), starts) for name in ("rank", "score")):
         raise NotTabular("scores rise down the ranks")
 
 
