@@ -280,10 +280,10 @@ async def report_on(
 
 
 def _note_gold(report: Report, corpus: Corpus | None) -> None:
-    if corpus is not None or report.missed_all_gold:
-        from germane.labelling.moving import unknown_gold_note  # which most evaluations do without
+    if corpus is not None or report.misses_gold:
+        from germane.labelling.moving import gold_notes  # which most evaluations do without
 
-        if (noted := unknown_gold_note(report.samples(), corpus)) is not None:
+        for noted in list(gold_notes(report, corpus)):
             report.add_note(*noted)
 
 

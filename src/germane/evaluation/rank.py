@@ -24,6 +24,7 @@ from numpy.typing import NDArray
 
 from germane.clean import counted as number_of
 from germane.errors import InputError, MeasureError, SourceLocation
+from germane.labelling.unmatched import Pair, absent_note, near_misses, near_note
 from germane.measures.declaration import parse_measures
 from germane.measures.kernel import RankedLabels, relevant_known
 from germane.measures.measure import Measure
@@ -108,6 +109,87 @@ class RunFile:
         if self._bulk is None or find_spec("polars") is None or is_copied(self.path) or not gold.large:
             return None
         return gold.in_ranges.hits(self.path, self._bulk, self.columns)
+
+    def lists(self) -> Iterator[Lists]:
+        """The retrieved ids of each query of a large, plain run, some queries at a time."""
+        from germane.samples import bulk  # needs polars
+
+        assert self._bulk is not None
+        return bulk.read_lists(self.path, self._bulk, self.columns)
+
+
+Lists: TypeAlias = Mapping[str, Sequence[str]]
+"""Query id -> the ids of its results."""
+
+
+class UnmetGold:
+    """The relevant gold ids of a run that occur in no list, or only in another spelling.
+
+    Args:
+        lists: Return the run's lists, some queries at a time. Other spellings are looked for in the first ones.
+    """
+
+    def __init__(self, lists: Callable[[], Iterable[Lists]]) -> None:
+        self._lists = lists
+        self._met, self._absent = False, dict[str, None]()
+        self._first: Lists | None = None
+        self._near: list[Pair] = []
+
+    def add(self, hits: Hits) -> None:
+        """Add the gold of these hits."""
+        relevant = hits.grades > 0
+        missed = relevant.copy()
+        missed[hits.doc] = False
+        if (relevant & ~missed).any():
+            self._met = True
+            self._absent.clear()
+        elif not self._met:
+            docs = hits.docs if isinstance(hits.docs, list) else hits.docs.to_list()
+            self._absent.update(dict.fromkeys(docs[at] for at in np.flatnonzero(missed).tolist()))
+        if self._first is None:
+            self._first = next(iter(self._lists()), {})
+        if self._first and (queries := list(self._queries(hits, missed, self._first))):
+            self._near += near_misses(queries)
+            self._first = {}
+
+    @staticmethod
+    def _queries(
+        hits: Hits, missed: NDArray[np.bool_], lists: Lists
+    ) -> Iterator[tuple[list[str], Iterable[str]]]:
+        """The gold ids that each query of these lists missed, and its results without gold."""
+        ends = np.cumsum(hits.sizes)
+        rows = np.unique(np.searchsorted(ends, np.flatnonzero(missed), "right"))
+        for row in rows[hits.lengths[rows] > 0][:_MOST_QUERIES].tolist():
+            if listed := lists.get(hits.queries[row]):
+                first, end = int(ends[row] - hits.sizes[row]), int(ends[row])
+                gold = {hits.docs[at]: bool(missed[at]) for at in range(first, end)}
+                yield [doc for doc, miss in gold.items() if miss], (doc for doc in listed if doc not in gold)
+
+    def note(self) -> str | None:
+        """The note about them; None where there is none."""
+        if not self._met and self._absent:
+            listed = dict[str, None]()
+            found = False
+            for lists in self._lists():
+                for docs in lists.values():
+                    found = found or not self._absent.keys().isdisjoint(docs)
+                    if len(listed) < _MOST_LISTED:
+                        listed.update(dict.fromkeys(docs))
+                if found:
+                    break
+            if listed and not found:
+                absent = list(self._absent)
+                return f"{len(absent)} {absent_note(absent, len(absent), listed)}"
+        if not self._near:
+            return None
+        count, note = near_note(self._near)
+        return f"{count} {note}"
+
+
+_MOST_QUERIES = 10_000
+"""Queries of a run whose lists are searched for other spellings of gold ids."""
+_MOST_LISTED = 100_000
+"""Retrieved ids that are compared with gold ids of which none was found."""
 
 
 @dataclass
@@ -203,7 +285,7 @@ def rank_part(
         name = shown_name(run.path)
         try:
             if (ranges := run.hits_in_ranges(gold)) is not None:
-                return _scored(name, ranges, checked, system, missing)
+                return _scored(name, ranges, checked, system, missing, unmet=UnmetGold(run.lists))
         except NotTabular as why:
             notes = [f"{name}: all gold was held in memory, not a range of its queries: {why}"]
     name, hits = hits_of(run, gold, duplicates=duplicates, doc_id=doc_id)
@@ -227,11 +309,27 @@ def hits_of(
         with on_disk(run.path) as path:
             run = replace(run, path=path)
             if doc_id is None and (hits := run.hits(gold)) is not None:
-                return shown_name(path), _matched(shown_name(path), hits)
+                name = shown_name(path)
+                return name, _with_unmet(name, _matched(name, hits), run.lists)
             run = read_run(path, fmt=run.fmt, columns=run.columns, bad=run.bad)
     listed = run if isinstance(run, Run) else read_run(run)
     qrels = gold.mapping if doc_id is None else _mapped(gold.mapping, doc_id)
-    return listed.name, _matched(listed.name, _hits(listed, qrels, duplicates, doc_id))
+    hits = _matched(listed.name, _hits(listed, qrels, duplicates, doc_id))
+    return listed.name, _with_unmet(listed.name, hits, lambda: [_lists_of(listed, doc_id)])
+
+
+def _with_unmet(name: str, hits: Hits, lists: Callable[[], Iterable[Lists]]) -> Hits:
+    """The hits with the note about gold ids that occur in no list."""
+    unmet = UnmetGold(lists)
+    unmet.add(hits)
+    note = unmet.note()
+    return hits if note is None else replace(hits, notes=(*hits.notes, f"{name}: {note}"))
+
+
+def _lists_of(run: Run, doc_id: DocumentId | None) -> Lists:
+    if doc_id is None:
+        return {query: results.ids for query, results in run.queries.items()}
+    return {query: list(map(doc_id, results.ids)) for query, results in run.queries.items()}
 
 
 def _hits(run: Run, gold: Qrels, duplicates: Literal["error", "first"], doc_id: DocumentId | None) -> Hits:
@@ -286,6 +384,7 @@ def _scored(
     system: str,
     missing: Literal["zero", "skip"],
     notes: Iterable[str] = (),
+    unmet: UnmetGold | None = None,
 ) -> Part:
     """The scores of the queries of the gold, range by range, and the remarks about the run of this name."""
     columns = [(str(measure), str(measure)) for measure in measures]
@@ -308,6 +407,10 @@ def _scored(
         some = ScoreTable.of_columns(samples, columns, computed, noted)
         scores = scores.extend(some, distinct=True) if len(scores) else some
         remarks.add(hits, relevant_known(table, rel=1) == 0)
+        if unmet is not None:
+            unmet.add(hits)
+    if unmet is not None and (note := unmet.note()) is not None:
+        notes = [*notes, f"{name}: {note}"]
     return Part(scores=scores, notes=Counter([*notes, *remarks.lines(name, missing)]))
 
 

@@ -462,13 +462,13 @@ class _Run:
             allow_stand_in=self.options.allow_stand_in,
             over=over,
         )
-        if self.corpus is not None or report.missed_all_gold:
-            from germane.labelling.moving import unknown_gold_note
+        if self.corpus is not None or report.misses_gold:
+            from germane.labelling.moving import gold_notes
 
-            if (noted := unknown_gold_note(report.samples(), self.corpus)) is not None:
-                report.add_note(*noted)
-                count, note = noted
-                self.callbacks.warn(f"{count} {note}; germane labels check says what became of them")
+            for count, note in list(gold_notes(report, self.corpus)):
+                report.add_note(count, note)
+                check = "; germane labels check says what became of them" if self.corpus is not None else ""
+                self.callbacks.warn(f"{count} {note}{check}")
         if plan.share is not None:
             why = over or "a part: gates are decided on the whole, by `germane merge`"
             report.verdict = Verdict(3 if over else 0, (why,))

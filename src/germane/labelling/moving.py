@@ -7,18 +7,27 @@ are bounds wherever it could change them.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Literal, TypeAlias
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import chain
+from typing import TYPE_CHECKING, Literal, TypeAlias
 
+import numpy as np
 from msgspec import UNSET, UnsetType
 from msgspec.structs import replace
 
-from germane.clean import some_of
 from germane.labelling.corpus import Corpus, TextMatch
 from germane.labelling.people import WHOLE, LabelsRow
+from germane.labelling.unmatched import absent_note, near_misses, near_note
 from germane.measures.evidence import tokens
 from germane.reports.schema import Line
-from germane.types import Sample
+from germane.types import Context, Sample
+
+if TYPE_CHECKING:
+    from germane.reports.data import ReportData
+    from germane.tables.scores import SampleKey
+
+_MOST_SAMPLES = 1_000
+"""Samples in which gold ids are compared with the retrieved ids in the search for other spellings."""
 
 
 class PlaceRow(Line):
@@ -242,12 +251,57 @@ def _split(matches: Sequence[TextMatch], least: float) -> _Split:
     return sure, [at.document for at in matches if at.share < least]
 
 
-def unknown_gold_note(samples: Iterable[Sample], corpus: Corpus | None) -> tuple[int, str] | None:
-    """How many gold ids occur nowhere, and the note about them: they are of another corpus. None where none does."""
-    absent, total = unknown_gold(samples, corpus)
-    where = "no list" if corpus is None else "no list and not in the corpus"
-    note = f"of {total} gold ids {'occurs' if len(absent) == 1 else 'occur'} in {where}: {some_of(absent, 3)}"
-    return (len(absent), note) if absent else None
+def gold_notes(report: ReportData, corpus: Corpus | None) -> Iterator[tuple[int, str]]:
+    """The notes about gold ids that occur nowhere, as those of another corpus, or that were retrieved in another spelling.
+
+    Each comes with its count, which is to be written in front of it.
+    """
+    of_gold = [line for line in report.summaries if line.basis.source == "gold"]
+    if corpus is not None or any(line.mean == 0 for line in of_gold):
+        samples = list(report.samples())
+        absent, total = unknown_gold(samples, corpus)
+        if absent:
+            passages = [passage.context for sample in samples for passage in sample.ranked_passages()]
+            listed = dict.fromkeys(context.id for context in passages if context.id is not None)
+            values = chain.from_iterable(map(_other_values, passages))
+            where = "no list" if corpus is None else "no list and not in the corpus"
+            yield len(absent), absent_note(absent, total, listed, where=where, elsewhere=values)
+            return
+    if pairs := near_misses(
+        map(_missed, report.tables.samples_of(_missing_gold(report, {line.measure for line in of_gold})))
+    ):
+        yield near_note(pairs)
+
+
+def _other_values(context: Context) -> Iterator[tuple[str, str]]:
+    """The text of a passage and the values of its metadata, each with a description."""
+    yield "the texts of contexts", context.text
+    for name, value in context.metadata.items():
+        if isinstance(value, str | int):
+            yield (
+                f"in the field {name!r} of contexts (name it id)",
+                str(value),
+            )
+
+
+def _missing_gold(report: ReportData, names: set[str]) -> set[SampleKey]:
+    """The samples that some of these measures over gold gives 0."""
+    table = report.tables.scores
+    numbers = [number for number, (name, _) in enumerate(table.measures) if name in names]
+    rows = np.flatnonzero((table.value == 0) & np.isin(table.measure, numbers))
+    return {table.keys[sample] for sample in np.unique(table.sample[rows])[:_MOST_SAMPLES].tolist()}
+
+
+def _missed(sample: Sample) -> tuple[list[str], list[str]]:
+    """The relevant gold ids that a sample's lists do not have, and the ids there that are none of its gold."""
+    listed = {passage.context.id: None for passage in sample.ranked_passages()}
+    gold = gold_ids(sample)
+    missed = [name for name in _relevant(sample) if name not in listed]
+    return missed, [name for name in listed if name is not None and name not in gold]
+
+
+def _relevant(sample: Sample) -> list[str]:
+    return [name for name in gold_ids(sample) if (sample.qrels or {}).get(name, 1) > 0]
 
 
 def unknown_gold(samples: Iterable[Sample], corpus: Corpus | None) -> tuple[list[str], int]:
@@ -258,9 +312,7 @@ def unknown_gold(samples: Iterable[Sample], corpus: Corpus | None) -> tuple[list
     gold: dict[str, None] = {}
     listed: set[str] = set()
     for sample in samples:
-        gold |= dict.fromkeys(
-            gold_id for gold_id in gold_ids(sample) if (sample.qrels or {}).get(gold_id, 1) > 0
-        )
+        gold |= dict.fromkeys(_relevant(sample))
         listed.update(
             passage.context.id for passage in sample.ranked_passages() if passage.context.id is not None
         )

@@ -178,9 +178,10 @@ class Report(ReportData):
         return json_document(self, scores=scores)
 
     @property
-    def missed_all_gold(self) -> bool:
-        """True if a mean over gold is 0: its ids may be those of another corpus."""
-        return any(summary.basis.source == "gold" and summary.mean == 0 for summary in self.summaries)
+    def misses_gold(self) -> bool:
+        """True if some sample has a 0 for a measure over gold."""
+        names = {summary.measure for summary in self.summaries if summary.basis.source == "gold"}
+        return bool(names) and bool((self.tables.scores.value == 0).any())
 
     def add_note(self, count: int, note: str) -> None:
         """Add a counted note to the manifest."""

@@ -188,6 +188,17 @@ def read_hits(
     return hits
 
 
+def read_lists(
+    path: str | Path, fmt: Format, columns: Mapping[str, str] | None = None
+) -> Iterator[dict[str, list[str]]]:
+    """The ids of each query's results, in the order of the file, some queries at a time."""
+    for frame in _frames(path, fmt, columns, RUN, []):
+        starts, queries = _queries(frame["query"])
+        docs = frame["doc"].to_list()
+        bounds = zip(queries.to_list(), starts[:-1].tolist(), starts[1:].tolist(), strict=True)
+        yield {query: docs[first:end] for query, first, end in bounds}
+
+
 def _hits(
     frames: Iterator[pl.DataFrame],
     notes: Sequence[str],

@@ -1,0 +1,143 @@
+"""Notes where gold ids and retrieved ids do not meet, with the ids of both sides and how they differ."""
+
+import json
+from itertools import pairwise
+
+import pytest
+
+from germane import evaluate
+from germane.evaluation.rank import rank
+from tests.command import invoke
+
+ALL = [
+    (["doc-20", "doc-80"], ["20", "80"], "the gold's ids begin with 'doc-'"),
+    (["20", "80"], ["docs/20", "docs/80"], "they differ in the folder"),
+    (["d20", "d80"], ["https://x.org/d20", "https://x.org/d80"], "they differ in the folder"),
+    (["20", "80"], ["ns:20", "ns:80"], "the lists' ids begin with 'ns:'"),
+    (["chapter-one-verse-1-of-9", "chapter-one-verse-2-of-9"], ["chapter-one-verse-1-", "chapter-one-verse-2-"],
+     "the lists' ids are cut at 20 characters"),
+    (["abcdefgh", "ijklmnop"], ["abcdefghqr", "ijklmnopst"], "the gold's ids are cut at 8 characters"),
+    (["101", "102"], ["101.0", "102.0"], "they differ in a trailing .0"),
+    (["d1", "d2"], ["d1.txt", "d2.txt"], "they differ in the file ending"),
+    (["d1", "d2"], ["d1#0", "d2#3"], "the lists' ids end in '#0' and others (--doc-id"),
+    (["caf\u00e9", "na\u00efve"], ["cafe\u0301", "nai\u0308ve"], "Unicode form (NFC and NFD): 'caf\\xe9' in the gold, 'cafe\\u0301'"),
+    (["d1", "d2"], ["d1\u200b", "d2\u200b"], "they differ in invisible characters: 'd1' in the gold, 'd1\\u200b'"),
+    (["D1", "D2"], ["d1", "d2"], "they differ in letter case"),
+    (["doc-20", "doc-80"], ["doc_20", "doc_80"], "they differ in punctuation"),
+    (["7", "8"], ["007", "008"], "they differ in leading zeros"),
+    (["x", "y"], ["120", "180"], "the lists have ids like 120, 180"),
+    (["20", "80"], ["120", "180"], "the lists have ids like 120, 180"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("gold", "listed", "cause"), ALL)
+def test_gold_that_occurs_in_no_list(gold, listed, cause):
+    """Rank and evaluate say the same, with ids of both sides and what can be seen of the cause."""
+    qrels = {f"q{n}": {doc: 1} for n, doc in enumerate(gold)}
+    run = {f"q{n}": {doc: 1.0} for n, doc in enumerate(listed)}
+    report = rank(run, qrels, "RR")
+    (note,) = report.manifest["notes"]
+    assert report["RR"].mean == 0
+    assert note.startswith(
+        f"run: 2 of 2 gold ids occur in no list: {gold[0]}, {gold[1]}; the lists have ids like"
+    )
+    assert cause in note
+    rows = [
+        {"id": q, "query": q, "qrels": qrels[q], "retrieved_context_ids": list(docs)}
+        for q, docs in run.items()
+    ]
+    notes = evaluate(rows, "RR").manifest["notes"]
+    assert note.removeprefix("run: 2 ") in notes
+
+
+NEAR = [
+    ("caf\u00e9.pdf", "cafe\u0301.pdf", "Unicode form (NFC and NFD)"),
+    ("d1", "d1\u200b", "invisible characters"),
+    ("\ufeffd1", "d1", "invisible characters"),
+    ("D1", "d1", "letter case"),
+    ("d1.PDF", "D1.pdf", "letter case"),
+    ("101", "101.0", "a trailing .0"),
+]
+
+
+@pytest.mark.parametrize("large", [False, True])
+@pytest.mark.parametrize(("gold", "doc", "cause"), NEAR)
+def test_another_spelling_of_a_gold_id(gold, doc, cause, large, tmp_path, monkeypatch):
+    """One id that was retrieved in another spelling is noted where others meet, in small and in large files, and in a run."""
+    if large:
+        pytest.importorskip("polars")
+        monkeypatch.setattr("germane.evaluation.rank._LARGE", 8)
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "r.run").write_text(f"7 Q0 {doc} 1 2 r\n7 Q0 z 2 1 r\n8 Q0 d8 1 2 r\n", encoding="utf-8")
+    (tmp_path / "q.qrels").write_text(f"7 0 {gold} 1\n8 0 d8 1\n", encoding="utf-8")
+    done = invoke("rank", "r.run", "--qrels", "q.qrels", "-m", "RR", "--json")
+    assert json.loads(done.out)["measures"]["RR"]["mean"] == 0.5
+    note = f"1 gold id differs from a retrieved id only in {cause}, and counts as not retrieved: {gold!a} in"
+    assert f"note: r.run: {note}" in done.err
+    if not large:
+        rows = [("7", gold, [doc, "z"]), ("8", "d8", ["d8"])]
+        samples = [{"id": q, "query": q, "qrels": [g], "retrieved_context_ids": ids} for q, g, ids in rows]
+        (tmp_path / "s.jsonl").write_text("".join(json.dumps(row) + "\n" for row in samples))
+        assert f"warning: {note}" in invoke("run", "s.jsonl", "-m", "RR").err
+
+
+def test_blanks_of_ids_in_mappings():
+    """A blank at the end of an id, which files drop, is noted."""
+    report = rank({"q": {"10 ": 1.0}, "r": {"3": 1.0}}, {"q": {"10": 1}, "r": {"3": 1}}, "RR")
+    assert (
+        "only in blanks, and counts as not retrieved: '10' in the gold, '10 ' in the lists"
+        in report.manifest["notes"][0]
+    )
+
+
+@pytest.mark.parametrize(
+    ("run", "qrels"),
+    [
+        ({"q": ["d1", "D1"]}, {"q": {"D1": 1}}),  # it was retrieved
+        ({"q": ["d1"]}, {"q": {"d1": 0, "D1": 1}, "r": {"d1": 1}}),  # both are gold
+        ({"q": ["b"], "r": ["a"]}, {"q": {"a": 1}, "r": {"b": 1}}),  # listed, for the other query
+    ],
+)
+def test_gold_that_was_only_missed_is_not_noted(run, qrels):
+    """An id that the lists have, or that another document of the gold explains, is no fault of spelling."""
+    assert [note for note in rank(run, qrels, "RR").manifest["notes"] if "gold id" in note] == []
+
+
+@pytest.mark.parametrize("fmt", ["trec", "tsv"])
+def test_large_files_say_what_small_ones_say(fmt, tmp_path, monkeypatch):
+    """No gold document in any list, read in bulk, with all gold held and with a range of it."""
+    pytest.importorskip("polars")
+    monkeypatch.chdir(tmp_path)
+    between, end = (" Q0 ", " 1 {} r\n") if fmt == "trec" else ("\t", "\t{}\n")
+    lines = [f"q{q}{between}{q * 10 + n}{end.format(9 - n / 2)}" for q in range(200) for n in range(5)]
+    (tmp_path / f"r.{fmt}").write_text("".join(lines))
+    (tmp_path / "q.qrels").write_text("".join(f"q{q} 0 doc-{q * 10} 1\n" for q in range(200)))
+    said = []
+    for large, large_gold in ((1 << 30, 1 << 30), (8, 1 << 30), (8, 8)):
+        monkeypatch.setattr("germane.evaluation.rank._LARGE", large)
+        monkeypatch.setattr("germane.evaluation.rank._LARGE_GOLD", large_gold)
+        said.append(invoke("rank", f"r.{fmt}", "--qrels", "q.qrels", "-m", "RR").err)
+    assert (
+        "200 of 200 gold ids occur in no list: doc-0, doc-10, doc-20 and 197 more; the lists have ids like 0,"
+        in said[0]
+    )
+    assert "the gold's ids begin with 'doc-'" in said[0]
+    assert all(a == b for a, b in pairwise(said))
+
+
+@pytest.mark.parametrize(
+    ("key", "where"),
+    [("source", "in the field 'source' of contexts (name it id)"), ("text", "the texts of contexts")],
+)
+def test_gold_that_stands_in_another_field(key, where):
+    """The ids of gold are looked for in the other fields of the contexts, and in their texts."""
+    rows = [
+        {
+            "id": q,
+            "query": q,
+            "qrels": [f"{q}.pdf"],
+            "contexts": [{"id": f"c{q}", "text": "x", key: f"{q}.pdf"}],
+        }
+        for q in "ab"
+    ]
+    assert any(where in note for note in evaluate(rows, "RR").manifest["notes"])
