@@ -168,14 +168,23 @@ def test_a_syntax_error_is_where_the_junk_was_put(tmp_path_factory, value, ascii
     assert at(error) == (1, len(start) + 1)
 
 
-@given(JSON, st.text(max_size=8))
-def test_a_key_that_is_there_twice_is_found_wherever_it_is(tmp_path_factory, value, key):
-    """`validate` finds every key that is there twice; the second one is shown."""
-    start = f'{{"query": "q", "x": [{json.dumps(value)}, {{{json.dumps(key)}: {json.dumps(value)}, '
-    text = f"{start}{json.dumps(key)}: 1}}]}}"
-    (error,) = faults_in(write(tmp_path_factory.mktemp("t"), text))
+COLONS = st.text(alphabet='": \\\t\ra', max_size=6)
+GAPS = st.sampled_from(["", " ", "  ", "\t", "\r"])
+
+
+@given(JSON | COLONS, st.text(max_size=8) | COLONS, GAPS, COLONS, st.booleans())
+def test_a_key_that_is_there_twice_is_found_wherever_it_is(tmp_path_factory, value, key, gap, more, escaped):
+    """Reading and `validate` find every key that is there twice; the second one is shown."""
+    colon = '{"\\u003a": "\\u003A"}' if escaped else "{}"
+    written = [json.dumps(item, separators=(", ", f"{gap}: ")) for item in ({more: value}, value)]
+    start = f'{{"query": "q", "x": [{colon}, {written[0]}, {{{json.dumps(key)}{gap}: {written[1]}, '
+    path = write(tmp_path_factory.mktemp("t"), f"{start}{json.dumps(key)}: 1}}]}}")
+    (error,) = faults_in(path)
     assert "there twice" in str(error)
     assert at(error) == (1, len(start) + 1)
+    with pytest.raises(InputError) as raised:
+        list(read_samples(path))
+    assert str(raised.value) == str(error)
 
 
 def test_lone_surrogates_become_replacement_characters(tmp_path):

@@ -548,17 +548,23 @@ def parse_strict_json(text: str, *, infinite: bool = False, surrogates: bool = F
 
 
 _decode_lines = msgspec.json.Decoder().decode_lines
+_encode = msgspec.json.Encoder().encode
+_COLON = re.compile(rb"\\u003[aA]")
 
 
 def parse_json_lines(lines: bytes) -> list[Json]:
-    """The values of lines of JSON, five times as fast as by `parse_strict_json`, which alone sees keys that come twice.
+    """The values of lines of JSON, much faster than by `parse_strict_json`. Blank lines have no value.
 
-    ValueError where one may be no JSON: `parse_strict_json` then names the fault. Blank lines have no value.
+    ValueError where one may be no JSON or have a key twice: `parse_strict_json` then names the fault.
     """
     try:
-        return _decode_lines(lines)
+        values: list[Json] = _decode_lines(lines)
+        # Each key has one colon, and those in strings stay as they are: some are lost exactly where a key is.
+        if _encode(values).count(b":") == lines.count(b":") and not (b"\\" in lines and _COLON.search(lines)):
+            return values
     except RecursionError:
-        raise ValueError from None
+        pass
+    raise ValueError
 
 
 def _syntax(error: json.JSONDecodeError) -> JsonFault:
