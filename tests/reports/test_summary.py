@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from germane.reports.gates import decide
 from germane.reports.summary import Basis, summarise
 from germane.statistics.intervals import mean_interval
 from germane.types import Score
@@ -48,6 +49,44 @@ def test_a_failed_trial_widens_only_its_own_case() -> None:
     """Case a has one of two trials missing: it lies between 0.5 and 1."""
     (line,) = summarise([score("a", 1.0), score("a", None, 1), score("b", 0.0)])
     assert line.mean_bounds == pytest.approx((0.25, 0.5))
+
+
+@pytest.mark.parametrize(
+    ("trials", "counts", "told", "words"),
+    [
+        ({"a": [1, 1, 1], "b": [0, 0, 1]}, (2, 2, 0, 0, 0), {"trials": 3, "trials_failed": 0}, "2/2 (3 trials each)"),
+        ({"a": [1, "error", 1], "b": [0, 0, "skipped"]}, (2, 2, 0, 0, 0), {"trials": 3, "trials_failed": 1}, "2/2 (3 trials each)"),
+        (
+            {"a": ["error", "skipped"], "b": ["incomplete"] * 2, "c": ["skipped"] * 2, "d": [1, "skipped", 0]},
+            (1, 4, 1, 1, 1),
+            {"trials": [2, 3], "trials_failed": 3},
+            "1/4 (2 to 3 trials each)",
+        ),
+        ({"a": [1, 0], "b": [1]}, (2, 2, 0, 0, 0), {"trials": [1, 2], "trials_failed": 0}, "2/2 (1 to 2 trials each)"),
+        ({"a": [1], "b": ["error"]}, (1, 2, 0, 0, 1), {}, "1/2"),
+    ],
+)  # fmt: skip
+def test_counts_are_of_cases(
+    trials: dict[str, list[Any]], counts: tuple[int, ...], told: dict[str, Any], words: str
+) -> None:
+    """A case counts once, as measured where one of its trials is; failed trials are counted beside them."""
+    (line,) = summarise(
+        score(name, None, at, status=value) if isinstance(value, str) else score(name, float(value), at)
+        for name, values in trials.items()
+        for at, value in enumerate(values)
+    )
+    row = line.as_json()
+    assert tuple(row[name] for name in ("n", "total", "skipped", "incomplete", "errors")) == counts
+    assert {name: row[name] for name in ("trials", "trials_failed") if name in row} == told
+    assert line.count_in_words() == words
+
+
+def test_what_is_unmeasured_counts_scores() -> None:
+    """One failed trial of twelve is 8% unmeasured, although every case has a value; the mean says what it lacks."""
+    lines = summarise(score(str(at // 4), None if at == 5 else 1.0, at % 4) for at in range(12))
+    assert decide([], lines, max_unmeasured=0.08).exit_code == 3
+    assert decide([], lines, max_unmeasured=0.09).exit_code == 0
+    assert lines[0].in_words() == "1.0000 without 1 trial (0.91 to 1.00 over all)"
 
 
 @given(st.lists(st.floats(0, 1), min_size=1, max_size=50), st.randoms())

@@ -274,10 +274,13 @@ def check_gate(
 
 
 def _with_count(result: GateResult, summary: MeasureSummary) -> GateResult:
-    """The result, with the number of samples that have the measure, of how many."""
-    n, of = f"{summary.n:,}", counted(summary.total, "sample")
+    """The result, with the number of samples, or of cases of several trials, that have the measure, of how many."""
+    trials = summary.trials_in_words()
+    n, of = f"{summary.n:,}", counted(summary.total, "case" if trials else "sample")
     few = f"only {n} of {of} have {summary.measure}" if 2 * summary.n < summary.total else ""
-    return replace(result, detail=f"{result.detail}; measured on {n} of {of}", few=few)
+    return replace(
+        result, detail=f"{result.detail}; measured on {n} of {of}{trials and f', {trials}'}", few=few
+    )
 
 
 def decides_corrected(gate: Gate, summary: MeasureSummary) -> bool:
@@ -488,8 +491,8 @@ def decide(
         for outcome in ("failed", "undecided")
     }
     failed, undecided = told["failed"], told["undecided"]
-    due = sum(s.total - s.skipped for s in summaries)
-    lost = sum(s.incomplete + s.errors for s in summaries)
+    due = sum(s.scores for s in summaries)
+    lost = sum(s.failed for s in summaries)
     absent = [s for s in summaries if s.total and s.skipped == s.total]
     unmeasured = [f"{s.measure} could not be computed for any sample: {s.why[0][0]}" for s in absent]
     never = {f"{REQUIRED}{s.measure}" for s in absent} - {g.gate for g in results}

@@ -12,6 +12,7 @@ import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
 IntervalEnds = Annotated[list[float], Meta(min_length=2, max_length=2, description="the lower one first")]
+IntegerEnds = Annotated[list[int], Meta(min_length=2, max_length=2, description="the lower one first")]
 Bounds = (
     Annotated[tuple[float | None, float | None], Meta(description="the lower one first; null = without end")]
     | None
@@ -102,8 +103,12 @@ class SampledLine(Line):
     seed: int
 
 
-class MeasureLine(Line):
+class MeasureLine(Line, kw_only=True):
     """One measure over all cases; `mean` is null where nothing could be measured.
+
+    `n` cases of `total` have a value; `skipped`, `incomplete` and `errors` count those without, by the worst of their trials.
+    `trials` is how often each case was asked, [least, most] where that differs; `trials_failed` counts the trials that are
+    incomplete or errors, those of cases with a value too. Both are absent where every case was asked once.
 
     `interval` is the confidence interval of the mean at `level` over `units` cases or clusters of cases; null where there
     is none, for the reason in `interval_why`. `estimand` says of what: "queries" = of queries like these.
@@ -119,6 +124,8 @@ class MeasureLine(Line):
     mean_bounds: IntervalEnds | None
     n: int
     total: int
+    trials: int | IntegerEnds | UnsetType = UNSET
+    trials_failed: int | UnsetType = UNSET
     skipped: int
     incomplete: int
     errors: int

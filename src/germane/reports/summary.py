@@ -13,6 +13,7 @@ import numpy as np
 from msgspec import UNSET
 from numpy.typing import NDArray
 
+from germane.clean import counted
 from germane.errors import InputError, SourceLocation
 from germane.measures.measure import Measure
 from germane.statistics.intervals import Interval, group_cases, mean_interval
@@ -116,7 +117,9 @@ class MeasureSummary:
     `mean` is over the `n` cases that could be measured (None where n = 0), of `due` that should have been;
     `mean_bounds` puts every incomplete score at its own bounds and every error anywhere in the measure's range, so that
     failures cannot flatter. `low` and `high` are the smallest and largest value, `edges` what these could be under the same
-    rule. `total` counts scores, of which `skipped`, `incomplete` and `errors` have no value, for the reasons in `why`.
+    rule. `total` counts cases, of which `skipped`, `incomplete` and `errors` have no trial with a value; `why` has the reasons
+    of all scores without one. `trials` is the least and the largest number of trials of a case, None where each has one.
+    `scores` counts those of all trials that should have been measured, of which `failed` are incomplete or errors.
 
     `interval` is the confidence interval of the mean at `level` by `interval_method` over `units` cases or clusters of
     cases; None where there is none, for the reason in `interval_why`. It covers what incomplete scores could be. `error`
@@ -146,6 +149,9 @@ class MeasureSummary:
     skipped: int
     incomplete: int
     errors: int
+    trials: tuple[int, int] | None = None
+    scores: int
+    failed: int
     why: tuple[tuple[str, int], ...] = ()
     basis: Basis = field(default_factory=Basis)
     corrected: CorrectedMean | None = None
@@ -166,20 +172,33 @@ class MeasureSummary:
                 yield f"not corrected: {self.corrected_why}"
 
     def in_words(self) -> str:
-        """The mean, and where failures took cases out of it, over how many it is and what it would be over all."""
+        """The mean, and where failures took cases or trials out of it, over how many it is and what it would be over all."""
         if self.mean is None:
             return "-"
-        if self.incomplete + self.errors == 0 or self.mean_bounds is None:
+        if not self.failed or self.mean_bounds is None:
             return f"{self.mean:.4f}"
         low, high = self.mean_bounds
         least, most = floor(low * 100) / 100, -floor(-high * 100) / 100 if isfinite(high) else None
         could = f"{least:.2f} or more" if most is None else f"{least:.2f} to {most:.2f}"
-        return f"{self.mean:.4f} over {self.n} of {self.due} ({could} over all)"
+        over = (
+            f"over {self.n} of {self.due}"
+            if self.n < self.due
+            else f"without {counted(self.failed, 'trial')}"
+        )
+        return f"{self.mean:.4f} {over} ({could} over all)"
 
     def count_in_words(self) -> str:
-        """The number of scores with a value and of all scores; of a random sample with its share of all cases."""
-        share = f" ({100 * self.sampled['n'] / self.sampled['of']:.3g}%)" if self.sampled else ""
-        return f"{self.n}/{self.total}{share}"
+        """The number of cases with a value and of all cases; with their trials, and the share of all of a random sample."""
+        share = f"{100 * self.sampled['n'] / self.sampled['of']:.3g}%" if self.sampled else ""
+        more = ", ".join(filter(None, (self.trials_in_words(), share)))
+        return f"{self.n}/{self.total}" + (f" ({more})" if more else "")
+
+    def trials_in_words(self) -> str:
+        """The number of trials of each case: "5 trials each"; "" where each has one."""
+        if self.trials is None:
+            return ""
+        least, most = self.trials
+        return f"{least} trials each" if least == most else f"{least} to {most} trials each"
 
     def interval_in_words(self) -> str:
         """The interval with four digits, rounded outwards; "-" where there is none."""
@@ -206,9 +225,12 @@ class MeasureSummary:
         if mean is not None and mean.mean is not None and mean.ends is not None:
             ends = {"interval": mean.ends, "set_interval": mean.set_ends}
             corrected = line_of(CorrectedLine, mean, estimand="queries", **ends)
+        several = self.trials is not None
         return line_of(
             MeasureLine,
             self,
+            trials=self.trials[0] if self.trials and len({*self.trials}) == 1 else self.trials or UNSET,
+            trials_failed=self.failed if several else UNSET,
             interval_why=self.interval_why or None,
             mean_bounds=bounds,
             basis=self.basis.as_json(),
@@ -327,6 +349,14 @@ def _summary(
     )
     status, codes = cases.reasons(rows)
     counts = np.bincount(status, minlength=len(STATUSES)).tolist()
+    scores, failed = len(rows) - counts[_SKIPPED], counts[_INCOMPLETE] + counts[_ERROR]
+    trials = None
+    if cases.table.keys.trials:
+        of_case = cases.counts(rows, status)
+        sizes = of_case.sum(axis=1)
+        trials = (int(sizes.min()), int(sizes.max())) if sizes.max() > 1 else None
+        # a case without a value counts once, by the worst of its trials
+        counts = np.bincount(_worst_status(of_case), minlength=len(STATUSES)).tolist()
     reasons, times = np.unique(codes[codes > 0], return_counts=True)
     why = zip((cases.whys[code] or "" for code in reasons.tolist()), times.tolist(), strict=True)
     return MeasureSummary(
@@ -348,12 +378,21 @@ def _summary(
         edges=((float(low.min()), float(high.min())), (float(low.max()), float(high.max()))) if due else None,
         n=n,
         due=due,
-        total=len(rows),
+        total=sum(counts),
         skipped=counts[_SKIPPED],
         incomplete=counts[_INCOMPLETE],
         errors=counts[_ERROR],
+        trials=trials,
+        scores=scores,
+        failed=failed,
         why=tuple(sorted(why, key=lambda reason: (-reason[1], reason[0]))[:_REASONS]),
     )
+
+
+def _worst_status(of_case: NDArray[np.int64]) -> NDArray[np.intp]:
+    """The status of each case: ok if one of its trials has a value, else the worst of them, from their counts by status."""
+    worst = len(STATUSES) - 1 - np.argmax(of_case[:, ::-1] > 0, axis=1)
+    return np.where(of_case[:, 0] > 0, 0, worst)
 
 
 def _sum(values: NDArray[np.float64]) -> float:

@@ -171,6 +171,13 @@ class CaseScores:
     def _width(self) -> int | None:
         return self.table.width
 
+    def counts(self, rows: Ints, status: NDArray[np.uint8]) -> Ints:
+        """How many trials of each case have each status, shape (cases, statuses); `status` is that of these rows."""
+        codes = np.unique(self._case_of(rows), return_inverse=True)[1]
+        size = len(STATUSES)
+        cells = np.bincount(codes * size + status, minlength=size * (codes.max(initial=-1) + 1))
+        return cells.reshape(-1, size)
+
     def reasons(self, rows: Ints) -> tuple[NDArray[np.uint8], NDArray[np.int32]]:
         """The status of each row, and the number of its reason in `whys`."""
         return self.table.noted(rows)[:2]

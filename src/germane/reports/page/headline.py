@@ -85,7 +85,7 @@ def next_steps(report: ReportData) -> list[Json]:
 
 def _steps(report: ReportData) -> Iterator[Json]:
     lines, judge = _first(report), report.manifest.get("judge") or {}
-    lost = max((summary.errors + summary.incomplete for summary in report.summaries), default=0)
+    lost = max((summary.failed for summary in report.summaries), default=0)
     where = report.where or "REPORT"
     if lost:
         yield _step(*_for_missing(counted(lost, "score"), where, judge))

@@ -113,7 +113,7 @@ function row(one, columns) {
     change: () => change(one),
     "95% interval": () => el("td", { title: `${fixed ? `${fixed.method}; ${fixed.set_interval ? `${extent(fixed.set_interval)} of these queries; ` : ""}` : `${one.interval_method ?? ""}, `}of queries like these` }, interval(fixed ? fixed.mean : one.mean, fixed ? fixed.interval : one.interval, span, { gate: gate?.limit }), el("div", { class: "small quiet" }, fixed ? extent(fixed.interval) : one.interval_words ?? "–", gate && ` · gate ${gate.op} ${gate.limit}`)),
     labels: () => el("td", null, { gold: "gold", judge: "judge", human: "people", best: "people, else judge" }[one.basis.source] ?? one.basis.source, one.basis.source === "judge" && one.basis.calibrated && el("div", { class: "small good" }, "✓ calibrated")),
-    measured: () => num(el("div", null, `${one.n.toLocaleString("en")}/${one.total.toLocaleString("en")}`), one.sampled && el("div", { class: "small quiet" }, `${(100 * one.sampled.n / one.sampled.of).toPrecision(3)}% of all`)),
+    measured: () => num(el("div", null, `${one.n.toLocaleString("en")}/${one.total.toLocaleString("en")}`), one.trials && el("div", { class: "small quiet" }, `${[one.trials].flat().join(" to ")} trials each`), one.sampled && el("div", { class: "small quiet" }, `${(100 * one.sampled.n / one.sampled.of).toPrecision(3)}% of all`)),
     skipped: () => num(one.skipped || "–", "quiet"),
     incomplete: () => num(one.incomplete || "–", one.incomplete ? "warn" : "quiet"),
     errors: () => num(one.errors || "–", one.errors ? "bad" : "quiet"),
@@ -146,7 +146,7 @@ function files() {
 }
 
 function whys() {
-  const lines = report.measures.flatMap((one) => one.why.filter(() => one.n < one.total).map(([why, times]) => [one.measure, times, why]));
+  const lines = report.measures.flatMap((one) => one.why.filter(() => one.n < one.total || one.trials_failed).map(([why, times]) => [one.measure, times, why]));
   if (!lines.length) return null;
   return el("details", null, el("summary", null, "Why scores are missing"), el("ul", null, ...lines.map(([name, times, why]) => el("li", null, data(name), `: ${times} × `, data(why)))));
 }

@@ -165,7 +165,7 @@ def _notes(report: ReportData, most: int | None) -> Iterator[Text]:
     counted_notes = list(_counted_notes(report))
     first = [Text(f"note     {note}") for note in (*([stand_in] if stand_in else ()), *counted_notes)]
     whys = [Text(f"note     {why}", style="dim") for why in _whys(report)]
-    lost = any(summary.errors or summary.incomplete for summary in report.summaries)
+    lost = any(summary.failed for summary in report.summaries)
     first, others = (first + whys, []) if lost else (first, whys)
     others += [Text(f"note     {clean(line)}") for line in corrected_in_words(report.summaries)]
     others += [Text(f"note     {clean(remark)}", style="yellow") for remark in remarks_of(report)]
@@ -190,7 +190,7 @@ def _whys(report: ReportData, most: int = 6) -> Iterator[str]:
     measures: dict[tuple[str, int], list[str]] = {}
     for summary in report.summaries:
         reasons: Counter[str] = Counter()
-        for why, count in summary.why if summary.n < summary.total else ():
+        for why, count in summary.why if summary.n < summary.total or summary.failed else ():
             reasons[_HOW_MUCH.sub("", why)] += count
         for reason in reasons.most_common(2):
             measures.setdefault(reason, []).append(summary.measure)
