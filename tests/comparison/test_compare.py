@@ -6,6 +6,7 @@ import csv
 import io
 import json
 import random
+import re
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -25,6 +26,7 @@ from germane.questions import AnyQuestion
 from germane.reports.schema import schema_of
 from germane.statistics.intervals import mean_interval
 from germane.types import Json
+from tests.command import invoke
 
 PUBLISHED = Path(__file__).parents[2] / "docs" / "schema" / "comparison.schema.json"
 DOCS = [f"d{number}" for number in range(8)]
@@ -284,6 +286,41 @@ def test_several_systems_of_one_report() -> None:
     lines = list(csv.DictReader(io.StringIO(COMPARISON_FORMATS[".csv"](found))))
     assert [line["b"] for line in lines] == ["two", "three"]
     assert float(lines[0]["difference"]) == found["nDCG@5", "two"].difference
+
+
+@pytest.mark.parametrize("one_report", [False, True], ids=["reports", "one report"])
+def test_a_mean_is_over_the_queries_of_its_line(tmp_path: Path, one_report: bool) -> None:
+    """Where the pairs share different queries, the first system has a mean for each set of them, in every format."""
+    hits = {"a": "q1", "b": "q1 q2", "c": "q1 q2 q3", "d": "q2 q4"}
+    queries = {"a": range(1, 5), "b": (1, 2), "c": range(1, 5), "d": range(1, 5)}
+    samples = {
+        name: [
+            {"id": f"q{n}", "system": name, "query": f"q{n}", "qrels": {"g": 1}, "contexts": [{"id": "g" if f"q{n}" in hits[name] else "x"}]}
+            for n in queries[name]
+        ]
+        for name in hits
+    }  # fmt: skip
+    folders = [tmp_path / "all"] if one_report else [tmp_path / name for name in hits]
+    for folder in folders:
+        rows = [row for of in samples.values() for row in of] if one_report else samples[folder.name]
+        evaluate(rows, "RR", folder=folder)
+    files = [tmp_path / f"x.{end}" for end in ("md", "tex")]
+    done = invoke("compare", *map(str, folders), *(word for file in files for word in ("-o", str(file))))
+    assert done.code == 0
+    for text, mark in ((done.out, ""), (files[0].read_text(), "|"), (files[1].read_text(), "&")):
+        lines = [
+            re.sub(r"[*|&\\]|textbf|[{}]", " ", line).split() for line in text.splitlines() if mark in line
+        ]
+        means = [(line[1], line[2], line[-1]) for line in lines if line[:1] == ["RR"] and len(line) > 3]
+        assert means == [
+            ("a", "0.5000", "2"),
+            ("b", "1.0000", "2"),
+            ("a", "0.2500", "4"),
+            ("c", "0.7500", "4"),
+            ("d", "0.5000", "4"),
+        ]
+    if one_report:
+        assert "over the 2 queries of both" in invoke("report", str(folders[0])).out
 
 
 def test_the_outcome_comes_first_and_the_verdict_last(before: Report, after: Report) -> None:

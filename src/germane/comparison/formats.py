@@ -249,6 +249,7 @@ def _table(
 ) -> TextTable:
     """A line per comparison; with several systems a line for each, the first one's above.
 
+    A mean is over the `n` of its line: where the others share different queries with the first, its line stands above each.
     `file`: a line for each system always, with every column, and the slice after the name of the measure.
     """
     several = file or len(comparison.systems) > 2
@@ -258,17 +259,18 @@ def _table(
     heads = [*(["slice"] if slices else []), "measure", *(["system"] if several else [])]
     means = ("mean",) if several else _heads(comparison)
     table = TextTable([*heads, *means, *numbers], names=len(heads))
-    groups: dict[tuple[str, str], list[MeasureComparison]] = {}
-    for row in rows:
-        groups.setdefault((row.slice, row.measure), []).append(row)
-    for (section, measure), compared in groups.items():
+    order = list(dict.fromkeys((row.slice, row.measure) for row in rows))
+    groups: dict[tuple[Any, ...], list[MeasureComparison]] = {}
+    for row in sorted(rows, key=lambda row: order.index((row.slice, row.measure))):
+        groups.setdefault((row.slice, row.measure, row.n, row.due, row.mean_a), []).append(row)
+    for (section, measure, *_), compared in groups.items():
         values = [mean for row in compared for mean in (row.mean_a, row.mean_b) if mean is not None]
         best = (max if higher_is_better(compared[0].type) else min)(values, default=None)
         titles = [*([section] if slices else []), f"{measure} [{section}]" if file and section else measure]
         lines: dict[str, tuple[list[float | None], dict[str, str]]] = {}
         for row in compared:
             if several:
-                lines.setdefault(row.a, ([row.mean_a], {}))
+                lines.setdefault(row.a, ([row.mean_a], {"n": _n(row)}))
                 lines[row.b] = [row.mean_b], _cells(row)
             else:
                 lines[""] = [row.mean_a, row.mean_b], _cells(row)
@@ -295,8 +297,12 @@ def _cells(row: MeasureComparison, *, corrected: bool = False) -> dict[str, str]
     }
     if corrected:
         return cells
-    n = str(row.n) if row.n == row.due else f"{row.n}/{row.due}"
-    return {**cells, "win/tie/loss": f"{row.wins}/{row.ties}/{row.losses}", "n": n}
+    return {**cells, "win/tie/loss": f"{row.wins}/{row.ties}/{row.losses}", "n": _n(row)}
+
+
+def _n(row: MeasureComparison) -> str:
+    """The number of queries that a comparison is over; where some were not measured, with how many there are."""
+    return str(row.n) if row.n == row.due else f"{row.n}/{row.due}"
 
 
 def _name(comparison: Comparison, row: MeasureComparison) -> str:

@@ -509,6 +509,7 @@ class RankedSystems:
         for summary, behind in zip(self.systems, self.behind, strict=True):
             values = {name: getattr(behind, name, None) for name in _BEHIND}
             values["difference_interval"] = behind and behind.interval.ends
+            values["difference_n"] = behind and behind.n
             systems.append(line_of(RankedLine, summary, **values))
         return {"measure": self.measure, "systems": systems}
 
@@ -521,6 +522,8 @@ class RankedSystems:
                 ends = interval_in_words(behind.interval.ends, sign="+")
                 line += f"  {in_digits(behind.difference, '+')} ({ends})  p {p_in_words(behind.p)}"
                 line += "" if behind.p_holm == behind.p else f" (Holm {p_in_words(behind.p_holm)})"
+                if {behind.n} != {system.n, self.systems[0].n}:
+                    line += f" over the {counted(behind.n, 'query')} of both"
                 line += "" if behind.distinguishable else "  not distinguishable"
             lines.append(line)
         return "\n".join(lines)

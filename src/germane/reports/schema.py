@@ -206,7 +206,7 @@ class SliceLine(SystemLine):
 
 
 class RankedLine(Line):
-    """One system in its place, and its paired difference from the first; null for the first itself.
+    """One system in its place, and its paired difference from the first over `difference_n` cases; null for the first itself.
 
     `mde` is the smallest difference that this number of cases could have shown; a smaller one is not `distinguishable`.
     """
@@ -216,6 +216,7 @@ class RankedLine(Line):
     interval: IntervalEnds | None
     difference: float | None
     difference_interval: IntervalEnds | None
+    difference_n: int | None
     p: float | None
     p_holm: float | None
     mde: float | None

@@ -146,12 +146,14 @@ def _outcomes(comparison: Mapping[str, Json]) -> list[str]:
 
 def _changes(comparison: Mapping[str, Json]) -> Iterator[str]:
     """The difference of each measure to the baseline."""
-    table = TextTable(["measure", "baseline", "now", "difference", "interval", "p"], names=1)
+    table = TextTable(["measure", "baseline", "now", "difference", "interval", "p", "n"], names=1)
     rows = comparison["comparisons"]
     for row in rows:
         name = row["measure"] + (f" of {row['b']}" if len({row["b"] for row in rows}) > 1 else "")
         means = in_digits(row["mean_a"]), in_digits(row["mean_b"]), in_digits(row["difference"], "+")
-        table.add([clean(name), *means, interval_in_words(row["interval"], sign="+"), p_in_words(row["p"])])
+        n = str(row["n"]) if row["n"] == row["due"] else f"{row['n']}/{row['due']}"
+        numbers = [*means, interval_in_words(row["interval"], sign="+"), p_in_words(row["p"]), n]
+        table.add([clean(name), *numbers])
     if rows:
         name = rows[0]["a"] if len({row["a"] for row in rows}) == 1 else "the baseline"
         yield f"Compared with {markdown_text(name)}:\n\n"
