@@ -50,6 +50,7 @@ def measured(rows: Any, measures: str, folder: Path, capsys: Any) -> tuple[dict[
         ("contexts", f"['{BREAD}'\n '{TIDE}']", "texts without a comma"),
         ("contexts", "[\"it's noon\" 'plain']", "texts without a comma"),
         ("doc_ids", "array(['a', 'b'], dtype=object)", "an array as NumPy prints it"),
+        ("doc_ids", "[array(['a', 'b'], dtype=object)]", "an array as NumPy prints it"),
         ("gold_ids", "['d1' 'd2', 'd3']", "texts without a comma"),
         ("doc_ids", "[d2, d1]", "is not one"),
         ("doc_ids", '["d1", NaN]', "is not one"),
@@ -66,6 +67,15 @@ def test_a_list_that_is_in_doubt_is_an_error(kind, field, cell, said, tmp_path):
     if "NumPy" in said or "comma" in said:
         assert "to_json" in str(caught.value)
         assert "to_parquet" in str(caught.value)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_python_tuple_in_a_cell_is_a_list(kind, tmp_path, capsys):
+    """A text in parentheses stays a text."""
+    rows = source(kind, [{"query": TIDE, "contexts": f"('{BREAD}', \"{TIDE}\")"}], tmp_path)
+    assert measured(rows, "context_precision", tmp_path, capsys)[0]["context_precision"][0] == 0.5
+    rows = source(kind, [{"query": TIDE, "contexts": f"('{TIDE}' is said)"}], tmp_path)
+    assert measured(rows, "context_precision", tmp_path, capsys)[0]["context_precision"][0] == 1
 
 
 @pytest.mark.parametrize("cell", ["\"['d7' 'd2']\"", "\"array(['d7', 'd2'], dtype=object)\"", '"[d7, d2]"'])

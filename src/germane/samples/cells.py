@@ -204,6 +204,7 @@ def list_in_cell(text: str) -> Json:
             value = ast.literal_eval(tree)
         except (ValueError, SyntaxError, TypeError, MemoryError, RecursionError):
             value = None
+    value = list(value) if isinstance(value, tuple) else value
     if not isinstance(value, list | dict):
         raise Invalid("starts like a list or an object and is not one", 'write JSON: ["a", "b"]')
     for node in ast.walk(tree) if tree is not None else ():
@@ -215,7 +216,7 @@ def list_in_cell(text: str) -> Json:
 
 def refuse_printed_array(text: str) -> None:
     """Raise Invalid for an array as NumPy prints it: Python reads quoted texts without a comma between them as one."""
-    if text.startswith("array("):
+    if "array(" in _STRING.sub("", text):
         raise Invalid("is an array as NumPy prints it, and not a list", _KEEP_LISTS)
     end = -1
     for match in _STRING.finditer(text):
@@ -226,8 +227,10 @@ def refuse_printed_array(text: str) -> None:
 
 
 def looks_listed(cell: str) -> bool:
-    """True if a cell begins like a list, an object or an array; a quote in front of one is that of a cell which is broken."""
-    return cell.lstrip().startswith(("[", "{", "array(", '"[', '"{'))
+    """True if a cell begins like a list, an object or an array, or is a Python tuple; a quote in front is that of a broken cell."""
+    text = cell.lstrip()
+    tuple_begins = text.startswith(("('", '("'))
+    return text.startswith(("[", "{", "array(", '"[', '"{')) or (tuple_begins and structure(text) is not None)
 
 
 _PARTED = re.compile(r"[;|,]")
