@@ -178,7 +178,9 @@ def test_the_only_relevant_document_at_rank_1501_counts() -> None:
 
 @given(
     st.dictionaries(
-        st.text(max_size=3), st.sampled_from([0.0, -0.0, 1.0, 2.5, math.inf, -math.inf]), min_size=1
+        st.text(min_size=1, max_size=3),
+        st.sampled_from([0.0, -0.0, 1.0, 2.5, math.inf, -math.inf]),
+        min_size=1,
     )
 )
 def test_ties_fall_to_the_greater_id_by_bytes(found: dict[str, float]) -> None:

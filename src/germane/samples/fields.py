@@ -216,9 +216,15 @@ def _number(value: Json) -> Json:
     return float(value)
 
 
-def _id(value: Json) -> str:
+def read_id(value: Json) -> str:
+    """The id as text: a text, a whole number in whatever form, or bytes in UTF-8. Raises Invalid on anything else."""
     if type(value) is str and value:
         return value
+    if isinstance(value, bytes):
+        try:
+            value = value.decode()
+        except UnicodeDecodeError:
+            raise Invalid("is bytes that are not UTF-8", "write the id as text") from None
     whole = _whole(value)
     if type(whole) is int or (isinstance(value, str | UUID) and value):
         return str(whole)
@@ -262,7 +268,7 @@ def _each(read: Callable[[Json], Json], usual: Any = None) -> Column:
     return read_all
 
 
-_ids, _wholes = _each(_id), _each(_whole)
+_ids, _wholes = _each(read_id), _each(_whole)
 
 
 def _question(value: Json) -> Json:
@@ -278,7 +284,7 @@ def _qrels(value: Json) -> Json:
     if not isinstance(value, dict):
         return value
     # keys that are no texts: of Python, numbers of a table
-    return {key if type(key) is str else _id(key): _whole(grade) for key, grade in value.items()}
+    return {key if type(key) is str else read_id(key): _whole(grade) for key, grade in value.items()}
 
 
 def _gold(value: Json) -> Json:
@@ -297,7 +303,7 @@ def _superseded(value: Json) -> Json:
         return dict.fromkeys(_ids(value))
     if not isinstance(value, dict):
         return value
-    return {key: None if value is None else _id(value) for key, value in value.items()}
+    return {key: None if value is None else read_id(value) for key, value in value.items()}
 
 
 def _metadata(value: Json) -> Json:
@@ -315,7 +321,7 @@ def _offset(value: Json) -> int:
 
 _OF_PASSAGE: dict[str, tuple[frozenset[type], Callable[[Json], Json]]] = {
     "text": (frozenset({str}), lambda value: value),
-    "id": (frozenset({str}), _id),
+    "id": (frozenset({str}), read_id),
     "score": (frozenset({float, int}), _number),
     "grade": (frozenset({int}), _whole),
     "relevant": (frozenset({bool}), lambda value: value),
@@ -517,7 +523,7 @@ def _evidence(value: Json) -> Json:
     if not isinstance(value, dict):
         return value
     made = {key: _whole(inner) if key in {"start", "end"} else inner for key, inner in value.items()}
-    return made if made.get("doc") is None else {**made, "doc": _at("doc", _id, made["doc"])}
+    return made if made.get("doc") is None else {**made, "doc": _at("doc", read_id, made["doc"])}
 
 
 def _tool_call(value: Json) -> Json:
@@ -574,7 +580,7 @@ def yes_no(value: Json) -> Json:
 
 
 READ: dict[str, Column] = {
-    "id": _each(_id, list[Id]),
+    "id": _each(read_id, list[Id]),
     "query": _each(_question),
     "trial": _each(_whole, list[int]),
     "contexts": _rankings,

@@ -128,12 +128,12 @@ def _fields(row: Mapping[Any, Any]) -> Iterator[tuple[str, Json]]:
     for key, cell in row.items():
         series = SPELLINGS.get(key) == "qrels" and hasattr(cell, "to_dict") and hasattr(cell, "dtype")
         value = cell.to_dict() if series and cell.dtype.kind in "iuf" else cell  # its index are the documents
-        plain = value if type(value) in _PLAIN else _plain(value)
-        if plain is not None:
-            yield str(key), yes_no(plain) if key == "answerable" else plain
+        made = value if type(value) in _PLAIN else plain(value)
+        if made is not None:
+            yield str(key), yes_no(made) if key == "answerable" else made
 
 
-def _plain(value: Any) -> Json:
+def plain(value: Any) -> Json:
     """The value as JSON has it; None where it is missing. What is not known stays as it is: the reader names it."""
     for read in ("tolist", "to_list"):  # an array or a number of NumPy, a series of pandas or polars
         if hasattr(value, read):
@@ -146,9 +146,9 @@ def _plain(value: Any) -> Json:
     if isinstance(value, Mapping):
         return dict(_fields(value))
     if (fields := fields_of(value)) is not None:
-        return _plain(fields)
+        return plain(fields)
     if isinstance(value, list | tuple | Iterator):
-        return [_plain(value) for value in value]
+        return [plain(value) for value in value]
     missing = isinstance(value, float) and math.isnan(value)
     return None if missing or type(value).__name__ in {"NAType", "NaTType"} else value
 
@@ -174,12 +174,12 @@ def document(value: Any) -> dict[str, Json] | None:
         return None
     name = getattr(node, "id", None) or getattr(node, "node_id", None) or getattr(node, "id_", None)
     metadata = getattr(node, "metadata", None) or getattr(node, "meta", None) or {}
-    facts = {str(key): _plain(item) for key, item in metadata.items()}
+    facts = {str(key): plain(item) for key, item in metadata.items()}
     name = id_in(facts) if name is None else name
     made = {
         "text": text,
         "id": None if name is None else str(name),
-        "score": _plain(getattr(value, "score", None)),
+        "score": plain(getattr(value, "score", None)),
         "metadata": {key: value if isinstance(value, _JSON) else str(value) for key, value in facts.items()}
         or None,
     }

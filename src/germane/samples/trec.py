@@ -18,18 +18,22 @@ from array import array
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from decimal import Decimal
 from functools import lru_cache
 from itertools import chain, pairwise
 from math import isinf, isnan
+from numbers import Integral, Real
 from operator import gt, lt
 from pathlib import Path
 from typing import Any, BinaryIO, Literal, TypeAlias
 
 import numpy as np
+from msgspec import Struct
+from msgspec.structs import asdict
 from numpy.typing import NDArray
 
 from germane.clean import counted, fold
-from germane.errors import InputError, Invalid, SourceLocation
+from germane.errors import InputError, Invalid, SourceLocation, describe
 from germane.samples.cells import (
     CellCounts,
     delimiter_of,
@@ -38,7 +42,7 @@ from germane.samples.cells import (
     looks_listed,
     table_rows,
 )
-from germane.samples.fields import RESULT, failure, id_in
+from germane.samples.fields import RESULT, failure, id_in, read_id
 from germane.samples.files import (
     BadRows,
     JsonFault,
@@ -50,7 +54,7 @@ from germane.samples.files import (
     shown_name,
     whole_text,
 )
-from germane.samples.frames import parquet_batches
+from germane.samples.frames import fields_of, is_table, parquet_batches, plain
 
 Format: TypeAlias = Literal["trec", "tsv", "csv", "jsonl", "json", "parquet"]
 Qrels: TypeAlias = Mapping[str, Mapping[str, int]]
@@ -135,6 +139,7 @@ class Kind:
     bare: Mapping[int, tuple[str, ...]]
     trec: str
     json: str
+    python: str
 
 
 RUN = Kind(
@@ -151,6 +156,7 @@ RUN = Kind(
     },
     trec="write: query Q0 document rank score tag",
     json='write {"id": "q1", "contexts": [{"id": "d7"}]} or {"query_id": "q1", "doc_id": "d7", "score": 1.5}',
+    python='write {"q1": {"d7": 1.5}}, or {"q1": ["d7", "d2"]}, best first',
 )
 GOLD = Kind(
     name="gold",
@@ -160,6 +166,7 @@ GOLD = Kind(
     bare={2: ("query", "doc"), 3: ("query", "doc", "grade"), 4: ("query", "", "doc", "grade")},
     trec="write: query 0 document grade",
     json='write {"id": "q1", "qrels": {"d7": 2}} or {"query_id": "q1", "doc_id": "d7", "relevance": 2}',
+    python='write {"q1": {"d7": 2}}, or {"q1": ["d7"]}',
 )
 _NAME_THEM = "give the table a header, e.g. query_id, doc_id, {0}, or say --columns query=...,doc=...,{0}=..."
 _BETWEEN = {"tsv": "\t", "csv": ","}
@@ -180,14 +187,11 @@ def read_run(
     end, or left out and said in the notes, as `bad` has it.
     """
     bad = bad or BadRows()
-    if isinstance(source, Mapping):
-        run = _collect_run("run", _mapped_rows(source), bad)
-        counting = _CountingMappings()
-        for listed in source.values():
-            counting.add({"docs": listed})
-        return replace(run, notes=(*run.notes, mapped_to_ranks("run"))) if counting.all else run
     if not isinstance(source, str | Path):
-        return _collect_run("run", _rows(source, "run", None, columns, RUN, bad), bad)
+        source = source if isinstance(source, Mapping) or is_table(source) else _row_list(source, "run", RUN)
+        run = _collect_run("run", _rows(source, "run", None, columns, RUN, bad), bad)
+        triples = isinstance(source, list) and all(type(row) is tuple and len(row) == 3 for row in source)
+        return _ranks_not_scores(run) if triples else run
     with on_disk(source) as file:
         name, fmt = shown_name(source), format_of(file, fmt)
         if fmt == "trec":
@@ -211,12 +215,10 @@ def read_qrels(
     `bad` has it.
     """
     bad = bad or BadRows()
-    if isinstance(source, Mapping):
-        graded = (
-            (q, docs if isinstance(docs, Mapping) else dict.fromkeys(docs, 1)) for q, docs in source.items()
-        )
-        return {str(query): {str(doc): grade for doc, grade in grades.items()} for query, grades in graded}
     if not isinstance(source, str | Path):
+        source = (
+            source if isinstance(source, Mapping) or is_table(source) else _row_list(source, "gold", GOLD)
+        )
         name, what = "qrels", "table"
         qrels = _collect_qrels(
             name, _rows(source, name, None, columns, GOLD, bad), bad, keep_first=keep_first
@@ -251,7 +253,14 @@ def _rows(
 ) -> Iterator[FileRow]:
     """The rows of a file, or of a DataFrame (no format), that can be read."""
     if fmt is None:
-        yield from _record_rows(_frame_records(source, name, kind, columns), name, kind, bad)
+        if isinstance(source, Mapping):
+            records = _mapped_records(source, name, kind, bad)
+        elif isinstance(source, list):
+            rows = ((number, _row_fields(row, kind)) for number, row in enumerate(source, 1))
+            records = _json_records(rows, name, kind, bad)
+        else:
+            records = _frame_records(source, name, kind, columns)
+        yield from _record_rows(records, name, kind, bad)
     elif fmt == "parquet":
         yield from _record_rows(_parquet_records(source, name, kind, columns), name, kind, bad)
     else:
@@ -266,13 +275,90 @@ def _rows(
                 yield from _record_rows(records, name, kind, bad)
 
 
-def _mapped_rows(results: Mapping[str, Mapping[str, float] | Sequence[str]]) -> Iterator[FileRow]:
-    for name, listed in results.items():
-        query = str(name)
-        yield 0, query, None, None
-        scored = listed.items() if isinstance(listed, Mapping) else ((doc, None) for doc in listed)
-        for doc, score in scored:
-            yield 0, query, str(doc), None if score is None else float(score)
+def _row_list(source: Any, name: str, kind: Kind) -> list[Any]:
+    """The rows of a list, a generator or another iterable of Python."""
+    if isinstance(source, Iterable) and not isinstance(source, bytes):
+        return list(source)
+    raise InputError(f"{describe(source)} is not {kind.name}", fix=kind.python, place=SourceLocation(name))
+
+
+def _row_fields(row: Any, kind: Kind) -> Any:
+    """The fields of a row as JSON has them: of a mapping, a record, or a tuple with the columns of a table without a header."""
+    if isinstance(row, Struct):
+        row = asdict(row)
+    fields = row if isinstance(row, Mapping) else fields_of(row)
+    if fields is None and isinstance(row, tuple | list) and len(row) in kind.bare:
+        fields = {name: value for name, value in zip(kind.bare[len(row)], row, strict=True) if name}
+    if fields is None:
+        return row
+    return {
+        str(name): _scalar(value) if _is_scalar(value) else plain(value) for name, value in fields.items()
+    }
+
+
+def _is_scalar(value: Any) -> bool:
+    return isinstance(value, str | bytes | Real | Decimal | None)
+
+
+def _scalar(value: Any) -> Any:
+    """A number of NumPy or of another library as Python's own, bytes as text; anything else as it is."""
+    if isinstance(value, bytes):
+        return read_id(value) if value else ""
+    if type(value) in {int, float, str, bool} or not isinstance(value, Real | Decimal | np.bool_):
+        return value
+    return int(value) if isinstance(value, Integral) else float(value)
+
+
+def _mapped_records(source: Mapping[Any, Any], name: str, kind: Kind, bad: BadRows) -> Iterator[_Record]:
+    """The lists of a mapping of Python under the roles of runs or gold, their ids as text."""
+    seen = set[str]()
+    for key, listed in source.items():
+        try:
+            query = read_id(_scalar(key))
+            if query in seen:
+                raise Invalid("is there twice, as a number and as text", "write ids as text")  # noqa: TRY301
+            record = {"query": query, **_in_roles(listed, kind)}
+        except Invalid as wrong:
+            wrong.path = (f"query {str(key)[:60]}", *wrong.path)
+            bad.add(wrong.error(SourceLocation(name)))
+        else:
+            seen.add(query)
+            yield 0, record
+
+
+def _in_roles(listed: Any, kind: Kind) -> dict[str, Any]:
+    """What a query of a mapping is mapped to, under roles: documents with numbers, or a list. Raises Invalid."""
+    if is_table(listed) and not hasattr(listed, "to_list"):
+        raise Invalid("is a table", "give one table of all queries, or lists")
+    if hasattr(listed, "to_dict") and hasattr(listed, "index"):  # a series of pandas
+        listed = listed.to_list() if listed.index.to_list() == [*range(len(listed))] else listed.to_dict()
+    if isinstance(listed, Mapping):
+        if {*map(type, listed)} <= {str} and {*map(type, listed.values())} <= {int, float}:
+            return {kind.list_role: listed}
+        graded = {read_id(_scalar(doc)): _scalar(number) for doc, number in listed.items()}
+        if len(graded) < len(listed):
+            raise Invalid("has a document twice, as a number and as text", "write ids as text")
+        return {kind.list_role: graded}
+    if isinstance(listed, set | frozenset) and kind is RUN:
+        raise Invalid("is a set, which has no order", kind.python)
+    if _is_scalar(listed) or not isinstance(listed, Iterable):
+        raise Invalid(f"is {describe(listed)}", kind.python)
+    items = [item if type(item) is str else _item(item) for item in listed]
+    if items and all(type(item) is tuple for item in items):
+        docs, numbers = zip(*items, strict=True)
+        return {kind.list_role: list(docs), kind.value: list(numbers)}
+    return {kind.list_role: items}
+
+
+def _item(item: Any) -> Any:
+    """A document in a list: its id, its fields, or a pair of id and number as a tuple."""
+    if isinstance(item, Struct):
+        return item
+    if _is_scalar(item) or isinstance(item, Mapping) or (fields := fields_of(item)) is not None:
+        return item if isinstance(item, Mapping) else _scalar(item) if _is_scalar(item) else fields
+    if isinstance(item, tuple | list) and len(item) == 2 and isinstance(item[1], Real | Decimal):
+        return read_id(_scalar(item[0])), _scalar(item[1])
+    return plain(item)
 
 
 def _collect_run(name: str, rows: Iterable[FileRow], bad: BadRows) -> Run:
@@ -545,6 +631,8 @@ def _record_rows(records: Iterator[_Record], name: str, kind: Kind, bad: BadRows
         try:
             rows = [(line, *row) for row in _rows_in(_counted(record, kind, counts, name, line), kind)]
         except Invalid as wrong:
+            if not line and f"query {record['query']} " not in wrong.problem:
+                wrong.problem = f"query {str(record['query'])[:60]}: {wrong.problem}"
             bad.add(wrong.error(SourceLocation(name, line)))
         else:
             if kind is RUN and ranked.undecided and "rank" in record and "doc" in record:
@@ -577,18 +665,17 @@ def _rows_in(record: Mapping[str, Any], kind: Kind) -> Iterator[tuple[str, str |
     In a list of gold ids each has grade 1.
     """
     query, number = record["query"], _score if kind is RUN else _grade
-    if isinstance(query, bool) or not isinstance(query, str | int) or query == "":
+    if (query := _id(query)) is None:
         raise Invalid("this row has no query id", "fill it in or drop the row")
-    query = str(query)
     if "doc" in record:
         doc, value = record["doc"], None
-        if isinstance(doc, bool) or not isinstance(doc, str | int):
-            raise Invalid(f"{json.dumps(doc)[:60]} is not a document id", RUN.json)
+        if (doc := _id(doc) if doc != "" else "") is None:
+            raise Invalid(f"{describe(record['doc'])} is not a document id", RUN.json)
         if kind is GOLD or record.get("score") is not None:
             value = number(record.get(kind.value, 1))
         elif "rank" in record:
             value = -_number(record["rank"], "rank")
-        yield query, str(doc), value
+        yield query, doc, value
         return
     docs, values = (_in_cell(record.get(role), role) for role in (kind.list_role, kind.value))
     if docs is None:
@@ -631,6 +718,8 @@ class _Cell(str):
 
 
 def _number(value: Any, what: str) -> float:
+    if type(value) is float and value - value == 0:  # the usual
+        return value
     if isinstance(value, _Cell) or (isinstance(value, int | float) and not isinstance(value, bool)):
         with suppress(ValueError, OverflowError):
             number = float(value)
@@ -652,8 +741,8 @@ def _paired(docs: list[Any], values: list[Any]) -> dict[str, Any]:
 
 def _listed(query: str, value: Any, kind: Kind) -> list[str]:
     """The ids in a list of ids or of objects with an id, or one id."""
-    if isinstance(value, str | int) and not isinstance(value, bool):
-        return [text] if (text := str(value).strip()) else []
+    if isinstance(value, str | Real) and (isinstance(value, str) or _id(value) is not None):
+        return [text] if (text := (_id(value) or "").strip()) else []
     ids = [_id(item) for item in value] if isinstance(value, list | tuple) else [None]
     if None not in ids:
         return [id_ for id_ in ids if id_ is not None]
@@ -664,9 +753,12 @@ def _listed(query: str, value: Any, kind: Kind) -> list[str]:
 
 
 def _id(item: Any) -> str | None:
-    if isinstance(item, Mapping):
-        return id_in(item)
-    return str(item) if isinstance(item, str | int) and not isinstance(item, bool) else None
+    """The id that this is, or that an object with an id has; None where it has none."""
+    if isinstance(item, Mapping | Struct):
+        return id_in(asdict(item) if isinstance(item, Struct) else item)
+    with suppress(Invalid):
+        return read_id(item)
+    return None
 
 
 def roles_of(names: Sequence[str], kind: Kind, columns: Mapping[str, str] | None = None) -> dict[str, str]:
@@ -735,9 +827,9 @@ def _json_records(
 
 def _records_in(value: Any, kind: Kind) -> Iterator[dict[str, Any]]:
     if not isinstance(value, dict):
-        raise Invalid(f"{json.dumps(value)[:60]} is not a JSON object", kind.json)
+        raise Invalid(f"{json.dumps(value, default=str)[:60]} is not a JSON object", kind.json)
     key = _roles_of_keys(tuple(value), kind) if len(value) < 50 else roles_of(list(value), kind)
-    if "query" in key and isinstance(value[key["query"]], str | int):
+    if "query" in key and isinstance(value[key["query"]], str | Real):
         if kind is RUN and "doc" not in key:
             _check_lists(key.get("docs", ""), value)
         yield {role: value[name] for role, name in key.items()}

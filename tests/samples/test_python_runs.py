@@ -1,0 +1,120 @@
+"""Runs and gold of Python code: mappings, lists and rows in the shapes that people have, with ids as text on both sides."""
+
+import math
+from collections import namedtuple
+from dataclasses import dataclass
+from decimal import Decimal
+
+import numpy as np
+import pytest
+
+from germane import Context, Sample
+from germane.errors import InputError
+from germane.evaluation.rank import rank
+
+ScoredDoc = namedtuple("ScoredDoc", "query_id doc_id score")  # noqa: PYI024 - as ir_measures has them
+Qrel = namedtuple("Qrel", "query_id doc_id relevance iteration")  # noqa: PYI024
+
+
+@dataclass
+class Hit:
+    qid: object
+    docno: object
+    score: float
+
+
+PAIRS = [("q", 10, 2.0), ("q", "20", 1.0)]
+RUNS = {
+    "ids as numbers": {"q": {10: 2.0, 20: 1.0}},
+    "ids of numpy": {"q": {np.int64(10): np.float32(2), np.int64(20): np.int8(1)}},
+    "whole floats": {"q": {10.0: 2, 20.0: 1}},
+    "bytes": {b"q": {b"10": 2, b"20": 1}},
+    "scores as decimals": {"q": {"10": Decimal(2), "20": Decimal(1)}},
+    "pairs": {"q": [("20", 1.0), ("10", 2.0)]},
+    "a list": {"q": ["10", "20"]},
+    "a tuple of numbers": {"q": (10, 20.0)},
+    "an array": {"q": np.array([10, 20])},
+    "a generator": {"q": (doc for doc in ("10", 20))},
+    "objects": {"q": [{"id": "10"}, {"id": 20}]},
+    "contexts": {"q": [Context(id="10"), Context(id="20")]},
+    "rows as mappings": [{"query_id": q, "doc_id": d, "score": s} for q, d, s in PAIRS],
+    "named tuples": [ScoredDoc(*row) for row in PAIRS],
+    "a generator of rows": (ScoredDoc(*row) for row in reversed(PAIRS)),
+    "tuples": PAIRS,
+    "data classes": [Hit(*row) for row in PAIRS],
+    "samples": [Sample(id="q", query="when?", contexts=(Context(id="10"), Context(id="20")))],
+    "rows as samples": [{"id": "q", "retrieved_context_ids": np.array([10, 20])}],
+}
+GOLD = {
+    "text": {"q": {"20": 1}},
+    "a number": {"q": {20: 1}},
+    "numbers of numpy": {np.str_("q"): {np.int32(20): np.int64(1)}},
+    "a whole float": {"q": {20.0: 1.0}},
+    "yes": {"q": {"20": True}},
+    "bytes": {b"q": {b"20": 1}},
+    "a list": {"q": ["20"]},
+    "a set": {"q": {20}},
+    "pairs": {"q": [(20, 1), (30, 0)]},
+    "named tuples": [Qrel("q", "20", 1, "0")],
+    "a generator of rows": (Qrel("q", 20, 1, "0") for _ in range(1)),
+    "rows as mappings": [{"query_id": "q", "doc_id": 20, "relevance": 1}],
+    "tuples": [("q", "20", 1)],
+}
+
+
+@pytest.mark.parametrize("shape", RUNS)
+def test_shapes_of_runs(shape):
+    """Each is the same ranking."""
+    assert rank(RUNS[shape], {"q": {"20": 1}}, "RR")["RR"].mean == 0.5
+
+
+@pytest.mark.parametrize("shape", GOLD)
+def test_shapes_of_gold(shape):
+    """Each is the same gold."""
+    assert rank({"q": {10: 2.0, "20": 1.0}}, GOLD[shape], "RR")["RR"].mean == 0.5
+
+
+def test_series():
+    """A series of pandas is a list of ids, or scores by id where its index has the ids."""
+    pd = pytest.importorskip("pandas")
+    for series in (pd.Series([10, 20]), pd.Series(["10", "20"]), pd.Series([1.0, 2.0], index=["20", "10"])):
+        assert rank({"q": series}, {"q": pd.Series({"20": 1})}, "RR")["RR"].mean == 0.5
+
+
+@pytest.mark.parametrize(
+    ("run", "gold", "message"),
+    [
+        ({"q": "20"}, None, "query q is the text '20'"),
+        ({"q": {"20", "10"}}, None, "query q is a set, which has no order"),
+        ({"q": None}, None, "query q is null"),
+        ({"q": [None]}, None, "query q has contexts without an id"),
+        ({"q": [["20", "10"]]}, None, "query q has contexts without an id"),
+        ({"q": [20.5]}, None, "query q has contexts without an id"),
+        ({"q": {"20": "much"}}, None, "query q: the score 'much' is not a number"),
+        ({"q": {"20": None}}, None, "query q: the score null is not a number"),
+        ({"q": {"20": math.nan}}, None, "query q is NaN"),
+        ({"q": {20: 1, "20": 2}}, None, "query q has a document twice"),
+        ({1.5: ["20"]}, None, "query 1.5 is the number 1.5"),
+        ({7: ["20"], "7": ["20"]}, None, "query 7 is there twice"),
+        ({"q": [b"\xff"]}, None, "bytes that are not UTF-8"),
+        (5, None, "the number 5 is not a run"),
+        ([5], None, "run:1: 5 is not a JSON object"),
+        (None, {"q": "20"}, "query q is the text '20'"),
+        (None, {"q": {"20": None}}, "query q: the grade null is not a number"),
+        (None, {"q": {"20": math.nan}}, "query q: the grade 'nan' is not a whole number"),
+        (None, {"q": {"20": 0.5}}, "query q: the grade '0.5' is not a whole number"),
+        (None, {}, "no gold"),
+    ],
+)
+def test_other_shapes_are_errors(run, gold, message):
+    """One sentence names the query and what is wrong there."""
+    with pytest.raises(InputError, match=message):
+        rank({"q": ["20"]} if run is None else run, {"q": {"20": 1}} if gold is None else gold, "RR")
+
+
+def test_bare_tuples_that_may_be_ranks():
+    """Rows of three are read as the rows of a table without a header."""
+    rows = [("q", "10", 1), ("q", "20", 2), ("q", "30", 3)]
+    assert rank(rows, {"q": ["20"]}, "RR")["RR"].mean == 0.5
+    with pytest.raises(InputError, match="may be the rank or a score"):
+        rank([rows[2], *rows[:2]], {"q": ["20"]}, "RR")
