@@ -489,7 +489,7 @@ def gates_page() -> str:
     return f"""# Gates
 
 {MADE}
-A gate is `FUNCTION(MEASURE) OPERATOR LIMIT`, in `gates:` of an eval file or germane.toml, or `--fail-under 'mean(nDCG@10)>=0.7'`.
+A gate is `FUNCTION(MEASURE) OPERATOR LIMIT`, in `gates:` of an eval file or germane.toml, or `--fail-under 'lower(nDCG@10)>=0.7'`.
 
 ```
 gate      = value operator limit
@@ -527,7 +527,7 @@ file > environment > this file > defaults. An unknown setting is an error that n
 ```toml
 judge = "openai:gpt-4o-mini"
 measures = ["context_precision@5", "nDCG@10"]
-gates = ["mean(nDCG@10)>=0.7"]
+gates = ["lower(nDCG@10)>=0.7"]
 ledger = ".germane/ledger.sqlite"
 ```
 

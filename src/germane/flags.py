@@ -244,7 +244,7 @@ FLAGS = (
     Flag("--output-prefix", "liverag", OUTPUT, "How the names of the two files begin; without it with the evaluator's.", value="NAME"),
     Flag("--output-format", "liverag", OUTPUT, "Format of the two files.", default="tsv", choices=("tsv", "jsonl")),
     # what is good enough
-    Flag("--fail-under", "run,rank,score", CI, "A gate, e.g. 'mean(nDCG@10)>=0.7': exit 1 below it; repeatable.", name="gates", value="GATE", many=True, setting=(list, str)),
+    Flag("--fail-under", "run,rank,score", CI, "A gate, e.g. 'lower(nDCG@10)>=0.7': exit 1 below it; repeatable.", name="gates", value="GATE", many=True, setting=(list, str)),
     Flag("--baseline", "run,score", CI, "For gates on change(...): a report folder, a --json document, or a folder of reports (the latest).", Path, value="REPORT", at_url="kept"),
     Flag("--baseline", "report", OUTPUT, "Another report:", Path, value="REPORT",
          also={"report": "shown for comparison (.html .md .svg .png)."}),

@@ -57,7 +57,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         metavar="GATE",
         action="append",
         default=[],
-        help="fail the session where this is not reached, e.g. 'mean(RR)>=0.9'; repeatable; ini: germane_gates",
+        help="fail the session where this is not reached, e.g. 'lower(RR)>=0.8'; repeatable; ini: germane_gates",
     )
     group.addoption(
         "--germane-baseline",

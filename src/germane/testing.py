@@ -150,7 +150,7 @@ def assert_retrieval(
     __tracebackhide__ = True
     from germane.evaluation.evaluate import asked_graders
     from germane.reports.explain import Explainer, lines_of
-    from germane.reports.gates import Gate
+    from germane.reports.gates import POINT, Gate
 
     with _ShortTraceback():
         gates = [Gate.parse(check) for check in checks]
@@ -171,6 +171,7 @@ def assert_retrieval(
     for result in results:
         detail = (
             result.detail.removesuffix(_ONE_SAMPLE)
+            .removesuffix(POINT)
             .removeprefix("mean ")
             .replace("--allow-stand-in", "allow_stand_in=True")
         )

@@ -204,7 +204,7 @@ def test_a_gate_decides_the_exit_code(files: Path) -> None:
     assert invoke(files / "dense.jsonl", *common).code == 0
     failed = invoke(files / "dense.jsonl", files / "bm25.run", *common)
     assert failed.code == 1
-    assert "gate failed: mean(RR)>=0.5 [bm25] (mean 0.2500;" in failed.err
+    assert "gate failed: mean(RR)>=0.5 [bm25] (mean 0.2500, decided on the point;" in failed.err
     document = json.loads(invoke(files / "bm25.run", *common, "--json").out)
     assert (document["passed"], document["exit_code"]) == (False, 1)
 

@@ -243,7 +243,10 @@ def test_a_gate_says_how_much_it_saw(inside: Cli, tmp_path: Path) -> None:
     assert "left out" not in inside(*words, "--limit", "30").out
     found = inside(*words, "--filter", "q0", "--json")
     (gate, _) = found.json["gates"]
-    assert gate["detail"] == "mean 1.0000; measured on 1 of 1 sample; --filter left out 19 cases"
+    assert (
+        gate["detail"]
+        == "mean 1.0000, decided on the point; measured on 1 of 1 sample; --filter left out 19 cases"
+    )
     assert "only" not in found.out
 
 

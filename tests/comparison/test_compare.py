@@ -24,6 +24,7 @@ from germane.judges.fake import FakeJudge
 from germane.judges.judge import Reply
 from germane.questions import AnyQuestion
 from germane.reports.schema import schema_of
+from germane.statistics.comparison import holm
 from germane.statistics.intervals import mean_interval
 from germane.types import Json
 from tests.command import invoke
@@ -352,7 +353,13 @@ def test_slices_have_rows_of_their_own(before: Report, after: Report) -> None:
     a, b = values(before, "nDCG@5"), values(after, "nDCG@5")
     odd = [b[f"q{n}"] - a[f"q{n}"] for n in range(1, 40, 2)]
     assert slices[0]["difference"] == pytest.approx(np.mean(odd))
-    assert len(compare(before, after, measures="nDCG@5", by="topic").to_json()["slices"]) == 10
+    slices = compare(before, after, measures="nDCG@5 R@5", primary="nDCG@5", by="topic").to_json()["slices"]
+    tested, others = (
+        [row for row in slices if (row["measure"] == "R@5") is other] for other in (False, True)
+    )
+    assert len(tested) == len(others) == 10
+    assert [row["p_holm"] for row in tested] == holm([row["p"] for row in tested])
+    assert {row["p_holm"] for row in others} == {row["outcome"] for row in slices} == {None}
     with pytest.raises(InputError, match="tags: even, odd; metadata: topic"):
         compare(before, after, by="language")
 

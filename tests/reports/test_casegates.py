@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from germane.errors import InputError
@@ -92,3 +94,27 @@ def test_unknown_names_are_told_what_there_is(gate: str, problem: str) -> None:
     """Functions, measures and fields."""
     with pytest.raises(InputError, match=problem):
         verdict(gate)
+
+
+@pytest.mark.parametrize(
+    ("gate", "slices", "size", "often"),
+    [
+        ("min(mean(RR) by tag)>=0.75", 24, 10, 0.826),  # 1 - P(Binomial(10, .9) >= 8)^24
+        ("min(mean(RR) by tag)>0.4", 24, 10, 0.0035),
+        ("max(mean(RR) by tag)<=0.95", 2, 20, 0.228),
+        ("min(mean(RR) by tag)>=0.95", 24, 10, None),  # the mean of all is below the limit
+    ],
+)
+def test_a_gate_on_slices_says_how_often_chance_fails_it(
+    gate: str, slices: int, size: int, often: float | None
+) -> None:
+    """As the binomial distribution has it where all slices are alike."""
+    ids = [(tag, n) for tag in range(slices) for n in range(size)]
+    samples = [Sample(id=f"{tag}-{n}", query="q", tags=(f"t{tag}",)) for tag, n in ids]
+    scores = ScoreTable(
+        [Score(sample=f"{tag}-{n}", measure="RR", type="RR", value=float(n % 10 > 0)) for tag, n in ids]
+    )
+    part = Part(samples=samples, scores=scores)
+    (result,) = Report.build(part, {}, gates=[Gate.parse(gate)]).verdict.gates
+    found = re.search(r"fail by chance in (?:under )?(\d+)% of sets", result.detail)
+    assert (found and float(found[1]) / 100) == (often and pytest.approx(often, abs=0.015))

@@ -61,7 +61,10 @@ def test_nothing_of_a_case_ends_a_workflow_command_or_begins_another() -> None:
     assert "100%25" in case
     assert "\n" not in case
     assert "\x1b" not in case
-    assert gate == "::error title=germane::mean(RR)>=0.9: failed, mean 0.5000; measured on 1 of 1 sample"
+    assert (
+        gate
+        == "::error title=germane::mean(RR)>=0.9: failed, mean 0.5000, decided on the point; measured on 1 of 1 sample"
+    )
 
 
 @pytest.mark.parametrize("values", [{"a": 1.0}, {"a": 0.9}])

@@ -44,7 +44,7 @@ def test_a_gate_parses_and_prints(text: str, shown: str) -> None:
 )
 def test_what_is_no_gate_is_refused(text: str) -> None:
     """The message says what to write."""
-    with pytest.raises(InputError, match=r"write e\.g\. mean"):
+    with pytest.raises(InputError, match=r"write e\.g\. lower"):
         Gate.parse(text)
 
 
@@ -155,7 +155,7 @@ def test_a_gate_on_the_lower_end_fails_where_the_mean_passes() -> None:
     )
     assert (mean.outcome, lower.outcome, upper.outcome) == ("passed", "failed", "passed")
     assert lower.detail == (
-        "lower end 0.5090 of 0.5089 to 0.9135, of queries like these; measured on 20 of 20 samples"
+        "lower end 0.5089 of 0.5089 to 0.9135, of queries like these; measured on 20 of 20 samples"
     )
     (none,) = check_gate(Gate.parse("lower(RR)>=0.7"), summary(score("a", None, status="skipped")))
     assert none.outcome == "failed"
@@ -169,6 +169,6 @@ def test_a_limit_inside_the_interval_is_warned_of() -> None:
     assert near.outcome == far.outcome == "passed"
     # sqrt(2 / 100) * 0.29011 = 0.041028; T99(-0.005 / 0.041028) = 0.4516
     assert near.detail.startswith(
-        "mean 0.4950; another 100 queries like these would flip this gate 45% of the time"
+        "mean 0.4950, decided on the point; another 100 queries like these would flip this gate 45% of the time"
     )
-    assert far.detail == "mean 0.4950; measured on 100 of 100 samples"
+    assert far.detail == "mean 0.4950, decided on the point; measured on 100 of 100 samples"

@@ -293,7 +293,7 @@ def test_the_gate_of_a_judge_that_stands_in_says_so() -> None:
     assert gated.verdict.exit_code == 0
     assert gated.verdict.lines() == [
         "verdict  passed (stand-in) (exit code 0)",
-        "  passed (stand-in)  mean(context_precision@1)>=0.5  mean 1.0000; measured on 1 of 1 sample",
+        "  passed (stand-in)  mean(context_precision@1)>=0.5  mean 1.0000, decided on the point; measured on 1 of 1 sample",
     ]
     document = gated.to_json()
     assert (document["gates"][0]["word"], document["verdict"]) == (

@@ -175,3 +175,22 @@ def test_a_value_outside_its_range_still_has_an_interval() -> None:
 def test_remarks(basis: Basis, said: str) -> None:
     """What a mean rests on is said in a sentence."""
     assert list(basis.remarks()) == [said]
+
+
+@pytest.mark.parametrize(
+    ("sizes", "worth"),
+    [
+        ([1, 1, 1, 2, 3, 5, 20] * 5 + [1, 1, 1, 2, 3], "13.5"),
+        ([1] * 9 + [30], "1.7"),
+        ([2, 2, 3], "2.9"),
+        ([3] * 10, None),
+        ([1] * 10, None),
+        ([1] * 19 + [2] * 19, None),
+    ],
+)
+def test_few_clusters_of_unequal_size_are_noted(sizes: list[int], worth: str | None) -> None:
+    """Beside the mean, in print, in JSON and in a gate on its interval."""
+    ids = {f"{number}-{at}": str(number) for number, size in enumerate(sizes) for at in range(size)}
+    (line,) = summarise([score(name, n % 3 / 2) for n, name in enumerate(ids)], clusters=ids)
+    note = f"{len(sizes)} clusters of unequal size are worth {worth} of equal size: below 20 the interval is too narrow"
+    assert [*line.remarks()] == line.as_json()["basis"]["remarks"] == ([note] if worth else [])

@@ -120,15 +120,18 @@ def compare(
     several = len(pairs) > 1
     gates = [within_margin(row, several=several) for row in rows if row.decision]
     gates += [regression(row, several=several) for row in rows if row.tests and fail_on_regression]
-    for pair in pairs if by is not None else ():
-        rows += _slices(pair, chosen, by or "")
+    if by is not None:
+        sliced = [row for pair in pairs for row in _slices(pair, chosen, by)]
+        rows += [
+            replace(row, tests=0) for row in adjusted(sliced, first)
+        ]  # a slice has no outcome of its own
     only_in: dict[str, list[str]] = {side.name: [] for side in sides}
     for pair in pairs:
         if other_corpus(pair):
             notes.append(f"{pair.a.name} and {pair.b.name} searched different documents (--corpus)")
         only_a, only_in[pair.b.name] = pair.only_in()
         only_in[pair.a.name] = list(dict.fromkeys([*only_in[pair.a.name], *only_a]))
-    notes += [*_uncalibrated(rows), *_remarks(sides, chosen)]
+    notes += [*_uncalibrated(rows), *_too_narrow(rows), *_remarks(sides, chosen)]
     if measures is None:
         others = dict.fromkeys(name for side in sides for name in side.types if name not in chosen)
         notes += [f"not in all of them, not compared: {', '.join(others)}"] if others else []
@@ -286,6 +289,15 @@ def _uncalibrated(rows: Iterable[MeasureComparison]) -> list[str]:
         if row.decided_by == "judged" and row.corrected_why:
             result.setdefault(row.corrected_why, {})[row.measure] = None
     return [f"uncalibrated: {why} ({', '.join(measures)})" for why, measures in result.items()]
+
+
+def _too_narrow(rows: Iterable[MeasureComparison]) -> list[str]:
+    """The notes on intervals of differences that are too narrow, over all cases."""
+    result: dict[str, dict[str, None]] = {}
+    for row in rows:
+        if (note := row.interval.note) and not row.slice:
+            result.setdefault(note, {})[row.measure] = None
+    return [f"{note} ({', '.join(measures)})" for note, measures in result.items()]
 
 
 def _remarks(sides: Sequence[Side], names: Sequence[str]) -> list[str]:

@@ -211,7 +211,8 @@ def _details(comparison: Comparison) -> Iterator[RenderableType]:
     """The differences of slices, and the queries that moved."""
     if slices := [row for row in comparison.comparisons if row.slice]:
         yield _table(comparison, slices, slices=True).rich()
-        yield Text("  p-values of slices are not adjusted", style="dim")
+        tests = sum(row.p_holm is not None for row in slices)
+        yield Text(f"  p-values of slices are adjusted over all {tests} of them (Holm)", style="dim")
     for system in comparison.held:
         for word, moved in (("worse", comparison.worst), ("better", comparison.best)):
             if queries := moved.get(system):

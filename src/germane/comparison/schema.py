@@ -88,7 +88,7 @@ class ComparedLine(Line):
 
 
 class ComparedSlice(ComparedLine):
-    """The same over one slice of the queries; p-values of slices are not adjusted."""
+    """The same over one slice of the queries; `p_holm` is adjusted over all slices, primary measures and systems, and `outcome` is null."""
 
     slice: str
 

@@ -108,7 +108,7 @@ async def aevaluate(
         replay: A ledger's file, or an export of one, that alone answers: nobody is asked, and what it does not hold
             makes the verdict undecided (exit code 3).
         ledger: Where answers are kept for the next evaluation: a path or a ledger. None keeps none.
-        gates: What must be reached (`"mean(nDCG@10)>=0.7"`): see `Report.verdict`.
+        gates: What must be reached (`"lower(nDCG@10)>=0.7"`): see `Report.verdict`.
         max_unmeasured: The share of scores, 0 to 1, that may be missing before the verdict is undecided.
         allow_stand_in: Whether gates decide on what a stand-in for a model judged (`"lexical"`); else they are undecided.
         max_cost: US dollars at most: before they would be exceeded the evaluation stops with LimitReached. What is

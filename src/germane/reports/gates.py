@@ -49,14 +49,15 @@ _WRITTEN = (
 """The ways to write the value of a gate; a space may be any white space, or none."""
 _HELD = rf" (?P<op>>=|<=|==|=|>|<) (?P<limit>{_NUMBER}%?) "
 FUNCTIONS = {
-    "mean(MEASURE)": "the mean of the cases; of a judged measure the one that people's labels correct, where there is one",
+    "mean(MEASURE)": "the mean of the cases, decided on the point: at its limit half of all sets of queries pass; of a judged measure the mean "
+    "that people's labels correct, where there is one",
     "min(MEASURE)": "the least value of a case",
     "max(MEASURE)": "the largest value of a case",
     "p10(MEASURE)": "a percentile of the cases' values, p1 to p99",
     "share(MEASURE>=0.5)": "the share of the cases whose value is so",
     "min(mean(MEASURE) by tag)": "the least (`max`: the largest) mean of a slice: a tag, `tags` or a field of the metadata; a slice of "
-    "fewer than five cases is undecided",
-    "lower(MEASURE)": "the lower end of the mean's interval: a gate that luck does not pass; `lower(mean(MEASURE))` too",
+    "fewer than five cases is undecided; it says how often it would fail by chance",
+    "lower(MEASURE)": "the lower end of the mean's interval: at its limit about 2.5% of all sets of queries pass; `lower(mean(MEASURE))` too",
     "upper(MEASURE)": "the upper end of the mean's interval",
     "corrected(MEASURE)": "the mean corrected by people's labels; `lower(corrected(MEASURE))` is the lower end of its interval",
     "judged(MEASURE)": "the mean of the judge's own verdicts, whatever people's labels say; `lower(judged(MEASURE))` is the lower end "
@@ -66,7 +67,7 @@ FUNCTIONS = {
 """The values that a gate can compare, by how they are written."""
 _FORMS = ", ".join(form.removesuffix("(MEASURE)") for form in FUNCTIONS)
 _FUNCTION = re.compile(r"(\w+)\((.*)\)")
-_FIX = "write e.g. mean(nDCG@10)>=0.7, lower(nDCG@10)>=0.65 or change(nDCG@10)>-0.02"
+_FIX = "write e.g. lower(nDCG@10)>=0.65, mean(nDCG@10)>=0.7 or change(nDCG@10)>-0.02"
 
 
 @dataclass(frozen=True, slots=True)
@@ -316,9 +317,12 @@ def _corrected(gate: Gate, summary: MeasureSummary) -> tuple[GateOutcome, str]:
         return "undecided", f"no corrected mean: {summary.corrected_why or 'nothing is judged'}"
     low, high = mean.ends
     value = {"lower": low, "upper": high}.get(gate.how, mean.mean)
+    end = POINT if gate.how == "mean" else f", {_printed_end(gate, mean.ends)}"
     of_set = f"; {interval_in_words(mean.set_ends)} {THESE}" if mean.set_ends else ""
     ends = f"{interval_in_words(mean.ends)} {LIKE_THESE}{of_set}"
-    text = f"corrected {mean.mean:.4f} ({ends}, {counted(mean.labels, 'label')}); judged {mean.judged:.4f}"
+    text = (
+        f"corrected {mean.mean:.4f}{end} ({ends}, {counted(mean.labels, 'label')}); judged {mean.judged:.4f}"
+    )
     inside = gate.how == "mean" and low < gate.limit < high
     return gate.holds(value, value), text + "; the limit is inside the interval" * inside
 
@@ -328,7 +332,14 @@ def _end(gate: Gate, summary: MeasureSummary) -> tuple[GateOutcome, str]:
     if summary.interval is None:
         return "undecided", f"there is no interval: {summary.interval_why or 'nothing was measured'}"
     end = summary.interval[gate.how == "upper"]
-    return gate.holds(end, end), f"{gate.how} end {end:.4f} of {summary.interval_in_words()}, {LIKE_THESE}"
+    words = f"{_printed_end(gate, summary.interval)} of {summary.interval_in_words()}, {LIKE_THESE}"
+    words += summary.interval_note and f"; {summary.interval_note}"
+    return gate.holds(end, end), words
+
+
+def _printed_end(gate: Gate, ends: tuple[float, float]) -> str:
+    """The end that a gate is on, rounded as in its interval."""
+    return f"{gate.how} end {interval_in_words(ends).split(' to ')[-(gate.how == 'upper')]}"
 
 
 def _of_cases(gate: Gate, summary: MeasureSummary, low: float, high: float) -> tuple[GateOutcome, str]:
@@ -345,7 +356,11 @@ def _of_cases(gate: Gate, summary: MeasureSummary, low: float, high: float) -> t
     if basis.references_mixed:
         mix = f"{basis.with_reference} verdicts with reference, {basis.without_reference} without"
         return "undecided", f"{text}, from {mix}: set --against"
-    return outcome, text + (_may_flip(gate.limit, summary) if gate.how == "mean" else "")
+    return outcome, text + (POINT + _may_flip(gate.limit, summary) if gate.how == "mean" else "")
+
+
+POINT = ", decided on the point"
+"""Said of a gate on a mean: its interval does not count."""
 
 
 def _may_flip(limit: float, summary: MeasureSummary) -> str:
@@ -397,17 +412,46 @@ def _by_slice(gate: Gate, names: Sequence[str], ends: Ends, slices: Slices) -> t
     means = {name: [fsum(end[mine]) / len(mine) for end in ends] for name, mine in rows.items()}
     lowest = sorted(means, key=means.__getitem__)[:5]
     text = ", ".join(f"{name} {means[name][0]:.4f} (n={len(rows[name])})" for name in lowest)
-    large = [mean for name, mean in means.items() if len(rows[name]) >= SMALLEST]
+    large = {name: mean for name, mean in means.items() if len(rows[name]) >= SMALLEST}
     if not large:
         return "undecided", f"no slice has {SMALLEST} cases: {text}"
     pick = min if gate.how == "min" else max
     decided, of_all = (
         _between(gate, pick(low for low, _ in some), pick(high for _, high in some), f": {text}")
-        for some in (large, list(means.values()))
+        for some in (large.values(), means.values())
     )
     if decided[0] != of_all[0]:
         return "undecided", f"a slice of fewer than {SMALLEST} cases decides: {text}"
-    return decided[0], text
+    return decided[0], text + _by_chance(gate, ends, [rows[name] for name in large])
+
+
+_DRAWN, _MOST_DRAWS, _FEWEST_DRAWS, _DRAWN_TOGETHER = 8_000_000, 10_000, 100, 1 << 20
+"""Values drawn to tell how often a gate on slices fails by chance, the most and fewest sets, and values held at once."""
+
+
+def _by_chance(gate: Gate, ends: Ends, slices: Sequence[Sequence[int]]) -> str:
+    """How often a gate on slices fails although all slices are alike, over sets of cases drawn from all of these cases.
+
+    "" where the mean of all cases does not reach the limit, and luck is not what the gate would fail by.
+    """
+    values = np.where(ends[0] == ends[1], ends[0], np.nan)
+    members, starts = np.concatenate(slices), np.cumsum([0, *map(len, slices)])[:-1]
+    values = values[np.isfinite(values)]
+    mean = float(values.mean()) if len(values) else None
+    if mean is None or not COMPARE[gate.op](mean, gate.limit) or len(slices) < 2:
+        return ""
+    cases, members = np.unique(members, return_inverse=True)
+    sizes = np.array([*map(len, slices)])
+    draws = min(max(_DRAWN // len(members), _FEWEST_DRAWS), _MOST_DRAWS)
+    pick, rng, failed = np.min if gate.how == "min" else np.max, np.random.default_rng(0), 0
+    block = max(1, _DRAWN_TOGETHER // len(members))
+    for start in range(0, draws, block):
+        drawn = values[rng.integers(len(values), size=(min(block, draws - start), len(cases)))]
+        means = np.add.reduceat(drawn[:, members], starts, axis=1) / sizes
+        failed += int(np.count_nonzero(~COMPARE[gate.op](pick(means, axis=1), gate.limit)))
+    share = failed / draws
+    often = "under 1%" if share < 0.005 else "over 99%" if share > 0.995 else f"{share:.0%}"
+    return f"; if all {len(slices)} slices had the mean of all, {mean:.4f}, it would fail by chance in {often} of sets"
 
 
 @dataclass(frozen=True, slots=True)

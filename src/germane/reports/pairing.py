@@ -59,7 +59,7 @@ class MeasureComparison:
 
     `difference`, wins, ties and losses (a win is a better score of B, also where lower is better) are over the `n` cases
     of which both were measured, of `due` that should have been; the interval covers what the others could be. `p` is None
-    where any is missing. `p_holm` is adjusted over the primary measures and all systems; None for other measures.
+    where any is missing. `p_holm` is adjusted over the primary measures and all systems, that of a slice over all slices; None for other measures.
     `mde` is the smallest difference that this number of cases would have shown with probability 0.8. `decision` is against a margin, None where none is given. `parts` splits the
     difference by cause (corpus, retrieval, judge, labels) over the same cases, with whose verdicts were read in `verdicts`; where
     that is not possible `parts_why` says why. `slice` names the cases that were compared; "" = all.

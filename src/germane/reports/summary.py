@@ -122,7 +122,8 @@ class MeasureSummary:
     `scores` counts those of all trials that should have been measured, of which `failed` are incomplete or errors.
 
     `interval` is the confidence interval of the mean at `level` by `interval_method` over `units` cases or clusters of
-    cases; None where there is none, for the reason in `interval_why`. It covers what incomplete scores could be. `error`
+    cases; None where there is none, for the reason in `interval_why`. It covers what incomplete scores could be; `interval_note`
+    says where it is too narrow. `error`
     is the standard error of the mean of the measured cases.
     `basis` says whose labels the numbers rest on. `corrected` is a judged mean corrected with people's labels; None where
     there is none, and why in `corrected_why`. `sampled`: how many cases were evaluated (`n`) of how many (`of`), drawn with
@@ -139,6 +140,7 @@ class MeasureSummary:
     level: float | None = None
     units: int | None = None
     interval_why: str = ""
+    interval_note: str = ""
     error: float | None = None
     low: float | None = None
     high: float | None = None
@@ -168,6 +170,7 @@ class MeasureSummary:
         """The remarks that belong to the mean wherever it is printed, one per line."""
         if self.mean is not None:
             yield from self.basis.remarks()
+            yield from filter(None, [self.interval_note])
             if self.basis.labels and self.corrected_why:
                 yield f"not corrected: {self.corrected_why}"
 
@@ -225,7 +228,7 @@ class MeasureSummary:
         if mean is not None and mean.mean is not None and mean.ends is not None:
             ends = {"interval": mean.ends, "set_interval": mean.set_ends}
             corrected = line_of(CorrectedLine, mean, estimand="queries", **ends)
-        several = self.trials is not None
+        several, basis = self.trials is not None, self.basis.as_json()
         return line_of(
             MeasureLine,
             self,
@@ -233,7 +236,7 @@ class MeasureSummary:
             trials_failed=self.failed if several else UNSET,
             interval_why=self.interval_why or None,
             mean_bounds=bounds,
-            basis=self.basis.as_json(),
+            basis={**basis, "remarks": [*self.basis.remarks(), *filter(None, [self.interval_note])]},
             estimand="queries",
             corrected=corrected,
             corrected_why=self.corrected_why or None,
@@ -370,6 +373,7 @@ def _summary(
         if ends
         else None,
         interval_why=interval.why,
+        interval_note=interval.note,
         level=interval.level if ends else None,
         units=interval.n if ends else None,
         error=kept.error if len(kept.sums) > 1 else None,

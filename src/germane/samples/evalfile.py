@@ -309,7 +309,7 @@ class Case:
 
 def _gate(value: Any) -> tuple[str, SourceLocation]:
     if not isinstance(value, Scalar):
-        raise Invalid(f"is {describe(value)}", "write a condition: mean(nDCG@10)>=0.7")
+        raise Invalid(f"is {describe(value)}", "write a condition: lower(nDCG@10)>=0.7")
     return str(value), value.node.location
 
 
@@ -348,7 +348,7 @@ _CASES = ("evalcases", "tests", "cases", "samples")
 class EvalFile(GraderLists):
     """One eval file. `measures` are the graders that apply to every case and to every sample of `data`.
 
-    `gates` are conditions as they stand (`mean(nDCG@10)>=0.7`) with their places; `columns` maps our field names
+    `gates` are conditions as they stand (`lower(nDCG@10)>=0.7`) with their places; `columns` maps our field names
     to those of the data; `judge` are names with spaces between them; None everywhere = the file does not say.
 
     Attributes:
@@ -359,7 +359,7 @@ class EvalFile(GraderLists):
         batch: Passages of one query in one request.
         reading: Whether one request asks all that concerns a text (`fused`), or one question (`single`).
         against: What relevance is judged against; `auto` is the query, and the reference where there is one.
-        gates: What must be reached, see gates.md: `mean(nDCG@10)>=0.7`.
+        gates: What must be reached, see gates.md: `lower(nDCG@10)>=0.7`.
         data: Files of samples, relative to this file.
         target: The system to ask, by its name in the targets file.
         trials: How often each case is asked; `{count: 3}` too.

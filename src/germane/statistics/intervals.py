@@ -34,6 +34,10 @@ SAME = 1e-9
 """The largest difference of two values that still counts as a tie."""
 
 
+FEW_CLUSTERS = 20
+"""Clusters of equal size, as many as clusters of unequal size are worth, below which their interval is too narrow."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Interval:
     """A confidence interval of a mean.
@@ -42,6 +46,7 @@ class Interval:
     None with the reason in `why`, `method` how it was computed, `level` its nominal coverage, `units` what was taken
     as independent ("cases" or "clusters") and `n` how many of these there were. `p` is the two-sided p-value of a mean of
     0 that belongs to it: below 1 - level exactly where the interval excludes 0. It is given for complete differences.
+    `note` says where clusters of unequal size make the interval too narrow.
     """
 
     mean: float | None
@@ -52,6 +57,7 @@ class Interval:
     why: str = ""
     level: float = LEVEL
     p: float | None = None
+    note: str = ""
 
     @property
     def half_width(self) -> float | None:
@@ -87,6 +93,17 @@ class Units:
         """Standard deviation of one unit's contribution; with n units the mean's standard error is this by sqrt(n)."""
         n = len(self.sums)
         return sqrt(float(np.square(self.residuals).sum()) / (n - 1)) if n > 1 else inf
+
+    @property
+    def note(self) -> str:
+        """The note on clusters of unequal size that are worth fewer than 20 of equal size, (sum w)^2 / sum w^2; "" without."""
+        worth = float(self.sizes.sum() ** 2 / np.square(self.sizes).sum())
+        if self.name != "clusters" or worth >= FEW_CLUSTERS or np.ptp(self.sizes) <= SAME:
+            return ""
+        return (
+            f"{len(self.sizes)} clusters of unequal size are worth {worth:.1f} of equal size: below {FEW_CLUSTERS} the interval "
+            "is too narrow"
+        )
 
     @property
     def negated(self) -> Units:
@@ -187,6 +204,7 @@ def mean_interval(
         n=n,
         why="" if ends else "one case" if n == 1 else "all values are equal",
         p=p if differences and complete else None,
+        note=below.note if ends else "",
     )
 
 

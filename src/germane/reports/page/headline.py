@@ -117,7 +117,7 @@ def _steps(report: ReportData) -> Iterator[Json]:
         yield _step("Read the worst queries.", link="queries")
         higher = Measure.remembered(lines[0].type).definition.better == "higher"
         if higher and not report.verdict.gates and (ends := _best(lines).interval):
-            gate = f"mean({lines[0].measure})>={floor(ends[0] * 100) / 100:g}"
+            gate = f"lower({lines[0].measure})>={floor(ends[0] * 100) / 100:g}"
             yield _step("Guard what you have with a gate.", f"germane run ... --fail-under '{gate}'")
 
 
