@@ -313,6 +313,33 @@ def test_labels_of_a_file_are_a_judge(inside: Cli, tmp_path: Path, kind: str) ->
     assert "no file none.csv" in ran.err
 
 
+ANN_BOB = ["p1,yes,ann", "p2,no,ann", "p3,yes,ann", "p1,no,bob", "p2,yes,bob"]
+
+
+@pytest.mark.parametrize(
+    ("rows", "value"),
+    [
+        (ANN_BOB, 0.7083),
+        ([*ANN_BOB, "p3,no,eve"], 0.6667),
+        (["p1,yes,ann", "p1,no,", "p1,yes,", "p1,no,", "p2,no,bob", "p3,yes,", "p3,no,eve"], 0.6875),
+        (["p1,yes,", "p1,no,", "p1,no,", "p2,yes,", "p3,yes,", "p3,no,"], 0.6944),  # one person's shares
+    ],
+)
+def test_persons_keep_their_names(inside: Cli, tmp_path: Path, rows: list[str], value: float) -> None:
+    """From a file that judges a run, and imported into a report: a passage that a person did not label is the others' share."""
+    contexts = [{"id": f"p{n}", "text": f"passage {n}"} for n in (1, 2, 3)]
+    data = write_jsonl(tmp_path / "data.jsonl", {"id": "q1", "query": "q", "contexts": contexts})
+    (tmp_path / "lab.csv").write_text("\n".join(["sample,id,relevant,who", *(f"q1,{row}" for row in rows)]))
+    words = ("run", data, "-m", "context_precision", "--no-cache", "--json")
+    read = inside(*words, "--judge", "labels", "--labels", "lab.csv", "-o", "read")
+    assert inside(*words, "--judge", "lexical", "-o", "judged").code == 0
+    assert inside("label", "judged", "--import", "lab.csv").code == 0
+    scored = inside("score", "judged", "-m", "context_precision(labels=human)", "--json")
+    for done in (read, scored):
+        (line,) = done.json["measures"].values()
+        assert line["mean"] == pytest.approx(value, abs=5e-5), done.err
+
+
 def test_several_people_in_a_file_all_count(inside: Cli, tmp_path: Path) -> None:
     """Shares of people, order measures per person, "unsure" as bounds; the report keeps who said what, and scores it again."""
     texts = [{"id": name, "text": f"passage {name}"} for name in "abc"]
@@ -342,7 +369,7 @@ def test_several_people_in_a_file_all_count(inside: Cli, tmp_path: Path) -> None
     given = [json.loads(line) for line in (tmp_path / "r" / "labels.jsonl").read_text().splitlines()]
     assert [(one["sample"], one["who"]) for one in given] == [
         *[("q1", "ann"), ("q1", "ben")] * 3,
-        *[("q2", None)] * 3,
+        *[("q2", "ann")] * 3,
     ]
     with (tmp_path / "unsure.jsonl").open("w") as file:
         for name, answer in zip("abc", (3, None, 0), strict=True):

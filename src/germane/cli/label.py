@@ -83,7 +83,7 @@ def label(
     text = _read(guideline) if guideline else ""
     fingerprint = hashlib.sha256(text.encode()).hexdigest()[:16] if guideline else None
     if take is not None:
-        labels = import_labels(take, report, person, fingerprint)
+        labels = import_labels(take, report, who, fingerprint, person)
         report.tables.append_labels(labels.labels)  # type: ignore[union-attr]
         others = f"; {counted(labels.others, 'row is', 'rows are')} about nothing in this report"
         say(f"{counted(len(labels.labels), 'label')} added to {folder}{others if labels.others else ''}")

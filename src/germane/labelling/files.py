@@ -21,6 +21,7 @@ from germane.samples.fields import SPELLINGS, id_in, id_keys
 from germane.samples.files import JsonFault, parse_strict_json, read_lines, write_whole
 from germane.samples.trec import read_qrels
 from germane.tables.labels import (
+    UNNAMED,
     Label,
     LabelBook,
     dump_label,
@@ -49,8 +50,6 @@ _COLUMNS = [
 _GRADE = re.compile(r"[0-9]{1,9}(?:\.0*)?")
 _ANSWERS = ("answer", "grade", "relevant")
 _DRAWN = ("random", "stratified")
-UNNAMED = "unnamed"
-"""The person of a label that names nobody, where others name somebody."""
 _YES_NO = {"y": True, "yes": True, "true": True, "n": False, "no": False, "false": False}
 
 
@@ -62,11 +61,15 @@ class ImportedLabels:
     others: int
 
 
-def import_labels(path: Path, report: ReportData, who: str, guideline: str | None = None) -> ImportedLabels:
+def import_labels(
+    path: Path, report: ReportData, who: str | None, guideline: str | None = None, user: str | None = None
+) -> ImportedLabels:
     """The labels in a file, by its extension: .jsonl, .csv, anything else is TREC qrels.
 
     A row of JSON lines names its `item`, or like a row of CSV its sample and its document (`id`), with `grade`, `relevant`
     or `answer`. Rows keep their queue only where they hold the design that they were drawn by; else it is `import`.
+
+    Rows that name nobody are labels of `who`; without it of `user` or, where two of them contradict each other, of UNNAMED.
 
     Raises:
         InputError: The file cannot be read, or no row is about anything in the report.
@@ -79,7 +82,7 @@ def import_labels(path: Path, report: ReportData, who: str, guideline: str | Non
         fields = {
             "answer": answer,
             "scale": scale,
-            "who": row.get("who") or who,
+            "who": row.get("who") or None,
             "at": row.get("at") or now("milliseconds"),
             "guideline": row.get("guideline") or guideline,
             "reason": row.get("reason") or None,
@@ -101,16 +104,20 @@ def import_labels(path: Path, report: ReportData, who: str, guideline: str | Non
             f"{path}: none of its {others} rows is about anything in this report",
             fix="rows name an item of the report, or a sample's id and a document's id",
         )
-    return ImportedLabels(tuple(results), others)
+    answers = {(label.sample, label.item): label.answer for label in results if not label.who}
+    same = all(label.who or answers[label.sample, label.item] == label.answer for label in results)
+    person = who or (user if same else None) or UNNAMED
+    named = (label if label.who else structs.replace(label, who=person) for label in results)
+    return ImportedLabels(tuple(named), others)
 
 
 class LabelFile:
     """People's labels of passages in a file, for samples that are read: they become the labels on the contexts themselves.
 
     A folder is a report, whose labels.jsonl is read. Rows name the item, or the sample's id and the document's. A label
-    stands in place of one that the context had. Where several people spoke of a passage, or somebody could not tell,
-    their labels stand in `book`, which knows those of the samples that it was asked `on`. InputError where the file holds no
-    label of a passage.
+    stands in place of one that the context had. Where a label of a sample names a person, a passage has several, or somebody
+    could not tell, all labels of that sample stand in `book`, each with its person. It knows those of the samples that it
+    was asked `on`. InputError where the file holds no label of a passage.
     """
 
     def __init__(self, path: Path) -> None:
@@ -123,50 +130,59 @@ class LabelFile:
             item = row.get("item") or _document(*_named(row, location))
             row_of = {"item": item, "kind": "relevance", "answer": answer, "scale": scale}
             labels.append(load_label({**row_of, "who": row.get("who"), "at": row.get("at")}, location))
-        self.book, self._alone, self._several = LabelBook(), LabelBook(labels), dict[str, list[Label]]()
+        self.book, self._alone, self._labels = LabelBook(), LabelBook(labels), dict[str, list[Label]]()
         if not len(self._alone):
             raise InputError(f"{path} holds no label of a passage", fix="name a file of labels, or a report")
         for label in labels:
-            if self._alone.unsure(label.item) or len(self._alone.votes(label.item)) > 1:
-                self._several.setdefault(label.item, []).append(
-                    structs.replace(label, who=label.who or UNNAMED)
-                )
+            if label.item in self._alone or self._alone.unsure(label.item):
+                self._labels.setdefault(label.item, []).append(label)
+        for some in self._labels.values():
+            if len({(label.who, label.answer, label.scale) for label in some}) == 1:
+                del some[:-1]  # the same label again
         others = (label.scale for label in self._alone if label.scale not in {"graded", "binary"})
         self._scale = scale_ends(other) if (other := next(others, None)) else None
 
     def on(self, sample: Sample) -> tuple[Sample, tuple[Label, ...]]:
-        """The sample with these labels on its contexts, and those of several people, which are added to the book."""
-        history, several = turns(sample), dict[str, list[Label]]()
+        """The sample with these labels on its contexts, and those that keep their persons, which are added to the book."""
+        labels = {
+            item: some
+            for item, passage in labelled_passages(sample)
+            if (some := self._of(sample, passage.context, item))
+        }
+        people = any(len(some) > 1 or some[0].who or some[0].answer is None for some in labels.values())
+        history = turns(sample)
 
         def labelled(context: Context) -> Context:
-            item = relevance_item(sample.query, passage_of(context), history)
-            names = _names(sample, context, item)
-            if shared := next((self._several[name] for name in names if name in self._several), None):
-                several.setdefault(item, [_placed(label, item, sample) for label in shared])
-                return structs.replace(context, grade=None, relevant=None)
-            label = next((result for name in names if (result := self._alone.get(name))), None)
-            if label is None:
+            some = labels.get(relevance_item(sample.query, passage_of(context), history))
+            if some is None:
                 return context
+            if people:
+                return structs.replace(context, grade=None, relevant=None)
+            (label,) = some
             if label.scale == "binary":
                 return structs.replace(context, grade=None, relevant=bool(label.answer))
             return structs.replace(context, grade=int(label.answer), relevant=None)
 
         changed = sample.with_contexts(labelled, grade_scale=self._scale or sample.grade_scale)
-        rows = tuple(label for labels in several.values() for label in labels)
+        rows = (
+            [_placed(label, item, sample) for item, some in labels.items() for label in some]
+            if people
+            else []
+        )
+        rows = [structs.replace(label, who=label.who or UNNAMED) for label in rows]
         self.book.add(rows)
-        return changed, rows
+        return changed, tuple(rows)
+
+    def _of(self, sample: Sample, context: Context, item: str) -> list[Label]:
+        """The labels of a context of a sample, by the first name that the file has any under."""
+        names = (item,) if context.id is None else (item, _document(sample.id, context.id))
+        return next((self._labels[name] for name in names if name in self._labels), [])
 
     def about(self, sample: Sample) -> Iterator[Label]:
         """The labels of a sample's passages, each with its item and who gave it."""
         for item, passage in labelled_passages(sample):
-            for name in _names(sample, passage.context, item):
-                for label in self._several.get(name) or filter(None, [self._alone.get(name)]):
-                    yield _placed(label, item, sample)
-
-
-def _names(sample: Sample, context: Context, item: str) -> tuple[str, ...]:
-    """The names under which a file may label a context: its item, and the sample with the document."""
-    return (item,) if context.id is None else (item, _document(sample.id, context.id))
+            for label in self._of(sample, passage.context, item):
+                yield _placed(label, item, sample)
 
 
 def _placed(label: Label, item: str, sample: Sample) -> Label:

@@ -33,7 +33,7 @@ from germane.measures.measure import LabelChoice
 from germane.questions.asking import Missing, Program, Unanswered
 from germane.questions.relevance import HELPS, HIGHEST, Grade, Passages, Scale
 from germane.questions.text import blank, tokens_in
-from germane.tables.labels import Label, LabelBook, passage_of
+from germane.tables.labels import UNNAMED, Label, LabelBook, passage_of
 from germane.types import NOTHING, Context, Json, RankedPassage, Sample
 
 AGAINST = ("auto", "query", "reference", "response", "criterion")
@@ -418,16 +418,20 @@ class BlockLabels:
             relevance_items([(sample.query, passage_of(context)) for context in contexts], history)
             for _, contexts in lists
         ]
-        people = self._people_of(items)
+        cells = [
+            cell for (_, some), row in zip(lists, items, strict=True) for cell in zip(some, row, strict=True)
+        ]
+        own = (context for context, item in cells if item not in book)
+        named = any(context.grade is not None or context.relevant is not None for context in own)
+        people = self._people_of(items, unnamed=named)
         for who in people:
-            for (_, contexts), listed in zip(lists, items, strict=True):
-                for context, item in zip(contexts, listed, strict=True):
-                    if votes := book.votes(item):
-                        self._add_vote(votes, book.answers(item, who))
-                    elif self.choice.source == "judge":
-                        self._set_label(None, _GRADED)
-                    else:
-                        self._add_own(context, scale)
+            for context, item in cells:
+                if votes := book.by_person(item):
+                    self._add_vote(votes, book.answers(item, who))
+                elif self.choice.source == "judge":
+                    self._set_label(None, _GRADED)
+                else:
+                    self._add_own(context, scale)
         return [*lists] * len(people)
 
     def add_items(self, lists: Sequence[Sequence[str]]) -> None:
@@ -437,15 +441,20 @@ class BlockLabels:
         people = self._people_of(lists)
         for who in people:
             for item in chain.from_iterable(lists):
-                self._add_vote(book.votes(item), book.answers(item, who))
+                self._add_vote(book.by_person(item), book.answers(item, who))
         self._lengths += [*map(len, lists)] * len(people)
         self._counts.append(len(lists) * len(people))
 
-    def _people_of(self, lists: Sequence[Sequence[str]]) -> Sequence[str | None]:
-        """Return the people whose labels of these rankings are read one after the other; one where nobody disagrees."""
+    def _people_of(self, lists: Sequence[Sequence[str]], *, unnamed: bool = False) -> Sequence[str | None]:
+        """Return the people whose labels of these rankings are read one after the other; one where nobody disagrees.
+
+        `unnamed`: some labels name nobody, as those on the contexts: they are one person's.
+        """
         book = self.settings.labels
         assert book is not None
         people = book.people(chain.from_iterable(lists))
+        if people and unnamed and UNNAMED not in people:
+            people = (*people, UNNAMED)
         self._several += [bool(people)] * len(lists) * max(1, len(people))
         return people or (None,)
 
@@ -456,23 +465,26 @@ class BlockLabels:
         else:
             self._set_label(context.grade, scale)
 
-    def _add_vote(self, votes: Sequence[Label], answers: Sequence[Label]) -> None:
-        """The answer of one person, of all `votes` on an item: the share of these `answers`; none where that one is unsure."""
+    def _add_vote(self, votes: Sequence[Sequence[Label]], answers: Sequence[Sequence[Label]]) -> None:
+        """The answer of one person, of all `votes` on an item: the share of these `answers`; none where that one is unsure.
+
+        Both hold the labels of each person, whose own share counts once.
+        """
         if not answers:
-            self._set_label(None, self._number_of(votes[0].scale))
+            self._set_label(None, self._number_of(votes[0][0].scale))
             return
-        position, label = len(self._level), answers[0]
-        if len(votes) > 1:
-            worth = (
-                float(vote.answer) if vote.scale == "binary" else max(vote.answer, 0.0) for vote in votes
-            )
+        position, labels = len(self._level), list(chain.from_iterable(answers))
+        if len(votes) > 1 or len(votes[0]) > 1:
+            worth = (fsum(max(float(label.answer), 0.0) for label in some) / len(some) for some in votes)
             self._worth[position] = fsum(worth) / len(votes)
-        if len(answers) > 1:
-            grades = sorted(min(int(vote.answer), _MOST_GRADES) for vote in answers)
-            label = sorted(answers, key=lambda vote: float(vote.answer))[(len(answers) - 1) // 2]
-            if grades[0] < grades[-1]:
-                top = 1 if label.scale == "binary" else max(HIGHEST, grades[-1])
-                counts = np.bincount(grades, minlength=top + 1)
+        label = labels[0]
+        if len(labels) > 1:
+            grades = [min(int(label.answer), _MOST_GRADES) for label in labels]
+            label = sorted(labels, key=lambda label: float(label.answer))[(len(labels) - 1) // 2]
+            if min(grades) < max(grades):
+                top = 1 if label.scale == "binary" else max(HIGHEST, *grades)
+                weights = [1 / len(some) for some in answers for _ in some]
+                counts = np.bincount(grades, weights, minlength=top + 1)
                 self._probabilities[position] = tuple((counts / len(answers)).tolist())
         self._set_label(label.answer, self._number_of(label.scale))
 

@@ -269,7 +269,8 @@ class ScoreTerms:
         counted = cache(lambda answer, scale: float(_counted(self.measure, float(answer), scale)))
         shares = []
         for item in items:
-            votes = [counted(vote.answer, vote.scale) for vote in book.votes(item)]
+            people = ([counted(vote.answer, vote.scale) for vote in some] for some in book.by_person(item))
+            votes = [fsum(some) / len(some) for some in people]
             votes += [unsure] * book.unsure(item)
             shares.append(fsum(votes) / len(votes) if votes else nan)
         return np.array(shares)

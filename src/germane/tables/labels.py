@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cache
+from itertools import groupby
 from sys import intern
 from typing import Any, Literal
 
@@ -139,19 +140,22 @@ def _ends(scale: str) -> tuple[int, int] | None:
 UNSURE, TAKEN_BACK = "unsure", "taken back"
 """The `reason` of a label without an answer."""
 
+UNNAMED = "unnamed"
+"""The one person of all labels that name nobody, where several people labelled; that person's label is the share of them."""
+
 
 class LabelBook:
-    """The labels that count for each item: of each person the newest (by `at`, then by order in the file).
+    """The labels that count for each item: of each person the newest (by `at`, then by order in the file), of UNNAMED all.
 
-    `votes` are the answers of several people on the scale of the newest one, whose mean measures take; `get` is one
-    label that stands for them, the lower median. An answer that is not a number has no median: the newest counts. Whoever took
+    `votes` are the answers of several people on the scale of the newest one, one for each; `by_person` has all of UNNAMED's,
+    and measures take the mean of each person's and the mean over them. `get` is one label that stands for them, the lower median. An answer that is not a number has no median: the newest counts. Whoever took
     back an answer says nothing; how many said that they are unsure is in `unsure`.
     """
 
     def __init__(self, labels: Iterable[Label] = ()) -> None:
         self._standing: dict[str, Label] = {}
-        self._several: dict[str, tuple[Label, ...]] = {}
-        """The votes on items with more than one."""
+        self._several: dict[str, tuple[tuple[Label, ...], ...]] = {}
+        """The labels of each person on items with more than one."""
         self._unsure: dict[str, tuple[str | None, ...]] = {}
         self.add(labels)
 
@@ -166,26 +170,30 @@ class LabelBook:
             if len(answers) == 1:
                 self._standing[item] = answers[0]
             elif answers:
-                self._standing[item], votes = _agreed(answers)
-                if len(votes) > 1:
-                    self._several[item] = votes
+                self._standing[item], people = _agreed(answers)
+                if len(people) > 1 or len(people[0]) > 1:
+                    self._several[item] = people
             if len(answers) < len(newest) and (
-                unsure := tuple(
+                unsure := dict.fromkeys(
                     label.who for label in newest if label.answer is None and label.reason != TAKEN_BACK
                 )
             ):
-                self._unsure[item] = unsure
+                self._unsure[item] = tuple(unsure)
 
     def get(self, item: str) -> Label | None:
         """The label that stands for all of an item, or None."""
         return self._standing.get(item)
 
     def votes(self, item: str) -> tuple[Label, ...]:
-        """The newest label of each person who gave one on the scale that counts, in an order that is the same for all items."""
+        """The label of each person who gave one on the scale that counts, in an order that is the same for all items."""
+        return tuple(map(_middle, self.by_person(item)))
+
+    def by_person(self, item: str) -> tuple[tuple[Label, ...], ...]:
+        """The labels of each person, as `votes`; more than one of UNNAMED alone."""
         if (several := self._several.get(item)) is not None:
             return several
         label = self._standing.get(item)
-        return () if label is None else (label,)
+        return () if label is None else ((label,),)
 
     def unsure(self, item: str) -> int:
         """The number of people who said that they cannot tell."""
@@ -200,12 +208,12 @@ class LabelBook:
         names.update(*(self._unsure.get(item, ()) for item in distinct))
         return tuple(sorted(names, key=lambda name: (name is None, name or "")))
 
-    def answers(self, item: str, who: str | None) -> tuple[Label, ...]:
-        """Return what a person's label of an item is made of: the own one, of who gave none all others', () if unsure."""
+    def answers(self, item: str, who: str | None) -> tuple[tuple[Label, ...], ...]:
+        """Return whose labels a person's label of an item is made of: the own, of who gave none all others', () if unsure."""
         if who in self._unsure.get(item, ()):
             return ()
-        votes = self.votes(item)
-        return tuple(label for label in votes if label.who == who) or votes
+        people = self.by_person(item)
+        return tuple(labels for labels in people if labels[0].who == who) or people
 
     def __contains__(self, item: object) -> bool:
         return item in self._standing
@@ -218,25 +226,36 @@ class LabelBook:
 
 
 def _newest(labels: Iterable[Label]) -> list[Label]:
-    """The newest label of each person, in the order of the last that each gave."""
-    newest: dict[str | None, Label] = {}
-    for label in labels:
-        earlier = newest.get(label.who)
+    """The newest label of each person, in the order of the last that each gave; of UNNAMED all."""
+    newest: dict[str | int | None, Label] = {}
+    for number, label in enumerate(labels):
+        who = number if label.who == UNNAMED and label.reason != TAKEN_BACK else label.who
+        if label.who == UNNAMED and label.reason == TAKEN_BACK:
+            newest = {name: other for name, other in newest.items() if other.who != UNNAMED}
+        earlier = newest.get(who)
         if earlier is None or (earlier.at or "") <= (label.at or ""):
-            newest.pop(label.who, None)
-            newest[label.who] = label
+            newest.pop(who, None)
+            newest[who] = label
     return list(newest.values())
 
 
-def _agreed(newest: list[Label]) -> tuple[Label, tuple[Label, ...]]:
-    """The label that stands for all, and those that count, of the newest one of each of several people."""
+def _agreed(newest: list[Label]) -> tuple[Label, tuple[tuple[Label, ...], ...]]:
+    """The label that stands for all, and those of each person that count, of the newest ones of several people."""
     newest.sort(key=lambda label: label.at or "")  # stable: the later row of one time comes last
     latest = newest[-1]
     votes = [label for label in newest if label.scale == latest.scale]
     if len(votes) == 1 or not all(isinstance(label.answer, bool | int | float) for label in votes):
-        return latest, (latest,)
-    middle = sorted(votes, key=lambda label: float(label.answer))[(len(votes) - 1) // 2]
-    return middle, tuple(sorted(votes, key=lambda label: label.who or ""))
+        return latest, ((latest,),)
+    votes.sort(key=lambda label: label.who or "")
+    people = tuple(tuple(labels) for _, labels in groupby(votes, key=lambda label: label.who))
+    return _middle([_middle(labels) for labels in people]), people
+
+
+def _middle(labels: Sequence[Label]) -> Label:
+    """The lower median of several labels whose answers are numbers."""
+    if len(labels) == 1:
+        return labels[0]
+    return sorted(labels, key=lambda label: float(label.answer))[(len(labels) - 1) // 2]
 
 
 def by_people(label: Label) -> bool:
