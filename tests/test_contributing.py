@@ -60,13 +60,13 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
         "graders/specs.py", "from germane.graders.measure", "from germane.graders.max_words import MaxWords\n"
     )
     put("graders/specs.py", "        SkillTrigger, Composite,", "        MaxWords,\n")
-    put("samples/gradertypes.py", '    "skill_trigger": ', '    "max_words": "limits kept / 1",\n')
+    put("questions/gradertypes.py", '    "skill_trigger": ', '    "max_words": "limits kept / 1",\n')
     tests = home / "tests_of_guides"
     tests.mkdir()
     for number, one in enumerate(one for one in BLOCKS if "def test_" in one):
         (tests / f"test_{number}.py").write_text(one, "utf-8")
     (home / "data.jsonl").write_text(SAMPLE, "utf-8")
-    (home / "data.blocks").write_text('query: one?\ncontexts: ["x"]\nqrels: ["x"]\n', "utf-8")
+    (home / "data.blocks").write_text('query: one?\ncontexts: [{"id": "x"}]\nqrels: ["x"]\n', "utf-8")
     (home / "e.yaml").write_text(
         "evaluators: [{type: max_words, most: 50}]\n"
         "evalcases: [{id: a, question: q, expected_messages: [{role: assistant, content: r}]}]\n"

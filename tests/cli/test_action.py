@@ -190,7 +190,8 @@ def test_a_failed_gate_fails_after_the_comment(workflow: Workflow) -> None:
 
 def test_a_fork_gets_no_comment_and_is_gated_by_the_replayed_answers(workflow: Workflow) -> None:
     """No ledger is restored or kept; what the export lacks is exit 3."""
-    (workflow.folder / "answers.jsonl").write_text("")
+    other = {"key": "ab" * 16, "kind": "relevance", "judge": "openai:gpt-4o-mini", "answer": {"grade": 1}}
+    (workflow.folder / "answers.jsonl").write_text(json.dumps(other) + "\n")
     (workflow.folder / "evals/e.yaml").write_text(
         "judge: openai:gpt-4o-mini\nmeasures: [context_precision]\ndata: ../data.jsonl\n"
     )

@@ -6,6 +6,7 @@ import inspect
 import re
 from collections import Counter
 from dataclasses import fields
+from pathlib import Path
 
 import pytest
 
@@ -112,8 +113,11 @@ def test_help_is_in_groups() -> None:
         (("rank", "a", "--qrels", "g", "--missing", "one"), "--missing: 'one' is not possible; write zero or skip"),
     ],
 )  # fmt: skip
-def test_a_mistake_is_one_message(words: tuple[str, ...], message: str) -> None:
+def test_a_mistake_is_one_message(
+    words: tuple[str, ...], message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """What is wrong and what to write, exit code 2, nothing on stdout."""
+    monkeypatch.chdir(tmp_path)
     ran = invoke(*words)
     assert (ran.code, ran.out) == (2, "")
     assert message in ran.err

@@ -270,9 +270,9 @@ def test_several_ids_in_one_cell_are_said(inside: Cli, tmp_path: Path) -> None:
     (tmp_path / "a.csv").write_text("query,doc_ids,gold_ids\na,d1;d2,d2\nb,d1|d2,d1\n" * 300)
     (tmp_path / "b.csv").write_text('query,doc_ids,gold_ids\na,"[""d1"", ""d;2""]",d2\nb,d1,\n')
     ran = inside("run", "a.csv", "-m", "RR")
-    assert ran.err.count("read as one id") == 1
-    assert "a.csv:2: 'doc_ids' has an id with ; or | or , in it" in ran.err
-    assert "read as one id" not in inside("run", "b.csv", "-m", "RR").err
+    assert ran.err.count("each read as one") == 1
+    assert "a.csv:2: 'doc_ids' looks like several ids joined by" in ran.err
+    assert "each read as one" not in inside("run", "b.csv", "-m", "RR").err
 
 
 @pytest.mark.parametrize(

@@ -73,7 +73,7 @@ def run(*words: object) -> Ran:
 def test_it_keeps_what_a_file_keeps(server: PostgresServer, tmp_path: Path) -> None:
     """Every field comes back, whatever characters it has; the first answer wins; a useless one is replaced once."""
     used = Usage(requests=1, input_tokens=3_000_000_000, output_tokens=4, cost_usd=0.1 + 0.2)
-    odd = "half a pair \ud800, a null \0, 字, \N{PILE OF POO}"
+    odd = "what half a pair becomes \ufffd, a null \0, 字, \N{PILE OF POO}"
     rows = [
         made(1, {"reason": odd}, request="r1", usage=used, ms=1.5, at="2026-11-23T10:00:00.000+00:00"),
         made(2, provenance=FrozenDict(windows=2, against="query")),

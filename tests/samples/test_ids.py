@@ -81,3 +81,47 @@ def test_ids_of_mappings_are_text_on_both_sides():
     for run in ({"q": {10: 2.0, 20: 1.0}}, {"q": {"10": 2.0, "20": 1.0}}):
         for gold in ({"q": {20: 1}}, {"q": {"20": 1}}, {"q": [20]}):
             assert rank(run, gold, "RR")["RR"].mean == 0.5
+
+
+def test_a_whole_number_is_the_same_id_in_every_form(tmp_path):
+    """7.0 in JSON, a frame or a mapping is 7, bytes are their UTF-8 text; half a number is an error."""
+    import polars as pl
+
+    rows = [(7.0, 10.0, 3.0), (7.0, 20.0, 2.0), (8.0, 80.0, 1.0)]
+    keys = ("query_id", "doc_id", "score")
+    lines = tmp_path / "run.jsonl"
+    lines.write_text("".join(json.dumps(dict(zip(keys, row, strict=True))) + "\n" for row in rows))
+    frame = pl.DataFrame(rows, schema=keys, orient="row")
+    binary = frame.with_columns(query_id=pl.Series([b"7", b"7", b"8"]))
+    binary.write_parquet(tmp_path / "binary.parquet")
+    mapping = {7.0: {10.0: 3.0, 20: 2.0}, b"8": {"80": 1.0}}
+    gold = pl.DataFrame({"query_id": [7.0, 8.0], "doc_id": [20.0, 80.0], "grade": [1, 1]})
+    for run in (lines, frame, binary, tmp_path / "binary.parquet", mapping):
+        for graded in (gold, {"7": {"20": 1}, "8": [80.0]}):
+            assert rank(run, graded, "RR")["RR"].mean == 0.75
+    for wrong in (7.5, float("nan"), b"\xff"):
+        with pytest.raises(InputError, match="run: "):
+            rank({"7": {wrong: 1.0}}, gold, "RR")
+        with pytest.raises(InputError, match="qrels: "):
+            rank(mapping, {wrong: {"20": 1}}, "RR")
+    lines.write_text('{"query_id": 7.5, "doc_id": 10, "score": 1}\n')
+    with pytest.raises(InputError, match=r"run.jsonl:1: the number 7.5 is not a query id"):
+        rank(lines, gold, "RR")
+
+
+def test_a_line_is_a_comment_only_where_it_is_no_row(tmp_path, monkeypatch):
+    """Ids may begin with #, and a note says how many lines were left out; grades may have a point."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "a.run").write_text(
+        "# by hand, 2 queries\n#1 Q0 d1 1 3.0 t\n#1 Q0 d2 2 2.0 t\n2 Q0 d1 1 1 t\n"
+    )
+    (tmp_path / "a.qrels").write_text("#1 0 d2 1.0\n2 0 d1 1.\n# the end\n\n#\n")
+    done = invoke("rank", "a.run", "--qrels", "a.qrels", "-m", "RR", "--json")
+    assert done.code == 0, done.err
+    assert json.loads(done.out)["measures"]["RR"]["mean"] == 0.75
+    assert "a.run: 1 comment line left out" in done.err
+    assert "a.qrels: 2 comment lines left out" in done.err
+    (tmp_path / "a.qrels").write_text("#1 0 d2 1.5\n2 0 d1 1.5\n")
+    done = invoke("rank", "a.run", "--qrels", "a.qrels", "-m", "RR")
+    assert done.code == 2
+    assert "a.qrels:2: the grade '1.5' is not a whole number" in done.err

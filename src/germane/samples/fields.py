@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from functools import lru_cache
 from itertools import chain
 from numbers import Integral, Real
@@ -185,9 +186,8 @@ def id_in(row: Json) -> str | None:
     if not isinstance(row, Mapping):
         return None
     for key in id_keys(tuple(filter(_is_text, row))):
-        value = _whole(row[key])
-        if isinstance(value, str | int | UUID) and not isinstance(value, bool) and value != "":
-            return str(value)
+        with suppress(Invalid):
+            return read_id(row[key])
     return None
 
 

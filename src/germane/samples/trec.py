@@ -170,7 +170,7 @@ GOLD = Kind(
 )
 _NAME_THEM = "give the table a header, e.g. query_id, doc_id, {0}, or say --columns query=...,doc=...,{0}=..."
 _BETWEEN = {"tsv": "\t", "csv": ","}
-_WHOLE = re.compile(rb"[+-]?\d{1,18}")
+_WHOLE = re.compile(rb"([+-]?\d{1,18})(?:\.0*)?")
 
 
 def read_run(
@@ -547,7 +547,7 @@ def mapped_to_ranks(name: str) -> str:
 def _trec_run(path: str | Path, name: str, bad: BadRows) -> Run:
     """A run in TREC's columns, in one loop without an object per line."""
     queries: dict[str, Results] = {}
-    raw, query, results, ranked = b"", "", Results(), RankedScores()
+    raw, query, results, ranked, comments = b"", "", Results(), RankedScores(), 0
     with opened(path) as stream:
         for number, line in enumerate(stream, 1):
             cells = line.split(None, 5)
@@ -557,12 +557,14 @@ def _trec_run(path: str | Path, name: str, bad: BadRows) -> Run:
                     raise ValueError  # noqa: TRY301 - all faults are named in one place
                 if cells[0] != raw:
                     if cells[0][:1] == b"#":
-                        continue
+                        float(cells[3])  # else the line is a comment
                     query = cells[0].decode()
                     results = queries.setdefault(query, Results())
                     raw = cells[0]
             except (IndexError, ValueError):
-                if cells and cells[0][:1] != b"#":
+                if cells and cells[0][:1] == b"#":
+                    comments += 1
+                elif cells:
                     bad.add(_trec_fault(line, SourceLocation(name, number), RUN))
                 continue
             results.ids.append(doc)
@@ -571,22 +573,33 @@ def _trec_run(path: str | Path, name: str, bad: BadRows) -> Run:
             if ranked.undecided and cells[3].isdigit():
                 ranked.add(query, int(cells[3]), score)
     bad.check()
-    return Run(name, queries, (*bad.notes(), *[rising_scores(name)] * ranked.rises))
+    bad.remarks += [*[rising_scores(name)] * ranked.rises, *_left_out(comments, name)]
+    return Run(name, queries, bad.notes())
 
 
 def _trec_grades(stream: BinaryIO, name: str, bad: BadRows) -> Iterator[FileRow]:
     """The lines of gold in TREC's columns."""
+    comments = 0
     for number, line in enumerate(stream, 1):
         cells = line.split()
-        if not cells or cells[0][:1] == b"#":
+        if not cells:
             continue
         try:
             query, _, doc, grade = cells
             row = number, query.decode(), doc.decode(), _whole(grade)
         except ValueError:
-            bad.add(_trec_fault(line, SourceLocation(name, number), GOLD))
+            if cells[0][:1] == b"#":
+                comments += 1
+            else:
+                bad.add(_trec_fault(line, SourceLocation(name, number), GOLD))
         else:
             yield row
+    bad.remarks += _left_out(comments, name)
+
+
+def _left_out(comments: int, name: str) -> list[str]:
+    """The note on lines that begin with # and are no rows."""
+    return [f"{name}: {counted(comments, 'comment line')} left out"] if comments else []
 
 
 LARGEST_GRADE = 10**9
@@ -594,9 +607,10 @@ LARGEST_GRADE = 10**9
 
 
 def _whole(text: bytes) -> int:
-    if not _WHOLE.fullmatch(text) or len(text) > 10 or abs(int(text)) > LARGEST_GRADE:
+    written = _WHOLE.fullmatch(text)
+    if not written or abs(grade := int(written[1])) > LARGEST_GRADE:
         raise ValueError
-    return int(text)
+    return grade
 
 
 def _trec_fault(line: bytes, location: SourceLocation, kind: Kind) -> InputError:
@@ -666,7 +680,10 @@ def _rows_in(record: Mapping[str, Any], kind: Kind) -> Iterator[tuple[str, str |
     """
     query, number = record["query"], _score if kind is RUN else _grade
     if (query := _id(query)) is None:
-        raise Invalid("this row has no query id", "fill it in or drop the row")
+        given = record["query"]
+        lacks = given is None or given == "" or (isinstance(given, float) and isnan(given))
+        problem = "this row has no query id" if lacks else f"{describe(given)} is not a query id"
+        raise Invalid(problem, "fill it in or drop the row" if lacks else "write a text or a whole number")
     if "doc" in record:
         doc, value = record["doc"], None
         if (doc := _id(doc) if doc != "" else "") is None:
@@ -732,7 +749,7 @@ def _number(value: Any, what: str) -> float:
 
 def _paired(docs: list[Any], values: list[Any]) -> dict[str, Any]:
     """Ids with their scores or grades."""
-    paired = {str(doc): value for doc, value in zip(docs, values, strict=False)}
+    paired = {read_id(doc): value for doc, value in zip(docs, values, strict=False)}
     if not len(docs) == len(values) == len(paired):
         problem = f"{counted(len(docs), 'id')}, {len(paired)} of them different, have {len(values)} scores"
         raise Invalid(problem, "give each id once, with one score")
