@@ -78,7 +78,7 @@ def test_several_systems_and_a_baseline(tmp_path: Path) -> None:
     assert len(lines) <= 60
     assert len(text.encode()) < 30_000
     changes = lines[next(at for at, line in enumerate(lines) if line.startswith("Compared with ")) :]
-    assert changes[2] == "| measure | baseline | now | difference | interval | p |"
+    assert changes[2] == "| measure | baseline | now | difference | interval | p | n |"
     assert changes[4].startswith("| RR of B:bm25 |")
     assert len(worst_rows(lines)) == 10
 
