@@ -16,7 +16,9 @@ from itertools import starmap
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
-from germane.encoding import encode
+from msgspec import structs
+
+from germane.encoding import canonical, encode
 from germane.errors import GermaneError, InputError
 from germane.judges.fake import FakeJudge
 
@@ -328,8 +330,8 @@ def report_of(
 ) -> Report:
     """One report of what tests recorded, in the order of their eval files and names, with its gates decided.
 
-    With a `baseline` and no gate on a change, no measure may be worse than there for certain. InputError where two tests
-    recorded a sample under one id, different judges judged, or a gate names what was not measured.
+    Records of a system with equal queries and equal gold are trials of one case. With a `baseline` and no gate on a change, no
+    measure may be worse than there for certain. InputError where two tests recorded different samples under one id, different judges judged, or a gate names what was not measured.
     """
     from germane.reports.manifest import judge_in_all
     from germane.reports.report import Report
@@ -337,9 +339,10 @@ def report_of(
 
     pairs = ((name, value) for name in records for value in records[name])
     ordered = sorted(pairs, key=lambda pair: (pair[1].file, pair[0]))  # those of an eval file stand together
+    parts, notes = _with_trials(ordered)
     seen: dict[tuple[str, str, int], str] = {}
-    for name, record in ordered:
-        for sample in record.part.samples:
+    for (name, _), part in zip(ordered, parts, strict=True):
+        for sample in part.samples:
             if sample.key in seen:
                 problem = f"the id {sample.id!r} was recorded by {seen[sample.key]} and by {name}"
                 raise InputError(problem, fix="give each its own id=, or a system= or trial=")
@@ -361,9 +364,76 @@ def report_of(
     if judges:
         made["judge"] = judge_in_all(judges)
     decided = list(gates)
-    report = Report.build(merge(record.part for _, record in ordered), made, gates=decided)
+    merged = merge(parts)
+    merged.notes += notes
+    report = Report.build(merged, made, gates=decided)
     if baseline is not None:
         from germane.comparison.regression import settle_changes
 
         settle_changes(report, baseline, every=not any(gate.how == "change" for gate in decided))
     return report
+
+
+_OF_CASE = (
+    "query", "history", "qrels", "gold", "evidence", "reference", "criterion", "answerable", "forbidden", "superseded",
+    "unsure",
+)  # fmt: skip
+"""The fields of a sample that say what was asked and what is right."""
+_REPEATS = "repeats of a query with equal gold are trials of its case"
+_SAME_CLUSTER = "samples repeat the query and the gold of another id: they count as one unit"
+
+
+def _with_trials(ordered: Sequence[tuple[str, RecordedSample]]) -> tuple[list[Part], Counter[str]]:
+    """The parts of these records, with what repeats a query and its gold as a trial of one case, and notes on how many do.
+
+    A sample that its test gave an id keeps it: those of several ids share a cluster, unless they have their own.
+    """
+    from germane.samples.rows import sample_to_json
+
+    cases: dict[bytes, list[int]] = {}
+    for number, (_, record) in enumerate(ordered):
+        row = sample_to_json(record.part.samples[0])
+        case = [record.file, row.get("system"), {name: row.get(name) for name in _OF_CASE}]
+        cases.setdefault(canonical(case), []).append(number)
+    parts, notes = [record.part for _, record in ordered], Counter[str]()
+    for numbers in cases.values():
+        keys: dict[tuple[str, str, int], int] = {}
+        for number in numbers:
+            name, sample = ordered[number][0], parts[number].samples[0]
+            unnamed = sample.id == name or sample.id.startswith(f"{name} ")
+            case_id = parts[numbers[0]].samples[0].id if unnamed else sample.id
+            trials = (sample.trial, *range(len(numbers)))
+            trial = next(trial for trial in trials if (case_id, sample.system, trial) not in keys)
+            keys[case_id, sample.system, trial] = number
+            notes[_REPEATS] += (case_id, trial) != (sample.id, sample.trial)
+        ids = {key[0] for key in keys}
+        clusters = {parts[number].samples[0].cluster for number in numbers}
+        shared = len(ids) > 1 and clusters == {None}
+        notes[_SAME_CLUSTER] += len(ids) - 1 if shared else 0
+        for (case_id, _, trial), number in keys.items():
+            part = parts[number]
+            sample = part.samples[0]
+            cluster = min(ids) if shared else sample.cluster
+            parts[number] = _renamed(part, structs.replace(sample, id=case_id, trial=trial, cluster=cluster))
+    return parts, +notes
+
+
+def _renamed(part: Part, sample: Sample) -> Part:
+    """The part of one sample, with this sample, which has another id or trial, in its place."""
+    from germane.reports.explain import result_row
+    from germane.tables.items import ItemTable
+    from germane.tables.judgements import GRADED, JudgementTable
+    from germane.tables.scores import ScoreTable
+
+    named = {"sample": sample.id, "trial": sample.trial}
+    judgements = (
+        result_row(sample, row.provenance["of"][-1], row.answer) if row.kind == GRADED else row
+        for row in part.judgements
+    )
+    return replace(
+        part,
+        samples=[sample],
+        items=ItemTable(structs.replace(row, **named) for row in part.items),
+        judgements=JudgementTable(judgements),
+        scores=ScoreTable(structs.replace(score, **named) for score in part.scores),
+    )

@@ -219,7 +219,7 @@ def test_one_id_is_recorded_once(run: Run) -> None:
             germane.record(query=query, contexts=search(query), qrels={{GOLD[query]: 1}}, measures="RR")
 
     def test_again(germane):
-        germane.record(id="mine", query="q0", contexts=search("q0"), qrels={{"d0": 1}}, measures="RR")
+        germane.record(id="mine", query="q2", contexts=search("q2"), qrels={{"d2": 1}}, measures="RR")
     """
     found = run(text, "--germane-report", "out")
     assert found.ret == pytest.ExitCode.OK
@@ -228,6 +228,72 @@ def test_one_id_is_recorded_once(run: Run) -> None:
     found = run(text.replace("germane.record(query", 'germane.record(id="mine", query'))
     assert found.ret == pytest.ExitCode.TESTS_FAILED
     found.stdout.fnmatch_lines(["germane: the id 'mine' was recorded by *give each its own id*"])
+
+
+REPEATED = """
+    import pytest
+
+    GOLD = {"first": "d1", "second": "d2", "third": "d3"}
+
+    @pytest.mark.parametrize("seed", range(4))
+    @pytest.mark.parametrize("query", GOLD)
+    def test_search(germane, query, seed):
+        germane.record(FIELDS query=query, contexts=[{"id": "d1"}, {"id": "d2"}], qrels={GOLD[query]: 1}, measures="RR")
+"""
+
+
+@pytest.mark.parametrize(
+    ("fields", "words", "n", "note"),
+    [
+        ("", [], "3/3 (4 trials each)", "9 repeats of a query with equal gold are trials of its case"),
+        ("", ["-n", "2"], "3/3 (4 trials each)", "9 repeats of a query with equal gold are trials of its case"),
+        ("id=query,", [], "3/3 (4 trials each)", "9 repeats of a query with equal gold are trials of its case"),
+        ("trial=seed,", [], "3/3 (4 trials each)", "9 repeats of a query with equal gold are trials of its case"),
+        ("id=query, trial=seed,", [], "3/3 (4 trials each)", ""),
+        ("id=f'{query} {seed}',", [], "12/12", "9 samples repeat the query and the gold of another id: they count as one unit"),
+        ("cluster=query,", [], "3/3 (4 trials each)", "9 repeats of a query with equal gold are trials of its case"),
+        ("history=[{'role': 'user', 'content': f'{query} {seed}'}],", [], "12/12", ""),
+    ],
+)  # fmt: skip
+def test_repeats_are_no_queries(run: Run, fields: str, words: list[str], n: str, note: str) -> None:
+    """Equal queries with equal gold are averaged first, and a note says so; another history is another query."""
+    text = REPEATED.replace("FIELDS", fields)
+    gate = ["--germane-gate", "lower(RR)>=0.1", "--germane-report", "out"]
+    result = run(text, *gate, *words, outside=bool(words))
+    shown = result.stdout.str()
+    assert re.findall(r"RR +0.5000 .* (\d+/.*)", shown) == [n]
+    assert (
+        ("0.0824 to 0.9176" in shown)
+        == (result.ret == pytest.ExitCode.TESTS_FAILED)
+        == ("history" not in fields)
+    )
+    assert list(json.loads(Path("out/manifest.json").read_text())["notes"]) == (
+        [note.split(maxsplit=1)[1]] if note else []
+    )
+
+
+def test_a_repeated_case_of_an_eval_file_keeps_what_its_graders_found(
+    run: Run, pytester: pytest.Pytester
+) -> None:
+    """Each trial has its own results."""
+    pytester.mkdir("evals").joinpath("a.yaml").write_text(
+        "measures: [{type: contains, value: moon}]\ntests: [{id: a, input: what makes the tides}]\n"
+    )
+    text = """
+    import pytest
+    from germane.testing import germane_cases
+
+    @pytest.mark.parametrize("answer", ["the moon", "the sun"])
+    @germane_cases("evals/*.yaml")
+    def test_case(case, germane, answer):
+        germane.record(case, response=answer)
+    """
+    assert run(text, "--germane-report", "out").ret == pytest.ExitCode.OK
+    report = Report.open("out")
+    assert report["contains"].mean == 0.5
+    assert [sample.key for sample in report.samples()] == [("a", "", 0), ("a", "", 1)]
+    results = {tuple(row.provenance["of"][:3]): row.answer for row in report.judgements()}
+    assert [len(results["a", "", trial]["hits"]) for trial in "01"] == [1, 0]
 
 
 def test_tests_with_measures_of_their_own_make_one_report(run: Run) -> None:
