@@ -10,6 +10,7 @@ from pathlib import Path
 
 import numpy as np
 
+from germane.clean import counted, shorten
 from germane.comparison.corrected import DecidedPair
 from germane.comparison.decomposition import other_corpus, split_by_cause
 from germane.comparison.formats import Comparison
@@ -36,6 +37,7 @@ from germane.reports.pairing import (
 from germane.reports.report import find_report
 from germane.reports.summary import canonical_name, check_change, is_diagnostic, slices_of
 from germane.statistics.comparison import Decision, TestName
+from germane.tables.counterparts import differing, texts_of
 from germane.types import Json
 
 
@@ -130,6 +132,7 @@ def compare(
         if other_corpus(pair):
             notes.append(f"{pair.a.name} and {pair.b.name} searched different documents (--corpus)")
         only_a, only_in[pair.b.name] = pair.only_in()
+        notes += _paired(pair, len(only_a), len(only_in[pair.b.name]))
         only_in[pair.a.name] = list(dict.fromkeys([*only_in[pair.a.name], *only_a]))
     notes += [*_uncalibrated(rows), *_too_narrow(rows), *_remarks(sides, chosen)]
     if measures is None:
@@ -150,8 +153,8 @@ def compare(
 
 
 def check_same_data(a: Path, b: Path) -> None:
-    """InputError where fewer than half of either report's queries, by id and text, are in the other."""
-    asked = [{(sample.id, sample.query) for sample in find_report(path).samples()} for path in (a, b)]
+    """InputError where fewer than half of either report's queries are in the other."""
+    asked = [set(texts_of(find_report(path).samples()).values()) for path in (a, b)]
     if 2 * len(asked[0] & asked[1]) < min(map(len, asked)):
         problem = f"the two latest reports are of different data: {a} and {b}"
         raise InputError(problem, fix="name two: germane compare A B")
@@ -271,8 +274,29 @@ def _covered(pair: PairedSystems) -> list[str]:
     return [f"{both:,} of {all_of_b} were already judged for {pair.a.name}"] if theirs else []
 
 
+def _paired(pair: PairedSystems, only_a: int, only_b: int) -> list[str]:
+    """The note that queries were paired by their texts, or that an id has two texts."""
+    if pair.by_query:
+        both = sum(name is not None for name in pair.by_query.values())
+        text = (
+            f"{pair.a.name} and {pair.b.name} have line numbers as ids, which stand for different queries: "
+        )
+        text += f"{counted(both, 'query')} paired by text"
+        return [f"{text}, {only_a + only_b} not paired" if only_a + only_b else text]
+    if pair.a.report is pair.b.report or not (pair.a.has_samples and pair.b.has_samples):
+        return []
+    ours, theirs = (texts_of(side.read()) for side in (pair.a, pair.b))
+    if not (cases := differing(ours, theirs)):
+        return []
+    what = f"{counted(len(cases), 'id')} {'has' if len(cases) == 1 else 'have'} another query in {pair.b.name} than in {pair.a.name}"
+    first = cases[0]
+    return [
+        f"{what}: {shorten(first, 40)} is {shorten(ours[first], 40)!r} and {shorten(theirs[first], 40)!r}"
+    ]
+
+
 def _slices(pair: PairedSystems, names: Sequence[str], by: str) -> list[MeasureComparison]:
-    samples = chain(pair.a.read(), pair.b.read())
+    samples = pair.a.read() if pair.by_query else chain(pair.a.read(), pair.b.read())
     numbers = pair.a.scores.numbers
     rows = []
     for title, cases in slices_of(samples, by).items():

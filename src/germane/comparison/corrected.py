@@ -38,6 +38,8 @@ class DecidedPair(PairedSystems):
             return comparison
         if comparison.difference is None or comparison.n < comparison.due:
             return replace(comparison, corrected_why="some scores are missing")
+        if self.by_query:
+            return replace(comparison, corrected_why="queries without ids are paired by their texts")
         case = self.values(measure)[0].case
         case = case if keep is None else case[keep[case]]
         cases = [self.a.scores.cases[number] for number in case.tolist()]

@@ -182,7 +182,7 @@ class _ScoredAgain:
         self._pair, self._graders = pair, graders_of(tuple(measures))
         self._case: list[int] = []
         self._rows: list[Mapping[str, Outcome]] = []
-        self._changed = _judged_otherwise(pair.a, pair.b)
+        self._changed = pair.a.scores.numbers if pair.by_query else _judged_otherwise(pair.a, pair.b)
         self._settings = [settings_of(side.report) for side in (pair.a, pair.b)]
         self._differs = {name: self._marks() for name in ("shown", "lists", *_TEXTS)}
         look_up = _SharedVerdicts(pair.a, pair.b)
@@ -372,7 +372,9 @@ def moved_queries(
     worst = [row for row in order[:most].tolist() if gain[row] < 0]
     best = [row for row in order[::-1][:most].tolist() if gain[row] > 0]
     cases = {name_of(row) for row in (*worst, *best)}
-    first = [side.first_of(cases) for side in (pair.a, pair.b)]
+    in_a = {case: of for case in pair.b.scores.cases if (of := pair.case_in_a(case)) in cases}
+    theirs_of = {in_a[case]: sample for case, sample in pair.b.first_of(in_a).items()}
+    first = [pair.a.first_of(cases), theirs_of]
     return list(map(moved, worst)), list(map(moved, best))
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -41,6 +41,7 @@ from germane.statistics.comparison import (
 from germane.statistics.intervals import Interval, group_cases
 from germane.statistics.power import Pilot
 from germane.tables.cases import CaseValues
+from germane.tables.counterparts import are_line_numbers, counterparts, texts_of
 from germane.types import Json, Sample
 
 if TYPE_CHECKING:
@@ -236,6 +237,11 @@ class Side:
         self.types = {line.measure: line.type for line in report.summaries if line.system == system}
         self.scores = report.case_scores
 
+    @cached_property
+    def has_line_numbers(self) -> bool:
+        """True if the ids of its cases may be the numbers of lines."""
+        return are_line_numbers(self.scores.cases[number] for number in self.scores.cases_of(self.system))
+
     def read(self) -> Iterator[Sample]:
         """The system's samples in input order, one at a time."""
         return (sample for sample in self.report.samples() if sample.system == self.system)
@@ -358,17 +364,33 @@ class PairedSystems:
         test: TestName = "interval",
         seed: int = 0,
     ) -> None:
+        self.a, self.b, self.test, self.seed = a, b, test, seed
         if clusters is None:
-            clusters = {**b.report.tables.clusters(), **a.report.tables.clusters()}
-        self.a, self.b, self.clusters, self.test, self.seed = a, b, clusters, test, seed
+            own = {self.case_in_a(case): cluster for case, cluster in b.report.tables.clusters().items()}
+            clusters = {case: cluster for case, cluster in own.items() if case is not None}
+            clusters |= a.report.tables.clusters()
+        self.clusters = clusters
+
+    @cached_property
+    def by_query(self) -> Mapping[str, str | None]:
+        """The id in A of each case of B, where cases without ids are paired by their queries; {} where ids are."""
+        sides = self.a, self.b
+        if not all(side.has_line_numbers and side.has_samples for side in sides):
+            return {}
+        return counterparts(*(texts_of(side.read()) for side in sides))
+
+    def case_in_a(self, case: str) -> str | None:
+        """The id in A of a case of B; None where A does not have it and ids do not pair."""
+        return self.by_query.get(case, case)
 
     @cached_property
     def _in_a(self) -> NDArray[np.int64]:
         """The number in A of each case of B's report; -1 = A's report does not have it."""
         ours, theirs = self.a.scores, self.b.scores
-        if ours is theirs:
+        if ours is theirs and not self.by_query:
             return np.arange(len(ours.cases))
-        return np.array([ours.numbers.get(case, -1) for case in theirs.cases], np.int64)
+        names = map(self.case_in_a, theirs.cases) if self.by_query else theirs.cases
+        return np.array([-1 if name is None else ours.numbers.get(name, -1) for name in names], np.int64)
 
     def only_in(self) -> tuple[list[str], list[str]]:
         """The ids of the cases that only A has, and of those that only B has."""
@@ -376,17 +398,23 @@ class PairedSystems:
             {side.scores.cases[number]: None for number in side.scores.cases_of(side.system).tolist()}
             for side in (self.a, self.b)
         )
-        return [case for case in a if case not in b], [case for case in b if case not in a]
+        in_a = {case: self.case_in_a(case) for case in b}
+        both = set(in_a.values())
+        return [case for case in a if case not in both], [case for case in b if in_a[case] not in a]
 
     def samples_in_both(self) -> Iterator[tuple[str, list[Sample], list[Sample]]]:
         """Each case that both have, with A's and B's samples of it: its trials. Only what waits for more of its case is held."""
         sides = self.a, self.b
-        due = [Counter(key[0] for key in side.scores.table.keys if key[1] == side.system) for side in sides]
+        name_of: tuple[Callable[[str], str | None], ...] = (str, self.case_in_a)
+        due = [
+            Counter(name(key[0]) for key in side.scores.table.keys if key[1] == side.system)
+            for side, name in zip(sides, name_of, strict=True)
+        ]
         waiting = [dict[str, list[Sample]](), dict[str, list[Sample]]()]
         for both in zip_longest(*(side.read() for side in sides)):
-            for sample, mine in zip(both, waiting, strict=True):
-                if sample is not None and all(sample.id in of for of in due):
-                    case = sample.id
+            for sample, mine, name in zip(both, waiting, name_of, strict=True):
+                case = None if sample is None else name(sample.id)
+                if sample is not None and case is not None and all(case in of for of in due):
                     mine.setdefault(case, []).append(sample)
                     if all(len(of.get(case, ())) == n[case] for of, n in zip(waiting, due, strict=True)):
                         yield case, waiting[0].pop(case), waiting[1].pop(case)

@@ -1,4 +1,4 @@
-"""Systems whose answers are known beforehand: fixed ones for examples, and recorded ones joined by id."""
+"""Systems whose answers are known beforehand: fixed ones for examples, and recorded ones joined by id, or by query."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from germane.errors import InputError, Invalid, SourceLocation, TargetError
 from germane.samples.evalfile import Case
 from germane.samples.reading import read_samples
 from germane.samples.yamltext import Node, Scalar, WholeNumber, plain_value
+from germane.tables.counterparts import are_line_numbers, ids_of, is_count, texts_of
 from germane.targets.target import Target
 from germane.types import Json, Sample
 
@@ -53,7 +54,7 @@ class MockTarget(Target):
 class RecordedTarget(Target):
     """Gives the recorded answer of the same id and trial; a single recorded trial serves all.
 
-    `path` is a file of samples; `system` picks one of several in it.
+    Where ids are the numbers of lines, the answer to the same query counts, whatever its line. `path` is a file of samples; `system` picks one of several in it.
     """
 
     live: ClassVar[bool] = False
@@ -63,6 +64,8 @@ class RecordedTarget(Target):
     path: Annotated[str, Field(examples=["answers.jsonl"])]
     system: str | None = None
     _recorded: dict[tuple[str, str, int], Sample] = PrivateAttr(default_factory=dict)
+    _texts: dict[str, str] = PrivateAttr(default_factory=dict)
+    _ids: dict[str, list[str]] = PrivateAttr(default_factory=dict)
 
     def open(self, location: SourceLocation, folder: Path, evals: Path) -> None:
         """Read the recorded answers, which must be of one system."""
@@ -74,11 +77,33 @@ class RecordedTarget(Target):
         if len(systems) != 1:
             problem = f"{self.path} holds {', '.join(map(repr, systems)) or 'no'} as systems"
             raise InputError(problem, fix="write system: with the one that is meant", place=location)
+        texts = texts_of(self._recorded.values())
+        self._texts = texts if are_line_numbers(texts) else {}
+        self._ids = ids_of(self._texts)
+
+    def _id_of(self, sample: Sample) -> str:
+        """The id under which the answer to a sample is recorded; TargetError where no line has its query, or several."""
+        if not self._texts or not are_line_numbers([sample.id]):
+            return sample.id
+        ((_, text),) = texts_of([sample]).items()
+        if self._texts.get(sample.id) == text:
+            return sample.id
+        same = self._ids.get(text, [])
+        if len(same) > 1:
+            raise TargetError(
+                f"{self.path} has {len(same)} answers to {sample.query[:60]!r}; give each an id"
+            )
+        if not same and is_count(self._texts):
+            raise TargetError(
+                f"{self.path} has no answer to {sample.query[:60]!r}, and ids that are line numbers"
+            )
+        return same[0] if same else sample.id
 
     async def ask(self, case: Case) -> Sample:
-        """The answer on record; TargetError where there is none for this id."""
+        """The answer on record; TargetError where there is none for this id, or this query."""
         sample, (system, *_) = case.sample, next(iter(self._recorded))
-        trials = (self._recorded.get((system, sample.id, trial)) for trial in (sample.trial, 0))
+        name = self._id_of(sample)
+        trials = (self._recorded.get((system, name, trial)) for trial in (sample.trial, 0))
         result = next(filter(None, trials), None)
         if result is None:
             raise TargetError(f"{self.path} has no answer for the id {sample.id!r}")

@@ -1,0 +1,68 @@
+"""Cases of two sets whose ids nobody gave: the same number of a line may be another query, and the texts say which are the same."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from itertools import pairwise
+
+from germane.types import Sample
+
+
+def texts_of(samples: Iterable[Sample]) -> dict[str, str]:
+    """Return the query of each case, white space aside, in order of first appearance."""
+    texts: dict[str, str] = {}
+    for sample in samples:
+        if sample.id not in texts:
+            texts[sample.id] = " ".join(sample.query.split())
+    return texts
+
+
+def are_line_numbers(ids: Iterable[str]) -> bool:
+    """Return True if the ids may be the numbers of lines, which samples without an id have: they rise from each to the next."""
+    names = list(ids)
+    if not names or not all(name.isascii() and name.isdigit() and name[0] != "0" for name in names):
+        return False
+    return all(low < high for low, high in pairwise(map(int, names)))
+
+
+def ids_of(texts: Mapping[str, str]) -> dict[str, list[str]]:
+    """Return the cases of each query, in order of occurrence."""
+    cases = defaultdict[str, list[str]](list)
+    for case, text in texts.items():
+        cases[text].append(case)
+    return cases
+
+
+def differing(ours: Mapping[str, str], theirs: Mapping[str, str]) -> list[str]:
+    """Return the ids that have another query in the other set."""
+    return [case for case, text in theirs.items() if ours.get(case, text) != text]
+
+
+def counterparts(ours: Mapping[str, str], theirs: Mapping[str, str]) -> dict[str, str | None]:
+    """Return the id that each case of `theirs` has in `ours`, None = it is not there; {} where equal ids are the same case.
+
+    Cases go by their queries where the ids of both may be the numbers of lines and some number stands for two queries: equal
+    texts in order of occurrence if both sets have as many of them, else none of these. Rising ids that are not simply 1, 2,
+    3, ... may also have been given: they go by their queries only if one of these has another number in the other set.
+    """
+    different = differing(ours, theirs)
+    if not different and not ours.keys().isdisjoint(theirs):
+        return {}
+    if not (are_line_numbers(ours) and are_line_numbers(theirs)):
+        return {}
+    cases_of = ids_of(ours)
+    moved = any(theirs[case] in cases_of for case in different or theirs)
+    if not moved and not (is_count(ours) and is_count(theirs)):
+        return {}
+    made: dict[str, str | None] = {}
+    for text, cases in ids_of(theirs).items():
+        mine: list[str | None] = [*cases_of.get(text, ())]
+        made |= zip(cases, mine if len(mine) == len(cases) else [None] * len(cases), strict=True)
+    return made
+
+
+def is_count(ids: Iterable[str]) -> bool:
+    """Return True for 1, 2, 3, ..., also from 2, below a header."""
+    numbers = list(map(int, ids))
+    return numbers[0] in {1, 2} and numbers[-1] - numbers[0] == len(numbers) - 1
