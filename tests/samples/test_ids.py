@@ -100,7 +100,7 @@ def test_a_whole_number_is_the_same_id_in_every_form(tmp_path):
         for graded in (gold, {"7": {"20": 1}, "8": [80.0]}):
             assert rank(run, graded, "RR")["RR"].mean == 0.75
     for wrong in (7.5, float("nan"), b"\xff"):
-        with pytest.raises(InputError, match="run: "):
+        with pytest.raises(InputError, match="run: query 7 has a document whose id is"):
             rank({"7": {wrong: 1.0}}, gold, "RR")
         with pytest.raises(InputError, match="qrels: "):
             rank(mapping, {wrong: {"20": 1}}, "RR")

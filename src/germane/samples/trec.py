@@ -20,7 +20,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from functools import lru_cache
-from itertools import chain, pairwise
+from itertools import chain, pairwise, repeat
 from math import isinf, isnan
 from numbers import Integral, Real
 from operator import gt, lt
@@ -335,7 +335,7 @@ def _in_roles(listed: Any, kind: Kind) -> dict[str, Any]:
     if isinstance(listed, Mapping):
         if {*map(type, listed)} <= {str} and {*map(type, listed.values())} <= {int, float}:
             return {kind.list_role: listed}
-        graded = {read_id(_scalar(doc)): _scalar(number) for doc, number in listed.items()}
+        graded = {_document(doc): _scalar(number) for doc, number in listed.items()}
         if len(graded) < len(listed):
             raise Invalid("has a document twice, as a number and as text", "write ids as text")
         return {kind.list_role: graded}
@@ -357,8 +357,17 @@ def _item(item: Any) -> Any:
     if _is_scalar(item) or isinstance(item, Mapping) or (fields := fields_of(item)) is not None:
         return item if isinstance(item, Mapping) else _scalar(item) if _is_scalar(item) else fields
     if isinstance(item, tuple | list) and len(item) == 2 and isinstance(item[1], Real | Decimal):
-        return read_id(_scalar(item[0])), _scalar(item[1])
+        return _document(item[0]), _scalar(item[1])
     return plain(item)
+
+
+def _document(value: Any) -> str:
+    """The id of a document of a query. Raises Invalid."""
+    try:
+        return read_id(_scalar(value))
+    except Invalid as wrong:
+        wrong.problem = f"has a document whose id {wrong.problem}"
+        raise
 
 
 def _collect_run(name: str, rows: Iterable[FileRow], bad: BadRows) -> Run:
@@ -643,7 +652,7 @@ def _record_rows(records: Iterator[_Record], name: str, kind: Kind, bad: BadRows
     for line, record in records:
         counting.add(record)
         try:
-            rows = [(line, *row) for row in _rows_in(_counted(record, kind, counts, name, line), kind)]
+            rows = list(_rows_in(line, _counted(record, kind, counts, name, line), kind))
         except Invalid as wrong:
             if not line and f"query {record['query']} " not in wrong.problem:
                 wrong.problem = f"query {str(record['query'])[:60]}: {wrong.problem}"
@@ -673,7 +682,7 @@ def _counted(
     return record
 
 
-def _rows_in(record: Mapping[str, Any], kind: Kind) -> Iterator[tuple[str, str | None, float | None]]:
+def _rows_in(line: int, record: Mapping[str, Any], kind: Kind) -> Iterator[FileRow]:
     """The rows of one record: a single one, a list of ids, or a mapping of ids to scores or grades. Raises Invalid.
 
     In a list of gold ids each has grade 1.
@@ -692,18 +701,20 @@ def _rows_in(record: Mapping[str, Any], kind: Kind) -> Iterator[tuple[str, str |
             value = number(record.get(kind.value, 1))
         elif "rank" in record:
             value = -_number(record["rank"], "rank")
-        yield query, doc, value
+        yield line, query, doc, value
         return
     docs, values = (_in_cell(record.get(role), role) for role in (kind.list_role, kind.value))
     if docs is None:
         return
-    yield query, None, None
+    yield line, query, None, None
     if isinstance(docs, list) and isinstance(values, list):
         docs = _paired(docs, values)
     if isinstance(docs, Mapping):
-        yield from ((query, doc, number(value)) for doc, value in docs.items())
+        exact = kind is RUN and set(map(type, docs.values())) == {float}
+        numbers = docs.values() if exact else map(number, docs.values())
+        yield from zip(repeat(line), repeat(query), docs, numbers)
     else:
-        yield from ((query, doc, None if kind is RUN else 1) for doc in _listed(query, docs, kind))
+        yield from ((line, query, doc, None if kind is RUN else 1) for doc in _listed(query, docs, kind))
 
 
 def _in_cell(value: Any, role: str) -> Any:
