@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from msgspec.structs import replace
 from sklearn.metrics import cohen_kappa_score
 
 from germane.errors import InputError
@@ -40,10 +41,29 @@ class NoisyJudge(Judge):
         return replies
 
 
-def three(path: Path, gates: Sequence[str] = ()) -> list[Report]:
+class FailingJudge(NoisyJudge):
+    """The same, but without an answer on most of what it gets wrong, and on a few others."""
+
+    async def answer(self, questions: Sequence[AnyQuestion]) -> Sequence[Reply]:
+        replies = await super().answer(questions)
+        return [
+            Reply(error="no answer")
+            if sum(map(ord, question.inputs()["passage"] + self.name)) % 10 < self._wrong
+            else reply
+            for question, reply in zip(questions, replies, strict=True)
+        ]
+
+
+def three(path: Path, gates: Sequence[str] = (), bad: type[NoisyJudge] = NoisyJudge) -> list[Report]:
     """Reports by a good, a middling and a bad judge, of which the first is labelled."""
     found = [
-        report_at(path / name, REL, judge=NoisyJudge(name, wrong), samples=rows(), gates=gates)
+        report_at(
+            path / name,
+            REL,
+            judge=(bad if name == "bad" else NoisyJudge)(name, wrong),
+            samples=rows(),
+            gates=gates,
+        )
         for name, wrong in (("good", 1), ("middling", 3), ("bad", 6))
     ]
     session = LabellingSession(queue_of(found[:1], budget=60), "ann", keep(found[0]))
@@ -75,6 +95,57 @@ def test_judges_are_held_against_the_same_labels(tmp_path: Path) -> None:
     assert good["corrected"][0]["width"] < bad["corrected"][0]["width"]
     text = "\n".join(judges_lines(found))
     assert "best: good; not distinguishable from it: good" in text
+
+
+def test_failures_do_not_flatter(tmp_path: Path) -> None:
+    """A judge without an answer on what it gets wrong has the kappa of one that answers; the others keep theirs."""
+    honest, failing = (
+        audit_judges(three(tmp_path / kind.__name__, bad=kind)) for kind in (NoisyJudge, FailingJudge)
+    )
+    assert failing["items"] == honest["items"] == 60
+    assert failing["judges"][:2] == [
+        {**line, "report": now["report"]}
+        for line, now in zip(honest["judges"], failing["judges"][:2], strict=False)
+    ]
+    bad, truth = failing["judges"][2], honest["judges"][2]
+    assert {line["failed"] for line in honest["judges"]} == {0}
+    assert truth["kappa_bounds"] is None
+    assert bad["failed"] > 20
+    assert bad["n"] == 60
+    assert bad["kappa"] == bad["kappa_bounds"][0] == pytest.approx(truth["kappa"])
+    assert bad["raw"] == pytest.approx(truth["raw"])
+    assert bad["kappa_bounds"][1] == pytest.approx(1.0)
+    assert bad["kappa_answered"] == pytest.approx(1.0)
+    assert "bad" not in failing["not_distinguishable"]
+    (said,) = [warning for warning in failing["warnings"] if "no usable answer" in warning]
+    assert said.startswith(
+        f"bad has no usable answer on {bad['failed']} of 60 labelled items, which count as wrong"
+    )
+    text = "\n".join(judges_lines(failing))
+    assert "| failed |" in text
+    assert said in text
+
+
+def test_labels_that_do_not_count_have_their_reason(tmp_path: Path) -> None:
+    """Drawn between two reports, or chosen; what a judge was not asked about is named."""
+    good, middling, _ = three(tmp_path)
+    labels = list(good.labels())
+    for row, more in enumerate(({"between": "a b"}, None)):
+        label = labels[row]
+        design = {**(label.design or {}), **more} if more else None
+        moved = replace(
+            label, design=design, queue="random" if more else "targeted", who="eve", at=f"2030-01-0{row + 1}"
+        )
+        keep(good)(moved)
+    found = audit_judges([Report.open(one.folder or "") for one in (good, middling)])
+    assert (
+        "1 label is not counted: not drawn at random (targeted or imported; --all counts them)"
+        in found["warnings"]
+    )
+    assert (
+        "1 label is not counted: drawn between two reports, from what these do not share (they correct the difference of the two; "
+        "--all counts them)"
+    ) in found["warnings"]
 
 
 def test_a_gate_that_a_judge_would_decide_otherwise(tmp_path: Path) -> None:

@@ -15,7 +15,7 @@ import numpy as np
 from germane.clean import counted, markdown_table, shorten
 from germane.labelling.schema import AgreedLine, KindLine
 from germane.questions.relevance import HELPS
-from germane.reports.correction.draws import is_drawn
+from germane.reports.correction.draws import design_of, is_drawn
 from germane.reports.data import ReportData
 from germane.reports.manifest import circular
 from germane.reports.schema import line_of
@@ -38,12 +38,16 @@ _SCALES: dict[str, tuple[float, ...]] = {"graded": (0, 1, 2, 3), "binary": (0, 1
 
 @dataclass(frozen=True, slots=True)
 class AuditedJudge:
-    """The data of a report for an audit: the judge's grades by kind, the occurrences of items, and the labels that count."""
+    """The data of a report for an audit: the judge's grades by kind, the occurrences of items, and the labels that count.
+
+    `left_out` are people's labels that do not count, `failed` the passages that the judge gave no usable answer on.
+    """
 
     kinds: Mapping[str, Grades]
     occurrences: Mapping[str, tuple[tuple[str, str], ...]]
     labels: tuple[Label, ...]
-    chosen: int
+    left_out: tuple[Label, ...] = ()
+    failed: frozenset[str] = frozenset()
 
     @classmethod
     def of(cls, report: ReportData, *, every: bool) -> AuditedJudge:
@@ -55,9 +59,12 @@ class AuditedJudge:
             if row.of is not None and row.part is not None:
                 parts[row.of].append((row.part, row.item))
         kinds: dict[str, dict[str, tuple[float, str]]] = defaultdict(dict)
+        failed: set[str] = set()
         for judgement in report.judgements():
             if judgement.parent is None:
                 graded = kinds[judgement.kind]
+                if judgement.error is not None and judgement.kind == "relevance":
+                    failed.add(judgement.item)
                 for item, grade, scale in _graded(judgement, parts.get(judgement.item, ())):
                     graded.setdefault(item, (grade, scale))
         labels = tuple(report.labels())
@@ -69,8 +76,9 @@ class AuditedJudge:
             if label.kind in kinds and (every or label.kind in whole or is_drawn(label))
         )
         where = {item: tuple(result) for item, result in occurrences.items()}
-        chosen = sum(map(by_people, labels)) - sum(map(by_people, counted))
-        return cls(kinds, where, counted, chosen)
+        counts = set(map(id, counted))
+        left_out = tuple(label for label in labels if by_people(label) and id(label) not in counts)
+        return cls(kinds, where, counted, left_out, frozenset(failed - kinds["relevance"].keys()))
 
 
 def _graded(judgement: Judgement, parts: Iterable[tuple[int, str]]) -> Iterator[tuple[str, float, str]]:
@@ -114,7 +122,7 @@ def audit_labelled(report: ReportData) -> dict[str, Json]:
     Judgements are read once, and only where anybody labelled anything.
     """
     labelled = next(iter(report.labels()), None) is not None
-    read = AuditedJudge.of(report, every=False) if labelled else AuditedJudge({}, {}, (), 0)
+    read = AuditedJudge.of(report, every=False) if labelled else AuditedJudge({}, {}, ())
     kinds = list(_against_people(read))
     return {"kinds": kinds, "warnings": _warnings(report, read, kinds)}
 
@@ -311,9 +319,7 @@ def _warnings(report: ReportData, read: AuditedJudge, kinds: Sequence[Mapping[st
 
 def _label_warnings(read: AuditedJudge, kinds: Sequence[Mapping[str, Json]]) -> Iterator[str]:
     """Warnings about labels that were not drawn at random, are missing, or are few."""
-    if read.chosen:
-        chosen = counted(read.chosen, "label is", "labels are")
-        yield f"{chosen} not counted: not drawn at random (targeted or imported; --all counts them)"
+    yield from not_counted(read.left_out)
     if not kinds:
         yield "no people's labels to compare the judge with: germane label REPORT --budget 100"
     for line in kinds:
@@ -332,6 +338,16 @@ def _label_warnings(read: AuditedJudge, kinds: Sequence[Mapping[str, Json]]) -> 
     guidelines = {label.guideline for label in read.labels if by_people(label)}
     if len(guidelines) > 1:
         yield f"labels follow {len(guidelines)} guidelines: agreement on them is not of one question"
+
+
+def not_counted(labels: Iterable[Label]) -> Iterator[str]:
+    """The numbers of people's labels that do not count, and why: they were chosen, or drawn between two reports."""
+    reasons = Counter("between" in design_of(label) for label in labels)
+    for between, count in sorted(reasons.items()):
+        why = "not drawn at random (targeted or imported"
+        if between:
+            why = "drawn between two reports, from what these do not share (they correct the difference of the two"
+        yield f"{counted(count, 'label is', 'labels are')} not counted: {why}; --all counts them)"
 
 
 def _judge_warnings(report: ReportData) -> Iterator[str]:

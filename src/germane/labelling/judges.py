@@ -3,21 +3,22 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 
 import numpy as np
+from numpy.typing import NDArray
 
 from germane.clean import counted, markdown_table
 from germane.errors import InputError
-from germane.labelling.audit import FEW, AuditedJudge, yes
+from germane.labelling.audit import FEW, AuditedJudge, not_counted, yes
 from germane.reports.correct import corrections_of
 from germane.reports.correction.draws import design_of
 from germane.reports.data import ReportData
 from germane.reports.gates import Gate, check_gate
 from germane.reports.summary import in_digits, interval_in_words, p_in_words
-from germane.statistics.agreement import agreement, compare_kappas
+from germane.statistics.agreement import JudgeAgreement, agreement, compare_kappas
 from germane.tables.labels import Label, LabelBook
 from germane.types import Json
 
@@ -28,7 +29,8 @@ ALPHA = 0.05
 def audit_judges(reports: Sequence[ReportData], *, every: bool = False) -> dict[str, Json]:
     """The comparison of the judges of several reports, as the JSON document of `germane audit A B --json`.
 
-    Every report's labels count for all, on the items that each judge judged and people labelled. `every`: also those that
+    Every report's labels count for all, on the items that each judge was asked and people labelled; where a judge gave no
+    usable answer it counts as wrong. `every`: also those that
     were not drawn at random. Per judge: kappa on yes and no (grade 2 and more), its difference to the best one's, bias, the
     corrected means with the widths of their intervals, calls and price, and which gates its own verdicts would decide
     otherwise than what is known best. InputError where no item is judged by all and labelled.
@@ -37,12 +39,21 @@ def audit_judges(reports: Sequence[ReportData], *, every: bool = False) -> dict[
     labels = list(dict.fromkeys(label for judge in read for label in judge.labels))
     book = LabelBook(labels)
     graded = [judge.kinds.get("relevance", {}) for judge in read]
+    asked = [mine.keys() | judge.failed for mine, judge in zip(graded, read, strict=True)]
+    relevance = [label for label in book if any(label.item in mine for mine in asked)]
     votes = [
-        vote for label in book for vote in book.votes(label.item) if all(vote.item in mine for mine in graded)
+        vote
+        for label in relevance
+        if all(label.item in mine for mine in asked)
+        for vote in book.votes(label.item)
     ]
-    if not votes:
-        fix = "name reports on the same samples, at least one labelled (germane label)"
-        raise InputError("no item is judged in all of these reports and labelled by people", fix=fix)
+    left_out = dict.fromkeys(label for judge in read for label in judge.left_out if label not in labels)
+    if not votes or not all(graded):
+        problem = "no item is judged in all of these reports and labelled by people"
+        problem = "; ".join([problem, *not_counted(left_out)])
+        raise InputError(
+            problem, fix="name reports on the same samples, at least one labelled (germane label)"
+        )
     items = [vote.item for vote in votes]
     occurrences = [judge.occurrences for judge in read]
     queries = [next(rows[item][0][0] for rows in occurrences if item in rows) for item in items]
@@ -50,19 +61,33 @@ def audit_judges(reports: Sequence[ReportData], *, every: bool = False) -> dict[
     weights = np.array([_weight(vote) / several[vote.item] for vote in votes])
     people = np.array([float(vote.answer) for vote in votes])
     people_yes = np.array([yes(float(vote.answer), vote.scale) for vote in votes])
-    verdicts = np.array([[yes(*mine[item]) for item in items] for mine in graded])
+    answered = np.array([[item in mine for item in items] for mine in graded])
+    verdicts = np.array(
+        [
+            [
+                yes(*mine[item]) if item in mine else 1 - true
+                for item, true in zip(items, people_yes, strict=True)
+            ]
+            for mine in graded
+        ]
+    )
     kappas = compare_kappas(verdicts, people_yes, queries, weights)
+    at_best = compare_kappas(np.where(answered, verdicts, people_yes), people_yes, queries, weights)
     firsts = (at for at, row in enumerate(kappas) if row.kappa is not None and row.difference is None)
     best = next(firsts, 0)
     gates = list(dict.fromkeys(_gates(reports)))
     decided = _outcomes(gates, _corrected(reports[best], labels), own=False)
     lines = []
-    rows = zip(_names(reports), reports, graded, verdicts, kappas, strict=True)
-    for name, report, mine, binary, kappa in rows:
-        own = np.array([mine[item][0] for item in items])
-        same_scale = {mine[item][1] for item in items} == {vote.scale for vote in votes}
-        pair = (own, people) if same_scale else (binary, people_yes)
-        agreed = agreement(*pair, queries=queries, weights=weights)
+    rows = zip(_names(reports), reports, graded, verdicts, answered, kappas, at_best, strict=True)
+    for name, report, mine, binary, given, kappa, most in rows:
+        known = np.flatnonzero(given)
+        own = np.array([mine[items[at]][0] for at in known])
+        same_scale = {mine[items[at]][1] for at in known} == {vote.scale for vote in votes}
+        pair = (own, people[known]) if same_scale else (binary[known], people_yes[known])
+        of = [queries[at] for at in known]
+        agreed = agreement(*pair, queries=of, weights=weights[known]) if len(known) else None
+        failed = len({item for item, has in zip(items, given, strict=True) if not has})
+        alone = compare_kappas(binary[None, known], people_yes[known], of, weights[known]) if failed else []
         judge = report.manifest.get("judge") or {}
         worse = kappa.p is not None and kappa.p < ALPHA and (kappa.difference or 0.0) < 0
         corrected = _corrected(report, labels)
@@ -73,15 +98,18 @@ def audit_judges(reports: Sequence[ReportData], *, every: bool = False) -> dict[
             "judge": judge.get("source"),
             "report": report.where,
             "n": len(several),
-            "queries": agreed.queries,
+            "failed": failed,
+            "queries": len(set(queries)),
             "kappa": kappa.kappa,
+            "kappa_bounds": [kappa.kappa, most.kappa] if failed else None,
+            "kappa_answered": alone[0].kappa if alone else kappa.kappa,
             "difference": kappa.difference,
             "interval": interval and list(interval),
             "p": kappa.p,
             "distinguishable": worse,
-            "raw": agreed.raw,
-            "kappa_graded": agreed.kappa if same_scale else None,
-            "bias": {"mean": agreed.bias.mean, "interval": agreed.bias.ends and list(agreed.bias.ends)},
+            "raw": _with_failures(agreed, weights, known),
+            "kappa_graded": agreed.kappa if agreed and same_scale else None,
+            "bias": {"mean": agreed and agreed.bias.mean, "interval": agreed and agreed.bias.ends and list(agreed.bias.ends)},
             "corrected": list(_widths(corrected)),
             "calls": judge.get("calls", 0) + judge.get("cached", 0),
             "tokens": judge.get("tokens"),
@@ -99,8 +127,40 @@ def audit_judges(reports: Sequence[ReportData], *, every: bool = False) -> dict[
         "best": lines[best]["name"],
         "not_distinguishable": [line["name"] for line in lines if not line["distinguishable"]],
         "judges": lines,
-        "warnings": list(_warnings(reports, len(several))),
+        "warnings": [
+            *_failures(lines),
+            *_not_asked(relevance, asked, _names(reports)),
+            *not_counted(left_out),
+            *_warnings(reports, len(several)),
+        ],
     }
+
+
+def _with_failures(
+    agreed: JudgeAgreement | None, weights: NDArray[np.float64], known: NDArray[np.intp]
+) -> float:
+    """The share of equal grades, where those that a judge does not give are wrong."""
+    return (agreed.raw or 0.0) * float(weights[known].sum() / weights.sum()) if agreed else 0.0
+
+
+def _failures(lines: Sequence[Mapping[str, Json]]) -> Iterator[str]:
+    for line in lines:
+        if failed := line["failed"]:
+            most = in_digits(line["kappa_bounds"][1], digits=3)
+            yield (
+                f"{line['name']} has no usable answer on {failed} of {counted(line['n'], 'labelled item')}, which count as wrong: "
+                f"kappa {in_digits(line['kappa'], digits=3)}, {most} if all of them were right, "
+                f"{in_digits(line['kappa_answered'], digits=3)} on the others alone, which its bias is over; ask again: "
+                f"germane run --resume {line['report'] or 'REPORT'} --retry-errors"
+            )
+
+
+def _not_asked(
+    labels: Iterable[Label], asked: Sequence[Collection[str]], names: Sequence[str]
+) -> Iterator[str]:
+    for name, mine in zip(names, asked, strict=True):
+        if missing := len({label.item for label in labels if label.item not in mine}):
+            yield f"{counted(missing, 'labelled item is', 'labelled items are')} left out for all: {name} was not asked about them"
 
 
 def _warnings(reports: Sequence[ReportData], items: int) -> Iterator[str]:
@@ -178,17 +238,18 @@ _HEADS = (
 def judges_lines(audit: Mapping[str, Json]) -> Iterator[str]:
     """The comparison of judges as Markdown, which a terminal shows as well."""
     yield f"# {counted(len(audit['judges']), 'judge')} on {counted(audit['items'], 'labelled item')}\n"
-    rows = []
+    rows, several = [], any(line["failed"] for line in audit["judges"])
     for line in sorted(audit["judges"], key=lambda line: -(line["kappa"] or -1.0)):
         ends = line["interval"] and tuple(line["interval"])
         behind = _signed(line["difference"], ends) if ends else "-"
         price = "unknown" if line["cost_usd"] is None else f"${line['cost_usd']:.4f}"
         widths = ", ".join(f"{value['width']:.3f} {value['measure']}" for value in line["corrected"][:2])
         rows.append([
-            line["name"], in_digits(line["kappa"], digits=3), behind, p_in_words(line["p"]),
+            line["name"], *([str(line["failed"])] if several else []), in_digits(line["kappa"], digits=3), behind, p_in_words(line["p"]),
             _signed(**line["bias"]), widths or "-",
             str(line["calls"]), price, "; ".join(value["gate"] for value in line["gates_otherwise"]) or "-",
         ])  # fmt: skip
-    yield "".join(markdown_table(list(_HEADS), rows))
+    heads = [_HEADS[0], *(["failed"] if several else []), *_HEADS[1:]]
+    yield "".join(markdown_table(heads, rows))
     yield f"best: {audit['best']}; not distinguishable from it: {', '.join(audit['not_distinguishable'])}"
     yield from (f"- {warning}" for warning in audit["warnings"])
