@@ -53,6 +53,8 @@ TWO: dict[str, dict[str, int | None]] = {"ann": {"a": 3, "b": 0, "c": 2}, "ben":
         ("context_precision(labels=human)", ((1 + 2 / 3) / 2 + 1 / 2) / 2),  # per person: Y N Y and N Y N
         ("RR(labels=human)", (1 + 1 / 2) / 2),
         ("nDCG(labels=human)", 1.0),  # mean gains 1.5, 1.5, 1.5
+        ("nDCG(labels=human,dcg=exp-log2)@1", 1.0),  # 3.5 of 3.5, 3.5, 2
+        ("nDCG(labels=human,dcg=exp-log2)", 1.0),
     ],
 )
 def test_everybody_counts(measure: str, value: float) -> None:

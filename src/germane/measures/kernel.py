@@ -38,6 +38,13 @@ def reached(level: Floats, chances: Floats | None, rel: float) -> Bools | Floats
     return np.where(np.isnan(chance), certain, chance)
 
 
+def power_of(gain: Floats, chances: Floats) -> Floats:
+    """Return the grade of each place whose 2**grade - 1 is the expectation of it; the gain where the label is certain."""
+    yes = chances[:, -1]
+    grades = ((chances[:, :-1] - yes[:, None]) * np.exp2(np.arange(chances.shape[1] - 1))).sum(axis=1)
+    return np.where(np.isnan(yes), gain, np.log2(1.0 + yes + grades))
+
+
 @dataclass(frozen=True, kw_only=True)
 class RankedLabels:
     """The labels of `rows` rankings; ranking r holds the places `pointers[r]:pointers[r + 1]`, best rank first.
@@ -56,6 +63,7 @@ class RankedLabels:
     lengths  rows    how many places each ranking has, those that are left out included; None: none is
     chances  places  how probable it is that a place reaches level 1, 2, 3, and more (four columns, more of longer scales;
                      the last is 0 of grades, as a yes reaches every level); nan where the label is certain; None: all are
+    power    places  the grade whose 2**grade - 1 is the expectation of that of the place's grade; None: the gain
     several  rows    whether the row holds one of several people's labels, completed by the shares of the others: measures
                      of it are expectations over yes and no at each uncertain place; None: no row does
     ======== ======= =============================================================================
@@ -76,6 +84,7 @@ class RankedLabels:
     lengths: Ints | None = None
     chances: Floats | None = None
     several: Bools | None = None
+    power: Floats | None = None
 
     @property
     def rows(self) -> int:
@@ -117,7 +126,20 @@ class RankedLabels:
             ranks=None,
             lengths=None,
             chances=None,
+            power=None,
         )
+
+    @cached_property
+    def exponential(self) -> RankedLabels:
+        """The same rankings with `power` as their gain, in the ideal, too."""
+        if self.power is None:
+            return self
+        return replace(self, gain=self.power, power=None).over_retrieved
+
+    def best_by(self, worth: Floats) -> RankedLabels:
+        """The judged places alone, those of each ranking in the order of their worth."""
+        order = np.lexsort((-worth, self.row))
+        return replace(self, **self._columns(order)).condensed
 
     @cached_property
     def over_retrieved(self) -> RankedLabels:
@@ -160,9 +182,9 @@ class RankedLabels:
         return replace(self, **self._columns(order))
 
     def _columns(self, chosen: Bools | Ints | slice) -> dict[str, Any]:
-        """The columns of these places, by name; `chances` where the table has them."""
-        names = ("gain", "level", "judged", *(("chances",) if self.chances is not None else ()))
-        return {name: getattr(self, name)[chosen] for name in names}
+        """The columns of these places, by name; `chances` and `power` where the table has them."""
+        columns = ((name, getattr(self, name)) for name in ("gain", "level", "judged", "chances", "power"))
+        return {name: column[chosen] for name, column in columns if column is not None}
 
     def rows_from(self, start: int, end: int) -> RankedLabels:
         """The rankings from number `start` to before `end`."""
@@ -209,6 +231,7 @@ class RankedLabels:
         gains: Sequence[Sequence[float | None]] | None = None,
         rel: int = 1,
         chances: Floats | None = None,
+        power: Floats | None = None,
     ) -> RankedLabels:
         """A table from plain lists: `labels[r]` the grade at each rank, None = unjudged.
 
@@ -219,7 +242,7 @@ class RankedLabels:
         gain = level if gains is None else _flat(gains)
         all_known = None if gold is None else (np.array([*map(len, gold)], dtype=np.int64), _flat(gold))
         return cls.of_columns(
-            pointers_of(map(len, labels)), level, gain, gold=all_known, rel=rel, chances=chances
+            pointers_of(map(len, labels)), level, gain, gold=all_known, rel=rel, chances=chances, power=power
         )
 
     @classmethod
@@ -233,9 +256,12 @@ class RankedLabels:
         rel: int = 1,
         chances: Floats | None = None,
         several: Bools | None = None,
+        power: Floats | None = None,
     ) -> RankedLabels:
         """A table from columns of places, nan = unjudged; `gold` are how many grades gold has for each row, and these."""
         judged, rows = ~np.isnan(level), len(pointers) - 1
+        if power is None and chances is not None:
+            power = power_of(gain, chances)
         if gold is None:
             row = np.repeat(np.arange(rows), np.diff(pointers))[judged]
             ideal_level = best_first(level[judged], row)
@@ -256,6 +282,7 @@ class RankedLabels:
             complete=gold is not None,
             chances=chances,
             several=several,
+            power=None if power is None else np.where(judged, np.maximum(power, 0.0), 0.0),
         )
 
 

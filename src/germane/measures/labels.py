@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import chain, pairwise, repeat
-from math import fsum
+from math import exp2, fsum, log2
 from typing import Any, Literal, NamedTuple, TypeAlias, cast
 
 import numpy as np
@@ -27,6 +27,7 @@ from germane.measures.kernel import (
     RankedLabels,
     column_of,
     pointers_of,
+    power_of,
     reached,
 )
 from germane.measures.measure import LabelChoice
@@ -246,6 +247,8 @@ class PassageLabel(NamedTuple):
     scale: str = "graded"
     probabilities: tuple[float, ...] = ()
     """Of the grades from 0 up, where the judge gave these: `level` is then their mode, `gain` their mean."""
+    power: float | None = None
+    """The grade whose 2**grade - 1 is the expectation of that; None: the gain."""
 
 
 class LabelledPassage(NamedTuple):
@@ -289,6 +292,7 @@ class LabelColumns(NamedTuple):
     sample   places  the number of the place's sample
     gain     places  the worth to nDCG; nan where there is no label
     chances  places  the probability of reaching each level (four columns); None where all labels are certain
+    power    places  the grade whose 2**grade - 1 is the expectation of that; None where all labels are certain
     mixed    samples True where some labels are a yes or no and some a grade. Then every label is worth 1 or 0: a yes has
                      no place among the grades - worth 1, a perfect ranking with it above a 3 would not score 1
     ======== ======= =============================================================================
@@ -300,6 +304,7 @@ class LabelColumns(NamedTuple):
     sample: Ints
     gain: Floats
     chances: Floats | None
+    power: Floats | None
     mixed: Bools
 
 
@@ -330,6 +335,8 @@ class BlockLabels:
         self._verdict: list[int] = []
         self._reasons: dict[int, str] = {}
         self._worth: dict[int, float] = {}
+        self._power: dict[int, float] = {}
+        """Of several people, as `LabelColumns.power`; that of a distribution follows from its probabilities."""
         self._probabilities: dict[int, tuple[float, ...]] = {}
         self._answers: dict[int, Sequence[Any]] = {}
 
@@ -475,8 +482,11 @@ class BlockLabels:
             return
         position, labels = len(self._level), list(chain.from_iterable(answers))
         if len(votes) > 1 or len(votes[0]) > 1:
-            worth = (fsum(max(float(label.answer), 0.0) for label in some) / len(some) for some in votes)
-            self._worth[position] = fsum(worth) / len(votes)
+            worth = [[max(float(label.answer), 0.0) for label in some] for some in votes]
+            self._worth[position] = fsum(fsum(some) / len(some) for some in worth) / len(votes)
+            top = max(map(max, worth))
+            powers = (fsum(exp2(grade - top) for grade in some) / len(some) for some in worth)
+            self._power[position] = top + log2(fsum(powers) / len(votes))
         label = labels[0]
         if len(labels) > 1:
             grades = [min(int(label.answer), _MOST_GRADES) for label in labels]
@@ -534,6 +544,7 @@ class BlockLabels:
             self._level[position], self.failed[position] = None, why
         elif scale == "graded" and self.settings.scale != "graded" and level is not None:
             self._worth.pop(position, None)
+            self._power.pop(position, None)
             if shares := self._probabilities.pop(position, None):
                 yes = self._worth[position] = fsum(shares[HELPS:])
                 self._probabilities[position] = (1 - yes, yes)
@@ -597,15 +608,20 @@ class BlockLabels:
         if self._probabilities:
             chances = chances_table(len(level), self._probabilities)
         gain = np.where(np.isinf(level), 1.0, np.maximum(level, 0.0))
+        power = None
         if self._worth:  # of several people, or of a distribution
             gain[list(self._worth)] = list(self._worth.values())
+            power = gain.copy() if chances is None else power_of(gain, chances)
+            power[list(self._power)] = list(self._power.values())
         yes = labelled & (scale == _BINARY)
         if yes.any():
             mixed[np.intersect1d(sample[yes], sample[labelled & ~yes])] = True
         if mixed.any():
             worth = reached(level, chances, HELPS).astype(np.float64)
-            gain = np.where(mixed[sample] & labelled, worth, gain)
-        return LabelColumns(level, labelled, scale, sample, gain, chances, mixed)
+            both = mixed[sample] & labelled
+            gain = np.where(both, worth, gain)
+            power = None if power is None else np.where(both, np.log2(1.0 + worth), power)
+        return LabelColumns(level, labelled, scale, sample, gain, chances, power, mixed)
 
     @cached_property
     def table(self) -> RankedLabels:
@@ -620,6 +636,7 @@ class BlockLabels:
                 rel=HELPS,
                 chances=columns.chances,
                 several=np.array(self._several) if any(self._several) else None,
+                power=columns.power,
             )
         gold = [sample.qrels or NOTHING for sample in self.samples]
         qrels = [*chain.from_iterable(map(repeat, gold, self._counts))]  # of each ranking
@@ -737,7 +754,9 @@ class BlockLabels:
             source = "human" if self.by_people(position) else "judge"
         if (cell := self.verdict[position]) >= 0:
             reasoning = self._answers[sample][cell].reasoning
-        return PassageLabel(gain, level, reasoning, source, scale, self._probabilities.get(position, ()))
+        power = None if self.columns.power is None else float(self.columns.power[position])
+        probabilities = self._probabilities.get(position, ())
+        return PassageLabel(gain, level, reasoning, source, scale, probabilities, power)
 
 
 def chances_table(places: int, probabilities: Mapping[int, Sequence[float]]) -> Floats:
@@ -775,4 +794,10 @@ def fill_table(lists: Sequence[Ranking]) -> RankedLabels:
     gains = [[label and label.gain for label in row] for row in labels]
     values = [label.probabilities if label else () for row in labels for label in row]
     chances = chances_table(len(values), dict(enumerate(values))) if any(values) else None
-    return RankedLabels.of_lists(levels, gains=gains, rel=HELPS, chances=chances)
+    power = None
+    if any(label and label.power is not None for row in labels for label in row):
+        powers = [
+            label and (label.gain if label.power is None else label.power) for row in labels for label in row
+        ]
+        power = np.array(powers, dtype=np.float64)
+    return RankedLabels.of_lists(levels, gains=gains, rel=HELPS, chances=chances, power=power)

@@ -5,7 +5,8 @@ The only place where a formula of ranks stands, each a vectorised function from 
 - `rel` is the level from which a place is relevant, `k` the cut-off (None = the whole list);
 - a denominator of 0 gives 0, never NaN: whether a query with nothing relevant counts is decided by who makes the labels
   (`germane rank` counts it, `germane run` skips it and says why);
-- where labels are distributions, a place counts as relevant by the probability that it is, and is worth its expected gain: sums
+- where labels are distributions, a place counts as relevant by the probability that it is, and is worth its expected gain (2**grade - 1: the
+  expectation of that): sums
   are expectations (of places that are relevant independently of each other), ratios have the expectation of each side;
 - a value depends on its own row alone. Floats are summed row by row in rank order (`bincount` adds one by
   one), never by differences of a running sum over all rows, so a value has the same bits in any batch.
@@ -140,13 +141,14 @@ def fraction(measure: Measure, table: RankedLabels) -> Fraction | None:
         return None
     if measure.settings.get("dcg") != "exp-log2":
         return result
+    table = table.exponential
     scale = np.exp2(_peak((table, _ideal(table, measure.settings["ideal"]))))
     return result[0] * scale, result[1] * scale
 
 
 def dcg_gains(table: RankedLabels, dcg: str) -> Floats:
     """The gain of each place in a DCG, before the discount of its rank."""
-    return np.exp2(table.gain) - 1.0 if dcg == "exp-log2" else table.gain
+    return np.exp2(table.exponential.gain) - 1.0 if dcg == "exp-log2" else table.gain
 
 
 def _top_size(table: RankedLabels, k: int | None) -> Ints:
@@ -219,6 +221,7 @@ def _ideal(table: RankedLabels, ideal: str) -> RankedLabels:
 
 
 def _ndcg(table: RankedLabels, k: int | None, dcg: str, ideal: str) -> Fraction:
+    table = table.exponential if dcg == "exp-log2" else table
     sides = (table, _ideal(table, ideal))
     gains = [side.gain for side in sides]
     if dcg == "exp-log2":  # 2**gain - 1, both sides divided by 2**peak: exact, and no grade overflows
@@ -243,21 +246,21 @@ def _reciprocal(table: RankedLabels, rel: float, k: int | None) -> Floats:
     return _sum(table, _first(table, _relevant(table, rel, k)), 1.0 / table.rank)
 
 
-def _stopping(table: RankedLabels, k: int | None, top: int | None) -> Floats:
-    """ERR; a yes is worth the highest grade: of gold 4, as gdeval has it, else 3."""
+def _stops(table: RankedLabels, top: int | None) -> Floats:
+    """How probably a reader stops at each place; a yes is worth the highest grade: of gold 4, as gdeval has it, else 3."""
     top = top or (4 if table.complete else 3)
     yes = reached(table.level, table.chances, inf)
-    grade = np.where(yes > 0, float(top) * yes, table.gain)
+    grade = np.where(yes > 0, float(top) * yes, table.exponential.gain)
     if (grade > top).any():
         raise MeasureError(f"a grade of {grade.max():g} is above top={top}", fix=f"write top={grade.max():g}")
-    graded = _within(table, k) & (grade > 0)
-    row, rank = table.row[graded], table.rank[graded]
-    worth = np.exp2(grade) - 1.0
-    if table.chances is not None:  # the expectation of 2**grade - 1, which is not that of the expected grade
-        yes = table.chances[:, -1]
-        grades = (table.chances[:, :-1] - yes[:, None]) @ np.exp2(np.arange(table.chances.shape[1] - 1))
-        worth = np.where(np.isnan(yes), worth, grades + yes * (2.0**top - 1.0))
-    stops = worth[graded] / 2.0**top
+    return np.where(yes > 0, yes * (2.0**top - 1.0), np.exp2(grade) - 1.0) / 2.0**top
+
+
+def _stopping(table: RankedLabels, k: int | None, top: int | None) -> Floats:
+    """ERR."""
+    stops = _stops(table, top)
+    graded = _within(table, k) & (stops > 0)
+    row, rank, stops = table.row[graded], table.rank[graded], stops[graded]
     nth = _so_far(table, graded)[graded]
     value, continues = np.zeros(table.rows), np.ones(table.rows)
     for word in np.split(np.argsort(nth, kind="stable"), np.cumsum(np.bincount(nth))[1:-1]):
@@ -265,6 +268,12 @@ def _stopping(table: RankedLabels, k: int | None, top: int | None) -> Floats:
         value[at] += continues[at] * stops[word] / rank[word]
         continues[at] *= 1.0 - stops[word]
     return value
+
+
+def _normalised_stopping(table: RankedLabels, k: int | None, top: int | None, ideal: str) -> Floats:
+    """ERR / ERR of the best order."""
+    best = _ideal(table, ideal) if table.power is None else table.best_by(_stops(table, top))
+    return _ratio(_stopping(table, k, top), _stopping(best, k, top))
 
 
 def _precisions(table: RankedLabels, rel: float, k: int | None) -> Floats:
@@ -380,9 +389,7 @@ ERR = _ranked(
     aliases=("expected_reciprocal_rank",),
 )  # fmt: skip
 nERR = _ranked(
-    "nERR", lambda table, k, top, ideal: _ratio(
-        _stopping(table, k, top), _stopping(_ideal(table, ideal), k, top)
-    ),
+    "nERR", _normalised_stopping,
     formula="ERR@k / ERR@k of the ideal list",
     doc="ERR as a share of the best that is possible. The ideal is that of nDCG.",
     reference="Chapelle et al. (CIKM 2009); normalised as in TREC Web and NTCIR",
@@ -638,6 +645,9 @@ def _assigned(
     times = len(combinations)
     gain, level = (np.tile(values, (times, 1)) for values in (table.gain, table.level))
     gain[:, unknown], level[:, unknown] = value[..., 0], value[..., 1]
+    power = None if table.power is None else np.tile(table.power, (times, 1))
+    if power is not None:
+        power[:, unknown] = value[..., 0]
     filled = replace(
         table,
         pointers=pointers_of(np.tile(np.diff(table.pointers), times)),
@@ -646,6 +656,7 @@ def _assigned(
         judged=np.tile(table.judged | unknown, times),
         chances=None if table.chances is None else np.tile(table.chances, (times, 1)),
         several=None if table.several is None else np.tile(table.several, times),
+        power=None if power is None else power.ravel(),
     )
     # The ideal of each row: its own labels; of gold all that is known and what was filled in.
     row, gain, level = filled.row, filled.gain, filled.level
