@@ -13,9 +13,11 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, partial
 from importlib.util import find_spec
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
@@ -32,6 +34,7 @@ from germane.measures.ranked import values
 from germane.reports.gates import Gate
 from germane.reports.report import Report
 from germane.samples.files import BadRows, is_copied, on_disk, shown_name
+from germane.samples.frames import is_table
 from germane.samples.trec import (
     EXAMPLES,
     GOLD,
@@ -41,6 +44,7 @@ from germane.samples.trec import (
     Qrels,
     Results,
     Run,
+    document_columns,
     format_of,
     gold_file,
     read_qrels,
@@ -122,6 +126,14 @@ Lists: TypeAlias = Mapping[str, Sequence[str]]
 """Query id -> the ids of its results."""
 
 
+def _beginning(lists: Iterable[Lists]) -> Lists:
+    """The first lists of a run: those of its first block, which ends before the last query there, and of the next."""
+    first: dict[str, Sequence[str]] = {}
+    for some in islice(lists, 2):
+        first |= some
+    return first
+
+
 class UnmetGold:
     """The relevant gold ids of a run that occur in no list, or only in another spelling.
 
@@ -147,7 +159,7 @@ class UnmetGold:
             docs = hits.docs if isinstance(hits.docs, list) else hits.docs.to_list()
             self._absent.update(dict.fromkeys(docs[at] for at in np.flatnonzero(missed).tolist()))
         if self._first is None:
-            self._first = next(iter(self._lists()), {})
+            self._first = _beginning(self._lists())
         if self._first and (queries := list(self._queries(hits, missed, self._first))):
             self._near += near_misses(queries)
             self._first = {}
@@ -283,11 +295,13 @@ def rank_part(
     notes: list[str] = []
     if isinstance(run, RunFile) and doc_id is None:
         name = shown_name(run.path)
+        if gold.large and not is_copied(run.path):
+            run, notes = _with_document_column(run, gold, doc_id)
         try:
             if (ranges := run.hits_in_ranges(gold)) is not None:
-                return _scored(name, ranges, checked, system, missing, unmet=UnmetGold(run.lists))
+                return _scored(name, ranges, checked, system, missing, notes, UnmetGold(run.lists))
         except NotTabular as why:
-            notes = [f"{name}: all gold was held in memory, not a range of its queries: {why}"]
+            notes += [f"{name}: all gold was held in memory, not a range of its queries: {why}"]
     name, hits = hits_of(run, gold, duplicates=duplicates, doc_id=doc_id)
     return _scored(name, [hits], checked, system, missing, notes)
 
@@ -307,15 +321,90 @@ def hits_of(
         run = RunFile(run)
     if isinstance(run, RunFile):
         with on_disk(run.path) as path:
-            run = replace(run, path=path)
+            run, notes = _with_document_column(replace(run, path=path), gold, doc_id)
             if doc_id is None and (hits := run.hits(gold)) is not None:
                 name = shown_name(path)
+                hits = replace(hits, notes=(*notes, *hits.notes))
                 return name, _with_unmet(name, _matched(name, hits), run.lists)
             run = read_run(path, fmt=run.fmt, columns=run.columns, bad=run.bad)
+            run = replace(run, notes=(*notes, *run.notes))
+    elif not isinstance(run, Run | Mapping):
+        run = run if is_table(run) or not isinstance(run, Iterable) else list(run)
+        names = document_columns(run) if is_table(run) or isinstance(run, list) else []
+        columns = {name: {"doc": name} for name in names}
+        lists = {name: partial(_read_lists, run, columns=columns[name]) for name in names}
+        chosen, notes = _document_column("run", lists, gold, doc_id)
+        run = read_run(run, columns=columns.get(chosen or ""))
+        run = replace(run, notes=(*notes, *run.notes))
     listed = run if isinstance(run, Run) else read_run(run)
     qrels = gold.mapping if doc_id is None else _mapped(gold.mapping, doc_id)
     hits = _matched(listed.name, _hits(listed, qrels, duplicates, doc_id))
     return listed.name, _with_unmet(listed.name, hits, lambda: [_lists_of(listed, doc_id)])
+
+
+def _with_document_column(
+    run: RunFile, gold: GoldFile, doc_id: DocumentId | None
+) -> tuple[RunFile, list[str]]:
+    """The run with the column of its document's id, where several could be it, and the note about that."""
+    names = document_columns(run.path, format_of(run.path, run.fmt), run.columns)
+    if len(names) < 2:
+        return run, []
+    made = {name: replace(run, columns={**(run.columns or {}), "doc": name}) for name in names}
+    lists = {name: partial(_first_lists, some) for name, some in made.items()}
+    chosen, notes = _document_column(shown_name(run.path), lists, gold, doc_id)
+    return made[chosen] if chosen else run, notes
+
+
+def _first_lists(run: RunFile) -> Lists:
+    """The lists of a run, of a large one those at its beginning."""
+    if run.large and find_spec("polars") is not None:
+        with suppress(NotTabular):
+            return _beginning(run.lists())
+    return _read_lists(run.path, fmt=run.fmt, columns=run.columns)
+
+
+def _read_lists(source: Any, **how: Any) -> Lists:
+    return _lists_of(read_run(source, **how, bad=BadRows(skip=True)), None)
+
+
+def _document_column(
+    name: str,
+    lists: Mapping[str, Callable[[], Lists]],
+    gold: GoldFile,
+    doc_id: DocumentId | None,
+) -> tuple[str | None, list[str]]:
+    """The one of some columns whose documents meet the gold, else the first, and the note about that; None of fewer than two.
+
+    `lists` gives the lists of the run as read with each column.
+    """
+    if len(lists) < 2:
+        return None, []
+    qrels = gold.mapping if doc_id is None else _mapped(gold.mapping, doc_id)
+    read, meeting = dict[str, Lists](), list[str]()
+    for column, listed in lists.items():
+        with suppress(InputError):  # the column holds no ids
+            read[column] = listed()
+            for query, docs in read[column].items():
+                grades = qrels.get(query, {})
+                if any(grades.get(doc, 0) > 0 for doc in (docs if doc_id is None else map(doc_id, docs))):
+                    meeting.append(column)
+                    break
+    first = next(iter(lists))
+    same = len(read) == len(lists) and all(some == read[first] for some in read.values())
+    chosen = meeting[0] if len(meeting) == 1 else first
+    if same or (chosen == first and len(meeting) == 1):
+        return chosen, []
+    which = (
+        "meets the gold"
+        if len(meeting) == 1
+        else "comes first; several meet the gold"
+        if meeting
+        else "comes first; none meets the gold"
+    )
+    columns = " and ".join(map(repr, lists))
+    return chosen, [
+        f"{name}: {columns} could be the document's id; {chosen!r} {which} (--columns doc=... names one)"
+    ]
 
 
 def _with_unmet(name: str, hits: Hits, lists: Callable[[], Iterable[Lists]]) -> Hits:

@@ -405,7 +405,7 @@ def _frames(
     elif fmt == "parquet":
         yield from _whole_queries(_parquet_frames(path, columns, kind))
     elif fmt == "jsonl":
-        yield from _whole_queries(_json_frames(path, kind))
+        yield from _whole_queries(_json_frames(path, columns, kind))
     elif fmt in {"tsv", "csv"}:
         between = "\t" if fmt == "tsv" else ","
         head, positions, named = _table_head(path, between, columns, kind)
@@ -570,13 +570,13 @@ def _refuse_rising_scores(frame: pl.DataFrame) -> None:
         raise NotTabular("scores rise down the ranks")
 
 
-def _json_frames(path: str | Path, kind: Kind) -> Iterator[pl.DataFrame]:
+def _json_frames(path: str | Path, columns: Mapping[str, str] | None, kind: Kind) -> Iterator[pl.DataFrame]:
     """The rows of JSON Lines that all have the same keys, and ids that are texts without escapes."""
     keys, names = list[str](), list[str]()
     for data in _plain_blocks(path, kind):
         if not keys:
             keys = _keys_of(data.partition(b"\n")[0])
-            roles = roles_of(keys, kind)
+            roles = roles_of(keys, kind, columns)
             if not {"query", "doc", kind.value} <= set(roles):
                 raise NotTabular("a line is not a single result")
             names = [roles[role] for role in ("query", "doc", kind.value)]

@@ -12,6 +12,7 @@ are not needed may hold anything, bytes that are no UTF-8 included.
 
 from __future__ import annotations
 
+import csv
 import json
 import re
 from array import array
@@ -257,7 +258,7 @@ def _rows(
             records = _mapped_records(source, name, kind, bad)
         elif isinstance(source, list):
             rows = ((number, _row_fields(row, kind)) for number, row in enumerate(source, 1))
-            records = _json_records(rows, name, kind, bad)
+            records = _json_records(rows, name, kind, bad, columns)
         else:
             records = _frame_records(source, name, kind, columns)
         yield from _record_rows(records, name, kind, bad)
@@ -269,7 +270,7 @@ def _rows(
                 yield from _trec_grades(stream, name, bad)
             elif fmt in {"jsonl", "json"}:
                 values = _json_values(stream, name, fmt, kind, bad)
-                yield from _record_rows(_json_records(values, name, kind, bad), name, kind, bad)
+                yield from _record_rows(_json_records(values, name, kind, bad, columns), name, kind, bad)
             else:
                 records = _table_records(_BETWEEN[fmt], stream, name, kind, columns, bad)
                 yield from _record_rows(records, name, kind, bad)
@@ -803,8 +804,43 @@ def roles_of(names: Sequence[str], kind: Kind, columns: Mapping[str, str] | None
 
 
 @lru_cache(maxsize=64)
-def _roles_of_keys(keys: tuple[str, ...], kind: Kind) -> dict[str, str]:
-    return roles_of(keys, kind)
+def _roles_of_keys(keys: tuple[str, ...], kind: Kind, columns: tuple[tuple[str, str], ...]) -> dict[str, str]:
+    return roles_of(keys, kind, dict(columns))
+
+
+def document_columns(
+    source: Any, fmt: Format | None = None, columns: Mapping[str, str] | None = None
+) -> list[str]:
+    """The columns of a run that could hold the document's id, in order of preference; none where `columns` names it.
+
+    `source` is a file of this format or, without one, a DataFrame or a list of rows.
+    """
+    if any(role(key) == "doc" for key in columns or ()):
+        return []
+    names = list[str]()
+    if isinstance(source, list):
+        names = [str(name) for name in source[0]] if source and isinstance(source[0], Mapping) else []
+    elif fmt is None:
+        names = [str(name) for name in getattr(source, "column_names", None) or source.columns]
+    elif fmt in _BETWEEN:
+        lines = [line.decode(errors="replace") for line in _head(source)[:1]]
+        mark = delimiter_of(lines[0], _BETWEEN[fmt]) if lines else ","
+        names = [name.strip() for row in csv.reader(lines, delimiter=mark) for name in row]
+    elif fmt == "parquet":
+
+        def chosen(found: list[str]) -> list[str]:
+            names.extend(found)
+            return found[:1]
+
+        next(parquet_batches(source, chosen), None)
+    elif fmt != "trec":
+        text = b"\n".join(_head(source)).decode(errors="replace")
+        with suppress(ValueError):
+            first, _ = json.JSONDecoder().raw_decode(text.lstrip("[ \t\n"))
+            names = list(first) if isinstance(first, dict) else []
+    folded = {fold(name): name for name in reversed(names)}
+    found = (folded[fold(name)] for name in RESULT["doc"].names if fold(name) in folded)
+    return list(dict.fromkeys(found)) if "query" in roles_of(names, RUN, columns) else []
 
 
 def role(key: str, allowed: Sequence[str] = ()) -> str:
@@ -841,22 +877,28 @@ def _parse(text: bytes, name: str, line: int, kind: Kind) -> Any:
 
 
 def _json_records(
-    values: Iterator[tuple[int, Any]], name: str, kind: Kind, bad: BadRows
+    values: Iterator[tuple[int, Any]],
+    name: str,
+    kind: Kind,
+    bad: BadRows,
+    columns: Mapping[str, str] | None = None,
 ) -> Iterator[_Record]:
     """JSON objects under the roles of their keys; {query: ...} without a query id is a record per query."""
+    chosen = tuple((columns or {}).items())
     for line, value in values:
         try:
-            records = list(_records_in(value, kind))
+            records = list(_records_in(value, kind, chosen))
         except Invalid as wrong:
             bad.add(wrong.error(SourceLocation(name, line)))
         else:
             yield from ((line, record) for record in records)
 
 
-def _records_in(value: Any, kind: Kind) -> Iterator[dict[str, Any]]:
+def _records_in(value: Any, kind: Kind, columns: tuple[tuple[str, str], ...]) -> Iterator[dict[str, Any]]:
     if not isinstance(value, dict):
         raise Invalid(f"{json.dumps(value, default=str)[:60]} is not a JSON object", kind.json)
-    key = _roles_of_keys(tuple(value), kind) if len(value) < 50 else roles_of(list(value), kind)
+    roles = _roles_of_keys if len(value) < 50 else _roles_of_keys.__wrapped__
+    key = roles(tuple(value), kind, columns)
     if "query" in key and isinstance(value[key["query"]], str | Real):
         if kind is RUN and "doc" not in key:
             _check_lists(key.get("docs", ""), value)
