@@ -159,6 +159,14 @@ def test_passages_joined_in_a_cell_are_noted(cell, noted, tmp_path):
     assert ("several passages joined by | or ; in 1 row" in ran.err) == noted
 
 
+def test_a_menu_among_many_passages_is_not_noted(tmp_path):
+    """Passages of the web hold separators too."""
+    cells = [f"{TIDE} Work. |. Careers. |. Law."] + [TIDE] * 10
+    pd.DataFrame({"input": "a", "retrieval_context": cells}).to_csv(tmp_path / "rows.csv", index=False)
+    ran = invoke("run", tmp_path / "rows.csv", "-m", "context_precision", *LEXICAL, "-o", tmp_path / "report")
+    assert "joined" not in ran.err
+
+
 @pytest.mark.parametrize(
     ("text", "query", "reference"),
     [

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import csv
 import re
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import lru_cache, partial
 from itertools import chain
@@ -255,6 +256,8 @@ _JOINED_PASSAGES = re.compile(
 )
 """A separator where prose has none: behind the end of a sentence, or between two words without a blank."""
 _ENTITY = re.compile(r"&#?\w+;")
+_OFTEN = 10
+"""Passages of the web may hold menus and code: from one cell in so many on, a separator means several passages."""
 
 
 def is_joined_passages(text: str) -> bool:
@@ -274,6 +277,8 @@ class CellCounts:
 
     def __init__(self) -> None:
         self._counts: dict[tuple[str, str], tuple[int, SourceLocation]] = {}
+        self.passages = Counter[str]()
+        """The number of cells of each column that were read as one passage."""
 
     def add(self, reason: str, name: str, place: SourceLocation) -> None:
         """Count a cell of this column: `missing`, or several `ids` or `passages` in one."""
@@ -289,8 +294,13 @@ class CellCounts:
 
     def taken(self) -> list[Notice]:
         """A notice for each column and reason; the counts begin anew."""
-        notices = [_notice(*key, *count) for key, count in self._counts.items()]
+        notices = [
+            _notice(what, name, *found)
+            for (what, name), found in self._counts.items()
+            if what != "passages" or _OFTEN * found[0] >= self.passages[name]
+        ]
         self._counts.clear()
+        self.passages.clear()
         return notices
 
 
@@ -360,6 +370,7 @@ class Cells:
         if field in TEXTS:
             return cell
         if field == "contexts" and (cell.lstrip().startswith('"') or not looks_listed(cell)):
+            self.counts.passages[name] += 1
             if is_joined_passages(cell):
                 self.counts.add("passages", name, where((name,)))
             return [cell]
