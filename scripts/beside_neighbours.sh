@@ -63,6 +63,11 @@ echo "germane's measures are an evaluator of pydantic-evals"
 pydantic-evals/bin/python -I "$repo/tests/neighbours/clients_program.py"
 echo "clients of aiohttp, httpx and SQLite work in a system under test"
 
+# Spans as their own instrumentation writes them.
+installed traces 'openinference-instrumentation-langchain>=0.1.80' langgraph 'opentelemetry-sdk>=1.45' opentelemetry-exporter-otlp-proto-common
+traces/bin/python -I "$repo/tests/neighbours/traces_program.py"
+echo "spans of LangChain's instrumentation are samples"
+
 installed pytest-repeat 'pytest-repeat>=0.9.4'
 pytest-repeat/bin/python -I -m pytest -q -c /dev/null -p no:cacheprovider "$repo/tests/neighbours/repeated_tests.py" --count 2 >repeat.log || { cat repeat.log >&2; exit 1; }
 grep -q '0.5000   0.0824 to 0.9176   3/3 (2 trials each)' repeat.log || { cat repeat.log >&2; exit 1; }

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import base64
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -206,6 +208,170 @@ def test_an_agent_that_searches_several_times_has_calls(tmp_path: Path) -> None:
         "again": ("c",),
     }
     assert sample.metadata["spans"] == ("s-search", "s-again")
+
+
+ASKED = "How do I cancel a subscription?"
+SYSTEM = {"role": "system", "content": "Be brief."}
+
+
+def constructed(name: str, content: Any) -> dict[str, Any]:
+    """A message as LangChain's `dumpd` writes it."""
+    path = ["langchain", "schema", "messages", name]
+    return {"lc": 1, "type": "constructor", "id": path, "kwargs": {"content": content}}
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [
+        {"messages": [{"type": "human", "data": {"content": ASKED, "type": "human"}}]},
+        {"messages": [{"type": "system", "data": {"content": "Be brief."}}, {"type": "human", "data": {"content": [{"type": "text", "text": ASKED}]}}]},
+        {"messages": [{"content": ASKED, "type": "human"}, {"content": "Which one?", "type": "ai"}, {"content": ASKED, "type": "HumanMessageChunk"}]},
+        {"messages": [constructed("SystemMessage", "Be brief."), constructed("HumanMessage", ASKED)]},
+        {"messages": [[constructed("SystemMessage", "Be brief."), constructed("HumanMessage", ASKED)]]},
+        {"messages": [["system", "Be brief."], ["user", ASKED]]},
+        [["human", ASKED]],
+        {"messages": [SYSTEM, {"role": "user", "content": ASKED}]},
+        {"input": {"messages": [SYSTEM, {"role": "user", "parts": [{"type": "text", "content": ASKED}]}]}},
+        {"role": "user", "content": ASKED},
+        {"args": [[{"type": "human", "content": ASKED}]], "kwargs": {}},
+        json.dumps(ASKED),
+        ASKED,
+    ],
+)  # fmt: skip
+def test_an_agent_s_question_is_the_user_s(tmp_path: Path, asked: Any) -> None:
+    """However its messages are written; the search's own words are those of a call."""
+    value = asked if isinstance(asked, str) else json.dumps(asked)
+    spans = [
+        span("agent", 0, kind="AGENT", attributes={"input.value": value}),
+        span("search", 1, "s-agent", kind="RETRIEVER", attributes={"input.value": "billing page", **documents("retrieval.documents", "b")}),
+    ]  # fmt: skip
+    (sample,) = read(tmp_path, spans)
+    assert (sample.query, [call.query for call in sample.calls or ()]) == (ASKED, ["billing page"])
+    server = {**span("POST", 0), "attributes": {"http.route": "/ask"}}
+    for more in ([server], []):  # around the agent's span, and left out of the export
+        (sample,) = read(tmp_path, [*more, {**spans[0], "parent": "s-POST"}, spans[1]])
+        assert sample.query == ASKED
+
+
+@pytest.mark.parametrize(
+    ("name", "answered"),
+    [
+        ("output.value", {"messages": [{"role": "user", "content": ASKED}, {"role": "assistant", "content": "At noon."}]}),
+        ("output.value", {"messages": [{"type": "human", "data": {"content": ASKED}}, {"type": "ai", "data": {"content": "At noon.", "tool_calls": []}}]}),
+        ("output.value", {"messages": [constructed("AIMessage", [{"type": "reasoning", "text": "Hm."}, {"type": "text", "text": "At noon."}])]}),
+        ("output.value", {"type": "ai", "data": {"content": "At noon."}}),
+        ("output.value", constructed("AIMessageChunk", "At noon.")),
+        ("output.value", [["user", ASKED], ["assistant", "At noon."]]),
+        ("output.value", "At noon."),
+        ("gen_ai.output.messages", [{"role": "assistant", "parts": [{"type": "text", "content": "At noon."}], "finish_reason": "stop"}]),
+    ],
+)  # fmt: skip
+def test_an_answer_is_the_assistant_s(tmp_path: Path, name: str, answered: Any) -> None:
+    """Also a text that is written as JSON, whose quotes are no part of it; such a search is no call of an agent."""
+    spans = [
+        span("chain", 0, attributes={"input.value": json.dumps(ASKED), name: json.dumps(answered)}),
+        span("search", 1, "s-chain", kind="RETRIEVER", attributes={"input.value": ASKED, **documents("retrieval.documents", "b")}),
+    ]  # fmt: skip
+    (sample,) = read(tmp_path, spans)
+    assert (sample.query, sample.response, sample.calls) == (ASKED, "At noon.", None)
+
+
+def test_documents_of_langchain_s_constructor(tmp_path: Path) -> None:
+    """As `dumpd` writes a retriever's output."""
+    found = [
+        {"lc": 1, "type": "constructor", "id": ["langchain", "schema", "document", "Document"], "kwargs": {"page_content": "Noon.", "metadata": {"id": "d1"}}}
+    ]  # fmt: skip
+    attributes = {"input.value": "q", "output.value": json.dumps({"documents": found})}
+    (sample,) = read(tmp_path, [span("r", 0, kind="RETRIEVER", attributes=attributes)])
+    assert [(one.id, one.text) for one in sample.contexts or ()] == [("d1", "Noon.")]
+
+
+def snake(value: Any) -> Any:
+    """Names of OTLP as protobuf's own writer spells them."""
+    if isinstance(value, list):
+        return list(map(snake, value))
+    if isinstance(value, dict):
+        return {
+            re.sub("[A-Z]", lambda sign: f"_{sign[0].lower()}", key): snake(one) for key, one in value.items()
+        }
+    return value
+
+
+def tempo(document: dict[str, Any]) -> dict[str, Any]:
+    """Tempo's answer: `batches`, and ids in base64."""
+    for one in document["resourceSpans"][0]["scopeSpans"][0]["spans"]:
+        for name, size in (("traceId", 16), ("spanId", 8), ("parentSpanId", 8)):
+            padded = one[name].encode().ljust(size, b"\0")
+            one[name] = one[name] and base64.b64encode(padded).decode()
+    return {"batches": document["resourceSpans"]}
+
+
+def jaeger(spans: list[dict[str, Any]]) -> dict[str, Any]:
+    """Jaeger's *JSON* download: microseconds, tags, references."""
+    made = [
+        {
+            "traceID": one["trace"], "spanID": one["id"], "operationName": one["name"], "processID": "p1",
+            "references": [{"refType": "CHILD_OF", "traceID": one["trace"], "spanID": one["parent"]}] if one["parent"] else [],
+            "startTime": NANO // 1000 + one["at"] * 1000, "duration": one["ms"] * 1000,
+            "tags": [{"key": key, "type": "string", "value": value} for key, value in one["attributes"].items()]
+            + ([{"key": "otel.status_code", "type": "string", "value": "ERROR"}] if "status" in one else []),
+        }
+        for one in spans
+    ]  # fmt: skip
+    return {"data": [{"traceID": "t1", "spans": made, "processes": {"p1": {"serviceName": "x"}}}], "total": 0}
+
+
+@pytest.mark.parametrize("form", ["otlp", "snake", "tempo", "tempo v2", "jaeger"])
+def test_the_documents_of_other_tracing_tools(tmp_path: Path, form: str) -> None:
+    """The same trace in the forms in which collectors and stores write it."""
+    spans = [*HYBRID[:4], {**HYBRID[4], "ms": 5}]
+    spans.append(
+        {
+            **span("again", 20, "s-query", kind="RETRIEVER", attributes={"input.value": "noon"}),
+            "status": {"code": 2},
+        }
+    )
+    document = {
+        "otlp": lambda: otlp(spans),
+        "snake": lambda: snake(otlp(spans)),
+        "tempo": lambda: tempo(otlp(spans)),
+        "tempo v2": lambda: {"trace": otlp(spans), "metrics": {}},
+        "jaeger": lambda: jaeger(spans),
+    }[form]()  # fmt: skip
+    (tmp_path / "x.json").write_text(json.dumps(document))
+    (sample,) = read_samples(tmp_path / "x.json")
+    assert (sample.query, sample.response) == ("When is high tide?", "At noon.")
+    assert sample.calls is not None
+    assert [context.id for context in sample.calls[0].contexts] == ["d3", "d1"]
+    assert (sample.calls[0].ms, sample.error) == (5.0, "the retrieval failed")
+    assert [stage.name for stage in sample.stages] == ["bm25", "vectors", "input of rerank", "rerank"]
+    if form == "tempo":
+        assert sample.id == b"t1".ljust(16, b"\0").hex()
+
+
+@pytest.mark.parametrize("unit", [1, 1e3, 1e6, 1e9])
+def test_numbers_are_times_by_their_size(tmp_path: Path, unit: float) -> None:
+    """Seconds, milliseconds, microseconds or nanoseconds."""
+    rows = [
+        {**row, "start_time": (1_700_000_000 + at) * unit, "end_time": (1_700_000_000.5 + at) * unit}
+        for at, row in enumerate(phoenix([HYBRID[0], HYBRID[2], HYBRID[3]]))
+    ]
+    (tmp_path / "x.jsonl").write_text("\n".join(map(json.dumps, rows)))
+    (sample,) = read_samples(tmp_path / "x.jsonl")
+    assert [call.ms for call in sample.calls or ()] == [500.0, 500.0]
+
+
+def test_a_download_without_input_and_output_says_so(tmp_path: Path) -> None:
+    """Langfuse leaves large ones out."""
+    rows = [
+        {key: value for key, value in row.items() if key not in {"input", "output", "metadata"}}
+        for row in langfuse(HYBRID)
+    ]
+    (tmp_path / "x.json").write_text(json.dumps({"trace": {"id": "t1"}, "observations": rows}))
+    done = invoke("run", str(tmp_path / "x.json"), "-m", "context_redundancy@2")
+    assert done.code == 2
+    assert "neither input nor output" in done.err
+    assert "fields=core,basic,io" in done.err
 
 
 def test_retrieval_spans_of_the_genai_conventions(tmp_path: Path) -> None:

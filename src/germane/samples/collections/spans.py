@@ -1,15 +1,18 @@
-"""Spans of traces, as tools export them: OTLP/JSON, Phoenix's spans and data frames, Langfuse's observations.
+"""Spans of traces, as tools export them: OTLP/JSON (Tempo's too), Jaeger, Phoenix's spans and data frames, Langfuse's observations.
 
 Read are OpenInference's retriever, reranker and embedding spans (semantic conventions 0.1.42), OpenTelemetry's GenAI retrieval and
 embedding spans (semantic conventions 1.41.1, in development), and Langfuse's observations of type RETRIEVER and EMBEDDING (blob
-storage export, public API v2). Of other spans only those without a parent say something: what was asked, and what was answered.
+storage export, public API v2). Of the other spans those around a retrieval say what was asked, and what was answered.
 """
 
 from __future__ import annotations
 
+import base64
 import datetime
+import json
 import math
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
 from typing import Any, NamedTuple
 
 from germane.encoding import digest
@@ -18,7 +21,7 @@ from germane.samples.cells import structure
 from germane.samples.fields import id_in, passages_in
 from germane.types import Json
 
-RETRIEVER, RERANKER, EMBEDDING = "RETRIEVER", "RERANKER", "EMBEDDING"
+RETRIEVER, RERANKER, EMBEDDING, MODEL = "RETRIEVER", "RERANKER", "EMBEDDING", "LLM"
 
 
 class Span(NamedTuple):
@@ -58,7 +61,7 @@ def is_trace(row: Json) -> bool:
     """True if a row of a file is a span, or a document of OTLP/JSON with spans."""
     if not isinstance(row, dict) or not _OF_SAMPLES.isdisjoint(row):
         return False
-    if isinstance(row.get("resourceSpans"), list):
+    if _exported(row) is not None:
         return True
     row = _with_context(row)
     langfuse = "id" in row and "type" in row and any(name in row for name in _START)
@@ -67,20 +70,79 @@ def is_trace(row: Json) -> bool:
 
 def spans_in(row: Json) -> Iterator[Span]:
     """The spans of one row of an export. Raises Invalid where it is not one."""
-    if isinstance(row, dict) and isinstance(row.get("resourceSpans"), list):
-        scopes = (scope for value in row["resourceSpans"] for scope in _listed(value, "scopeSpans"))
-        for span in (span for scope in scopes for span in _listed(scope, "spans")):
-            if not isinstance(span, dict) or not _name(span.get("traceId")):
-                raise Invalid(
-                    "holds a span that names no trace", 'write "traceId" and "spanId"', "resourceSpans"
-                )
-            yield _span({**span, "attributes": _plain(span.get("attributes"))})
+    if (exported := _exported(row)) is not None:
+        for span in exported:
+            if not _name(_first(span, _TRACE)):
+                raise Invalid("holds a span that names no trace", 'write "traceId" and "spanId"')
+            yield _span(span)
     elif is_trace(row):
         yield _span(_with_context(row))
     else:
         raise Invalid(
             "is not a span, and rows before it are", "keep the spans of traces in a file of their own"
         )
+
+
+_RESOURCES = ("resourceSpans", "resource_spans", "batches")
+_SCOPES = ("scopeSpans", "scope_spans", "instrumentationLibrarySpans", "instrumentation_library_spans")
+
+
+def _exported(row: Json) -> list[dict[str, Json]] | None:
+    """The spans of a document of OTLP, Tempo or Jaeger, with plain attributes; None where a row is not one."""
+    if not isinstance(row, Mapping):
+        return None
+    for holder in (row, row.get("trace"), row.get("result")):  # Tempo's second and Jaeger's third API
+        if (resources := _listed_under(holder, _RESOURCES)) is not None:
+            scopes = [scope for one in resources for scope in _listed_under(one, _SCOPES) or ()]
+            return [_of_otlp(span) for scope in scopes for span in _listed_under(scope, ("spans",)) or ()]
+    if "traceID" in row:
+        spans = [row] if "spanID" in row else _listed_under(row, ("spans",))
+        return None if spans is None else [_of_jaeger(span) for span in spans]
+    return None
+
+
+def _of_otlp(span: Json) -> dict[str, Json]:
+    """A span of OTLP: with plain attributes, and with ids in hex where they are written in base64."""
+    if not isinstance(span, Mapping):
+        return {}
+    ids = {name: _in_hex(span[name]) for name in (*_TRACE, *_SPAN, *_PARENT) if name in span}
+    return {**span, **ids, "attributes": _plain(span.get("attributes"))}
+
+
+def _in_hex(value: Json) -> Json:
+    """An id in hex; any other that is not 8 or 16 bytes in base64 as it is."""
+    if isinstance(value, str) and len(value) in {12, 24} and value.endswith("="):
+        with suppress(ValueError):
+            return base64.b64decode(value, validate=True).hex()
+    return value
+
+
+def _of_jaeger(span: Json) -> dict[str, Json]:
+    """A span of Jaeger as one of OTLP: its times are microseconds, its parent is a reference."""
+    if not isinstance(span, Mapping):
+        return {}
+    tags = {
+        str(tag.get("key")): tag.get("value")
+        for tag in _listed_under(span, ("tags",)) or ()
+        if isinstance(tag, dict)
+    }
+    above = (
+        reference.get("spanID")
+        for reference in _listed_under(span, ("references",)) or ()
+        if isinstance(reference, dict) and reference.get("refType") == "CHILD_OF"
+    )
+    start = _number(span.get("startTime")) or 0.0
+    failed = tags.get("otel.status_code") == "ERROR" or tags.get("error") in {True, "true"}
+    return {
+        "traceId": span.get("traceID"),
+        "spanId": span.get("spanID"),
+        "parentSpanId": next(above, span.get("parentSpanID")),
+        "name": span.get("operationName"),
+        "startTimeUnixNano": start * 1e3,
+        "endTimeUnixNano": (start + (_number(span.get("duration")) or 0.0)) * 1e3,
+        "attributes": tags,
+        "status": {"code": "ERROR" if failed else "OK", "message": tags.get("otel.status_description")},
+    }
 
 
 def is_document_row(row: Json) -> bool:
@@ -122,9 +184,10 @@ def rows_of_documents(rows: Iterable[Json]) -> Iterator[tuple[int, dict[str, Jso
         )
 
 
-def _listed(holder: Json, key: str) -> list[Json]:
-    value = holder.get(key) if isinstance(holder, dict) else None
-    return value if isinstance(value, list) else []
+def _listed_under(holder: Json, keys: tuple[str, ...]) -> list[Json] | None:
+    """The list under the first of these keys that has one; None where there is none."""
+    values = (holder.get(key) for key in keys) if isinstance(holder, Mapping) else ()
+    return next((value for value in values if isinstance(value, list)), None)
 
 
 def _with_context(row: dict[str, Json]) -> dict[str, Json]:
@@ -142,8 +205,8 @@ def _span(row: dict[str, Json]) -> Span:
     kind = _kind(row, attributes)
     parent = _name(_first(row, _PARENT))
     retrieved = kind in {RETRIEVER, RERANKER}
-    has_query = retrieved or kind == EMBEDDING or not parent  # of a root what was asked, of the rest nothing
-    start = _seconds(_first(row, _START))
+    asked = kind != MODEL or not parent  # a model within a trace is asked with its whole prompt
+    start = _time(row, _START)
     sessions = (_at(attributes, "session.id"), _at(attributes, "gen_ai.conversation.id"),
                 _first(row, ("session_id", "sessionId")))  # fmt: skip
     return Span(
@@ -153,11 +216,11 @@ def _span(row: dict[str, Json]) -> Span:
         name=_name(row.get("name")) or kind.lower() or "span",
         kind=kind,
         start=start,
-        end=max(start, _seconds(_first(row, _END))),
-        query=_query(attributes) if has_query else None,
+        end=max(start, _time(row, _END)),
+        query=_query(attributes) if asked else None,
         documents=_documents(attributes) if retrieved else None,
         inputs=documents_in(_at(attributes, "reranker.input_documents")) if kind == RERANKER else None,
-        response=None if retrieved or parent else text_in(_at(attributes, "output.value"), _ANSWERS),
+        response=_response(attributes) if asked and not retrieved else None,
         session=next(filter(None, map(_name, sessions)), None),
         model=_name(next(filter(None, (_at(attributes, name) for name in _MODELS)), None)) or None,
         error=_error(row) if retrieved else None,
@@ -175,19 +238,27 @@ def _query(attributes: Mapping[str, Json]) -> str | None:
     return next(filter(None, results), None) or text_in(first, _QUESTIONS)
 
 
+def _response(attributes: Mapping[str, Json]) -> str | None:
+    values = (_at(attributes, name) for name in ("output.value", "gen_ai.output.messages"))
+    return next(filter(None, (text_in(value, _ANSWERS, speaker=_ASSISTANT) for value in values)), None)
+
+
 def _error(row: Mapping[str, Json]) -> str | None:
     """The error of a span; None where it has none."""
-    status = row.get("status") if isinstance(row.get("status"), dict) else {}
-    code = status.get("code", row.get("status_code", row.get("level")))  # type: ignore[union-attr]
+    status: Json = row.get("status") if isinstance(row.get("status"), dict) else {}
+    codes = (status.get("code"), status.get("status_code"), row.get("status_code"), row.get("level"))
+    code = next((code for code in codes if code is not None), None)
     if code not in (2, "STATUS_CODE_ERROR", "ERROR"):
         return None
-    message = status.get("message") or _first(row, ("status_message", "statusMessage"))  # type: ignore[union-attr]
+    message = (
+        status.get("message") or status.get("description") or _first(row, ("status_message", "statusMessage"))
+    )
     return _name(message) or "the retrieval failed"
 
 
 def _kind(row: Mapping[str, Json], attributes: Mapping[str, Json]) -> str:
     """The kind of a span: as it names it, else by the documents that it has."""
-    operation = {"retrieval": RETRIEVER, "embeddings": EMBEDDING}.get(
+    operation = {"retrieval": RETRIEVER, "embeddings": EMBEDDING, "chat": MODEL}.get(
         str(_at(attributes, "gen_ai.operation.name"))
     )
     values = (_at(attributes, "openinference.span.kind"), row.get("span_kind"), row.get("type"))
@@ -196,7 +267,9 @@ def _kind(row: Mapping[str, Json], attributes: Mapping[str, Json]) -> str:
         return RERANKER
     if RETRIEVER in words or _at(attributes, "retrieval.documents") is not None:
         return RETRIEVER
-    return EMBEDDING if EMBEDDING in words else ""
+    if EMBEDDING in words:
+        return EMBEDDING
+    return MODEL if words & {MODEL, "GENERATION"} else ""
 
 
 # what stands in attributes
@@ -256,17 +329,22 @@ def _plain(attributes: Json) -> dict[str, Json]:
 def _value(value: Json) -> Json:
     if not isinstance(value, dict) or len(value) != 1:
         return None
-    ((kind, inner),) = value.items()
-    if kind == "arrayValue":
-        return [_value(value) for value in _listed(inner, "values")]
-    if kind == "kvlistValue":
-        return _plain(_listed(inner, "values"))
-    return _number(inner) if kind == "doubleValue" else inner
+    ((name, inner),) = value.items()
+    kind = str(name).replace("_", "").lower()
+    if kind == "arrayvalue":
+        return [_value(value) for value in _listed_under(inner, ("values",)) or ()]
+    if kind == "kvlistvalue":
+        return _plain(_listed_under(inner, ("values",)))
+    return _number(inner) if kind == "doublevalue" else inner
 
 
 def _parsed(value: Json) -> Json:
-    """The list or object that a text writes; anything else as it is."""
-    if isinstance(value, str) and value.lstrip()[:1] in {"[", "{"}:
+    """The list, object or text that a text writes as JSON; anything else as it is."""
+    start = value.lstrip()[:1] if isinstance(value, str) else ""
+    if start == '"':
+        with suppress(ValueError):
+            return _parsed(json.loads(value))
+    if start in {"[", "{"}:
         result = structure(value)
         return value if result is None else result
     return value
@@ -313,7 +391,8 @@ def _document(value: Json) -> dict[str, Json] | None:
         return None
     value = _tree(value)
     value = next(
-        (value[name] for name in ("document", "node") if isinstance(value.get(name), Mapping)), value
+        (value[name] for name in ("document", "node", "kwargs") if isinstance(value.get(name), Mapping)),
+        value,
     ) | {name: value[name] for name in ("score",) if name in value}
     text = next((value[name] for name in _TEXTS if isinstance(value.get(name), str)), "")
     text = "" if text == _HIDDEN else text
@@ -338,33 +417,86 @@ _QUESTIONS = (
     "content",
     "messages",
 )
-_ANSWERS = ("answer", "response", "output", "result", "text", "content")
+_ANSWERS = ("answer", "response", "output", "result", "text", "content", "messages")
+_USER, _ASSISTANT = frozenset({"user", "human"}), frozenset({"assistant", "ai", "model"})
+_OTHERS = frozenset({"system", "developer", "tool", "function"})
 
 
-def text_in(value: Json, names: tuple[str, ...], levels: int = 4) -> str | None:
+def text_in(
+    value: Json, names: tuple[str, ...], levels: int = 4, speaker: frozenset[str] = _USER
+) -> str | None:
     """The text that a person wrote in an input or read in an output: the value itself, or that under one of these names.
 
-    Of messages the last one of a user; of a recorded call (`args`, `kwargs`) its first argument. None where there is no such text.
+    Of messages the last one of the speaker; of a recorded call (`args`, `kwargs`) its first argument. None where there is no such
+    text.
     """
     value = _parsed(value)
-    if isinstance(value, str):
-        return value if value.strip() and value != _HIDDEN else None
-    if not levels:
-        return None
+    if isinstance(value, str) or not levels:
+        return _shown(value) if isinstance(value, str) else None
+    if (message := _message(value)) is not None:
+        return _content(message[1]) if message[0] in speaker else None
     if isinstance(value, Mapping):
         values = [
             *(value.get(name) for name in names),
             value.get("kwargs"),
             *(_items(value.get("args")) or [])[:1],
         ]
-        return next(filter(None, (text_in(value, names, levels - 1) for value in values)), None)
-    messages: list[Json] = value if isinstance(value, list) else []
-    for message in reversed(messages):
-        if isinstance(message, Mapping) and message.get("role") == "user":
-            parts = _items(message.get("parts", message.get("content"))) or [message]
-            texts = [text_in(piece, ("content", "text"), 1) for piece in parts]
-            return "\n".join(filter(None, texts)) or None
-    return None
+        found = (text_in(value, names, levels - 1, speaker) for value in values)
+        return next(filter(None, found), None)
+    values = value if isinstance(value, list) else []
+    messages = [message for message in map(_message, values) if message is not None]
+    if not messages and len(values) == 1 and isinstance(values[0], list):  # a batch of one conversation
+        return text_in(values[0], names, levels - 1, speaker)
+    return next((_content(content) for role, content in reversed(messages) if role in speaker), None)
+
+
+def _message(value: Json) -> tuple[str, Json] | None:
+    """Who speaks in a message, and what: of a role, of LangChain's types and constructors, of a pair; None where it is not one."""
+    if isinstance(value, list | tuple):
+        role, content = value if len(value) == 2 else (None, None)
+    elif isinstance(value, Mapping):
+        inner = next(
+            (value[name] for name in ("data", "kwargs", "message") if isinstance(value.get(name), Mapping)),
+            value,
+        )
+        path = value.get("id") if value.get("type") == "constructor" else None
+        kinds = [
+            value.get("role"),
+            inner.get("role"),
+            value.get("type"),
+            inner.get("type"),
+            *(path or ())[-1:],
+        ]
+        role = next((kind for kind in kinds if _role(kind)), None)
+        content = inner.get("parts", inner.get("content"))
+        if "parts" not in inner and "content" not in inner:
+            return None
+    else:
+        return None
+    return (name, content) if (name := _role(role)) else None
+
+
+def _role(value: Json) -> str:
+    """The role that a role, or the name of a class of messages, stands for: `human` of HumanMessageChunk; "" where it is not one."""
+    name = value.lower().removesuffix("chunk").removesuffix("message") if isinstance(value, str) else ""
+    return name if name in _USER | _ASSISTANT | _OTHERS else ""
+
+
+def _content(content: Json) -> str | None:
+    """The text of a message's content: itself, or that of its parts, without reasoning."""
+    blocks = _items(content)
+    if isinstance(content, str) and not (blocks and all(isinstance(block, Mapping) for block in blocks)):
+        return _shown(content)
+    texts = [
+        text_in(block, ("content", "text"), 1)
+        for block in blocks or ()
+        if not isinstance(block, Mapping) or block.get("type") not in {"reasoning", "thinking"}
+    ]
+    return "\n".join(filter(None, texts)) or None
+
+
+def _shown(text: str) -> str | None:
+    return text if text.strip() and text != _HIDDEN else None
 
 
 def _name(value: Json) -> str:
@@ -381,12 +513,20 @@ def _number(value: Json) -> float | None:
     return number if math.isfinite(number) else None
 
 
+def _time(row: Mapping[str, Json], names: tuple[str, ...]) -> float:
+    """The time under the first of these names that has one; a name says whether it is of nanoseconds."""
+    name = next((name for name in names if row.get(name) not in (None, "")), names[0])
+    number = _number(row.get(name)) if "nano" in name.lower() else None
+    return _seconds(row.get(name)) if number is None else number / 1e9
+
+
 def _seconds(value: Any) -> float:
-    """A time in seconds since 1970: nanoseconds, a text or a datetime; 0 where it is not one."""
+    """A time in seconds since 1970: a number of seconds, milliseconds, microseconds or nanoseconds, a text or a datetime; else 0."""
     if isinstance(value, datetime.datetime):
         return value.replace(tzinfo=value.tzinfo or datetime.UTC).timestamp()
     if (number := _number(value)) is not None:
-        return number / 1e9
+        # of seconds 1e11 is the year 5138; a time since 1973 in the next unit is above
+        return next((number / unit for unit in (1.0, 1e3, 1e6) if abs(number) < 1e11 * unit), number / 1e9)
     try:
         return _seconds(datetime.datetime.fromisoformat(str(value)))
     except (ValueError, OverflowError):

@@ -55,19 +55,20 @@ def rows_of_traces(rows: Rows, warn: Warn | None = None) -> Rows:
         except Invalid as wrong:
             raise wrong.error(where(wrong.path)) from None
     counts = {"no retrieval": 0, "no query": 0, "no documents": 0}
-    made = 0
+    made, empty = 0, True
     for name, spans in traces.items():
         sample = _sample(name, spans)
         counts["no retrieval"] += sample is None
         if sample is None:
             continue
         counts["no query"] += sample.get("query") is None
+        empty &= all(span.documents is None and not span.response and not span.query for span in spans)
         if sample.get("query") is not None:
             counts["no documents"] += sample.keys().isdisjoint({"contexts", "calls", "error"})
             made += 1
             # the place of a trace is that of its first span: paths of the sample are none of the file
             yield made, sample, lambda _, where=where_of[name]: where(())
-    _warn_of_gaps(counts, len(traces), made, first[2](()), warn)
+    _warn_of_gaps(counts, len(traces), made, first[2](()), warn, empty=empty)
 
 
 def _without_empty(row: Json) -> Json:
@@ -93,12 +94,14 @@ def _of_documents(rows: Rows) -> Rows:
 
 _FIXES = {
     "no retrieval": "",
-    "no query": "OpenTelemetry's gen_ai.retrieval.query.text is opt-in: record it",
-    "no documents": "OpenTelemetry's gen_ai.retrieval.documents is opt-in: record it",
+    "no query": "OpenTelemetry's gen_ai.retrieval.query.text is opt-in: record it; of Langfuse export input and output: fields=core,basic,io",
+    "no documents": "OpenTelemetry's gen_ai.retrieval.documents is opt-in: record it; of Langfuse export input and output: fields=core,basic,io",
 }
 
 
-def _warn_of_gaps(counts: dict[str, int], traces: int, made: int, location: Any, warn: Warn | None) -> None:
+def _warn_of_gaps(
+    counts: dict[str, int], traces: int, made: int, location: Any, warn: Warn | None, *, empty: bool
+) -> None:
     if not made:
         fix = (
             _FIXES["no query"]
@@ -106,6 +109,8 @@ def _warn_of_gaps(counts: dict[str, int], traces: int, made: int, location: Any,
             else "export retriever, reranker or retrieval spans as well"
         )
         problem = f"none of its {traces:,} traces has a retrieval span with a query"
+        if counts["no query"] and empty:
+            problem += ": its spans have neither input nor output"
         raise InputError(problem, fix=fix, place=location)
     for what, count in counts.items():
         if count and warn is not None:
@@ -118,7 +123,13 @@ def _sample(name: str, spans: Sequence[Span]) -> dict[str, Json] | None:
     searches = _searches(spans)
     if not searches:
         return None
-    root = next((span for span in spans if not span.parent and span.kind not in {RETRIEVER, RERANKER}), None)
+    own = {span.id: span for span in spans if span.id}
+    tops = [span for span in spans if not span.parent and not _retrieves(span)]
+    around = [span for search in searches for span in reversed(list(_ancestors(search[0], own)))]
+    # a server's span around the agent's knows nothing, or is not in the export
+    root = next(
+        (span for span in (*tops, *around) if span.query and not _retrieves(span)), next(iter(tops), None)
+    )
     embedding = next((span for span in spans if span.kind == EMBEDDING), None)
     finals = [_final(search) for search in searches]
     asked = [_asked(search) for search in searches]
