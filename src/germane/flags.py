@@ -238,7 +238,7 @@ FLAGS = (
     Flag("--trec", "rank", OUTPUT, "Print as trec_eval does: measure, query, value.", bool),
     Flag("--no-text", "report", OUTPUT, "Leave queries, passages, references and reasons out of the .html.", bool),
     Flag("--for-width", "label", OUTPUT, "Only tell how many labels make the corrected intervals this narrow, e.g. 0.05.", float, value="WIDTH"),
-    Flag("--import", "label", OUTPUT, "Add labels from a file: .jsonl, .csv or TREC qrels.", Path, name="take", value="FILE"),
+    Flag("--import", "label", OUTPUT, "Add labels from a file: .jsonl, .json, .csv, .tsv or TREC qrels.", Path, name="take", value="FILE"),
     Flag("--export", "label", OUTPUT, "Write the labels to a file: .jsonl, .csv or TREC qrels.", Path, name="give", value="FILE", at_url="refused"),
     Flag("--output-dir", "liverag", OUTPUT, "Where the two files are written.", Path, value="DIR", default=Path("data/evaluation_results"), at_url="refused"),
     Flag("--output-prefix", "liverag", OUTPUT, "How the names of the two files begin; without it with the evaluator's.", value="NAME"),

@@ -6,6 +6,7 @@ import re
 import shutil
 import subprocess
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
@@ -105,6 +106,33 @@ def test_ten_passages_labelled_in_a_terminal(alone: Path, inside: Cli) -> None:
     line = shown["measures"]["context_relevancy(unit=context)"]
     assert line["corrected"]["labels"] == 10
     assert line["corrected"]["interval"][0] <= line["corrected"]["mean"] <= line["corrected"]["interval"][1]
+
+
+@pytest.mark.parametrize(
+    ("keys", "answers"),
+    [
+        (("\x1b", 0.05, "[3~"), []),  # Delete over ssh
+        (("\x1b", 0.3, "[1;5C"), []),
+        (("\x1b[", 0.05, "3", 0.05, "~"), []),
+        (("1\x1b[3~",), [1]),
+        (("\x1b[1;5C" * 30,), []),
+        (("\x1bO3C\x1b[[A\x1b[M012\x1b]11;rgb:1111/2222/3333\x07\x1b2",), []),
+        (("\x1b", 0.5, "2"), [2]),
+        (("é2",), [2]),
+    ],
+)
+def test_a_grade_is_stored_for_the_digit_that_was_pressed(
+    alone: Path, keys: tuple[str | float, ...], answers: list[int]
+) -> None:
+    """Arrows, Delete and the like store nothing, however a line cuts their sequences."""
+    screen = start(alone)
+    screen.expect(PROMPT)
+    for key in keys:
+        time.sleep(key) if isinstance(key, float) else screen.send(key)
+    time.sleep(0.1)
+    screen.send("q")
+    screen.expect(pexpect.EOF)
+    assert [label["answer"] for label in labels(alone)] == answers
 
 
 @pytest.mark.parametrize("words", ["of the passage.", "海水为什么会有涨潮和落潮这两种现象呢"])

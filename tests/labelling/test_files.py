@@ -66,6 +66,39 @@ def test_documents_are_found_by_sample_and_id(tmp_path: Path, name: str) -> None
     assert {first.who, second.who} == ({"eve", "ann"} if name.endswith("csv") else {"ann"})
 
 
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("a.csv", "sample;id;grade\nq1;d1.2;2,0\nq2;d2.0;\n"),
+        ("a.csv", "sample,id,grade\nq1,d1.2,2.0\nq2,d2.0,NA\n"),
+        ("a.tsv", "sample\tid\tgrade\nq1\td1.2\t2\nq2\td2.0\t\n"),
+        (
+            "a.json",
+            '[{"sample": "q1", "id": "d1.2", "grade": 2.0}, {"sample": "q2", "id": "d2.0", "grade": null}]',
+        ),
+    ],
+)
+def test_rows_without_a_grade_are_not_filled_in_yet(tmp_path: Path, name: str, text: str) -> None:
+    """Whatever the format and the separator; they are counted, and the others are read."""
+    report = made(tmp_path)
+    (tmp_path / name).write_text(text, "utf-8")
+    found = import_labels(tmp_path / name, report, "ann")
+    assert ([label.answer for label in found.labels], found.others, found.unfilled) == ([2], 0, 1)
+
+
+def test_a_correction_that_changes_nothing_is_counted(tmp_path: Path) -> None:
+    """It is older than the stored answer of the same person, or says the same; of one time the later row counts."""
+    head, report = "sample,id,grade,who,at\n", made(tmp_path)
+    (tmp_path / "a.csv").write_text(f"{head}q1,d1.2,3,ann,2026-11-28T12:00:00.500+02:00\n", "utf-8")
+    keep(report)(*import_labels(tmp_path / "a.csv", report, "ann").labels)
+    again, unchanged = Report.open(tmp_path / "r"), {}
+    for at in ("2026-11-28 10:00", "2026-11-28T11:00", "2026-11-28T10:00:00.500", ""):
+        for grade in (0, 3):
+            (tmp_path / "b.csv").write_text(f"{head}q1,d1.2,{grade},ann,{at}\n", "utf-8")
+            unchanged[at, grade] = import_labels(tmp_path / "b.csv", again, "ann").unchanged
+    assert list(unchanged.values()) == [1, 1, 0, 1, 0, 1, 0, 1]
+
+
 def test_qrels_of_a_longer_scale_keep_it(tmp_path: Path) -> None:
     """Grades are not squeezed: the scale is named."""
     report = made(tmp_path)
@@ -148,6 +181,27 @@ def test_damaged_files_are_errors_with_their_place(
         ("a.csv", "sample,id,grade\nq1,d1.2,7\n", "not on the scale 0-3"),
         ("a.csv", "sample,id,grade\nq1,d1.2,good\n", "no usable answer"),
         ("a.csv", "sample,id,grade\nq1,other,1\n", "none of its 1 rows"),
+        ("a.csv", "sample,id,grade\nq1,d1.2,\n", "none of its 1 row has an answer"),
+        (
+            "a.csv",
+            "q1,d1.2,2\n",
+            "a.csv:1: no column is the grade; the columns are q1, d1.2, 2; begin with a header",
+        ),
+        (
+            "a.xlsx",
+            "PK\x03\x04 [Content_Types].xml",
+            "a.xlsx: this is an Excel workbook; save it as CSV UTF-8",
+        ),
+        (
+            "a.csv",
+            "sample,id,grade,at\nq1,d1.2,1,2026-11-28\nq2,d2.0,1,12/30/2025 09:00\n",
+            "a.csv:3: .*'12/30/2025 09:00'",
+        ),
+        (
+            "a.jsonl",
+            '{"sample": "q1", "id": "d1.2", "grade": 1, "at": "1764320400"}\n',
+            "a.jsonl:1: .*not ISO 8601",
+        ),
         ("none.csv", None, "no file"),
     ],
 )

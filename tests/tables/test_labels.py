@@ -39,6 +39,10 @@ def label(answer: Any, who: str | None = None, at: str | None = None, **more: An
     [
         ([label(1, "ann", "2026-01-01"), label(3, "ann", "2026-01-02")], 3),
         ([label(3, "ann", "2026-01-02"), label(1, "ann", "2026-01-01")], 3),
+        ([label(0, "ann", "2026-01-01T11:00Z"), label(3, "ann", "2026-01-01T12:00+02:00")], 0),
+        ([label(0, "ann", "2026-01-01 11:00"), label(3, "ann", "2026-01-01T10:59:59+00:00")], 0),
+        ([label(0, "ann", "2026-01-01T11:00"), label(3, "ann", "2026-01-01T12:00+01:00")], 3),
+        ([label(["b"], "bob", "2026-01-01T12:00+02:00"), label(["a"], "ann", "2026-01-01T11:00")], ("a",)),
         ([label(1, "ann"), label(2, "ann")], 2),
         ([label(3, "ann"), label(0, "bob")], 0),
         ([label(3, "ann"), label(0, "bob"), label(2, "cid")], 2),
@@ -48,7 +52,7 @@ def label(answer: Any, who: str | None = None, at: str | None = None, **more: An
     ],
 )
 def test_the_newest_of_each_person_and_the_lower_median_of_several(labels: list[Label], counts: Any) -> None:
-    """By time, then by order; answers that are no numbers have no median."""
+    """By time, whatever its zone and UTC without one, then by order; answers that are no numbers have no median."""
     found = LabelBook(labels).get("i")
     assert found is not None
     assert found.answer == counts

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import codecs
 import getpass
 import hashlib
 import os
+import re
 import shlex
 import shutil
 import sys
@@ -12,6 +14,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import asdict
 from pathlib import Path
+from time import monotonic
 from typing import TYPE_CHECKING, Literal
 
 from germane.clean import clean, counted, csv_lines, some_of
@@ -68,7 +71,7 @@ def label(
     report that holds its passage. With --queue gold the suspects of `germane audit --gold` on these reports are labelled.
     """
     from germane.cli.printing import latest_reports
-    from germane.labelling.files import export_labels, import_labels
+    from germane.labelling.files import export_labels
     from germane.labelling.goldaudit import audit_gold, mean_lines, suspects_queue
     from germane.labelling.queue import queue_of
     from germane.labelling.session import LabellingSession
@@ -83,10 +86,7 @@ def label(
     text = _read(guideline) if guideline else ""
     fingerprint = hashlib.sha256(text.encode()).hexdigest()[:16] if guideline else None
     if take is not None:
-        labels = import_labels(take, report, who, fingerprint, person)
-        report.tables.append_labels(labels.labels)  # type: ignore[union-attr]
-        others = f"; {counted(labels.others, 'row is', 'rows are')} about nothing in this report"
-        say(f"{counted(len(labels.labels), 'label')} added to {folder}{others if labels.others else ''}")
+        _import(take, report, folder, who, person, fingerprint)
     if give is not None:
         say(f"wrote {counted(export_labels(give, Report.open(folder)), 'label')} to {give}")
     if for_width is not None:
@@ -117,6 +117,26 @@ def label(
     _label(sessions, report if len(reports) == 1 and not of_gold else None, text)
     if of_gold:
         print("\n".join(mean_lines(audit_gold(list(map(Report.open, folders))))))
+
+
+def _import(
+    path: Path, report: Report, folder: Path, who: str | None, user: str, guideline: str | None
+) -> None:
+    """Add the labels of a file to a report, and say which of its rows change nothing."""
+    from germane.labelling.files import import_labels
+
+    labels = import_labels(path, report, who, guideline, user)
+    report.tables.append_labels(labels.labels)  # type: ignore[union-attr]
+    said = [f"{counted(len(labels.labels), 'label')} added to {folder}"]
+    if labels.others:
+        said.append(f"{counted(labels.others, 'row is', 'rows are')} about nothing in this report")
+    if labels.unfilled:
+        said.append(f"{counted(labels.unfilled, 'row has', 'rows have')} no answer yet")
+    if labels.unchanged:
+        change = counted(labels.unchanged, "label changes", "labels change")
+        why = "the same answer of the same person is stored, or a newer one; to correct it leave `at` empty"
+        said.append(f"{change} nothing: {why}")
+    say("; ".join(said))
 
 
 def _queues_for_means(
@@ -341,7 +361,7 @@ def _keyboard() -> Iterator[Iterator[str]]:
     if os.name == "nt":
         import msvcrt
 
-        yield iter(msvcrt.getwch, "\x1a")  # type: ignore[attr-defined, unused-ignore]
+        yield _windows_presses(msvcrt.getwch)  # type: ignore[attr-defined, unused-ignore]
         return
     import termios
     import tty
@@ -355,12 +375,45 @@ def _keyboard() -> Iterator[Iterator[str]]:
             termios.tcsetattr(sys.stdin, termios.TCSADRAIN, before)
 
 
+_SEQUENCE = re.compile(
+    rb"\x1b+(?:\[(?:\[.|M...|(?![\[M])[ -?]*(?:(?=\x1b)|[^ -?\x1b]))"  # arrows and the like, F1 of a console, a mouse
+    rb"|O[ -?]*[^ -?]"  # keys of the keypad
+    rb"|[\]PX^_][^\x07\x1b]*(?:\x07|(?=\x1b))"  # what a terminal answers
+    rb"|[^\[O\]PX^_\x1b])",  # a key with Alt
+    re.DOTALL,
+)
+"""An escape sequence, whole."""
+_ESCAPE_ALONE = 0.2
+"""Seconds after which the Escape key was pressed alone, and what comes next is another key."""
+
+
 def _presses() -> Iterator[str]:
-    """The keys that are pressed, without the escape sequences of arrows and the like."""
-    while data := os.read(sys.stdin.fileno(), 64).decode(errors="ignore"):
-        if data == "\x04":
-            return
-        yield from (char for char in data if char.isprintable() and not data.startswith("\x1b"))
+    """The keys that are pressed, without escape sequences, which may come in several reads and behind other keys."""
+    decoder, data, at = codecs.getincrementaldecoder("utf-8")("ignore"), b"", 0.0
+    while more := os.read(sys.stdin.fileno(), 64):
+        alone = data and not data.strip(b"\x1b") and more[:1] not in b"[O]PX^_"
+        data = more if alone and monotonic() - at > _ESCAPE_ALONE else data + more
+        at = monotonic()
+        while data:
+            if data.startswith(b"\x1b"):
+                if (sequence := _SEQUENCE.match(data)) is None:
+                    break  # the rest of it is still to come
+                data = data[sequence.end() :]
+                continue
+            if data.startswith(b"\x04"):
+                return
+            key, data = decoder.decode(data[:1]), data[1:]
+            if key.isprintable() and key:
+                yield key
+
+
+def _windows_presses(read: Callable[[], str]) -> Iterator[str]:
+    """The keys that are pressed in a console of Windows, where two characters stand for an arrow and the like."""
+    for key in iter(read, "\x1a"):
+        if key in "\0\xe0":
+            read()
+        else:
+            yield key
 
 
 def audit(folders: Sequence[Path], *, json: bool, output: Path | None, every: bool, gold: bool) -> None:

@@ -11,14 +11,15 @@ from pathlib import Path
 
 from msgspec import structs
 
-from germane.clean import cell
+from germane.clean import cell, counted
 from germane.encoding import encode, now
 from germane.errors import InputError, SourceLocation
 from germane.measures.labels import labelled_passages, turns
 from germane.reports.data import ReportData
-from germane.samples.cells import table_rows
+from germane.samples.cells import MISSING, Cells, TableRow, table_rows
 from germane.samples.fields import SPELLINGS, id_in, id_keys
-from germane.samples.files import JsonFault, parse_strict_json, read_lines, write_whole
+from germane.samples.files import JsonFault, parse_strict_json, read_lines, read_text, write_whole
+from germane.samples.reading import READERS, suffix_of
 from germane.samples.trec import read_qrels
 from germane.tables.labels import (
     UNNAMED,
@@ -26,9 +27,11 @@ from germane.tables.labels import (
     LabelBook,
     dump_label,
     load_label,
+    newest_labels,
     passage_of,
     relevance_item,
     scale_ends,
+    time_of,
 )
 from germane.tables.stored import LABELS, note_torn
 from germane.types import Context, Json, Sample
@@ -47,26 +50,33 @@ _COLUMNS = [
     "item",
     "kind",
 ]
-_GRADE = re.compile(r"[0-9]{1,9}(?:\.0*)?")
+_GRADE = re.compile(r"([0-9]{1,9})(?:[.,]0*)?")
 _ANSWERS = ("answer", "grade", "relevant")
+_WRITE_GRADE = "write grade (0-3), or relevant (yes or no)"
 _DRAWN = ("random", "stratified")
 _YES_NO = {"y": True, "yes": True, "true": True, "n": False, "no": False, "false": False}
 
 
 @dataclass(frozen=True, slots=True)
 class ImportedLabels:
-    """Labels of a file that are about things in the report, and how many rows were about anything else."""
+    """Labels of a file that are about things in the report, and how many rows were about anything else.
+
+    `unfilled` rows have no answer yet. `unchanged` labels change nothing: the report holds the same answer of the same person,
+    or a newer one.
+    """
 
     labels: tuple[Label, ...]
     others: int
+    unfilled: int = 0
+    unchanged: int = 0
 
 
 def import_labels(
     path: Path, report: ReportData, who: str | None, guideline: str | None = None, user: str | None = None
 ) -> ImportedLabels:
-    """The labels in a file, by its extension: .jsonl, .csv, anything else is TREC qrels.
+    """The labels in a file, by its extension: .jsonl, .json, .csv, .tsv, anything else is TREC qrels.
 
-    A row of JSON lines names its `item`, or like a row of CSV its sample and its document (`id`), with `grade`, `relevant`
+    A row of JSON names its `item`, or like a row of CSV its sample and its document (`id`), with `grade`, `relevant`
     or `answer`. Rows keep their queue only where they hold the design that they were drawn by; else it is `import`.
 
     Rows that name nobody are labels of `who`; without it of `user` or, where two of them contradict each other, of UNNAMED.
@@ -75,9 +85,12 @@ def import_labels(
         InputError: The file cannot be read, or no row is about anything in the report.
     """
     kinds, documents = _labelable(report)
-    results, others = list[Label](), 0
+    results, others, unfilled = list[Label](), 0, 0
     for number, row in _rows(path):
         location = SourceLocation(str(path), number)
+        if _is_unfilled(row):
+            unfilled += 1
+            continue
         answer, scale = _answer(row, location)
         fields = {
             "answer": answer,
@@ -99,6 +112,8 @@ def import_labels(
             labels = []
         results += labels
         others += not labels
+    if not results and unfilled and not others:
+        raise InputError(f"{path}: none of its {counted(unfilled, 'row')} has an answer", fix=_WRITE_GRADE)
     if not results:
         raise InputError(
             f"{path}: none of its {others} rows is about anything in this report",
@@ -107,8 +122,15 @@ def import_labels(
     answers = {(label.sample, label.item): label.answer for label in results if not label.who}
     same = all(label.who or answers[label.sample, label.item] == label.answer for label in results)
     person = who or (user if same else None) or UNNAMED
-    named = (label if label.who else structs.replace(label, who=person) for label in results)
-    return ImportedLabels(tuple(named), others)
+    named = tuple(label if label.who else structs.replace(label, who=person) for label in results)
+    before = {(label.item, label.who): label for label in newest_labels(report.labels())}
+    unchanged = 0
+    for label in named:
+        stored = before.get((label.item, label.who))
+        if stored is not None and label.who != UNNAMED:
+            same = (label.answer, label.scale) == (stored.answer, stored.scale)
+            unchanged += same or time_of(label) < time_of(stored)
+    return ImportedLabels(named, others, unfilled, unchanged)
 
 
 class LabelFile:
@@ -124,7 +146,7 @@ class LabelFile:
         path = path / "labels.jsonl" if path.is_dir() else path
         labels = []
         for number, row in _rows(path):
-            if row.get("kind", "relevance") != "relevance":
+            if row.get("kind", "relevance") != "relevance" or _is_unfilled(row):
                 continue
             answer, scale = _answer(row, location := SourceLocation(str(path), number))
             item = row.get("item") or _document(*_named(row, location))
@@ -219,6 +241,16 @@ def _named(row: Mapping[str, Json], location: SourceLocation) -> tuple[str, str]
     return str(sample), str(document)
 
 
+def _is_unfilled(row: Mapping[str, Json]) -> bool:
+    """True if a row leaves its answer open; an item without an answer says in JSON, or by its reason, that somebody was unsure."""
+    given = [row[name] for name in _ANSWERS if name in row]
+    if "item" in row and (row.get("reason") or not isinstance(row, TableRow)):
+        return False
+    return bool(given) and all(
+        value is None or (isinstance(value, str) and value.strip() in {"", *MISSING}) for value in given
+    )
+
+
 def _answer(row: Mapping[str, Json], location: SourceLocation) -> tuple[Json, str]:
     """The answer of a row and its scale; None where the person was unsure. InputError where it cannot be used."""
     name = next((name for name in _ANSWERS if row.get(name) not in (None, "")), "")
@@ -227,8 +259,7 @@ def _answer(row: Mapping[str, Json], location: SourceLocation) -> tuple[Json, st
         return None, scale or "graded"
     value = _value(row.get(name))
     if value is None:
-        fix = "write grade (0-3), or relevant (yes or no)"
-        raise InputError("this row has no usable answer", fix=fix, place=location)
+        raise InputError("this row has no usable answer", fix=_WRITE_GRADE, place=location)
     if isinstance(value, bool) or name == "relevant" or scale == "binary":
         return bool(value), "binary"
     return value, scale or "graded"
@@ -238,7 +269,8 @@ def _value(value: Json) -> int | bool | None:
     """A grade, or yes or no; None where it is neither."""
     if isinstance(value, str):
         text = value.strip().casefold()
-        return int(text.split(".")[0]) if _GRADE.fullmatch(text) else _YES_NO.get(text)
+        grade = _GRADE.fullmatch(text)
+        return int(grade[1]) if grade else _YES_NO.get(text)
     if isinstance(value, float) and value.is_integer() and abs(value) < 1e9:
         return int(value)
     return value if isinstance(value, int) else None
@@ -248,17 +280,40 @@ def _rows(path: Path) -> Iterator[tuple[int, Mapping[str, Json]]]:
     """The rows of a file of labels with their numbers, by its extension."""
     if not path.is_file():
         raise InputError(f"no file {path}", fix="name a .jsonl, .csv or qrels file")
-    if path.suffix.lower() == ".csv":
-        rows = table_rows((line for _, line in read_lines(path)), ",", str(path))
-        _, names = next(rows, (1, []))
-        for number, cells in rows:
-            row = {name: value for name, value in zip(names, cells, strict=False) if name and value}
-            if not ("doubt" in row and row.keys().isdisjoint(_ANSWERS)):  # of a queue, not answered yet
-                yield number, row
-    elif path.suffix.lower() == ".jsonl":
+    suffix = suffix_of(path)
+    if suffix == ".jsonl":
         yield from _json_rows(path)
+    elif suffix == ".csv" or (suffix in {".tsv", ".json"} and _names_labels(path, suffix)):
+        header = () if suffix == ".json" else _header(path, suffix)
+        if header and not {"item", *_ANSWERS} & {*header}:
+            problem = f"no column is the grade; the columns are {', '.join(header)}"[:300]
+            place = SourceLocation(str(path), 1)
+            raise InputError(problem, fix="begin with a header: sample,id,grade", place=place)
+        cells = Cells(lambda name, among=(): "query")  # noqa: ARG005
+        for number, row, where in READERS[suffix][0](path, cells):
+            if not isinstance(row, dict):
+                raise InputError("this row is not an object", fix=_WRITE_GRADE, place=where(()))
+            yield number, row
     else:
         yield from _qrels_rows(path)
+
+
+def _header(path: Path, suffix: str) -> list[str]:
+    lines = (line for _, line in read_lines(path))
+    rows = table_rows(lines, "\t" if suffix == ".tsv" else ",", str(path))
+    return [name.strip() for name in next(rows, (1, []))[1]]
+
+
+def _names_labels(path: Path, suffix: str) -> bool:
+    """True if a file that could hold qrels names the columns or the keys of labels."""
+    if suffix == ".tsv":
+        return bool({"sample", "item"} & {*_header(path, suffix)})
+    try:
+        document = parse_strict_json(read_text(path))
+    except JsonFault:
+        return True  # which its reader explains
+    rows = document if isinstance(document, list) else ()
+    return any(isinstance(row, dict) and not row.keys().isdisjoint({"item", *_ANSWERS}) for row in rows)
 
 
 def _json_rows(path: Path) -> Iterator[tuple[int, Mapping[str, Json]]]:

@@ -16,7 +16,15 @@ from germane.labelling.files import LabelFile
 from germane.measures.labels import labelled_passages, turns
 from germane.reports.data import ReportData
 from germane.reports.schema import Line
-from germane.tables.labels import UNSURE, Label, LabelTable, add_labels, passage_of, relevance_item
+from germane.tables.labels import (
+    UNSURE,
+    Label,
+    LabelTable,
+    add_labels,
+    newest_labels,
+    passage_of,
+    relevance_item,
+)
 from germane.types import Sample
 
 WHOLE = 0.95
@@ -99,12 +107,7 @@ def _labelled_passages(
     for sample in samples:
         for item, (_, _, _, context) in labelled_passages(sample):
             passages.setdefault(item, (sample, passage_of(context), context.id))
-    newest: dict[tuple[str, str | None], Label] = {}
-    for label in labels:
-        before = newest.get((label.item, label.who))
-        if before is None or (before.at or "") <= (label.at or ""):
-            newest[label.item, label.who] = label
-    for label in newest.values():
+    for label in newest_labels(labels):
         if label.item not in passages or label.kind != "relevance":
             counts["others"] += 1
         elif label.answer is not None:

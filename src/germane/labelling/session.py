@@ -9,7 +9,7 @@ from msgspec.structs import replace
 from germane.encoding import now
 from germane.errors import InputError
 from germane.labelling.queue import DrawnTask, LabelQueue
-from germane.tables.labels import TAKEN_BACK, UNSURE, Label
+from germane.tables.labels import TAKEN_BACK, UNSURE, Label, time_of
 from germane.types import Json
 
 
@@ -41,7 +41,7 @@ class LabellingSession:
         self._history: list[str] = []
         self._skipped: dict[str, None] = {}
         self._back = ""
-        for label in sorted(stored, key=lambda label: label.at or ""):
+        for label in sorted(stored, key=time_of):
             design = label.design["design"] if label.design else queue.design
             if label.who == who and (label.queue, design) == (queue.queue, queue.design):
                 self._record(label)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from datetime import UTC, datetime
 from functools import cache
 from itertools import groupby
 from sys import intern
@@ -24,7 +25,8 @@ class Label(msgspec.Struct, frozen=True, gc=False):
     """The answer of one person about one item.
 
     `scale` names the scale of the answer: "graded" (0 to 3), "binary" (true or false), or the ends of another one
-    ("0-4"). An `answer` of None takes back what the person said before, or says that they are unsure (`reason`). `who` is None where nobody is named, `at` the time (ISO 8601). `queue` says how the item came to be labelled,
+    ("0-4"). An `answer` of None takes back what the person said before, or says that they are unsure (`reason`). `who` is None where nobody is named, `at` the time (ISO 8601, UTC
+    where it names no zone). `queue` says how the item came to be labelled,
     `design` with which probabilities. `blind` = the person did not see the judge's verdict; `guideline` names what they
     were told. `sample`, `system`, `call` and `rank` say where they saw it.
     """
@@ -84,7 +86,7 @@ def decode_labels(lines: bytes) -> list[Label]:
     """
     labels = _labels_in(lines)
     for label in labels:
-        _on_scale(label, None)
+        _checked(label, None)
         for name in _SHARED:
             force_setattr(label, name, intern(getattr(label, name)))
     return labels
@@ -106,11 +108,29 @@ def load_label(row: Json, location: SourceLocation | None = None) -> Label:
                 f"write {kind}, or leave it out",
             )
         raise InputError(problem, fix=fix, place=location) from None
-    return _on_scale(label, location)
+    return _checked(label, location)
 
 
-def _on_scale(label: Label, location: SourceLocation | None) -> Label:
-    """The label; InputError where its answer is not on its scale."""
+_OLDEST = datetime.min.replace(tzinfo=UTC)
+
+
+def time_of(label: Label, location: SourceLocation | None = None) -> datetime:
+    """The time of a label, in UTC where it names no zone; before all others where it has none. InputError where it is no time."""
+    text = (label.at or "").strip()
+    if not text:
+        return _OLDEST
+    try:
+        time = datetime.fromisoformat(text)
+    except ValueError:
+        problem = f"the time of this label, at: {text[:40]!r}, is not ISO 8601"
+        fix = "write 2026-11-28T15:00:00+00:00 (UTC where it names no zone)"
+        raise InputError(problem, fix=fix, place=location) from None
+    return time if time.tzinfo else time.replace(tzinfo=UTC)
+
+
+def _checked(label: Label, location: SourceLocation | None) -> Label:
+    """The label; InputError where its time is none, or its answer is not on its scale."""
+    time_of(label, location)
     low, high = _ends(label.scale) or scale_ends(label.scale, location)
     answer = label.answer
     graded = isinstance(answer, int | float) or (label.kind == "relevance" and answer is not None)
@@ -165,7 +185,7 @@ class LabelBook:
         for label in labels:
             of_items[label.item] = (*of_items.get(label.item, ()), label)
         for item, several in of_items.items():
-            newest = _newest(several) if len(several) > 1 else several
+            newest = newest_labels(several) if len(several) > 1 else several
             answers = [label for label in newest if label.answer is not None]
             if len(answers) == 1:
                 self._standing[item] = answers[0]
@@ -225,23 +245,30 @@ class LabelBook:
         return iter(self._standing.values())
 
 
-def _newest(labels: Iterable[Label]) -> list[Label]:
-    """The newest label of each person, in the order of the last that each gave; of UNNAMED all."""
-    newest: dict[str | int | None, Label] = {}
+def newest_labels(labels: Iterable[Label]) -> list[Label]:
+    """The newest label of each item and person, of equal times the later row, in the order of the last that each gave.
+
+    Of UNNAMED all count.
+    """
+    newest: dict[tuple[str, str | int | None], Label] = {}
     for number, label in enumerate(labels):
         who = number if label.who == UNNAMED and label.reason != TAKEN_BACK else label.who
         if label.who == UNNAMED and label.reason == TAKEN_BACK:
-            newest = {name: other for name, other in newest.items() if other.who != UNNAMED}
-        earlier = newest.get(who)
-        if earlier is None or (earlier.at or "") <= (label.at or ""):
-            newest.pop(who, None)
-            newest[who] = label
+            newest = {
+                key: other
+                for key, other in newest.items()
+                if (other.item, other.who) != (label.item, UNNAMED)
+            }
+        earlier = newest.get(key := (label.item, who))
+        if earlier is None or time_of(earlier) <= time_of(label):
+            newest.pop(key, None)
+            newest[key] = label
     return list(newest.values())
 
 
 def _agreed(newest: list[Label]) -> tuple[Label, tuple[tuple[Label, ...], ...]]:
     """The label that stands for all, and those of each person that count, of the newest ones of several people."""
-    newest.sort(key=lambda label: label.at or "")  # stable: the later row of one time comes last
+    newest.sort(key=time_of)  # stable: the later row of one time comes last
     latest = newest[-1]
     votes = [label for label in newest if label.scale == latest.scale]
     if len(votes) == 1 or not all(isinstance(label.answer, bool | int | float) for label in votes):
