@@ -129,12 +129,14 @@ def follow(journeys: Journeys, system: str = "") -> StagesReport:
     rows, row = len(journeys.queries), journeys.query
     mask, clusters = np.ones(len(row), np.bool_), journeys.clusters
     lines: list[StageRow] = []
+    narrow: dict[str, None] = {}
     before = mask
     recall_before: Floats | None = None
     for number, name in enumerate(journeys.names):
         found_by: Bools = journeys.ranks[number] > 0
         recall = share_of(found_by, mask, row, rows)
         interval = mean_interval(recall, clusters=clusters, value_range=(0.0, 1.0))
+        narrow.update(dict.fromkeys(filter(None, [interval.note])))
         change: dict[str, Any] = {"difference": None, "difference_interval": None, "p": None}
         if recall_before is not None:
             gain = paired_difference(recall_before, recall, clusters=clusters, value_range=(0.0, 1.0))
@@ -163,7 +165,7 @@ def follow(journeys: Journeys, system: str = "") -> StagesReport:
         relevant=len(row),
         queries=len(set(clusters or journeys.queries)),
         stages=tuple(lines),
-        journeys=journeys,
+        journeys=replace(journeys, notes=[*journeys.notes, *narrow]),
     )
 
 

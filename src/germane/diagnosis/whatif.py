@@ -222,6 +222,8 @@ class _Lists:
         """The paired difference that a change makes."""
         low, high = self.measure.definition.range
         by = paired_difference(now, then, clusters=self.clusters, value_range=(low, high))
+        if (note := by.interval.note) and note not in self.notes:
+            self.notes.append(note)
         return ChangeRow(
             change=change,
             kind=kind,
