@@ -260,3 +260,18 @@ def test_what_describes_the_labels_is_in_no_family_of_tests() -> None:
     assert found["RR"].p_holm == found["RR"].p
     assert (found["Judged@2"].p_holm, found["num_ret"].p_holm) == (None, None)
     assert compare(old, new, primary="Judged@2")["Judged@2"].p_holm is None
+
+
+def test_few_clusters_of_unequal_size_are_noted_beside_a_difference() -> None:
+    """In the notes and in the gate on the change."""
+    sizes = {str(number): size for number, size in enumerate([1, 1, 1, 2, 3, 5, 20])}
+    rows = [
+        {"id": f"{name}-{at}", "cluster": name, "query": "q", "qrels": {"d": 1}, "contexts": [{"id": "d", "text": "t"}]}
+        for name, size in sizes.items()
+        for at in range(size)
+    ]  # fmt: skip
+    report = evaluate(rows, "RR")
+    note = "7 clusters of unequal size are worth 2.5 of equal size: below 20 the interval is too narrow"
+    found = compare(report, report, names=["a", "b"], margin={"RR": 0.5})
+    assert f"{note} (RR)" in found.notes
+    assert note in found.gates[0].sentence

@@ -117,6 +117,8 @@ def _result(
         detail = why if difference is None else f"{text}; {why}"
         sentence = sentence and f"no decision on {row.measure}: {why}"
         return GateResult(name, "undecided", detail, row.stand_in, row.decided_by, sentence)
+    more += row.interval.note and f"; {row.interval.note}"
+    sentence += sentence and row.interval.note and f"; {row.interval.note}"
     return GateResult(name, outcome, f"{text}{more}", row.stand_in, row.decided_by, sentence)
 
 
