@@ -26,7 +26,6 @@ from numpy.typing import NDArray
 
 from germane.clean import counted as number_of
 from germane.errors import InputError, MeasureError, SourceLocation
-from germane.labelling.unmatched import Pair, absent_note, near_misses, near_note
 from germane.measures.declaration import parse_measures
 from germane.measures.kernel import RankedLabels, relevant_known
 from germane.measures.measure import Measure
@@ -55,6 +54,7 @@ from germane.tables.scores import Ids, Noted, SampleKey, ScoreTable
 from germane.types import Json, Sample
 
 if TYPE_CHECKING:
+    from germane.labelling.unmatched import Pair
     from germane.samples.bulk import Gold, GoldRanges
 
 DEFAULT_MEASURES = "nDCG@10 AP RR P@10 R@10 Judged@10"
@@ -161,6 +161,8 @@ class UnmetGold:
         if self._first is None:
             self._first = _beginning(self._lists())
         if self._first and (queries := list(self._queries(hits, missed, self._first))):
+            from germane.labelling.unmatched import near_misses  # which other runs do without
+
             self._near += near_misses(queries)
             self._first = {}
 
@@ -190,10 +192,14 @@ class UnmetGold:
                 if found:
                     break
             if listed and not found:
+                from germane.labelling.unmatched import absent_note
+
                 absent = list(self._absent)
                 return f"{len(absent)} {absent_note(absent, len(absent), listed)}"
         if not self._near:
             return None
+        from germane.labelling.unmatched import near_note
+
         count, note = near_note(self._near)
         return f"{count} {note}"
 
