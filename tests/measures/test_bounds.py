@@ -8,12 +8,14 @@ from collections.abc import Callable
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from germane import evaluate
 from germane.measures import Measure
 from germane.measures.kernel import RankedLabels
 from germane.measures.ranked import MOST, bounds, values
+from germane.types import Call, Context, Sample
 
 Known = list[list[int | None]]
 
@@ -133,3 +135,52 @@ def test_long_lists_are_tried_in_parts_with_the_same_result() -> None:
     known: Known = [[None] * 10 + [2] + [0] * 1989]
     missing = np.array([*range(10), *[-1] * 1990])
     assert bounds(Measure.parse("RR(labels=judge)"), table(known), missing) == (1 / 11, 1.0)
+
+
+FORMULAS: dict[str, Callable[[list[int], list[int], int], float]] = {
+    "nDCG": lambda top, known, k: _ratio(dcg(top[:k]), dcg(sorted(known, reverse=True)[:k])),
+    "R": lambda top, known, k: _ratio(hits(top[:k]), hits(known)),
+    "AP": lambda top, known, k: _ratio(
+        sum(hits(top[:r]) / r for r, grade in enumerate(top[:k], 1) if grade), hits(known)
+    ),
+    "F1": lambda top, known, k: 2 * hits(top[:k]) / (k + hits(known)),
+    "P": lambda top, known, k: hits(top[:k]) / k,
+}
+
+
+def dcg(gains: list[int]) -> float:
+    return sum(gain / math.log2(rank + 1) for rank, gain in enumerate(gains, 1))
+
+
+def hits(grades: list[int]) -> int:
+    return sum(grade >= 1 for grade in grades)
+
+
+def _ratio(share: float, whole: float) -> float:
+    return share / whole if whole else 0.0
+
+
+gold = st.fixed_dictionaries({}, optional={document: st.integers(0, 3) for document in "abcdxyz"}).filter(any)
+searches = st.lists(st.permutations("abcde").map(lambda ids: ids[:4]), min_size=1, max_size=2)
+
+
+@settings(max_examples=100, deadline=None)
+@given(gold, searches, st.integers(1, 4), st.sampled_from(sorted(FORMULAS)))
+@example({"b": 0, "d": 3, "x": 0, "y": 1, "z": 0}, [["a", "b", "c", "d", "e"]], 4, "nDCG")
+def test_unjudged_documents_below_the_cutoff_enlarge_the_ideal(
+    qrels: dict[str, int], lists: list[list[str]], k: int, name: str
+) -> None:
+    """Over gold every document that came back may have any grade, one in all searches; what is best possible grows with it."""
+    calls = tuple(Call(query="q", contexts=tuple(Context(id=one) for one in ids)) for ids in lists)
+    sample = Sample(id="s", query="q", calls=calls, qrels=qrels)
+    (score,) = evaluate([sample], f"{name}(holes=bounds)@{k}").scores()
+    unjudged = [document for document in sorted({*itertools.chain(*lists)}) if document not in qrels]
+    means = []
+    for answers in itertools.product(range(max(1, *qrels.values()) + 1), repeat=len(unjudged)):
+        grades = {**qrels, **dict(zip(unjudged, answers, strict=True))}
+        rows = [FORMULAS[name]([grades[one] for one in ids], [*grades.values()], k) for ids in lists]
+        means.append(sum(rows) / len(rows))
+    if score.status == "skipped":  # nothing relevant is known
+        return
+    found = (score.value, score.value) if score.bounds is None else score.bounds
+    assert found == pytest.approx((min(means), max(means)), abs=1e-12)

@@ -715,7 +715,9 @@ class BlockLabels:
         for position, (query, context) in enumerate(contexts, start):
             # the same passage with the same labels has one verdict; a place that nobody was asked about has its own
             same: tuple[Any, ...] = (position,)
-            if self.choice.source != "gold" and (position in self.failed or self.choice.source == "judge"):
+            if self.choice.source == "gold":
+                same = (position,) if context.id is None else ("", context.id)
+            elif position in self.failed or self.choice.source == "judge":
                 gold = None if qrels is None or context.id is None else qrels.get(context.id, 0)
                 asked = self.samples[sample].query if self.choice.against == "need" else query
                 same = (asked, context.text, context.grade, context.relevant, gold)

@@ -56,7 +56,7 @@ _AGAINST = one_of(
 )
 _HOLES = one_of(
     "unjudged places: zero = not relevant (over people's labels the score then has bounds); condensed = dropped first; "
-    "bounds = any grade (the score is a range unless they cannot change it)",
+    "bounds = any grade, those below k too where the ideal or all relevant counts (the score is a range unless they cannot change it)",
     "zero",
     "condensed",
     "bounds",
@@ -602,18 +602,27 @@ def bounds(
     The rows are the rankings of one sample (one, or one for each call). `missing` has one number for each place: -1
     where the label is known, else the number of the verdict that is missing; places with the same number (the same
     passage twice) will get the same verdict, a grade from 0 to `top` or, where `binary`, a yes or no. The ideal list grows with them.
-    Over gold only what stands within the cut-off is tried. Exact up to MOST combinations, else the measure's range.
+    Over gold what stands below the cut-off matters to the ideal alone: a value is lowest with all of it at the best answer, and
+    highest with all at the worst. Exact up to MOST combinations of the others, else the measure's range.
     """
-    # what stands below the cut-off cannot matter to a formula that looks at the ranking alone
-    depth = measure.k if measure.settings.get("holes") != "condensed" else None
-    if depth is not None and (table.complete or not _graded(measure)):
+    depth = measure.depth if measure.settings.get("holes") != "condensed" else None
+    if depth is not None and depth_of_ideal(measure) is not None and (table.complete or not _graded(measure)):
         kept = table.rank <= depth
         table, missing = table.kept(kept), missing[kept]
     grades = [(float(grade), float(grade)) for grade in range(top + 1)]
     yes_or_no = binary or not _graded(measure)
     answers = np.array([(0.0, 0.0), (1.0, np.inf)] if yes_or_no else grades)
     verdicts = np.unique(missing[missing >= 0])
-    combinations = len(answers) ** len(verdicts)
+    tried = verdicts >= 0
+    if depth is not None and table.complete:
+        within = table.rank <= depth
+        tried = np.isin(verdicts, missing[within])
+        if measure.settings.get("ideal") != "retrieved":  # what stands below matters by its labels alone
+            table, missing = table.kept(within), missing[within]
+            if _graded(measure):  # the ideal has no more places
+                verdicts = np.sort(np.concatenate([verdicts[tried], verdicts[~tried][:depth]]))
+                tried = np.isin(verdicts, missing)
+    combinations = len(answers) ** int(tried.sum())
     work = combinations
     if table.several is not None and yes_or_no and combinations <= MOST and not _graded(measure):
         _, open_ = _uncertain(measure, table)
@@ -622,12 +631,23 @@ def bounds(
     if combinations > MOST or work > _MOST_WORK:
         return measure.definition.range
     step = max(1, _PLACES // max(1, len(missing)))
-    result = []
+    result, powers = [], len(answers) ** np.maximum(np.cumsum(tried) - 1, 0)
     for at in range(0, combinations, step):
-        tried = _assigned(table, missing, verdicts, answers, np.arange(at, min(at + step, combinations)))
-        result.append(values(measure, tried).reshape(-1, table.rows).mean(axis=1))
+        numbers = np.arange(at, min(at + step, combinations))[:, None]
+        digits = np.where(tried, numbers // np.where(tried, powers, 1) % len(answers), 0)
+        for below in (0, len(answers) - 1)[: 1 if tried.all() else 2]:
+            digits[:, ~tried] = below
+            filled = _assigned(table, missing, verdicts, answers[digits])
+            result.append(values(measure, filled).reshape(-1, table.rows).mean(axis=1))
     means = np.concatenate(result)
     return float(means.min()), float(means.max())
+
+
+def depth_of_ideal(measure: Measure) -> int | None:
+    """Return how many places of a ranking a measure's bounds depend on; None: all, where unjudged ones enlarge the ideal."""
+    recall = "ideal" in measure.settings or measure.definition.sources == ("gold",)
+    bounded = measure.labels == "gold" and measure.settings.get("holes") == "bounds"
+    return None if bounded and recall else measure.depth
 
 
 def _graded(measure: Measure) -> bool:
@@ -635,14 +655,11 @@ def _graded(measure: Measure) -> bool:
     return "rel" not in measure.definition.params
 
 
-def _assigned(
-    table: RankedLabels, missing: Ints, verdicts: Ints, answers: Floats, combinations: Ints
-) -> RankedLabels:
-    """The table once for each of the combinations, whose digits are the answers to the missing verdicts."""
-    digits = combinations[:, None] // len(answers) ** np.arange(len(verdicts))[None, :] % len(answers)
+def _assigned(table: RankedLabels, missing: Ints, verdicts: Ints, answers: Floats) -> RankedLabels:
+    """The table once for each combination of answers to the missing verdicts, of shape (combinations, verdicts, 2)."""
     unknown = missing >= 0
-    value = answers[digits[:, np.searchsorted(verdicts, missing[unknown])]]
-    times = len(combinations)
+    value = answers[:, np.searchsorted(verdicts, missing[unknown])]
+    times = len(answers)
     gain, level = (np.tile(values, (times, 1)) for values in (table.gain, table.level))
     gain[:, unknown], level[:, unknown] = value[..., 0], value[..., 1]
     power = None if table.power is None else np.tile(table.power, (times, 1))
@@ -661,10 +678,11 @@ def _assigned(
     # The ideal of each row: its own labels; of gold all that is known and what was filled in.
     row, gain, level = filled.row, filled.gain, filled.level
     if table.complete:
-        sizes, new = np.tile(np.diff(table.ideal_pointers), times), np.tile(unknown, times)
-        row = np.concatenate([np.repeat(np.arange(len(sizes)), sizes), row[new]])
-        gain = np.concatenate([np.tile(table.ideal, times), gain[new]])
-        level = np.concatenate([np.tile(table.ideal_level, times), level[new]])
+        sizes, new = np.tile(np.diff(table.ideal_pointers), times), np.repeat(answers, table.rows, axis=0)
+        rows = np.arange(len(sizes))
+        row = np.concatenate([np.repeat(rows, sizes), np.repeat(rows, len(verdicts))])
+        gain = np.concatenate([np.tile(table.ideal, times), new[..., 0].ravel()])
+        level = np.concatenate([np.tile(table.ideal_level, times), new[..., 1].ravel()])
     by_row = np.argsort(row, kind="stable")
     row = row[by_row]
     return replace(

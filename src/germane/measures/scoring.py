@@ -738,7 +738,9 @@ class _BlockLabels:
             column.values[column.read] = values[samples]
             noted = ~np.isfinite(values[samples])
             if measure.labels != "gold" or open_holes(measure):
-                noted |= self.block_labels.missing_in(measure.depth, holes=open_holes(measure))[samples]
+                noted |= self.block_labels.missing_in(
+                    ranked.depth_of_ideal(measure), holes=open_holes(measure)
+                )[samples]
         for number, sample in zip(column.read[noted].tolist(), samples[noted].tolist(), strict=True):
             column.values[number] = nan
             column.put(number, self._outcome(grader, sample))
@@ -775,7 +777,7 @@ class _BlockLabels:
     def _incomplete(self, measure: Measure, sample: int) -> Outcome | None:
         """An outcome with bounds where a label that the measure reads is missing, else None."""
         labels, holes = self.block_labels, open_holes(measure)
-        read = labels.read(sample, measure.depth)
+        read = labels.read(sample, ranked.depth_of_ideal(measure))
         failed = [labels.failed[position] for position in read if position in labels.failed]
         unjudged = int((~labels.columns.labelled[read]).sum()) - len(failed) if holes else 0
         if not failed and not unjudged:
