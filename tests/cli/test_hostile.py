@@ -258,6 +258,7 @@ def test_file_names_in_any_bytes(tmp_path):
         ["run", data, "-m", "RR", "-o", folder],
         ["run", "--resume", folder],
         ["report", folder],
+        *[["report", folder, "-o", tmp_path / f"r.{end}"] for end in ("json", "jsonl", "csv", "md", "xml")],
         ["validate", data],
     ):
         ran = invoke(*words)

@@ -239,12 +239,15 @@ def _move(unfinished: Path, target: Path) -> None:
 
 
 def write_whole(path: str | Path, content: bytes | Iterable[str]) -> None:
-    """Write bytes, or pieces of text as UTF-8, to a file that appears whole or not at all."""
+    r"""Write bytes, or pieces of text as UTF-8, to a file that appears whole or not at all.
+
+    Half a surrogate, as of a file name that is not UTF-8, is written as JSON escapes it: `\udce9`.
+    """
     with whole_file(path) as file:
         if isinstance(content, bytes):
             file.write(content)
         else:
-            file.writelines(piece.encode() for piece in content)
+            file.writelines(piece.encode("utf-8", "backslashreplace") for piece in content)
 
 
 def _unpacked(raw: io.BufferedReader, name: str) -> io.BufferedReader:
