@@ -29,6 +29,11 @@ PASSAGE = {"content": TEXT, "id": "d1"}
         {"retriever": {"documents": []}, "ranker": {"documents": [PASSAGE]}, "model": {"replies": ["x"]}},
         {"builder": {"answers": [{"data": "The moon.", "documents": [PASSAGE]}]}},
         {"response": "The moon.", "data": {"documents": []}, "contexts": [PASSAGE]},
+        {"ids": [["d1"]], "documents": [[TEXT]], "distances": [[0.1]]},
+        {"took": 3, "hits": {"total": 1, "hits": [{"_id": "d1", "_source": {"text": TEXT}}]}},
+        [{"_id": "d1", "_score": 2.0, "_source": {"text": TEXT}}],
+        {"points": [{"id": "d1", "score": 0.9, "payload": {"page_content": TEXT}}]},
+        {"matches": [{"id": "d1", "metadata": {"text": TEXT}}]},
         json.dumps({"documents": [PASSAGE]}),
         json.dumps({"matches": [PASSAGE]}),
         "\ufeff" + json.dumps({"contexts": [PASSAGE]}),
@@ -48,7 +53,7 @@ def test_passages_are_found(answer: Any) -> None:
     ("answer", "said"),
     [
         ({"documents": [{"body": TEXT}]}, "has neither text nor id"),
-        ({"ids": [["d1"]], "documents": [[TEXT]]}, "the keys 'ids', 'documents' in"),
+        ({"ids": [["d1", "d2"]], "documents": [[TEXT]]}, "the keys 'ids', 'documents' in"),
         ([[TEXT, TEXT]], "contexts[0] is"),
         ({"ids": [["d1"]], "distances": [[0.1]]}, "the keys 'ids', 'distances' in"),
         ("\ufeff<html><body>Bad gateway</body></html>", "<html><body>Bad gateway"),
@@ -97,3 +102,15 @@ def test_contexts_without_ids_say_where_they_are(passages: Any, said: str) -> No
     (score,) = evaluate(QUESTIONS, "RR", target=lambda _: passages).scores()
     assert (score.status, score.value) == ("skipped", None)
     assert said in str(score.why)
+
+
+@pytest.mark.parametrize(
+    "failed", [{"status": "error"}, {"status": "Failed"}, {"errors": ["timeout"]}], ids=str
+)
+@pytest.mark.parametrize("contexts", [[], [PASSAGE]], ids=["empty", "one"])
+def test_an_answer_that_says_it_failed_is_an_error(failed: dict[str, Any], contexts: list[Any]) -> None:
+    """By its status or its list of errors as by `error`, whatever its list holds."""
+    report = evaluate(QUESTIONS, "RR", target=lambda _: {**failed, "contexts": contexts})
+    assert [score.status for score in report.scores()] == ["error"]
+    report = evaluate(QUESTIONS, "RR", target=lambda _: {"status": "ok", "errors": [], "contexts": [PASSAGE]})
+    assert report["RR"].mean == 1.0

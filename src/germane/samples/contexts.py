@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from germane.clean import shorten
 from germane.errors import InputError
-from germane.samples.fields import failure, passages_in, read_contexts, without_failed
+from germane.samples.fields import failure_of, passages_in, read_contexts, without_failed
 from germane.samples.files import JsonFault, parse_strict_json
 from germane.types import Call, Context, Json, Message, Sample, ToolCall
 
@@ -64,7 +64,7 @@ def find_in(
     if contexts_from == "text":
         return ContextsFound(_blocks(text), note=FALLBACK) if text.strip() else ContextsFound()
     document = _json(text)
-    failed = failure(document.get("error")) if isinstance(document, dict) else None
+    failed = failure_of(document) if isinstance(document, dict) else None
     for key in _KEYS:
         if isinstance(document, dict) and isinstance(listed := document.get(key), str):
             return ContextsFound(_blocks(listed) or None, note=f"{key} is a text and not a list: {FALLBACK}")
@@ -75,7 +75,7 @@ def find_in(
         calls = tuple(Call(**search) for search in searches)
         return ContextsFound(calls=calls, error=failed)
     for value in (document, *(_json(fence[1]) for fence in _FENCE.finditer(text))):
-        contexts = _read(value) if isinstance(value, list) else _under_keys(value)
+        contexts = _read(passages_in(value)) if isinstance(value, list) else _under_keys(value)
         if contexts is not None:
             return ContextsFound(contexts)
     looks_like_json = document is _BROKEN and text.lstrip().startswith(("{", "[", "```"))
@@ -142,7 +142,7 @@ def _results(output: Json) -> tuple[tuple[Context, ...] | None, str | None]:
         output = _json(output)
     if not isinstance(output, dict):
         return None, None
-    error = failure(output.get("error"))
+    error = failure_of(output)
     if isinstance(output.get("results"), list | tuple):
         return _read(output["results"]), error
     nested = output.get("tool_calls", output.get("toolCalls"))

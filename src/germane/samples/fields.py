@@ -114,7 +114,7 @@ PASSAGE = {
     "end": Field("where it ends in its document, in characters"),
 }
 """The fields of a passage; `start` and `end` become metadata."""
-PASSAGE_LISTS = ("documents", "results", "source_documents", "nodes", "matches", "hits", "docs")
+PASSAGE_LISTS = ("documents", "results", "source_documents", "nodes", "matches", "hits", "docs", "points")
 """The keys under which systems return their passages, besides the names of `contexts`."""
 RESULT = {
     "query": Field(
@@ -411,14 +411,40 @@ def _add(key: str, name: str, value: Json, made: dict[str, Json]) -> None:
 
 
 def passages_in(value: Json) -> list[Json] | None:
-    """The list of passages in what a retrieval returned: itself, or that under a usual key; None where there is none."""
+    """The list of passages in what a retrieval returned: itself, or that under a usual key; None where there is none.
+
+    Chroma's lists of one query are put together by place, and a hit of a store has the text of its payload.
+    """
     if isinstance(value, _LISTS):
-        return list(value)
+        return list(map(_hit, value))
     if not isinstance(value, Mapping):
         return None
-    names = (name for name, field in SPELLINGS.items() if field == "contexts")
-    lists = (value.get(name) for name in (*names, *PASSAGE_LISTS))
-    return next((list(found) for found in lists if isinstance(found, _LISTS)), None)
+    names = [name for name, field in SPELLINGS.items() if field == "contexts"]
+    for found in map(value.get, (*names, *PASSAGE_LISTS)):
+        if isinstance(found, _LISTS):
+            ids, texts = _only(value.get("ids")), _only(found)
+            if ids is None or texts is None or len(ids) != len(texts):
+                return list(map(_hit, found))
+            return [{"id": name, "text": text} for name, text in zip(ids, texts, strict=True)]
+    return None
+
+
+def _only(lists: Json) -> Any:
+    """The one list in a list of lists; None for others."""
+    return (
+        lists[0] if isinstance(lists, _LISTS) and len(lists) == 1 and isinstance(lists[0], _LISTS) else None
+    )
+
+
+def _hit(passage: Json) -> Json:
+    """A passage with the text that stores keep beside it: in Elasticsearch's `_source`, Qdrant's `payload` or the metadata."""
+    if not isinstance(passage, dict) or any(PASSAGE_SPELLINGS.get(key) == "text" for key in passage):
+        return passage
+    for kept in map(passage.get, ("_source", "payload", "metadata")):
+        for key, text in kept.items() if isinstance(kept, Mapping) else ():
+            if PASSAGE_SPELLINGS.get(key) == "text" and isinstance(text, str):
+                return {**passage, "text": text}
+    return passage
 
 
 def _scored(value: Json) -> Json:
@@ -482,6 +508,14 @@ def failure(value: Json) -> str | None:
     if not value or (isinstance(value, str) and not value.strip()):
         return None
     return str(value) if isinstance(value, str) else encode(value).decode()
+
+
+def failure_of(answer: Mapping[str, Json]) -> str | None:
+    """The reason of an answer that says it failed: its `error`, its `errors`, or a `status` such as "failed"; None for others."""
+    error = failure(answer.get("error")) or failure(answer.get("errors"))
+    status = answer.get("status")
+    failed = isinstance(status, str) and status.strip().lower() in {"error", "failed", "failure"}
+    return error or (f"its status is {status}" if failed else None)
 
 
 def _call(value: Json) -> Json:

@@ -17,7 +17,7 @@ from germane.clean import counted
 from germane.errors import Invalid, TargetError, describe
 from germane.judges.client.retry import retry_after
 from germane.samples.evalfile import Case
-from germane.samples.fields import failure
+from germane.samples.fields import failure_of
 from germane.samples.messages import content_text
 from germane.samples.yamltext import Positive, WholeNumber, as_text, fill_slots, plain, with_variables
 from germane.targets.target import LARGEST, Target
@@ -197,7 +197,7 @@ class HttpTarget(Target):
         if not (self.answer_at or self.contexts_at or self.calls_at):
             return document
         result: dict[str, Json] = {}
-        if isinstance(document, dict) and (failed := failure(document.get("error"))) is not None:
+        if isinstance(document, dict) and (failed := failure_of(document)) is not None:
             raise TargetError(failed)
         if self.answer_at is not None:
             result["response"] = as_text(_at(document, self.answer_at))

@@ -13,7 +13,7 @@ from msgspec.structs import replace
 from germane.encoding import replace_surrogates
 from germane.errors import InputError, SourceLocation, TargetError, excerpt
 from germane.samples.evalfile import Case
-from germane.samples.fields import IDS, PASSAGE_LISTS, passages_in
+from germane.samples.fields import IDS, PASSAGE_LISTS, failure_of, passages_in
 from germane.samples.frames import document, fields_of, is_table, records
 from germane.samples.messages import content_text
 from germane.samples.rows import RowReader
@@ -120,14 +120,15 @@ def _read(answer: Any) -> Sample:
     except RecursionError:
         raise TargetError("the answer contains itself, or is nested without end") from None
     if isinstance(value, dict):
-        value = _with_passages(value)
+        failed = failure_of(value)
+        value = _with_passages(value) | ({} if failed is None else {"error": failed})
     if not isinstance(value, dict) or _ANSWERED.isdisjoint(map(_ROWS.field_of, value)):
         spoken = (getattr(answer, name, None) for name in ("content", "text"))  # of a message of a chat model
         value = next((text for text in spoken if isinstance(text, str)), value)
     if isinstance(value, str):
         value = {"response": value}
     elif isinstance(value, list):
-        value = {"contexts": value}
+        value = {"contexts": passages_in(value)}
     if not isinstance(value, dict):
         raise TargetError(f"the answer is {type(answer).__name__}; {_SHAPES}")
     row: dict[str, Json] = {_AGENTV.get(str(key), str(key)): inner for key, inner in value.items()}
