@@ -410,8 +410,8 @@ def _by_slice(gate: Gate, names: Sequence[str], ends: Ends, slices: Slices) -> t
     if not rows:
         raise gate.no_slices()
     means = {name: [fsum(end[mine]) / len(mine) for end in ends] for name, mine in rows.items()}
-    lowest = sorted(means, key=means.__getitem__)[:5]
-    text = ", ".join(f"{name} {means[name][0]:.4f} (n={len(rows[name])})" for name in lowest)
+    worst = sorted(means, key=means.__getitem__, reverse=gate.how == "max")[:5]
+    text = ", ".join(f"{name} {means[name][0]:.4f} (n={len(rows[name])})" for name in worst)
     large = {name: mean for name, mean in means.items() if len(rows[name]) >= SMALLEST}
     if not large:
         return "undecided", f"no slice has {SMALLEST} cases: {text}"
