@@ -132,7 +132,7 @@ def _of_jaeger(span: Json) -> dict[str, Json]:
         if isinstance(reference, dict) and reference.get("refType") == "CHILD_OF"
     )
     start = _number(span.get("startTime")) or 0.0
-    failed = tags.get("otel.status_code") == "ERROR" or tags.get("error") in {True, "true"}
+    failed = tags.get("otel.status_code") == "ERROR" or str(tags.get("error")).lower() == "true"
     return {
         "traceId": span.get("traceID"),
         "spanId": span.get("spanID"),
@@ -427,7 +427,7 @@ def text_in(
 ) -> str | None:
     """The text that a person wrote in an input or read in an output: the value itself, or that under one of these names.
 
-    Of messages the last one of the speaker; of a recorded call (`args`, `kwargs`) its first argument. None where there is no such
+    Of messages the last text of the speaker; of a recorded call (`args`, `kwargs`) its first argument. None where there is no such
     text.
     """
     value = _parsed(value)
@@ -447,33 +447,29 @@ def text_in(
     messages = [message for message in map(_message, values) if message is not None]
     if not messages and len(values) == 1 and isinstance(values[0], list):  # a batch of one conversation
         return text_in(values[0], names, levels - 1, speaker)
-    return next((_content(content) for role, content in reversed(messages) if role in speaker), None)
+    texts = (_content(content) for role, content in reversed(messages) if role in speaker)
+    return next(filter(None, texts), None)  # a tool's result may be a user's message
 
 
 def _message(value: Json) -> tuple[str, Json] | None:
-    """Who speaks in a message, and what: of a role, of LangChain's types and constructors, of a pair; None where it is not one."""
-    if isinstance(value, list | tuple):
-        role, content = value if len(value) == 2 else (None, None)
-    elif isinstance(value, Mapping):
-        inner = next(
-            (value[name] for name in ("data", "kwargs", "message") if isinstance(value.get(name), Mapping)),
-            value,
-        )
-        path = value.get("id") if value.get("type") == "constructor" else None
-        kinds = [
-            value.get("role"),
-            inner.get("role"),
-            value.get("type"),
-            inner.get("type"),
-            *(path or ())[-1:],
-        ]
-        role = next((kind for kind in kinds if _role(kind)), None)
-        content = inner.get("parts", inner.get("content"))
-        if "parts" not in inner and "content" not in inner:
-            return None
-    else:
+    """The role and the content of a message: with a role, of LangChain's types and constructors, or a pair; None for anything else."""
+    if isinstance(value, list | tuple) and len(value) == 2:
+        role, content = value
+        return (name, content) if (name := _role(role)) else None
+    if not isinstance(value, Mapping):
         return None
-    return (name, content) if (name := _role(role)) else None
+    holders = (value, *(value.get(name) for name in ("data", "kwargs", "message")))
+    for holder in holders:
+        if isinstance(holder, Mapping) and not holder.keys().isdisjoint({"parts", "content"}):
+            name = value.get("id")
+            path = name[-1:] if isinstance(name, list) else []
+            roles = map(
+                _role,
+                (value.get("role"), holder.get("role"), value.get("type"), holder.get("type"), *path),
+            )
+            role = next(filter(None, roles), None)
+            return (role, holder.get("parts", holder.get("content"))) if role else None
+    return None
 
 
 def _role(value: Json) -> str:
@@ -483,14 +479,15 @@ def _role(value: Json) -> str:
 
 
 def _content(content: Json) -> str | None:
-    """The text of a message's content: itself, or that of its parts, without reasoning."""
+    """The text of a message's content: itself, or that of its parts that are text."""
     blocks = _items(content)
     if isinstance(content, str) and not (blocks and all(isinstance(block, Mapping) for block in blocks)):
         return _shown(content)
     texts = [
         text_in(block, ("content", "text"), 1)
         for block in blocks or ()
-        if not isinstance(block, Mapping) or block.get("type") not in {"reasoning", "thinking"}
+        if not isinstance(block, Mapping)
+        or "text" in str(block.get("type", "text"))  # output_text; no reasoning, no tools
     ]
     return "\n".join(filter(None, texts)) or None
 
