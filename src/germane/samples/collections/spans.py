@@ -461,11 +461,11 @@ def _message(value: Json) -> tuple[str, Json] | None:
     holders = (value, *(value.get(name) for name in ("data", "kwargs", "message")))
     for holder in holders:
         if isinstance(holder, Mapping) and not holder.keys().isdisjoint({"parts", "content"}):
-            name = value.get("id")
-            path = name[-1:] if isinstance(name, list) else []
+            path: Json = value.get("id")
+            kind = path[-1] if isinstance(path, list) and path else None
             roles = map(
                 _role,
-                (value.get("role"), holder.get("role"), value.get("type"), holder.get("type"), *path),
+                (value.get("role"), holder.get("role"), value.get("type"), holder.get("type"), kind),
             )
             role = next(filter(None, roles), None)
             return (role, holder.get("parts", holder.get("content"))) if role else None
