@@ -4,7 +4,6 @@
    are drawn again and again from the same distribution. Aim: within .03 of the promise. Estimand: queries like these.
 2. Labels (where LLMJUDGE names the folder of the LLMJudge challenge's data): 100 labels on 25 queries of 40 passages say
    how many give a corrected interval of a width; as many are drawn. Aim: the mean width within 15%, of both estimands.
-3. Components of variance: planted for queries, trials and replicas. Aim: recovered within 15%.
 """
 
 from __future__ import annotations
@@ -18,7 +17,6 @@ from numpy.typing import NDArray
 
 from benchmarks.corrected_means import Data, read
 from benchmarks.coverage import clipped, mixture
-from germane.statistics.components import split_variance
 from germane.statistics.correction import POPULATIONS, CorrectedMean, Population, corrected_query_mean
 from germane.statistics.intervals import group_cases, mean_interval
 from germane.statistics.power import Pilot, smallest
@@ -47,7 +45,6 @@ def main(*, quick: bool = False, peers: tuple[str, ...] = ()) -> None:
         show_labels(read(Path(folder)), rounds // 10)
     else:
         print("labels are left out: LLMJUDGE names no folder")
-    show_components(rounds // 10)
 
 
 def show_power(rounds: int) -> None:
@@ -124,7 +121,7 @@ def show_labels(data: Data, rounds: int) -> None:
                     pilot is None
                     or labels is None
                     or labels <= 2 * QUERIES
-                    or not pilot.told(labels, population)
+                    or not pilot.is_reliable(labels, population)
                 ):
                     never += 1
                     continue
@@ -142,30 +139,6 @@ def show_labels(data: Data, rounds: int) -> None:
                     f"{population:8} width {width:<5g} {np.mean(counts):6.0f} labels: mean width {np.mean(found):.3f} of the "
                     f"promise, {np.mean(off <= 0.15):.0%} of those within 15% (told in {len(found)} of {len(found) + never} draws)", flush=True,
                 )  # fmt: skip
-
-
-def show_components(rounds: int) -> None:
-    print(
-        f"== components of variance, 100 queries x 4 trials x 3 replicas, {rounds} reports: mean / planted =="
-    )
-    for sds in ((0.2, 0.1, 0.15), (0.1, 0.2, 0.1), (0.3, 0.05, 0.05), (0.15, 0.15, 0.15)):
-        rng, shape = np.random.default_rng(6), (100, 4, 3)
-        query, trial, _ = np.indices(shape).reshape(3, -1)
-        found = []
-        for _ in range(rounds):
-            levels = [rng.normal(0, sd, shape[: at + 1]) for at, sd in enumerate(sds)]
-            values = levels[0][:, None, None] + levels[1][:, :, None] + levels[2]
-            one = split_variance(values.ravel(), query, trial)
-            found.append([one.queries, one.trials or 0.0, one.replicas or 0.0])
-        ratios = np.mean(found, axis=0) / np.square(sds)
-        print(
-            f"sd {sds}: "
-            + ", ".join(
-                f"{name} {ratio:.3f}"
-                for name, ratio in zip(("queries", "trials", "replicas"), ratios, strict=True)
-            ),
-            flush=True,
-        )
 
 
 if __name__ == "__main__":

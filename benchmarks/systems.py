@@ -75,7 +75,7 @@ def main(folder: Path, judge: str) -> None:
             one = found[name]
             below, above = one.interval.ends or (np.nan, np.nan)
             line += f"  {one.difference:+.3f}  {below:+.3f} .. {above:+.3f} {one.interval.method:10} {adjusted[name]:.4f}"
-            line += "" if one.distinguishable else "  not distinguishable"
+            line += "" if not below <= 0 <= above else "  not distinguishable"
         print(line)
     people = [scores[name].mean() for name in order]
     model = [ndcg(data, ranked[name], data.judges[judge]).mean() for name in order]
