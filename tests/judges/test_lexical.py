@@ -276,7 +276,7 @@ def test_it_says_that_it_stands_in_for_a_model():
     assert "\n" not in judge.stand_in
     assert (judge.name, judge.identity, judge.stored) == (
         "lexical",
-        {"judge": "lexical", "version": 2},
+        {"judge": "lexical", "version": 3},
         True,
     )
 

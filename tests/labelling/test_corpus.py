@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import unicodedata
 from pathlib import Path
 from typing import Any
 
@@ -104,6 +105,16 @@ def test_pieces_are_found_whole_and_in_part(tmp_path: Path) -> None:
         ("start", 0.75),
         ("within", 0.75),
     }
+
+
+def test_pieces_are_found_in_a_decomposed_text(tmp_path: Path) -> None:
+    """With their place in the text as it stands."""
+    text = unicodedata.normalize("NFD", "Ô, c'est l'été à la mer. Oui.")
+    (match,) = corpus(tmp_path / "a.jsonl", {"x": text}).find(["l'ÉTÉ à la mer"])["l'ÉTÉ à la mer"]
+    assert (match.share, text[match.start : match.end]) == (
+        1.0,
+        unicodedata.normalize("NFD", "l'été à la mer"),
+    )
 
 
 def test_ids_and_quotes_are_checked(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import unicodedata
 from itertools import pairwise
 
 import pytest
@@ -45,6 +46,25 @@ def test_by_quote(contexts, recall, precision):
     """Whole, in parts, cut in two, twice, in other words: by the words of the quote."""
     assert value("evidence_recall", [{"quote": QUOTE}], contexts) == pytest.approx(recall)
     assert value("evidence_precision", [{"quote": QUOTE}], contexts) == pytest.approx(precision)
+
+
+@pytest.mark.parametrize(
+    ("quote", "text"),
+    [
+        ("l'été à la mer", unicodedata.normalize("NFD", "C'est l'été à la mer.")),
+        (unicodedata.normalize("NFD", "한국어 문서"), "이것은 한국어 문서"),
+        ("ガイドブック", "これはｶﾞｲﾄﾞﾌﾞｯｸです"),
+        ("information retrieval", "The infor\u00admation re\u00adtrieval task"),
+        ("istanbul", "\u0130stanbul"),
+        ("\u0390", "\u1fd3"),
+        ("น้ำ", unicodedata.normalize("NFKD", "น้ำ")),
+    ],
+)
+def test_words_are_the_same_however_they_are_written(quote, text):
+    """Composed or not, half-width, with soft hyphens or a dotted I; offsets are those of the text as it stands."""
+    assert value("evidence_recall", [{"quote": quote}], [text]) == 1.0
+    for token in tokens(text):
+        assert [part.word for part in tokens(text[token.start : token.end])] == [token.word]
 
 
 def test_iou():

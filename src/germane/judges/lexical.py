@@ -48,7 +48,9 @@ class LexicalJudge(LocalJudge):
     """
 
     name = "lexical"
-    identity = FrozenDict(judge="lexical", version=2)  # 1 knew function words of other languages
+    identity = FrozenDict(
+        judge="lexical", version=3
+    )  # 2 cut words at soft hyphens and kept the dot of a folded \u0130
     stored = True
     stand_in = (
         "lexical is a word-overlap rule that stands in for a model; on held-out queries of TREC DL 2023 its "

@@ -31,7 +31,7 @@ from germane.measures.ranked import OVER, UNIT
 from germane.questions.asking import Program, Unanswered, ask, ask_all
 from germane.questions.listing import Claims, Entities, StatementRelevance
 from germane.questions.support import Sufficiency, Support, Supported
-from germane.questions.text import blank
+from germane.questions.text import blank, folded
 from germane.types import Context, Sample
 
 EMPTY = ok(0.0, items=[Item("The contexts are empty", held=False)])
@@ -332,8 +332,8 @@ def context_entity_recall(sample: Sample, *, match: str) -> Program[Outcome]:
 
 
 def plain(entity: str) -> str:
-    """An entity as it is compared: NFKC, case folded, single spaces, no punctuation or white space at the edges."""
-    text = unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", entity).casefold())
+    """An entity as it is compared: folded as words are, single spaces, no punctuation or white space at the edges."""
+    text = folded(entity)
     inner = [position for position, char in enumerate(text) if not _edge(char)]
     return " ".join((text[inner[0] : inner[-1] + 1] if inner else text).split())
 

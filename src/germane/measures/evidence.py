@@ -9,7 +9,6 @@ that stands in no retrieved context is not covered.
 from __future__ import annotations
 
 import re
-import unicodedata
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from math import fsum
@@ -17,6 +16,7 @@ from math import fsum
 from germane.measures.declaration import MeasureOptions, measure
 from germane.measures.labels import distinct_contexts
 from germane.measures.outcome import NO_CONTEXT, Item, Outcome, error, ok, skipped
+from germane.questions.text import folded_with_offsets
 from germane.types import Context, Evidence, Sample
 
 _OF_EVIDENCE: MeasureOptions = {
@@ -109,6 +109,7 @@ EDGE = 3
 """The fewest words by which a chunk and a quote must overlap where neither holds all of the quote."""
 
 _TOKEN = re.compile(
+    "[\u0e4d\u0ecd][\u0e32\u0eb2]|"  # one vowel of Thai and Lao, which NFKC takes apart
     "[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\U00020000-\U0003ffff]|"
     "[^\\W_\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\U00020000-\U0003ffff]+"
 )
@@ -126,11 +127,8 @@ class Token:
 
 def tokens(text: str) -> list[Token]:
     """The words of a text in order."""
-    words = ((match[0], match.start(), match.end()) for match in _TOKEN.finditer(text))
-    return [
-        Token(word.lower() if word.isascii() else unicodedata.normalize("NFKC", word).casefold(), start, end)
-        for word, start, end in words
-    ]
+    whole, starts, ends = folded_with_offsets(text)
+    return [Token(match[0], starts[match.start()], ends[match.end() - 1]) for match in _TOKEN.finditer(whole)]
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
+from collections.abc import Sequence
 from functools import lru_cache
 from itertools import chain
 
@@ -47,12 +48,47 @@ def tokens_in(text: str) -> int:
     return -(-len(text.encode("utf-8", "surrogatepass")) // 4)
 
 
+def folded(text: str) -> str:
+    """A text as its words are compared: NFKC, case folded, NFKC again, without soft hyphens or the dot that folding leaves on i."""
+    if text.isascii():
+        return text.lower()
+    lower = unicodedata.normalize("NFKC", text.replace("\u00ad", "")).casefold()
+    return unicodedata.normalize("NFKC", lower.replace("i\u0307", "i"))
+
+
+def folded_with_offsets(text: str) -> tuple[str, Sequence[int], Sequence[int]]:
+    """A text as its words are compared, and the start and the end in `text` of each of its characters."""
+    whole, lower = folded(text), text.casefold()
+    if whole == lower and len(lower) == len(text) and unicodedata.is_normalized("NFKC", text):
+        return whole, range(len(text)), range(1, len(text) + 1)
+    starts, ends, pieces = list[int](), list[int](), list[str]()
+    at = 0
+    while at < len(text):
+        end = at + 1
+        while end < len(text) and _joins(text[end]):
+            end += 1
+        pieces.append(_folded_piece(text[at:end]))
+        starts += [at] * len(pieces[-1])
+        ends += [end] * len(pieces[-1])
+        at = end
+    return "".join(pieces), starts, ends
+
+
+_folded_piece = lru_cache(maxsize=1 << 14)(folded)
+
+
+@lru_cache(maxsize=1 << 14)
+def _joins(char: str) -> bool:
+    """True if a character may become one with that before it: a mark, a vowel or an end of Hangul; a soft hyphen is passed over."""
+    first = unicodedata.normalize("NFKD", char)[0]
+    return first == "\u00ad" or unicodedata.category(first)[0] == "M" or "\u1160" <= first <= "\u11ff"
+
+
 def words(text: str) -> list[str]:
     """The words of a text in order, in lower case; characters in pairs where a script does not space its words."""
     if text.isascii():
         return _ASCII_WORD.findall(text.lower())
-    folded = unicodedata.normalize("NFKC", text).casefold()
-    results: list[str] = _WORD.findall(folded)
+    results: list[str] = _WORD.findall(folded(text))
     return [piece for word in results for piece in ((word,) if word.isascii() else _parts(word))]
 
 
