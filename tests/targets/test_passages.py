@@ -105,7 +105,9 @@ def test_contexts_without_ids_say_where_they_are(passages: Any, said: str) -> No
 
 
 @pytest.mark.parametrize(
-    "failed", [{"status": "error"}, {"status": "Failed"}, {"errors": ["timeout"]}], ids=str
+    "failed",
+    [{"status": "error"}, {"status": "Failed"}, {"status": 503}, {"status": "404"}, {"errors": ["timeout"]}],
+    ids=str,
 )
 @pytest.mark.parametrize("contexts", [[], [PASSAGE]], ids=["empty", "one"])
 def test_an_answer_that_says_it_failed_is_an_error(failed: dict[str, Any], contexts: list[Any]) -> None:

@@ -511,10 +511,11 @@ def failure(value: Json) -> str | None:
 
 
 def failure_of(answer: Mapping[str, Json]) -> str | None:
-    """The reason of an answer that says it failed: its `error`, its `errors`, or a `status` such as "failed"; None for others."""
+    """The reason of an answer that says it failed: its `error`, its `errors`, or a `status` such as "failed" or 500; None for others."""
     error = failure(answer.get("error")) or failure(answer.get("errors"))
     status = answer.get("status")
-    failed = isinstance(status, str) and status.strip().lower() in {"error", "failed", "failure"}
+    word = str(status).strip().lower() if isinstance(status, str | int) else ""
+    failed = word in {"error", "failed", "failure"} or (word.isdecimal() and 400 <= int(word) < 600)
     return error or (f"its status is {status}" if failed else None)
 
 
