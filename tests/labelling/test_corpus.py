@@ -321,7 +321,10 @@ def test_labels_check_and_move_from_the_shell(folder: Path) -> None:
     [
         (["check", "samples.jsonl", "--corpus", "none"], "no such corpus"),
         (["check", "samples.jsonl"], "--corpus is missing"),
-        (["move", "samples.jsonl", "--corpus", "new.jsonl", "-o", "samples.jsonl"], "is what is read"),
+        (
+            ["move", "samples.jsonl", "--corpus", "new.jsonl", "-o", "samples.jsonl"],
+            "would overwrite the input",
+        ),
         (
             ["move", "samples.jsonl", "--corpus", "new.jsonl", "-o", "x.csv"],
             "samples are written as JSON lines",

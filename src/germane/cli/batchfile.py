@@ -25,7 +25,7 @@ def questions(*, output: Path, json: bool, **flags: Any) -> int:
     supported) make the next round: `germane answers` reads the answers, then this command again, until nothing is left; then
     `germane run` asks nobody.
     """
-    from germane.cli.values import options_of
+    from germane.cli.values import options_of, refuse_input
     from germane.evaluation.choice import ledger_address
     from germane.evaluation.options import Callbacks
     from germane.evaluation.parts.remote import local
@@ -37,6 +37,7 @@ def questions(*, output: Path, json: bool, **flags: Any) -> int:
     from germane.ledger.opening import open_at
     from germane.tables.folder import read_manifest
 
+    refuse_input(output, [*flags["paths"], flags.get("labels"), flags.get("corpus"), flags.get("targets")])
     paths = [local(path) for path in flags["paths"][:2]]
     stored = paths[0] if len(paths) == 1 and (paths[0] / "manifest.json").is_file() else None
     chosen = options_of({**flags, "resume": stored, "paths": [] if stored else flags["paths"]})

@@ -18,7 +18,7 @@ from time import monotonic
 from typing import TYPE_CHECKING, Literal
 
 from germane.clean import clean, counted, csv_lines, some_of
-from germane.cli.values import print_document, print_lines, say
+from germane.cli.values import print_document, print_lines, refuse_input, say
 from germane.errors import InputError, Interrupted
 
 if TYPE_CHECKING:
@@ -85,6 +85,7 @@ def label(
     person = who or _user()
     text = _read(guideline) if guideline else ""
     fingerprint = hashlib.sha256(text.encode()).hexdigest()[:16] if guideline else None
+    _check_export(give, take, report)
     if take is not None:
         _import(take, report, folder, who, person, fingerprint)
     if give is not None:
@@ -184,6 +185,14 @@ def _plan(report: Report, width: float, *, json: bool) -> None:
         print_document({"schema_version": 1, "for_width": width, "measures": measures})
     else:
         print_lines("\n".join(map(str, plans)))
+
+
+def _check_export(export: Path | None, imported: Path | None, report: Report) -> None:
+    """InputError where the labels would overwrite what is imported, or a file that the report was made of."""
+    if export is not None:
+        options, folder = report.manifest.get("options") or {}, Path(report.manifest.get("cwd") or ".")
+        names = (*(options.get("paths") or ()), options.get("labels"), options.get("corpus"))
+        refuse_input(export, [imported, *(folder / str(name) for name in names if name)], "--export")
 
 
 def _user() -> str:

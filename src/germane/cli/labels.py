@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from msgspec import UNSET, to_builtins
 
 from germane.clean import clean, counted, shorten, some_of
-from germane.cli.values import print_document, say
+from germane.cli.values import print_document, refuse_input, say
 from germane.errors import InputError
 
 if TYPE_CHECKING:
@@ -73,8 +73,8 @@ def move(path: Path, *, corpus: Path, labels: Path | None, output: Path, json: b
 
     if output.suffix.lower() != ".jsonl":
         raise InputError(f"-o {output}: samples are written as JSON lines", fix="name it .jsonl")
-    if path.exists() and output.exists() and output.samefile(path):
-        raise InputError(f"-o {output} is what is read", fix="name another file")
+    for written in (output, output.with_suffix(".labels.jsonl")):
+        refuse_input(written, [path, labels, corpus])
     before, values = _read(path, labels)
     samples, moved = move_labels(before, searched := Corpus(corpus))
     people, beside = carry_labels(values, before, searched), output.with_suffix(".labels.jsonl")

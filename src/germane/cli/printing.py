@@ -20,7 +20,7 @@ from rich.segment import Segment
 from rich.text import Text
 
 from germane.clean import clean, clean_lines, counted, without_controls
-from germane.cli.values import ignore_closed_stderr, print_document, say
+from germane.cli.values import ignore_closed_stderr, print_document, refuse_input, say
 from germane.errors import InputError
 from germane.evaluation.options import Callbacks, Expected
 from germane.evaluation.parts.remote import check_store, is_there, pack, put, scratch, url_of
@@ -499,7 +499,7 @@ class Outputs:
             say(f"wrote {where}")
 
 
-def check_writable(path: Path, inputs: Iterable[str]) -> None:
+def check_writable(path: Path, inputs: Iterable[object]) -> None:
     """InputError, before anything is spent, where no report can be written there or one of the inputs stands there."""
     if path.suffix.lower() not in formats.ENDINGS:
         fix = f"use {', '.join(formats.ENDINGS)}"
@@ -511,5 +511,4 @@ def check_writable(path: Path, inputs: Iterable[str]) -> None:
         raise InputError(f"{nearest} is a file", fix="name a file in a folder: -o reports/report.html")
     if not os.access(nearest, os.W_OK):
         raise InputError(f"{path} cannot be written", fix="name a file in a folder that can be written")
-    if nearest == path and any(Path(name).exists() and path.samefile(name) for name in inputs):
-        raise InputError(f"-o {path} would overwrite the input", fix="name another file")
+    refuse_input(path, inputs)

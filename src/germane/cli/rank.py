@@ -11,7 +11,7 @@ from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 from germane.clean import clean, clean_lines, counted
-from germane.cli.values import pairs, print_document
+from germane.cli.values import pairs, print_document, refuse_input
 from germane.errors import InputError, install_extra
 
 if TYPE_CHECKING:
@@ -49,6 +49,7 @@ def rank(**flags: Any) -> int:
 
     for path in chosen.output:
         check_output(path)
+        refuse_input(Path(path), [*chosen.runs, chosen.qrels, chosen.queries])
     if chosen.by is not None and chosen.queries is None:
         fix = "give --queries FILE: JSONL, JSON or CSV with id, query, and tags or metadata"
         raise InputError("--by needs what is known of the queries", fix=fix)

@@ -57,7 +57,9 @@ def run(
     if resume is not None and chosen.paths:
         _check_same_paths(chosen, resume)
     for path in files:
-        check_writable(path, chosen.paths)
+        check_writable(
+            path, [*chosen.paths, chosen.labels, chosen.corpus, chosen.targets_file, chosen.replay]
+        )
     if dry_run and files:
         raise InputError(f"a dry run writes no report to {files[0]}", fix="leave -o out, or: --json > FILE")
     if dry_run:

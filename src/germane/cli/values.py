@@ -9,7 +9,7 @@ import shutil
 import sys
 import textwrap
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -39,6 +39,14 @@ def say(message: str) -> None:
     """A message on stderr, harmless to a terminal."""
     with ignore_closed_stderr():
         print(clean_lines(message), file=sys.stderr)
+
+
+def refuse_input(path: Path, inputs: Iterable[object], flag: str = "-o") -> None:
+    """InputError, before anything is spent or written, where the file to be written is one of those that are read."""
+    for name in inputs:
+        with suppress(OSError, ValueError):  # the URL of a store, or a name that no file can have
+            if name is not None and path.is_file() and path.samefile(str(name)):
+                raise InputError(f"{flag} {path} would overwrite the input", fix="name another file")
 
 
 def print_lines(text: str) -> None:
