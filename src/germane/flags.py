@@ -205,7 +205,7 @@ FLAGS = (
     Flag("--later", "run", MONEY, "Ask in the provider's batches, at half price: they are sent, and the command ends; --resume REPORT --later fetches.", bool),
     Flag("--wait", "run", MONEY, "With --later: wait for the answers, round by round.", bool),
     Flag("--max-cost", "run", MONEY, "Stop when the judge would cost more; can be continued.", float, value="USD", least=0),
-    Flag("--max-calls", "run", MONEY, "Stop before more questions are put to the judge; can be continued.", int, value="N", least=0),
+    Flag("--max-calls", "run", MONEY, "Stop before more calls of the judge, in this session; can be continued. A call is one question; a request may hold several.", int, value="N", least=0),
     Flag("--price", "run", MONEY, "US dollars for a million tokens of the judge, e.g. 0.15/0.60.", value="IN/OUT"),
     Flag("--resume", "run", MONEY, "Continue this evaluation.", Path, value="REPORT", at_url="refused"),
     Flag("--retry-errors", "run", MONEY, "With --resume: ask again what the judge failed at.", bool),

@@ -48,9 +48,13 @@ def test_max_calls_stops_and_is_continued(inside: Cli, data: Path, tmp_path: Pat
         assert shown.code == 0
         assert "interrupted" in shown.out
         assert server.count == 12
+        ran = inside("run", "--resume", "r", "--base-url", server.url, env=KEY)
+        assert ran.code == 3  # the limit is the start's, of each session
         assert (
-            inside("run", "--resume", "r", "--base-url", server.url, env=KEY).code == 3
-        )  # the limit is the start's
+            "stopped at --max-calls 12: 12 calls were made; continue with: germane run --resume r" in ran.err
+        )
+        assert "\nspent in this session: 12 calls, " in ran.err
+        assert "\nspent in all sessions: 24 calls, " in ran.err
         ran = inside("run", "--resume", "r", "--base-url", server.url, "--max-calls", "99", "--json", env=KEY)
         assert ran.code == 0, ran.err
         assert server.count == 30
@@ -121,7 +125,7 @@ def test_continuing_makes_headway_under_any_limit(inside: Cli, data: Path) -> No
         asked = words(data, server, "--batch", 5, "-o", "r")
         assert "1 call was made" in inside(*asked, "--max-calls", 1, env=KEY).err
         again = inside("run", "--resume", "r", "--base-url", server.url, env=KEY).err
-        assert "spent so far: 2 calls, 0 cached, 2 requests" in again
+        assert "spent in all sessions: 2 calls, 0 cached, 2 requests" in again
         ran = inside(*asked, "--force", "--max-calls", 0, "--filter", "q5", env=KEY)
         assert ran.code == 3
         assert "germane run --resume r --max-calls ..." in ran.err

@@ -202,7 +202,7 @@ class Forecast:
 def _price(spent: Spent) -> str:
     if not spent.requests:
         return "free"
-    return "price unknown" if spent.cost is None else f"${spent.cost:.4f}"
+    return "price unknown (give --price IN/OUT)" if spent.cost is None else f"${spent.cost:.4f}"
 
 
 def _spending(spent: Spent) -> dict[str, Json]:

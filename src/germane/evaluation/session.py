@@ -165,7 +165,11 @@ class Session:
             return failure  # how the whole is continued is said by whoever runs its parts
         again, spent = f"continue with: {self.command(*flags)}", self.total
         if spent.calls or spent.requests:
-            again += f"\nspent so far: {spent_in_words(spent.as_json())}"
+            if self.usage_log.earlier.calls or self.usage_log.earlier.requests:
+                again += f"\nspent in this session: {spent_in_words(self.usage_log.spent.as_json())}"
+                again += f"\nspent in all sessions: {spent_in_words(spent.as_json())}"
+            else:
+                again += f"\nspent so far: {spent_in_words(spent.as_json())}"
         if isinstance(failure, Interrupted):
             return type(failure)(f"{failure}; {again}")
         if isinstance(failure, OSError):

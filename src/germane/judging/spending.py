@@ -332,5 +332,6 @@ def check_price(judge: Judge | None, max_cost: float | None) -> None:
         if hasattr(member, "forecast") and getattr(member, "price", None) is None:
             raise InputError(
                 f"--max-cost: the price of {member.name} is not known",
-                fix="give it, as in --price 0.15/0.60 (US dollars for a million tokens in/out), or limit --max-calls",
+                fix="give it, as in --price 0.15/0.60 (US dollars for a million tokens in/out), or limit --max-calls; "
+                "a model behind OPENAI_BASE_URL has no known price",
             )
