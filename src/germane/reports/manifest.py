@@ -186,7 +186,7 @@ def spent_in_words(entry: Mapping[str, Json]) -> str:
         words.append(counted(requests, "request"))
         about = "about " if entry.get("estimated") else ""
         words.append(f"{about}{tokens.get('input', 0):,} + {tokens.get('output', 0):,} tokens")
-        words.append("price unknown" if price is None else f"{about}${price:.4f}")
+        words.append("price unknown (--price)" if price is None else f"{about}${price:.4f}")
     if entry.get("errors"):
         words.append(f"{entry['errors']} failed")
     return ", ".join(words)
