@@ -177,6 +177,8 @@ def test_a_recording_answers_by_id(tmp_path):
     assert (got.query, got.reference, got.response) == ("why?", "r", "said")
     assert (got.contexts, got.metadata) == ((Context(text="t"),), {"ms": 3})
     assert answer(target, Sample(id="q1", query="x", trial=1)).response == "again"
+    with pytest.raises(TargetError, match=r"answers\.jsonl has no answer for trial 2 of the id 'q1'"):
+        answer(target, Sample(id="q1", query="x", trial=2))
     with pytest.raises(TargetError, match=r"answers\.jsonl has no answer for the id 'q9'"):
         answer(target, Sample(id="q9", query="x"))
 

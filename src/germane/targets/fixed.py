@@ -64,6 +64,7 @@ class RecordedTarget(Target):
     path: Annotated[str, Field(examples=["answers.jsonl"])]
     system: str | None = None
     _recorded: dict[tuple[str, str, int], Sample] = PrivateAttr(default_factory=dict)
+    _trials: dict[tuple[str, str], dict[int, Sample]] = PrivateAttr(default_factory=dict)
     _texts: dict[str, str] = PrivateAttr(default_factory=dict)
     _ids: dict[str, list[str]] = PrivateAttr(default_factory=dict)
 
@@ -73,6 +74,7 @@ class RecordedTarget(Target):
         for sample in read_samples((folder / self.path).resolve()):
             if self.system in {None, sample.system}:
                 self._recorded[sample.system, sample.id, sample.trial] = sample
+                self._trials.setdefault((sample.system, sample.id), {})[sample.trial] = sample
         systems = sorted({system for system, _, _ in self._recorded})
         if len(systems) != 1:
             problem = f"{self.path} holds {', '.join(map(repr, systems)) or 'no'} as systems"
@@ -100,11 +102,13 @@ class RecordedTarget(Target):
         return same[0] if same else sample.id
 
     async def ask(self, case: Case) -> Sample:
-        """The answer on record; TargetError where there is none for this id, or this query."""
+        """The answer on record; TargetError where there is none for this id or query, or not of this trial among several."""
         sample, (system, *_) = case.sample, next(iter(self._recorded))
         name = self._id_of(sample)
-        trials = (self._recorded.get((system, name, trial)) for trial in (sample.trial, 0))
-        result = next(filter(None, trials), None)
+        trials = self._trials.get((system, name), {})
+        result = trials.get(sample.trial) or (trials.get(0) if len(trials) == 1 else None)
+        if result is None and trials:
+            raise TargetError(f"{self.path} has no answer for trial {sample.trial} of the id {sample.id!r}")
         if result is None:
             raise TargetError(f"{self.path} has no answer for the id {sample.id!r}")
         return result
