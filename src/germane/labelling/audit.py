@@ -249,16 +249,6 @@ def _disagreement(labels: Iterable[Label]) -> Iterator[dict[str, Json]]:
 # against itself
 
 
-def _leaves(judgements: Iterable[Judgement]) -> Iterator[Judgement]:
-    """The answers as models gave them: without what was merged of several."""
-    merged, rows = set(), []
-    for judgement in judgements:
-        if judgement.error is None:
-            rows.append(judgement)
-            merged.add(judgement.parent)
-    return (row for row in rows if row.key not in merged)
-
-
 def _values(judgement: Judgement) -> tuple[float, ...]:
     parts = [(number, "") for number in range(1, 1 + len((judgement.answer or {}).get("claims", ())))]
     return tuple(grade for _, grade, _ in _graded(judgement, parts))

@@ -313,10 +313,6 @@ class Cells:
         self._columns = lru_cache(maxsize=100)(self._columns_of)
         self.notes: list[tuple[str, SourceLocation]] = []
 
-    def passage_columns(self, header: Sequence[str]) -> tuple[str, tuple[str, ...]]:
-        """The columns `context_1`, `context_2`, ... that are together the list of contexts: its name, and they in order."""
-        return self._columns(tuple(header))[1:]
-
     def _columns_of(
         self, header: tuple[str, ...]
     ) -> tuple[tuple[tuple[str, str | None], ...], str, tuple[str, ...]]:

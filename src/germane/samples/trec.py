@@ -458,39 +458,46 @@ class NumberedLists:
     """
 
     def __init__(self) -> None:
-        self._longest = 0
+        self.longest = 0
         self._counts = self._from_one = self._rises = self._falls = self._whole = True
 
     def add(self, numbers: Sequence[float]) -> None:
-        """Take the numbers of one list, in the order of its rows."""
+        """Take the numbers of one list, in the order of its rows; nothing is looked at once they can only be scores."""
+        if not self._counts and not (self._whole and self._rises):
+            return
         n = len(numbers)
-        self._longest = max(self._longest, n)
+        self.longest = max(self.longest, n)
         ordered = sorted(numbers)
         least = ordered[0] if ordered else 1
         self._counts &= least in {0, 1} and ordered == list(range(int(least), int(least) + n))
         self._from_one &= least == 1
         self._rises &= all(map(lt, numbers, numbers[1:]))
         self._falls &= all(map(gt, numbers, numbers[1:]))
-        self._whole &= all(map(float.is_integer, map(float, numbers)))
+        self._whole &= all(number % 1 == 0 for number in numbers)
+
+    @property
+    def count_from_one(self) -> bool:
+        """True if every list up to now holds 1 to n, in any order."""
+        return self._counts and self._from_one
 
     def decide(self, name: str) -> tuple[bool, str]:
         """True if the numbers are ranks, and the note that belongs to it; InputError where nobody can tell."""
-        if self._counts and self._longest > 2:
+        if self._counts and self.longest > 2:
             if self._rises:
-                return True, read_as_rank(name, 1 if self._from_one else 0)
+                return True, read_as_rank(name, int(self._from_one))
             if self._falls:
                 return (
                     False,
                     f"{name}: the third column counts down to {int(self._from_one)} and was read as the score",
                 )
             raise InputError(
-                "the third column counts 1, 2, 3, ... in another order than the rows: it may be the rank or a score",
+                f"the third column counts {_counting(int(self._from_one))} in another order than the rows: it may be the rank or a score",
                 fix="write what it is as a header: query_id, doc_id, rank (1 is best), or query_id, doc_id, score (highest is best)",
                 place=SourceLocation(name),
             )
-        if self._counts and self._from_one and self._rises and self._longest == 2:
+        if self._counts and self._from_one and self._rises and self.longest == 2:
             return True, read_as_rank(name)
-        if self._whole and self._rises and self._longest > 2:
+        if self._whole and self._rises and self.longest > 2:
             return (
                 False,
                 f"{name}: the third column rises down every list and was read as the score; {_IF_RANK}",
@@ -515,35 +522,17 @@ def _ranks_not_scores(run: Run) -> Run:
 
 def read_as_rank(name: str, first: int = 1) -> str:
     """The note that a column was taken for the rank."""
-    counted_from = ", ".join(str(first + at) for at in range(3))
-    return f"{name}: the third column counts {counted_from}, ... and was read as the rank"
+    return f"{name}: the third column counts {_counting(first)} and was read as the rank"
+
+
+def _counting(first: int) -> str:
+    """`1, 2, 3, ...`, or from 0."""
+    return f"{first}, {first + 1}, {first + 2}, ..."
 
 
 def rising_scores(name: str) -> str:
     """The note that a file names ranks and scores, and the best rank has the lowest score."""
     return f"{name}: scores rise down the ranks; the highest score is taken for the best"
-
-
-class _CountingMappings:
-    """Tells if all records map documents to the numbers from 1 to their count, one of them three documents or more."""
-
-    def __init__(self) -> None:
-        self._so_far, self._longest = True, 0
-
-    def add(self, record: Mapping[str, Any]) -> None:
-        """Take a record of a run, or what a query is mapped to under `docs`."""
-        listed = record.get("docs")
-        if not self._so_far or not isinstance(listed, Mapping):
-            self._so_far = False
-            return
-        numbers = sorted(value for value in listed.values() if isinstance(value, int | float))
-        self._so_far = numbers == list(range(1, len(listed) + 1))
-        self._longest = max(self._longest, len(listed))
-
-    @property
-    def all(self) -> bool:
-        """True if all of them do."""
-        return self._so_far and self._longest > 2
 
 
 def mapped_to_ranks(name: str) -> str:
@@ -649,9 +638,10 @@ _Record: TypeAlias = tuple[int, Mapping[str, Any]]
 
 def _record_rows(records: Iterator[_Record], name: str, kind: Kind, bad: BadRows) -> Iterator[FileRow]:
     """The rows of all records that can be read."""
-    counts, ranked, counting = CellCounts(), RankedScores(), _CountingMappings()
+    counts, ranked, numbers, mapped = CellCounts(), RankedScores(), NumberedLists(), kind is RUN
     for line, record in records:
-        counting.add(record)
+        if mapped and (mapped := numbers.count_from_one and _maps_to_numbers(record)):
+            numbers.add([*record["docs"].values()])
         try:
             rows = list(_rows_in(line, _counted(record, kind, counts, name, line), kind))
         except Invalid as wrong:
@@ -665,7 +655,13 @@ def _record_rows(records: Iterator[_Record], name: str, kind: Kind, bad: BadRows
             yield from rows
     bad.remarks += map(str, counts.taken())
     bad.remarks += [rising_scores(name)] * ranked.rises
-    bad.remarks += [mapped_to_ranks(name)] * (kind is RUN and counting.all)
+    bad.remarks += [mapped_to_ranks(name)] * (mapped and numbers.count_from_one and numbers.longest > 2)
+
+
+def _maps_to_numbers(record: Mapping[str, Any]) -> bool:
+    """True if a record of a run maps documents to numbers."""
+    docs = record.get("docs")
+    return isinstance(docs, Mapping) and all(isinstance(value, int | float) for value in docs.values())
 
 
 def _counted(

@@ -31,8 +31,6 @@ _NAN = math.nan
 _AT_ONCE = 10_000
 """The number of rows that are made together."""
 _Numbers: TypeAlias = "Sequence[int] | array[int] | NDArray[np.integer[Any]]"
-Fields: TypeAlias = "dict[str, tuple[Any, NDArray[np.integer[Any]] | None]]"
-"""The values of each field, and the place among them of each row's; None = they stand row by row. What is nested is JSON."""
 _WRITTEN = ("sample", "system", "trial", "measure", "type", "value", "status", "why")
 _written = attrgetter(*_WRITTEN)
 

@@ -36,13 +36,6 @@ _BLOCK = 1 << 20
 S = TypeVar("S", bound=msgspec.Struct)
 
 
-def rows_in(path: Path, keep: Callable[[bytes], bool]) -> Iterator[Any]:
-    """The JSON values of the lines of a table that are kept; none where there is no file. InputError names a damaged line."""
-    for number, (_, line) in enumerate(lines_of(path), 1):
-        if keep(line):
-            yield row_in(path, number, line)
-
-
 def records_in(path: Path, kind: type[S], keep: Callable[[bytes], bool] | None = None) -> Iterator[S]:
     """The records in the lines of a table that are kept; none where there is no file. InputError names a damaged line."""
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import random
 from array import array
-from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import ceil
@@ -90,13 +89,12 @@ class Stages:
 
     def __init__(self, cases: Iterable[PlannedCase], goals: Goals, seed: int, of: int | None = None) -> None:
         numbers: dict[str, int] = {}
-        rows, first, sizes, clustered = array("q"), array("b"), Counter[tuple[int, str, int]](), set[str]()
+        rows, first, clustered = array("q"), array("b"), set[str]()
         for planned in cases:
             sample, units, others = planned.sample, len(numbers), len(clustered)
             unit = f"case {sample.id}" if sample.cluster is None else f"cluster {sample.cluster}"
             rows.append(numbers.setdefault(unit, units))
             if sample.cluster is not None:
-                sizes[rows[-1], sample.system, sample.trial] += 1
                 clustered.add(sample.id)
             first.append(len(clustered) > others if sample.cluster is not None else len(numbers) > units)
         order = list(range(len(numbers)))
@@ -107,7 +105,6 @@ class Stages:
         # of a case in several systems and trials one row
         new = np.frombuffer(first, np.int8) if first else None
         self._cases_up_to = np.cumsum(np.bincount(self._position, new, minlength=len(order)))
-        self._largest = float(max(sizes.values(), default=1))
         self._goals, self._seed, self._of = goals, seed, of or sum(first)
         self._clusters: dict[str, str] = {}
         self._begun, self._ended = 0, self._units_for(PILOT)

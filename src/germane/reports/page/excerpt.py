@@ -91,10 +91,6 @@ class Excerpt:
         """The number of queries shown and the number of all; "" where all are shown."""
         return f"{self.kept:,} of {self.total:,}" if self.capped else ""
 
-    def random_words(self) -> str:
-        """The number of queries drawn at random and the number of all."""
-        return f"{round(self.share * self.total):,} of {self.total:,}"
-
     def _cut(self, report: ReportData, cases: NDArray[np.int64] | None) -> ReportData:
         """A report with the rows of these of the whole report's cases alone."""
         if cases is None and isinstance(report.tables, Part):
