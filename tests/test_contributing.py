@@ -59,8 +59,8 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
     put(
         "graders/specs.py", "from germane.graders.measure", "from germane.graders.max_words import MaxWords\n"
     )
-    put("graders/specs.py", "        SkillTrigger, Composite,", "        MaxWords,\n")
-    put("questions/gradertypes.py", '    "skill_trigger": ', '    "max_words": "limits kept / 1",\n')
+    put("graders/specs.py", "        LLMGrader, CodeGrader,", "        MaxWords,\n")
+    put("questions/gradertypes.py", '    "composite": ', '    "max_words": "limits kept / 1",\n')
     tests = home / "tests_of_guides"
     tests.mkdir()
     for number, one in enumerate(one for one in BLOCKS if "def test_" in one):

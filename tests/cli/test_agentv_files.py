@@ -38,9 +38,6 @@ EXAMPLES = {
     "cost": "budget: 1",
     "token-usage": "max_total: 5",
     "token_usage": "max_input: 5",
-    "execution-metrics": "max_tool_calls: 5",
-    "execution_metrics": "max_tokens: 5",
-    "skill-trigger": "skill: steam",
     "contains": "value: a",
     "contains-any": "value: [a]",
     "contains-all": "value: [a]",
@@ -55,6 +52,7 @@ EXAMPLES = {
     "equals": "value: a",
 }
 """The types of AgentV 4.42.4: those of its eval-schema.json, and those that it also runs."""
+UNSUPPORTED = ["inline-assert", "execution-metrics", "execution_metrics", "skill-trigger"]
 
 
 def table() -> dict[str, str]:
@@ -67,8 +65,8 @@ def table() -> dict[str, str]:
 
 
 def test_the_table_of_types_is_whole() -> None:
-    """It holds every type that runs, and the one that does not."""
-    assert table().keys() == EXAMPLES.keys() | {"inline-assert", "llm_judge", "code_judge"}
+    """It holds every type that runs, and those that do not."""
+    assert table().keys() == EXAMPLES.keys() | set(UNSUPPORTED) | {"llm_judge", "code_judge"}
 
 
 @pytest.mark.parametrize("kind", EXAMPLES)
@@ -83,8 +81,11 @@ def test_every_type_of_agentv_is_read_without_a_warning(inside: Cli, tmp_path: P
 @pytest.mark.parametrize(
     ("grader", "said"),
     [
-        ("type: inline-assert", "e.yaml:9:9: inline-assert is a function of a TypeScript eval, and these are not read"),
-        ("type: word-count", "e.yaml:9:9: unknown grader or measure 'word-count'"),
+        *((f"type: {name}, max_tokens: 5", f"e.yaml:9:9: grader type {name} is not supported") for name in UNSUPPORTED),
+        ("type: skillTrigger, skill: a", "e.yaml:9:9: grader type skillTrigger is not supported; write type: tool-trajectory"),
+        ("type: not-skill-trigger, skill: a", "e.yaml:9:9: grader type skill-trigger is not supported"),
+        ("type: composite, evaluators: [{type: skill-trigger, skill: a}]", "e.yaml:9:40: grader type skill-trigger is"),
+        ("type: word-count", "a script of .agentv/assertions is type: code-grader, command: [bun, run, FILE]"),
         ("type: llm-grader, prompt: {command: [python3, none.py]}", "prompt.command has no file 'none.py' in "),
         ("type: llm-grader, prompt: {config: {a: 1}}", "e.yaml:9:36: prompt has no command"),
         ("type: llm-grader, preprocessors: [{type: xlsx, command: [a]}]", "e.yaml:9:28: llm_judge has no key 'preprocessors'"),
@@ -129,16 +130,6 @@ def test_keys_of_a_case_that_have_no_meaning_here(inside: Cli, tmp_path: Path, k
     assert said in ran.out + ran.err
 
 
-BUN = """#!/bin/sh
-shift
-exec python3 "$1"
-"""
-WORDS = """
-import json, sys
-case = json.load(sys.stdin)
-open("ran", "w").close()
-print(json.dumps({"score": 1 if len(case["output"].split()) >= case["config"]["least"] else 0}))
-"""
 PROMPT = """
 import json, os, sys
 case = json.load(sys.stdin)
@@ -149,33 +140,11 @@ print("Be", case["config"]["how"], "about {{output}}", os.environ.get("SECRET", 
 
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Programs of the user's own; Python stands in for bun."""
-    for name, text in {
-        ".agentv/assertions/word-count.ts": WORDS,
-        "evals/p.py": PROMPT,
-        "bin/bun": BUN,
-    }.items():
-        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
-        (tmp_path / name).write_text(text)
-    (tmp_path / "bin/bun").chmod(0o755)
-    monkeypatch.setenv("PATH", str(tmp_path / "bin"), prepend=":")
+    """A program of the user's that writes prompts, and a secret in the environment."""
+    (tmp_path / "evals").mkdir()
+    (tmp_path / "evals/p.py").write_text(PROMPT)
     monkeypatch.setenv("SECRET", "hush")
     return tmp_path
-
-
-def test_a_type_of_the_user_s_own_is_its_script(inside: Cli, folder: Path) -> None:
-    """It is found above the eval file, and gets its keys as config."""
-    (folder / "evals/e.yaml").write_text(FILE.replace("GRADER", "type: word-count, least: 3"))
-    ran = inside("run", "evals/e.yaml", "--json")
-    assert {row["measure"]: row["value"] for row in ran.json["scores"]} == {"word-count": 0.0}, ran.err
-    (folder / "evals/ran").unlink()
-    refused = inside("run", "evals/e.yaml", "--untrusted", "--force")
-    assert refused.code == 2
-    assert "e.yaml:9:9: the grader word-count runs" in refused.err
-    (folder / "evals/e.yaml").write_text(FILE.replace("GRADER", "type: not-word-count, least: 3"))
-    assert inside("run", "evals/e.yaml", "--untrusted", "--force").code == 2
-    assert inside("run", "evals/e.yaml", "--dry-run").code == 0
-    assert not (folder / "evals/ran").exists()
 
 
 def test_a_program_may_write_the_prompt(inside: Cli, folder: Path) -> None:

@@ -48,7 +48,6 @@ execution:
     - {name: speed, type: latency, threshold: 2000, required: true}
     - {name: price, type: cost, budget: 0.01}
     - {name: tokens, type: token_usage, max_total: 200}
-    - {name: limits, type: execution_metrics, max_tool_calls: 1, max_tokens: 500}
     - {name: mean, type: composite, aggregator: {type: weighted_average, weights: {a: 3}},
        evaluators: [{name: a, type: latency, threshold: 5}, {name: b, type: cost, budget: 1}]}
     - {name: most, type: composite, aggregator: {type: code_judge, path: [python3, largest.py]},
@@ -74,7 +73,6 @@ SCORES = {
     "speed": 1.0,
     "price": 0.0,
     "tokens": 1.0,
-    "limits": 0.5,
     "mean": 0.25,
     "most": 1.0,
     "asked": 0.7,
@@ -93,7 +91,7 @@ tests:
       - {type: not-contains, value: cold}
       - {type: regex, value: "rises.$"}
       - {type: is-json}
-      - {type: execution-metrics, max_tool_calls: 3, max_tols: 1}
+      - {type: token-usage, max_total: 500, effort: 1}
       - {type: assert-set, assert: [{type: contains, value: Steam}, {type: equals, value: x}]}
 """
 
@@ -146,7 +144,7 @@ def test_every_grader_of_the_older_generation(inside: Cli, folder: Path) -> None
     assert again.json["judge"]["calls"] == 0
     assert again.json["scores"] == ran.json["scores"]
     (case,) = ran.json["cases"]
-    assert case["score"] == pytest.approx(9.4 / 14)
+    assert case["score"] == pytest.approx(8.9 / 13)
     assert case["verdict"] == "borderline"
     assert [gate["outcome"] for gate in ran.json["gates"]] == ["passed"]
     said = inside("explain", "r", "one").out
@@ -165,11 +163,11 @@ def test_assertions_of_the_newer_generation(inside: Cli, folder: Path) -> None:
         "not-contains-cold": 1.0,
         "regex-rises.$": 0.0,
         "is-json": 1.0,
-        "execution_metrics": 1.0,
+        "token_usage": 1.0,
         "composite": 0.5,
     }
     assert "newer.yaml:13:" in ran.err
-    assert "no key 'max_tols'" in ran.err
+    assert "no key 'effort'" in ran.err
 
 
 def test_a_dry_run_runs_nothing_of_the_file(inside: Cli, folder: Path) -> None:

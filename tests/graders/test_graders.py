@@ -18,7 +18,6 @@ from germane.graders import (
     CodeGrader,
     Composite,
     Cost,
-    ExecutionMetrics,
     FieldAccuracy,
     FieldRule,
     GraderResult,
@@ -26,7 +25,6 @@ from germane.graders import (
     LLMGrader,
     MeasureGrader,
     RubricItem,
-    SkillTrigger,
     TextAssertion,
     TokenUsage,
     ToolTrajectory,
@@ -267,32 +265,6 @@ class TestToolTrajectory:
         assert self.score(asked, mode="in_order", expected=[{"tool": "a"}]).status == "skipped"
 
 
-class TestSkills:
-    @pytest.mark.parametrize(
-        ("call", "used"),
-        [
-            (ToolCall(tool="Skill", input={"skill": "plugin:rag"}), True),
-            (ToolCall(tool="Read", input={"file_path": "/x/skills/rag/SKILL.md"}), True),
-            (ToolCall(tool="bash", output={"out": "skills/rag/a.md"}), True),
-            (ToolCall(tool="Skill", input={"skill": "other"}), False),
-            (ToolCall(tool="Read", input={"file_path": "/x/skills/ragged/SKILL.md"}), False),
-        ],
-    )
-    def test_a_skill_is_used_or_not(self, call: ToolCall, used: bool) -> None:
-        """By its tool, by reading one of its files, or by a tool that names one; `should_trigger: false` asks for the other."""
-        asked = Case(
-            sample=Sample(id="q", query="q", messages=(Message(role="assistant", tool_calls=(call,)),))
-        )
-        found = graded(SkillTrigger(skill="rag"), asked)
-        assert (found.score, bool(found.hits), bool(found.misses)) == (float(used), used, not used)
-        assert graded(SkillTrigger(skill="rag", should_trigger=False), asked).score == float(not used)
-
-    def test_without_messages_it_is_skipped(self) -> None:
-        """The original scores 0."""
-        assert graded(SkillTrigger(skill="rag"), case()).status == "skipped"
-        assert graded(SkillTrigger(skill="rag", compatibility="agentv"), case()).score == 0
-
-
 class TestLimits:
     @pytest.mark.parametrize(
         ("grader", "metadata", "score"),
@@ -303,36 +275,23 @@ class TestLimits:
             (Cost(budget=0.5), {"trace_summary": {"cost_usd": 0.6}}, 0),
             (TokenUsage(max_total=16), {"token_usage": {"input": 10, "output": 5, "cached": 1}}, 1),
             (TokenUsage(max_total=15), {"token_usage": {"input": 10, "output": 5, "cached": 1}}, 0),
-            (
-                ExecutionMetrics(max_tokens=15, max_cost_usd=1),
-                {"token_usage": {"input": 9, "output": 9}, "cost_usd": 1},
-                0.5,
-            ),
-            (ExecutionMetrics(max_tokens=18, max_cost_usd=1), {"token_usage": {"input": 9, "output": 9}}, 1),
         ],
     )
     def test_what_is_within_scores_1(
         self, grader: DirectGrader, metadata: dict[str, Any], score: float
     ) -> None:
-        """The limit itself is within; of execution metrics the share of the known ones that are kept."""
+        """The limit itself is within."""
         found = graded(grader, reported(**metadata))
         assert found.score == score
         assert bool(found.misses) == (score < 1)
 
-    @pytest.mark.parametrize("grader", [Latency(threshold=1), Cost(budget=1), TokenUsage(max_total=1),
-                                        ExecutionMetrics(max_llm_calls=1)])  # fmt: skip
+    @pytest.mark.parametrize("grader", [Latency(threshold=1), Cost(budget=1), TokenUsage(max_total=1)])
     def test_without_data_they_are_skipped(self, grader: DirectGrader) -> None:
         """Never a silent 0; the original scores 0."""
         found = graded(grader, case())
         assert (found.score, found.status) == (None, "skipped")
         assert found.why
         assert graded(grader.model_copy(update={"compatibility": "agentv"}), case()).score == 0
-
-    def test_how_much_was_explored(self) -> None:
-        """Calls that only read, of all calls."""
-        grader = ExecutionMetrics(target_exploration_ratio=0.5, max_tool_calls=9)
-        assert graded(grader, called("read", "write")).score == 1
-        assert graded(grader, called("write", "write")).score == 0.5
 
 
 @pytest.mark.parametrize(

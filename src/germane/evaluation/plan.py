@@ -282,7 +282,7 @@ class Suite:
         names, used = set(allowed), set[tuple[str, Path]]()
         for file in self.files.values():
             for spec in (*file.measures, *(grader for case in file.cases for grader in case.graders)):
-                if spec.name not in names and (command := code_in(spec.spec, file.path.parent)):
+                if spec.name not in names and (command := code_in(spec.spec)):
                     problem = f"the grader {spec.name} runs {command!r}, and this file is not trusted"
                     raise InputError(
                         problem, fix=f"look at it, then: --allow {spec.name}", place=spec.node.location

@@ -4,12 +4,12 @@ from germane.graders.code_grader import CodeGrader
 from germane.graders.composite import Aggregator, Composite
 from germane.graders.field_accuracy import FieldAccuracy, FieldRule
 from germane.graders.grader import CaseGrader, DirectGrader, GraderResult
-from germane.graders.limits import Cost, ExecutionMetrics, Latency, TokenUsage
+from germane.graders.limits import Cost, Latency, TokenUsage
 from germane.graders.llm_grader import LLMGrader, RubricItem
 from germane.graders.measure_grader import MeasureGrader
 from germane.graders.specs import Where, grader_of
 from germane.graders.text_assertion import TextAssertion
-from germane.graders.tool_trajectory import ExpectedCall, SkillTrigger, ToolTrajectory
+from germane.graders.tool_trajectory import ExpectedCall, ToolTrajectory
 
 __all__ = [
     "Aggregator",
@@ -18,7 +18,6 @@ __all__ = [
     "Composite",
     "Cost",
     "DirectGrader",
-    "ExecutionMetrics",
     "ExpectedCall",
     "FieldAccuracy",
     "FieldRule",
@@ -27,7 +26,6 @@ __all__ = [
     "Latency",
     "MeasureGrader",
     "RubricItem",
-    "SkillTrigger",
     "TextAssertion",
     "TokenUsage",
     "ToolTrajectory",

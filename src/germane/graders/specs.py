@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -15,14 +14,14 @@ from germane.graders.code_grader import CodeGrader
 from germane.graders.composite import Composite
 from germane.graders.field_accuracy import FieldAccuracy
 from germane.graders.grader import CaseGrader
-from germane.graders.limits import Cost, ExecutionMetrics, Latency, TokenUsage
+from germane.graders.limits import Cost, Latency, TokenUsage
 from germane.graders.llm_grader import LLMGrader
 from germane.graders.measure_grader import MeasureGrader
 from germane.graders.text_assertion import TextAssertion
-from germane.graders.tool_trajectory import SkillTrigger, ToolTrajectory
+from germane.graders.tool_trajectory import ToolTrajectory
 from germane.measures.declaration import find_measure
 from germane.measures.labels import Settings
-from germane.measures.measure import Measure, definitions
+from germane.measures.measure import Measure
 from germane.measures.scoring import DECLARED, Grader
 from germane.questions.gradertypes import FORMULAS, Test
 from germane.samples.evalfile import EvalFile, GraderSpec
@@ -33,8 +32,7 @@ from germane.types import FrozenDict, Json
 TYPES: dict[str, type[CaseGrader]] = {
     kind.type: kind
     for kind in (
-        LLMGrader, CodeGrader, FieldAccuracy, ToolTrajectory, Latency, Cost, TokenUsage, ExecutionMetrics,
-        SkillTrigger, Composite,
+        LLMGrader, CodeGrader, FieldAccuracy, ToolTrajectory, Latency, Cost, TokenUsage, Composite,
     )
 }  # fmt: skip
 """The graders that are no measure, by the type to write; text assertions are written by their test."""
@@ -47,6 +45,12 @@ ALIASES = {
     "script": "code_judge",
     "assert_set": "composite",
 }
+_UNSUPPORTED = {
+    "inlineassert": "write the TypeScript function as a program: type: code-grader",
+    "executionmetrics": "write type: latency, cost or token-usage, or count in a program: type: code-grader",
+    "skilltrigger": "write type: tool-trajectory with expected: [{tool: Skill, args: {skill: NAME}}], or a code-grader",
+}
+"""What to write instead of a type of AgentV that is not run."""
 _CANONICAL: dict[str, str] = {fold(name): ALIASES.get(name, name) for name in (*FORMULAS, *ALIASES)}
 
 
@@ -110,8 +114,6 @@ def _resolve_type(node: Node, where: Where) -> tuple[type[CaseGrader], Node, dic
     canonical = is_grader(name)
     if canonical == "code_judge":
         return CodeGrader, node, fixed
-    if not canonical and (script := own_type(name, where.folder)):
-        return CodeGrader, _script_type(name, script, node), fixed
     node = _opened(node)
     if not canonical:
         measure, node = _measure(name, node, where.folder)
@@ -163,14 +165,6 @@ def _opened(node: Node) -> Node:
     return replace(rest, pairs={**(rest.pairs or {}), **inner}, keys={**config.keys, **rest.keys})
 
 
-def _script_type(name: str, script: Path, node: Node) -> Node:
-    """A type of the user's own: its script, run by bun as AgentV does, by node where there is only that."""
-    program = ["node"] if shutil.which("node") and not shutil.which("bun") else ["bun", "run"]
-    usual = node_of({"name": name, "script": [*program, str(script)]}, node.location)
-    pairs, keys = {**(usual.pairs or {}), **(node.pairs or {})}, {**usual.keys, **node.keys}
-    return replace(node, pairs=pairs, keys=keys)
-
-
 def _measure(text: str, node: Node, folder: Path) -> tuple[Measure, Node]:
     """The measure that a type names, with the parameters of the same mapping or under `params`; and the options that are left."""
     measure = measure_named(text, folder, lenient=True)
@@ -195,10 +189,12 @@ def measure_named(text: str, folder: Path | None = None, *, lenient: bool = Fals
         raise error
     head = text.partition("(")[0].partition("@")[0].strip()
     near = nearest(head, [*TYPES, *(name.replace("_", "-") for name in get_args(Test)), *ALIASES])
-    if fold(head) == "inlineassert":
-        problem = "inline-assert is a function of a TypeScript eval, and these are not read"
-        raise InputError(problem, fix="write it as a program: type: code-grader")
-    usual = f"name a measure (`germane measures` lists them), one of {', '.join(TYPES)}, or a script in .agentv/assertions"
+    if fold(head) in _UNSUPPORTED:
+        raise InputError(f"grader type {head} is not supported", fix=_UNSUPPORTED[fold(head)])
+    usual = (
+        f"name a measure (`germane measures` lists them) or one of {', '.join(TYPES)}; "
+        "a script of .agentv/assertions is type: code-grader, command: [bun, run, FILE]"
+    )
     fix = f"did you mean {near!r}?" if near else error.fix if "did you mean" in error.fix else usual
     raise InputError(f"unknown grader or measure {text!r}", fix=fix).at(error.place)
 
@@ -235,48 +231,21 @@ def graders_of_specs(
     return tuple(graders.values())
 
 
-_OWN_TYPES = ("assertions", "graders", "judges")
-
-
-def own_type(name: str, folder: Path) -> Path | None:
-    """The script of a type of the user's own: `.agentv/assertions/NAME.ts` (.js, .mts, .mjs) in the folder or above.
-
-    Types that germane has cannot be replaced.
-    """
-    name = name.strip()
-    name = name[4:] if name.startswith(("not_", "not-")) else name
-    builtin = any(fold(name) == fold(definition.name) for definition in definitions()) or is_grader(name)
-    if builtin or not name.replace("-", "").replace("_", "").isalnum():
-        return None
-    folder = folder.resolve()
-    files = (
-        path / ".agentv" / kind / f"{name}.{suffix}"
-        for kind in _OWN_TYPES
-        for path in (folder, *folder.parents)
-        for suffix in ("ts", "js", "mts", "mjs")
-    )
-    return next((file for file in files if file.is_file()), None)
-
-
-def code_in(spec: Json, folder: Path | None = None) -> str:
+def code_in(spec: Json) -> str:
     """The code that a grader's mapping would run: a script, or a Python file with a measure; "" where it runs none.
 
-    Members of composites, their aggregators and commands that write prompts count too; with the eval file's `folder` the
-    types of the user's own.
+    Members of composites, their aggregators and commands that write prompts count too.
     """
     if isinstance(spec, str):
         return spec if ".py:" in spec else ""
     if isinstance(spec, list | tuple):
-        return next(filter(None, (code_in(value, folder) for value in spec)), "")
+        return next(filter(None, (code_in(value) for value in spec)), "")
     if not isinstance(spec, Mapping):
         return ""
     folded = {fold(str(key)): value for key, value in spec.items()}
     for name in ("type", "measure", "metric", "name"):
-        if isinstance(kind := folded.get(name), str):
-            named = name != "name" or "type" not in folded
-            own = own_type(kind, folder) if folder is not None and named else None
-            if own or ".py:" in kind:
-                return str(own or kind)
+        if isinstance(kind := folded.get(name), str) and ".py:" in kind:
+            return kind
     for name in ("script", "command", "path"):
         if folded.get(name) and (name != "path" or is_grader(str(folded.get("type"))) == "code_judge"):
             command = folded[name]
@@ -284,7 +253,7 @@ def code_in(spec: Json, folder: Path | None = None) -> str:
     inside = ("evaluators", "graders", "assertions", "assert", "members", "aggregator", "config")
     members = [folded.get(name) for name in inside]
     members += [row for name in ("prompt", "value") if isinstance(row := folded.get(name), Mapping)]
-    return next(filter(None, (code_in(value, folder) for value in members)), "")
+    return next(filter(None, (code_in(value) for value in members)), "")
 
 
 def scored(grader: CaseGrader) -> Grader:

@@ -1,8 +1,7 @@
-"""Graders of an agent's tool calls: their tools, number, order and arguments; and the skill that they used."""
+"""Graders of an agent's tool calls: their tools, number, order and arguments."""
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from typing import Annotated, ClassVar, Literal, Self, TypeAlias
 
@@ -12,7 +11,7 @@ from germane.errors import InputError
 from germane.graders.grader import Checks, DirectGrader, GraderResult, Number, Numbers
 from germane.graders.transcript import ABSENT, plain_number, same, tool_calls, trace_summary, value_at
 from germane.samples.evalfile import Case
-from germane.samples.yamltext import Flag, JsonMapping, YamlModel
+from germane.samples.yamltext import JsonMapping, YamlModel
 from germane.types import Json, ToolCall
 
 EXPECTED = "tool calls as expected"
@@ -167,47 +166,3 @@ def _in_time(step: ExpectedCall, call: ToolCall | None) -> Checks:
     elif most is not None and call is not None and call.ms is not None:
         duration = f"{'completed in' if call.ms <= most else 'took'} {plain_number(call.ms)}ms"
         yield call.ms <= most, f"{step.tool} {duration} (max: {plain_number(most)}ms)"
-
-
-class SkillTrigger(DirectGrader):
-    """1 where an agent used a skill (or, with `should_trigger: false`, did not), else 0.
-
-    A skill is used by a call of the tool Skill whose `skill` names it, by reading a file under `skills/NAME/`, or by a
-    tool whose output names such a file. Skipped where no message of the system is known.
-
-    Attributes:
-        skill: The skill's name.
-        should_trigger: Whether it should be used.
-    """
-
-    type: ClassVar[str] = "skill_trigger"
-
-    skill: Annotated[str, Field(min_length=1)]
-    should_trigger: Flag = True
-
-    def check(self, case: Case) -> GraderResult:
-        """The tool calls, searched for the skill."""
-        calls = tool_calls(case)
-        if not case.sample.messages and not self.agentv:
-            return GraderResult.skipped("the answer came without messages, so no tool calls are known")
-        used = next(filter(None, map(self._used_by, calls)), "")
-        passed, name = bool(used) == self.should_trigger, f'Skill "{self.skill}"'
-        if self.should_trigger:
-            absent = f"{name} not found in {len(calls)} tool call(s)" if calls else "No tool calls recorded"
-            message = used or absent
-        else:
-            message = used or f"{name} correctly did not trigger"
-        return GraderResult.of_checks([(passed, message)])
-
-    def _used_by(self, call: ToolCall) -> str:
-        """The use of the skill by a call, in words; "" where it does not use it."""
-        arguments: Mapping[str, Json] = call.input if isinstance(call.input, Mapping) else {}
-        file, tool = f"skills/{self.skill}/", call.tool.lower()
-        named = str(arguments.get("skill") or "")
-        path = str(arguments.get("file_path") or arguments.get("path") or "")
-        if tool == "skill" and self.skill in named:
-            return f'Skill tool invoked with skill="{named}"'
-        if tool == "read" and file in path:
-            return f"Read tool loaded skill file: {path}"
-        output = call.output if isinstance(call.output, str) else json.dumps(call.output)
-        return f'Tool "{call.tool}" output referenced skill file for "{self.skill}"' if file in output else ""

@@ -16,8 +16,6 @@ FORMULAS = {
     "latency": "1 within the threshold, else 0",
     "cost": "1 within the budget, else 0",
     "token_usage": "1 within the limits, else 0",
-    "execution_metrics": "limits that are kept / limits",
-    "skill_trigger": "1 where the agent used the skill as it should",
     "composite": "what the aggregator makes of the members' scores",
     **dict.fromkeys(get_args(Test), "1 where the answer passes the test, else 0"),
 }
