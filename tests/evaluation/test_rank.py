@@ -388,8 +388,7 @@ def test_every_format_and_order_gives_what_trec_eval_gives(
     kinds = ("trec", "trec.gz", "tsv", "csv", "jsonl", "json", "parquet", "lists.parquet")
     reports = set()
     with pytest.MonkeyPatch.context() as patch:
-        for name in ("BLOCK", "GOLD_BLOCK"):
-            patch.setattr(bulk, name, block)
+        patch.setattr(bulk, "BLOCK", block)
         for large in (0, 1 << 40):
             patch.setattr(ranking, "_LARGE", large)
             for kind in kinds:
@@ -400,26 +399,3 @@ def test_every_format_and_order_gives_what_trec_eval_gives(
     for score in part.scores:
         theirs = {names[name]: value for name, value in wanted.get(score.sample, {}).items()}
         assert score.value == pytest.approx(theirs.get(score.measure, 0.0), abs=1e-12)
-
-
-def test_a_large_run_that_cannot_be_read_in_ranges_says_so(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The scores are those of the same run in the gold's order; a note names the reason and what it costs."""
-    monkeypatch.setattr("germane.evaluation.rank._LARGE", 1)
-    monkeypatch.setattr("germane.evaluation.rank._LARGE_GOLD", 1)
-    lines = ["q1 Q0 a 1 3 t", "q1 Q0 b 2 2 t", "q2 Q0 c 1 3 t"]
-    run, pieces, gold = tmp_path / "run.trec", tmp_path / "pieces.trec", tmp_path / "gold.qrels"
-    run.write_text("\n".join(lines) + "\n")
-    pieces.write_text("\n".join([lines[0], lines[2], lines[1]]) + "\n")
-    gold.write_text("q1 0 b 1\nq2 0 c 1\n")
-    plain, other = rank(run, gold, "RR"), rank(pieces, gold, "RR")
-    assert (
-        [score.value for score in plain.scores()] == [score.value for score in other.scores()] == [0.5, 1.0]
-    )
-    assert not any("held in memory" in note for note in plain.manifest["notes"])
-    monkeypatch.setattr("germane.evaluation.rank._LARGE", 1 << 30)
-    assert not any("held in memory" in note for note in rank(pieces, gold, "RR").manifest["notes"])
-    assert [note for note in other.manifest["notes"] if "held in memory" in note] == [
-        f"{pieces}: all gold was held in memory, not a range of its queries: a query is in two pieces"
-    ]

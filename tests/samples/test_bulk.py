@@ -20,8 +20,8 @@ from germane.errors import InputError
 from germane.evaluation import rank as ranking
 from germane.measures.kernel import RankedLabels
 from germane.samples import bulk
-from germane.samples.bulk import Gold, GoldRanges
-from germane.samples.trec import Format, Hits, NotTabular, format_of, read_qrels, read_run
+from germane.samples.bulk import Gold
+from germane.samples.trec import Format, Hits, format_of, read_qrels, read_run
 
 TREC = Path(__file__).parent.parent / "data" / "trec_eval"
 
@@ -52,8 +52,7 @@ def read_hits(
     gold = Gold.of(qrels)
     assert gold is not None
     with pytest.MonkeyPatch.context() as patch:
-        for name in ("BLOCK", "GOLD_BLOCK"):
-            patch.setattr(bulk, name, block)
+        patch.setattr(bulk, "BLOCK", block)
         return bulk.read_hits(path, gold, fmt)
 
 
@@ -173,8 +172,7 @@ def test_gold_in_columns_is_that_of_the_reader_that_goes_line_by_line(
         lines += some
     path.write_bytes((end.join(lines) + end).encode())
     with pytest.MonkeyPatch.context() as patch:
-        for name in ("BLOCK", "GOLD_BLOCK"):
-            patch.setattr(bulk, name, block)
+        patch.setattr(bulk, "BLOCK", block)
         columns = Gold.read(path, "trec")
     assert columns is not None
     bounds = np.cumsum([0, *columns.sizes]).tolist()
@@ -287,8 +285,7 @@ def test_every_change_of_a_file_has_the_same_outcome_in_bulk(
     careful = outcome()
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(ranking, "_LARGE", 0)
-        for size in ("BLOCK", "GOLD_BLOCK"):
-            patch.setattr(bulk, size, block)
+        patch.setattr(bulk, "BLOCK", block)
         assert outcome() == careful
 
 
@@ -421,64 +418,3 @@ def test_a_large_run_is_ranked_in_bounded_memory(tmp_path: Path) -> None:
 
     assert ranked("bulk").stdout == "0.007485\n"
     assert "MemoryError" in ranked("lines").stderr
-
-
-@pytest.mark.parametrize("order", ["same", "other"])
-def test_gold_in_ranges_has_the_same_hits(
-    tmp_path: Path, order: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Range by range they are those of all gold at once, queries without results or gold included; in another order it refuses."""
-    draw, names = Random(3), [f"q{n}" for n in range(60)]
-    judged = [f"{name} 0 d{d} {d % 3}" for name in names for d in draw.sample(range(30), 5)]
-    found = [name for name in [*names, "x1"] if name not in {"q0", "q31", "q59"}]
-    found = found if order == "same" else found[::-1]
-    ranked = [f"{name} Q0 d{d} 1 {draw.random():.3f} t" for name in found for d in draw.sample(range(30), 9)]
-    run, gold = tmp_path / "run", tmp_path / "gold"
-    run.write_text("".join(f"{line}\n" for line in ranked))
-    gold.write_text("".join(f"{line}\n" for line in judged))
-    for name in ("BLOCK", "GOLD_BLOCK"):
-        monkeypatch.setattr(bulk, name, 200)
-    ranges = GoldRanges(gold, "trec")
-    if order == "other":
-        with pytest.raises(NotTabular, match="another order"):
-            list(ranges.hits(run, "trec"))
-        return
-    some, known = list(ranges.hits(run, "trec")), Gold.read(gold, "trec")
-    assert known is not None
-    whole = bulk.read_hits(run, known, "trec")
-    assert whole is not None
-    assert len(some) > 5
-    assert [name for hits in some for name in hits.queries] == whole.queries.to_list()
-    for name in ("sizes", "grades", "lengths", "rank", "grade"):
-        assert np.array_equal(np.concatenate([getattr(hits, name) for hits in some]), getattr(whole, name)), (
-            name
-        )
-    assert [name for hits in some for name in hits.first_ignored] == whole.first_ignored == ["x1"]
-    assert sum(hits.ignored for hits in some) == whole.ignored == 1
-
-
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
-@given(st.permutations(range(12)), st.sets(st.integers(0, 14)), st.integers(1, 90), st.integers(1, 4))
-def test_gold_in_ranges_has_the_same_report(
-    tmp_path: Path, order: list[int], absent: set[int], block: int, behind: int
-) -> None:
-    """In any order of the queries: scores and notes are those of all gold at once, and a note says where it was held."""
-    draw = Random(block)
-    run, gold = tmp_path / "some.run", tmp_path / "some.qrels"
-    queries = [number for number in [*order, 12, 13] if number not in absent - {order[0]}]
-    results = [f"q{q} Q0 d{d} 1 {draw.randrange(4)} t" for q in queries for d in draw.sample(range(9), 5)]
-    run.write_text("".join(f"{line}\n" for line in results), encoding="utf-8")
-    grades = [f"q{q} 0 d{d} {draw.randrange(3)}" for q in range(12) for d in draw.sample(range(9), 3)]
-    gold.write_text("".join(f"{line}\n" for line in grades), encoding="utf-8")
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(ranking, "_LARGE", 0)
-        for name in ("BLOCK", "GOLD_BLOCK"):
-            patch.setattr(bulk, name, block)
-        patch.setattr(bulk, "_BEHIND", behind)
-        whole = ranking.rank_part(run, gold, "nDCG RR", missing="skip")
-        patch.setattr(ranking, "_LARGE_GOLD", 0)
-        part = ranking.rank_part(run, gold, "nDCG RR", missing="skip")
-    held = f"{run}: all gold was held in memory, not a range of its queries: the run's queries are in another order"
-    assert list(part.scores.lines()) == list(whole.scores.lines())
-    assert {note for note in part.notes if not note.startswith(held)} == set(whole.notes)
-    assert not (order == sorted(order) and len(part.notes) > len(whole.notes))

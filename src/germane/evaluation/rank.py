@@ -11,7 +11,7 @@ A list without scores keeps its order. Results of queries without gold are ignor
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
@@ -32,7 +32,7 @@ from germane.measures.measure import Measure
 from germane.measures.ranked import values
 from germane.reports.gates import Gate
 from germane.reports.report import Report
-from germane.samples.files import BadRows, is_copied, on_disk, shown_name
+from germane.samples.files import BadRows, on_disk, shown_name
 from germane.samples.frames import is_table
 from germane.samples.trec import (
     EXAMPLES,
@@ -54,16 +54,13 @@ from germane.tables.scores import Ids, Noted, SampleKey, ScoreTable
 from germane.types import Json, Sample
 
 if TYPE_CHECKING:
-    from germane.labelling.unmatched import Pair
-    from germane.samples.bulk import Gold, GoldRanges
+    from germane.samples.bulk import Gold
 
 DEFAULT_MEASURES = "nDCG@10 AP RR P@10 R@10 Judged@10"
 _ABSENT = "no results for this query"
 _LARGE = 1 << 20
 """Bytes from which on a file is read in bulk, in TREC's columns eight times as many: below, importing polars costs more than
 it saves."""
-_LARGE_GOLD = 4 << 20
-"""Bytes from which on gold is not held in memory, where the run has its queries in about the same order."""
 
 DocumentId: TypeAlias = Callable[[str], str]
 
@@ -105,15 +102,6 @@ class RunFile:
 
         return bulk.read_hits(self.path, columns, self._bulk, self.columns)
 
-    def hits_in_ranges(self, gold: GoldFile) -> Iterator[Hits] | None:
-        """The same, for one range of the gold's queries after the other; None where run or gold is small, or must be copied.
-
-        NotTabular, also while it is read, where all gold must be held.
-        """
-        if self._bulk is None or find_spec("polars") is None or is_copied(self.path) or not gold.large:
-            return None
-        return gold.in_ranges.hits(self.path, self._bulk, self.columns)
-
     def lists(self) -> Iterator[Lists]:
         """The retrieved ids of each query of a large, plain run, some queries at a time."""
         from germane.samples import bulk  # needs polars
@@ -132,76 +120,6 @@ def _beginning(lists: Iterable[Lists]) -> Lists:
     for some in islice(lists, 2):
         first |= some
     return first
-
-
-class UnmetGold:
-    """The relevant gold ids of a run that occur in no list, or only in another spelling.
-
-    Args:
-        lists: Return the run's lists, some queries at a time. Other spellings are looked for in the first ones.
-    """
-
-    def __init__(self, lists: Callable[[], Iterable[Lists]]) -> None:
-        self._lists = lists
-        self._met, self._absent = False, dict[str, None]()
-        self._first: Lists | None = None
-        self._near: list[Pair] = []
-
-    def add(self, hits: Hits) -> None:
-        """Add the gold of these hits."""
-        relevant = hits.grades > 0
-        missed = relevant.copy()
-        missed[hits.doc] = False
-        if (relevant & ~missed).any():
-            self._met = True
-            self._absent.clear()
-        elif not self._met:
-            docs = hits.docs if isinstance(hits.docs, list) else hits.docs.to_list()
-            self._absent.update(dict.fromkeys(docs[at] for at in np.flatnonzero(missed).tolist()))
-        if self._first is None:
-            self._first = _beginning(self._lists())
-        if self._first and (queries := list(self._queries(hits, missed, self._first))):
-            from germane.labelling.unmatched import near_misses  # which other runs do without
-
-            self._near += near_misses(queries)
-            self._first = {}
-
-    @staticmethod
-    def _queries(
-        hits: Hits, missed: NDArray[np.bool_], lists: Lists
-    ) -> Iterator[tuple[list[str], Iterable[str]]]:
-        """The gold ids that each query of these lists missed, and its results without gold."""
-        ends = np.cumsum(hits.sizes)
-        rows = np.unique(np.searchsorted(ends, np.flatnonzero(missed), "right"))
-        for row in rows[hits.lengths[rows] > 0][:_MOST_QUERIES].tolist():
-            if listed := lists.get(hits.queries[row]):
-                first, end = int(ends[row] - hits.sizes[row]), int(ends[row])
-                gold = {hits.docs[at]: bool(missed[at]) for at in range(first, end)}
-                yield [doc for doc, miss in gold.items() if miss], (doc for doc in listed if doc not in gold)
-
-    def note(self) -> str | None:
-        """The note about them; None where there is none."""
-        if not self._met and self._absent:
-            listed = dict[str, None]()
-            found = False
-            for lists in self._lists():
-                for docs in lists.values():
-                    found = found or not self._absent.keys().isdisjoint(docs)
-                    if len(listed) < _MOST_LISTED:
-                        listed.update(dict.fromkeys(docs))
-                if found:
-                    break
-            if listed and not found:
-                from germane.labelling.unmatched import absent_note
-
-                absent = list(self._absent)
-                return f"{len(absent)} {absent_note(absent, len(absent), listed)}"
-        if not self._near:
-            return None
-        from germane.labelling.unmatched import near_note
-
-        count, note = near_note(self._near)
-        return f"{count} {note}"
 
 
 _MOST_QUERIES = 10_000
@@ -226,22 +144,6 @@ class GoldFile:
         return read_qrels(
             self.source, fmt=self.fmt, columns=self.columns, keep_first=self.keep_first, bad=self.bad
         )
-
-    @property
-    def large(self) -> bool:
-        """True if this is a file whose queries are held in ranges, where that is possible."""
-        if not isinstance(self.source, str | Path):
-            return False
-        path = Path(gold_file(self.source))
-        return path.is_file() and not is_copied(path) and path.stat().st_size >= _LARGE_GOLD
-
-    @cached_property
-    def in_ranges(self) -> GoldRanges:
-        """The same read in ranges of its queries; NotTabular where it cannot be."""
-        from germane.samples.bulk import GoldRanges  # needs polars
-
-        path = gold_file(self.source)
-        return GoldRanges(path, format_of(path, self.fmt, GOLD), self.columns)
 
     @cached_property
     def in_columns(self) -> Gold | None:
@@ -297,19 +199,8 @@ def rank_part(
     """
     checked = _checked(measures)
     gold = qrels if isinstance(qrels, GoldFile) else GoldFile(qrels, keep_first=duplicates == "first")
-    run = RunFile(run) if isinstance(run, str | Path) else run
-    notes: list[str] = []
-    if isinstance(run, RunFile) and doc_id is None:
-        name = shown_name(run.path)
-        if gold.large and not is_copied(run.path):
-            run, notes = _with_document_column(run, gold, doc_id)
-        try:
-            if (ranges := run.hits_in_ranges(gold)) is not None:
-                return _scored(name, ranges, checked, system, missing, notes, UnmetGold(run.lists))
-        except NotTabular as why:
-            notes += [f"{name}: all gold was held in memory, not a range of its queries: {why}"]
     name, hits = hits_of(run, gold, duplicates=duplicates, doc_id=doc_id)
-    return _scored(name, [hits], checked, system, missing, notes)
+    return _scored(name, hits, checked, system, missing)
 
 
 def hits_of(
@@ -414,11 +305,57 @@ def _document_column(
 
 
 def _with_unmet(name: str, hits: Hits, lists: Callable[[], Iterable[Lists]]) -> Hits:
-    """The hits with the note about gold ids that occur in no list."""
-    unmet = UnmetGold(lists)
-    unmet.add(hits)
-    note = unmet.note()
+    """The hits with the note about gold ids that occur in no list, or only in another spelling.
+
+    `lists` returns the run's lists, some queries at a time. Other spellings are looked for in the first ones.
+    """
+    relevant = hits.grades > 0
+    missed = relevant.copy()
+    missed[hits.doc] = False
+    note = None
+    if (relevant & missed).any() and not (relevant & ~missed).any():
+        docs = hits.docs if isinstance(hits.docs, list) else hits.docs.to_list()
+        note = _absent_note([docs[at] for at in np.flatnonzero(missed).tolist()], lists())
+    if (
+        note is None
+        and missed.any()
+        and (queries := list(_missed_queries(hits, missed, _beginning(lists()))))
+    ):
+        from germane.labelling.unmatched import near_misses, near_note  # which other runs do without
+
+        if near := near_misses(queries):
+            count, text = near_note(near)
+            note = f"{count} {text}"
     return hits if note is None else replace(hits, notes=(*hits.notes, f"{name}: {note}"))
+
+
+def _absent_note(docs: Sequence[str], lists: Iterable[Lists]) -> str | None:
+    """The note about gold ids none of which occurs in a list; None where one does."""
+    absent, listed = dict.fromkeys(docs), dict[str, None]()
+    for some in lists:
+        for found in some.values():
+            if not absent.keys().isdisjoint(found):
+                return None
+            if len(listed) < _MOST_LISTED:
+                listed.update(dict.fromkeys(found))
+    if not listed:
+        return None
+    from germane.labelling.unmatched import absent_note
+
+    return f"{len(absent)} {absent_note(list(absent), len(absent), listed)}"
+
+
+def _missed_queries(
+    hits: Hits, missed: NDArray[np.bool_], lists: Lists
+) -> Iterator[tuple[list[str], Iterable[str]]]:
+    """The gold ids that each query of these lists missed, and its results without gold."""
+    ends = np.cumsum(hits.sizes)
+    rows = np.unique(np.searchsorted(ends, np.flatnonzero(missed), "right"))
+    for row in rows[hits.lengths[rows] > 0][:_MOST_QUERIES].tolist():
+        if listed := lists.get(hits.queries[row]):
+            first, end = int(ends[row] - hits.sizes[row]), int(ends[row])
+            gold = {hits.docs[at]: bool(missed[at]) for at in range(first, end)}
+            yield [doc for doc, miss in gold.items() if miss], (doc for doc in listed if doc not in gold)
 
 
 def _lists_of(run: Run, doc_id: DocumentId | None) -> Lists:
@@ -473,87 +410,62 @@ def _hits(run: Run, gold: Qrels, duplicates: Literal["error", "first"], doc_id: 
 
 
 def _scored(
-    name: str,
-    ranges: Iterable[Hits],
-    measures: Sequence[Measure],
-    system: str,
-    missing: Literal["zero", "skip"],
-    notes: Iterable[str] = (),
-    unmet: UnmetGold | None = None,
+    name: str, hits: Hits, measures: Sequence[Measure], system: str, missing: Literal["zero", "skip"]
 ) -> Part:
-    """The scores of the queries of the gold, range by range, and the remarks about the run of this name."""
+    """The scores of the queries of the gold, and the remarks about the run of this name."""
+    counted = (hits.lengths >= 0) | (missing == "zero")
+    lengths = np.maximum(hits.lengths, 0)
+    table = RankedLabels.of_hits(hits.row, hits.rank, hits.grade, lengths, hits.sizes, hits.grades)
+    computed = np.empty((len(counted), len(measures)))
+    for number, measure in enumerate(measures):
+        computed[:, number] = np.where(counted, values(measure, table), np.nan)
+    noted: dict[int, Noted] = {}
+    for row in np.flatnonzero(~counted).tolist():
+        rows = range(row * len(measures), (row + 1) * len(measures))
+        noted |= dict.fromkeys(rows, ("skipped", _ABSENT, None))
+    samples: Sequence[SampleKey] | Ids
+    samples = [(q, system, 0) for q in hits.queries] if hits.ids is None else Ids(*hits.ids, system)
     columns = [(str(measure), str(measure)) for measure in measures]
-    scores, remarks = ScoreTable(), _Remarks()
-    for hits in ranges:
-        counted = (hits.lengths >= 0) | (missing == "zero")
-        lengths = np.maximum(hits.lengths, 0)
-        table = RankedLabels.of_hits(hits.row, hits.rank, hits.grade, lengths, hits.sizes, hits.grades)
-        computed = np.empty((len(counted), len(measures)))
-        for number, measure in enumerate(measures):
-            computed[:, number] = np.where(counted, values(measure, table), np.nan)
-        noted: dict[int, Noted] = {}
-        for row in np.flatnonzero(~counted).tolist():
-            rows = range(row * len(measures), (row + 1) * len(measures))
-            noted |= dict.fromkeys(rows, ("skipped", _ABSENT, None))
-        if hits.ids is None:
-            samples: Sequence[SampleKey] | Ids = [(query, system, 0) for query in hits.queries]
-        else:
-            samples = Ids(*hits.ids, system)
-        some = ScoreTable.of_columns(samples, columns, computed, noted)
-        scores = scores.extend(some, distinct=True) if len(scores) else some
-        remarks.add(hits, relevant_known(table, rel=1) == 0)
-        if unmet is not None:
-            unmet.add(hits)
-    if unmet is not None and (note := unmet.note()) is not None:
-        notes = [*notes, f"{name}: {note}"]
-    return Part(scores=scores, notes=Counter([*notes, *remarks.lines(name, missing)]))
+    scores = ScoreTable.of_columns(samples, columns, computed, noted)
+    return Part(
+        scores=scores, notes=Counter(_remarks(name, hits, relevant_known(table, rel=1) == 0, missing))
+    )
 
 
-class _Remarks:
-    """The remarks about a run: queries that count 0 or are left out, and results that were dropped."""
+def _remarks(
+    name: str, hits: Hits, nothing: NDArray[np.bool_], missing: Literal["zero", "skip"]
+) -> Iterator[str]:
+    """The remarks about the run of this name: queries that count 0 or are left out, and results that were dropped.
 
-    def __init__(self) -> None:
-        self._queries = self._repeated = self._folded = self._tied = 0
-        self._notes: list[str] = []
-        self._counts: Counter[str] = Counter()
-        self._first: dict[str, list[str]] = defaultdict(list)
+    `nothing` marks the queries without relevant documents.
+    """
+    yield from hits.notes
+    absent, empty = hits.lengths < 0, hits.lengths == 0
+    left_out = "left out" if missing == "skip" else "counted as 0 (--missing skip leaves them out)"
+    for count, first, what in (
+        (*_first(hits, absent), f"of {len(hits.queries)} with gold but without results, {left_out}"),
+        (*_first(hits, empty), "with an empty list, counted as 0"),
+        (hits.ignored, hits.first_ignored, "with results but without gold, ignored"),
+        (*_first(hits, nothing), "without any relevant document in the gold, counted as 0"),
+    ):
+        if count:
+            more = ", ..." if count > EXAMPLES else ""
+            yield f"{name}: {count} {'query' if count == 1 else 'queries'} {what}: {', '.join(first)}{more}"
+    for count, what in (
+        (hits.repeated, "naming a document again, dropped"),
+        (hits.folded, "from further chunks of a document, dropped"),
+    ):
+        if count:
+            yield f"{name}: {count} {'result' if count == 1 else 'results'} {what}"
+    if hits.tied:
+        what = "tied scores, ordered by document id as in trec_eval (germane run keeps the order of the list)"
+        yield f"{name}: {number_of(hits.tied, 'query')} with {what}"
 
-    def add(self, hits: Hits, nothing: NDArray[np.bool_]) -> None:
-        """Count the queries of these hits; `nothing` are those without relevant documents."""
-        self._queries += len(hits.queries)
-        self._repeated += hits.repeated
-        self._folded += hits.folded
-        self._tied += hits.tied
-        self._notes += hits.notes
-        self._counts["ignored"] += hits.ignored
-        self._first["ignored"] += hits.first_ignored
-        for what, marks in (("absent", hits.lengths < 0), ("empty", hits.lengths == 0), ("nothing", nothing)):
-            rows, first = np.flatnonzero(marks), self._first[what]
-            self._counts[what] += len(rows)
-            first += [hits.queries[row] for row in rows[: EXAMPLES - len(first)].tolist()]
 
-    def lines(self, name: str, missing: Literal["zero", "skip"]) -> Iterator[str]:
-        """The remarks about the run of this name."""
-        yield from self._notes
-        absent = "left out" if missing == "skip" else "counted as 0 (--missing skip leaves them out)"
-        for kind, what in (
-            ("absent", f"of {self._queries} with gold but without results, {absent}"),
-            ("empty", "with an empty list, counted as 0"),
-            ("ignored", "with results but without gold, ignored"),
-            ("nothing", "without any relevant document in the gold, counted as 0"),
-        ):
-            if count := self._counts[kind]:
-                first, more = ", ".join(self._first[kind]), ", ..." if count > EXAMPLES else ""
-                yield f"{name}: {count} {'query' if count == 1 else 'queries'} {what}: {first}{more}"
-        for count, what in (
-            (self._repeated, "naming a document again, dropped"),
-            (self._folded, "from further chunks of a document, dropped"),
-        ):
-            if count:
-                yield f"{name}: {count} {'result' if count == 1 else 'results'} {what}"
-        if self._tied:
-            what = "tied scores, ordered by document id as in trec_eval (germane run keeps the order of the list)"
-            yield f"{name}: {number_of(self._tied, 'query')} with {what}"
+def _first(hits: Hits, marked: NDArray[np.bool_]) -> tuple[int, list[str]]:
+    """How many queries are marked, and the first of them."""
+    rows = np.flatnonzero(marked)
+    return len(rows), [hits.queries[row] for row in rows[:EXAMPLES].tolist()]
 
 
 def ranked_report(

@@ -1,8 +1,7 @@
 """Large runs: of each query only the ranks of its gold documents and the length of its list, block by block, by polars.
 
 A ranked measure over gold labels needs no more of a run. Blocks are cut where a query ends, so that memory is bounded by
-the block and the gold; of large gold only a range of queries is held, where the run has them in about the same order. Gold
-documents are found by a 64-bit hash of query and document, and each match is compared exactly.
+the block and the gold. Gold documents are found by a 64-bit hash of query and document, and each match is compared exactly.
 A file that is not plain (an odd line, a query in two pieces, a document twice, a quoted cell, an id in JSON that is no
 text) is left to `read_run` and `read_qrels`, which know lines and name faults. The extra `tables` brings polars: import
 this module where it is installed.
@@ -11,7 +10,6 @@ this module where it is installed.
 from __future__ import annotations
 
 from array import array
-from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from itertools import chain
@@ -42,35 +40,15 @@ from germane.samples.trec import (
     table_columns,
 )
 
-BLOCK, GOLD_BLOCK = 2 << 20, 1 << 19
-"""Bytes of a run that are parsed together, and of gold, some blocks of which are held at a time."""
+BLOCK = 2 << 20
+"""Bytes that are parsed together."""
 _PIECE = 1 << 17
 """Bytes that are looked through together, which stay in the processor's cache."""
 _QUERY_SEED, _DOC_SEED = 1, 2
 _SLOTS = 4
 """The lookup table in front of a block's gold has 2**_SLOTS to 2**(_SLOTS + 1) slots per document."""
 
-_BEHIND = 8
-"""Ranges of gold that are held although the run has passed them."""
-
 Keys: TypeAlias = NDArray[np.uint64]
-
-
-class _Index:
-    """The numbers of queries, found by their hashes."""
-
-    def __init__(self, hashed: Keys) -> None:
-        order = np.argsort(hashed)
-        self._sorted, self._order = hashed[order], order.astype(np.int32)
-        if _has_duplicates(self._sorted):
-            raise NotTabular("a query may stand twice in the gold")
-
-    def rows(self, hashed: Keys) -> Numbers:
-        """The number of each query, -1 where there is none."""
-        if not len(self._sorted):
-            return np.full(len(hashed), -1)
-        at = np.minimum(np.searchsorted(self._sorted, hashed), len(self._sorted) - 1)
-        return np.where(self._sorted[at] == hashed, self._order[at], np.int64(-1))
 
 
 class Gold:
@@ -78,16 +56,13 @@ class Gold:
 
     def __init__(self, queries: pl.Series, sizes: Numbers, docs: pl.Series, grades: Floats) -> None:
         self.queries, self.sizes, self.docs, self.grades = queries, sizes, docs, grades
-        self.hashed = queries.hash(_QUERY_SEED).to_numpy()
+        hashed = queries.hash(_QUERY_SEED).to_numpy()
+        self._order = np.argsort(hashed).astype(np.int32)
+        self._sorted = hashed[self._order]
         self._starts = np.cumsum(sizes) - sizes
-        self._key = docs.hash(_DOC_SEED).to_numpy() ^ np.repeat(self.hashed, sizes)
-        if _has_duplicates(np.sort(self.hashed)) or _has_duplicates(np.sort(self._key)):
+        self._key = docs.hash(_DOC_SEED).to_numpy() ^ np.repeat(hashed, sizes)
+        if _has_duplicates(self._sorted) or _has_duplicates(np.sort(self._key)):
             raise NotTabular("a query or a document may stand twice in the gold")
-
-    @cached_property
-    def index(self) -> _Index:
-        """The numbers of the queries here."""
-        return _Index(self.hashed)
 
     @classmethod
     def of(cls, qrels: Mapping[str, Mapping[str, int]]) -> Gold | None:
@@ -102,15 +77,6 @@ class Gold:
             return None
 
     @classmethod
-    def of_rows(cls, frame: pl.DataFrame) -> Gold:
-        """The columns of some rows, each query's together."""
-        starts, queries = _queries(frame["query"])
-        grades = frame["grade"].cast(pl.Float64).to_numpy()
-        if not (abs(grades) <= LARGEST_GRADE).all() or (grades % 1).any():
-            raise NotTabular(f"a grade is not a whole number up to {LARGEST_GRADE}")
-        return cls(queries, np.diff(starts), frame["doc"], grades)
-
-    @classmethod
     def read(cls, path: str | Path, fmt: Format, columns: Mapping[str, str] | None = None) -> Gold | None:
         """The gold in a file; None where `read_qrels` must read it."""
         try:
@@ -119,9 +85,20 @@ class Gold:
                 return None
             frame = pl.concat(frames, rechunk=True)
             frames.clear()
-            return cls.of_rows(frame)
+            starts, queries = _queries(frame["query"])
+            grades = frame["grade"].cast(pl.Float64).to_numpy()
+            if not (abs(grades) <= LARGEST_GRADE).all() or (grades % 1).any():
+                return None
+            return cls(queries, np.diff(starts), frame["doc"], grades)
         except NotTabular:
             return None
+
+    def rows(self, hashed: Keys) -> Numbers:
+        """The number of each query with one of these hashes, -1 where there is none."""
+        if not len(self._sorted):
+            return np.full(len(hashed), -1)
+        at = np.minimum(np.searchsorted(self._sorted, hashed), len(self._sorted) - 1)
+        return np.where(self._sorted[at] == hashed, self._order[at], np.int64(-1))
 
     @property
     def ids(self) -> tuple[bytes, Numbers]:
@@ -149,29 +126,6 @@ class Gold:
         return positions[same], number[same], at[same]
 
 
-class GoldRanges:
-    """Gold in a file, held a range of queries at a time: it is read alongside a run that has them in about the same order."""
-
-    def __init__(self, path: str | Path, fmt: Format, columns: Mapping[str, str] | None = None) -> None:
-        """NotTabular where `read_qrels` must read the file."""
-        self._file = path, fmt, columns
-        hashes = [gold.hashed for gold in self._parts()]
-        if not hashes:
-            raise NotTabular("there are no grades")
-        self._index = _Index(np.concatenate(hashes))
-
-    def _parts(self) -> Iterator[Gold]:
-        return map(Gold.of_rows, _frames(*self._file, GOLD, []))
-
-    def hits(self, path: str | Path, fmt: Format, columns: Mapping[str, str] | None = None) -> Iterator[Hits]:
-        """The hits of a run, for one range of the gold's queries after the other, in their order.
-
-        NotTabular where the files must be read in another way: all that came before does not count.
-        """
-        notes: list[str] = []
-        return _hits(_frames(path, fmt, columns, RUN, notes), notes, self._index, deque(), self._parts())
-
-
 def read_hits(
     path: str | Path, gold: Gold, fmt: Format, columns: Mapping[str, str] | None = None
 ) -> Hits | None:
@@ -179,13 +133,10 @@ def read_hits(
 
     None where `read_run` must read the file.
     """
-    notes: list[str] = []
-    frames = _frames(path, fmt, columns, RUN, notes)
     try:
-        (hits,) = _hits(frames, notes, gold.index, deque([_Range(gold)]), iter(()))
+        return _hits(path, gold, fmt, columns)
     except NotTabular:
         return None
-    return hits
 
 
 def read_lists(
@@ -199,54 +150,52 @@ def read_lists(
         yield {query: docs[first:end] for query, first, end in bounds}
 
 
-def _hits(
-    frames: Iterator[pl.DataFrame],
-    notes: Sequence[str],
-    index: _Index,
-    window: deque[_Range],
-    coming: Iterator[Gold],
-) -> Iterator[Hits]:
-    """The hits of a run's `frames`, for one range of the gold after the other: those that are held, and those that are coming.
-
-    Ranges are held until the run has passed them, and a few more have been passed.
-    """
-    block = None
-    ignored, others = list[str](), array("Q")  # the first queries without gold, and the hashes of all of them
-    for frame in frames:
+def _hits(path: str | Path, gold: Gold, fmt: Format, columns: Mapping[str, str] | None) -> Hits:
+    notes, ignored = list[str](), list[str]()  # the first queries without gold
+    others = array("Q")  # the hashes of all of them
+    lengths, tied = np.full(len(gold.sizes), -1), 0
+    found: list[tuple[Numbers, Numbers, Numbers]] = []
+    for frame in _frames(path, fmt, columns, RUN, notes):
         block = _Block(frame)
-        rows = index.rows(block.hashed)
-        judged = rows[rows >= 0]
-        if len(judged) < len(rows):
-            if len(ignored) < EXAMPLES:
-                ignored += block.queries.filter(rows < 0)[: EXAMPLES - len(ignored)].to_list()
-            others.frombytes(block.hashed[rows < 0].tobytes())
-        if not len(judged):
+        rows = gold.rows(block.hashed)
+        has = rows >= 0
+        if not has.all():
+            ignored += block.queries.filter(~has)[: EXAMPLES - len(ignored)].to_list()
+            others.frombytes(block.hashed[~has].tobytes())
+        if not has.any():
             continue
-        low, high = judged.min(), judged.max()
-        yield from _passed(window, coming, low, high)
-        for some in window:
-            if some.begin <= high and low < some.end:
-                some.add(block, rows)
-    if block is None or not window:
-        raise NotTabular("there are no results with gold")
-    hashed = np.asarray(others)
-    hashed.sort()
-    if _has_duplicates(hashed):
+        judged = rows[has]
+        if not (gold.queries[judged] == block.queries.filter(has)).all():
+            raise NotTabular("two queries have the same hash")
+        if (lengths[judged] >= 0).any():
+            raise NotTabular("a query is in two pieces")
+        lengths[judged] = np.diff(block.starts)[has]
+        positions, number, doc = gold.matches(block.key, block.docs, block.starts, rows)
+        found.append((rows[number], block.ranks(positions, number), doc))
+        moved = block.moved_ties(positions, number)
+        tied += len(np.unique(number[moved[gold.grades[doc[moved]] > 0]]))
+    if not found and not others:
+        raise NotTabular("there are no results")
+    if _has_duplicates(np.sort(np.asarray(others))):
         raise NotTabular("a query is in two pieces")
-    yield window.popleft().hits(len(others), ignored, notes)
-    del hashed, others
-    for some in chain(window, map(_Range, coming)):
-        yield some.hits()
-
-
-def _passed(window: deque[_Range], coming: Iterator[Gold], low: int, high: int) -> Iterator[Hits]:
-    """Hold the gold of the queries from number `low` to `high`; the hits of what is held no longer."""
-    while not window or window[-1].end <= high:
-        window.append(_Range(next(coming), window[-1].end if window else 0))
-        while len(window) > _BEHIND and window[_BEHIND].end <= low:
-            yield window.popleft().hits()
-    if low < window[0].begin:
-        raise NotTabular("the run's queries are in another order than the gold's")
+    none = np.empty(0, np.int64)
+    row, rank, doc = map(np.concatenate, zip(*(found or [(none, none, none)]), strict=True))
+    order = np.argsort((row << 32) | rank)
+    return Hits(
+        queries=gold.queries,
+        sizes=gold.sizes,
+        docs=gold.docs,
+        grades=gold.grades,
+        lengths=lengths,
+        ignored=len(others),
+        first_ignored=ignored,
+        row=row[order],
+        rank=rank[order],
+        doc=doc[order],
+        ids=gold.ids,
+        notes=notes,
+        tied=tied,
+    )
 
 
 class _Block:
@@ -292,53 +241,6 @@ class _Block:
     @cached_property
     def _ranks(self) -> Numbers:
         return _ranks(self._score + 0.0, self.docs, self.starts)  # -0.0 + 0.0 is 0.0
-
-
-class _Range:
-    """The hits in a range of the gold's queries, from number `begin` of all to before `end`."""
-
-    def __init__(self, gold: Gold, begin: int = 0) -> None:
-        self.begin, self.end = begin, begin + len(gold.sizes)
-        self._gold, self._lengths = gold, np.full(len(gold.sizes), -1)
-        self._hits: list[tuple[Numbers, Numbers, Numbers]] = []
-        self._tied = 0
-
-    def add(self, block: _Block, rows: Numbers) -> None:
-        """Add the hits of a block of the run; `rows` are the numbers of its queries among all, -1 where they have no gold."""
-        own = np.where((self.begin <= rows) & (rows < self.end), rows - self.begin, -1)
-        has = own >= 0
-        mine = own[has]
-        if not (self._gold.queries[mine] == block.queries.filter(has)).all():
-            raise NotTabular("two queries have the same hash")
-        if (self._lengths[mine] >= 0).any():
-            raise NotTabular("a query is in two pieces")
-        self._lengths[mine] = np.diff(block.starts)[has]
-        positions, number, doc = self._gold.matches(block.key, block.docs, block.starts, own)
-        self._hits.append((own[number], block.ranks(positions, number), doc))
-        moved = block.moved_ties(positions, number)
-        self._tied += len(np.unique(number[moved[self._gold.grades[doc[moved]] > 0]]))
-
-    def hits(self, ignored: int = 0, first_ignored: Sequence[str] = (), notes: Sequence[str] = ()) -> Hits:
-        """The hits of the gold documents in the queries of this range, in the order of query and rank."""
-        gold, none = self._gold, np.empty(0, np.int64)
-        columns = zip(*self._hits, strict=True) if self._hits else [[none]] * 3
-        row, rank, doc = map(np.concatenate, columns)
-        order = np.argsort((row << 32) | rank)
-        return Hits(
-            queries=gold.queries,
-            sizes=gold.sizes,
-            docs=gold.docs,
-            grades=gold.grades,
-            lengths=self._lengths,
-            ignored=ignored,
-            first_ignored=first_ignored,
-            row=row[order],
-            rank=rank[order],
-            doc=doc[order],
-            ids=gold.ids,
-            notes=notes,
-            tied=self._tied,
-        )
 
 
 def _queries(query: pl.Series) -> tuple[Numbers, pl.Series]:
@@ -479,13 +381,12 @@ def _results(frame: pl.DataFrame, kind: Kind) -> pl.DataFrame:
     return frame
 
 
-def _blocks(path: str | Path, kind: Kind, *, skip: bool = False) -> Iterator[bytes]:
+def _blocks(path: str | Path, *, skip: bool = False) -> Iterator[bytes]:
     """The lines of a file in blocks that are not blank, without the first line where it is to be skipped."""
-    size = BLOCK if kind is RUN else GOLD_BLOCK
     with opened(path) as stream:
         if skip:
             stream.readline()
-        while data := stream.read(size):
+        while data := stream.read(BLOCK):
             data += stream.readline()
             if not data.isspace():
                 yield data if data.endswith(b"\n") else data + b"\n"
@@ -494,9 +395,9 @@ def _blocks(path: str | Path, kind: Kind, *, skip: bool = False) -> Iterator[byt
 _USUAL = bytes(byte for byte in range(256) if byte >= 32 or byte in b"\t\n")
 
 
-def _plain_blocks(path: str | Path, kind: Kind, *, skip: bool = False) -> Iterator[bytes]:
+def _plain_blocks(path: str | Path, *, skip: bool = False) -> Iterator[bytes]:
     """Such blocks with line feeds alone; NotTabular where there are control characters."""
-    for block in _blocks(path, kind, skip=skip):
+    for block in _blocks(path, skip=skip):
         data = block.replace(b"\r\n", b"\n") if b"\r" in block else block
         if data.translate(None, _USUAL):
             raise NotTabular("there are control characters")
@@ -525,7 +426,7 @@ def _table_frames(
     schema: dict[str, pl.DataType] = {str(at): pl.String() for at in range(width)}
     schema |= {str(at): pl.Float64() for role, at in positions.items() if role in {kind.value, "rank"}}
     roles = {role: pl.col(str(at)) for role, at in positions.items()}
-    for data in _plain_blocks(path, kind, skip=skip):
+    for data in _plain_blocks(path, skip=skip):
         if b'"' in data:
             raise NotTabular("cells are quoted")
         frame = _csv(data, between, schema, list(positions.values())).select(**roles)
@@ -573,7 +474,7 @@ def _refuse_rising_scores(frame: pl.DataFrame) -> None:
 def _json_frames(path: str | Path, columns: Mapping[str, str] | None, kind: Kind) -> Iterator[pl.DataFrame]:
     """The rows of JSON Lines that all have the same keys, and ids that are texts without escapes."""
     keys, names = list[str](), list[str]()
-    for data in _plain_blocks(path, kind):
+    for data in _plain_blocks(path):
         if not keys:
             keys = _keys_of(data.partition(b"\n")[0])
             roles = roles_of(keys, kind, columns)
@@ -606,7 +507,7 @@ def _trec_frames(path: str | Path, kind: Kind) -> Iterator[pl.DataFrame]:
     names = ("query", "0", "doc", "rank", "score", "tag") if kind is RUN else ("query", "0", "doc", "grade")
     schema: dict[str, pl.DataType] = dict.fromkeys(names, pl.String())
     schema[kind.value] = pl.Float64() if kind is RUN else pl.Int64()
-    for number, block in enumerate(_blocks(path, kind)):
+    for number, block in enumerate(_blocks(path)):
         separator, data = _separated(block)
         if kind is RUN and not number:
             _refuse_rising_trec(data, separator, schema)

@@ -117,17 +117,12 @@ def check_readable(path: str | Path, named_at: SourceLocation | None = None) -> 
         raise InputError(problem, fix="copy it into the repository", place=named_at)
 
 
-def is_copied(path: str | Path) -> bool:
-    """True for standard input and packed Parquet: `on_disk` makes a temporary copy of them."""
-    return str(path) == "-" or str(path).lower().endswith((".parquet.gz", ".parquet.zst"))
-
-
 @contextmanager
 def on_disk(path: str | Path) -> Iterator[str | Path]:
     """A path that can be read twice and by others: the same one, or a temporary copy of standard input or packed Parquet."""
     if str(path) != "-":
         check_readable(path)
-    if not is_copied(path):
+    if str(path) != "-" and not str(path).lower().endswith((".parquet.gz", ".parquet.zst")):
         yield path
         return
     import shutil  # not at the top, as below: `germane rank` reads small files as fast as it starts
