@@ -3,6 +3,8 @@
 import ast
 import collections
 import functools
+import importlib
+import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
@@ -14,6 +16,7 @@ SOURCE = Path(germane.__file__).parent
 
 STEPS = (
     {"errors", "flags", "encoding", "numberset", "clean", "version"},
+    {"addons"},
     {"types"},
     {"samples"},
     {"questions"},
@@ -65,6 +68,10 @@ def graph() -> Mapping[str, frozenset[str]]:
     return {name: frozenset(imported(name)) - {name} for name in modules()}
 
 
+def in_addon(module: str) -> bool:
+    return module.startswith("germane.addons.")
+
+
 def part_of(module: str) -> str:
     return module.split(".")[1] if "." in module else ""
 
@@ -81,12 +88,69 @@ def test_imports_point_one_way(part: str) -> None:
     wrong = [
         f"{module} imports {other}"
         for module, others in graph().items()
-        if part_of(module) == part
+        if part_of(module) == part and not in_addon(module)
         for other in others
         if part_of(other) in {*STEP, "testing"} - {part}
         if STEP.get(part_of(other), len(STEPS)) >= STEP[part]
     ]
     assert not wrong
+
+
+def test_the_core_imports_no_addon() -> None:
+    """Neither by a statement nor by a string: with the folder of an add-on deleted the core works."""
+    wrong = [
+        f"{name} names {text}"
+        for name, file in modules().items()
+        if not in_addon(name)
+        for text in (
+            *filter(in_addon, graph()[name]),
+            *(
+                node.value
+                for node in ast.walk(ast.parse(file.read_text("utf-8")))
+                if isinstance(node, ast.Constant)
+                and isinstance(node.value, str)
+                and re.match(r"germane\.addons\.\w+", node.value)
+            ),
+        )
+    ]
+    assert not wrong
+
+
+def addon_of(module: str) -> str:
+    return module.split(".")[2]
+
+
+def test_addons_import_public_names_alone() -> None:
+    """An add-on takes from the core what stands in `__all__` of its modules and packages at the top, and nothing of another add-on."""
+    wrong = []
+    for name, file in modules().items():
+        for node in ast.walk(ast.parse(file.read_text("utf-8"))) if in_addon(name) else ():
+            if not isinstance(node, ast.ImportFrom) or (node.module or "").partition(".")[0] != "germane":
+                continue
+            source = str(node.module)
+            if in_addon(source):
+                wrong += [] if addon_of(source) == addon_of(name) else [f"{name} imports {source}"]
+                continue
+            public = getattr(importlib.import_module(source), "__all__", ())
+            wrong += [f"{name}: {source} is not at the top"] if source.count(".") > 1 else []
+            wrong += [
+                f"{name}: {source}.{alias.name} is not public"
+                for alias in node.names
+                if alias.name not in public
+            ]
+    assert not wrong
+
+
+@pytest.mark.parametrize("part", sorted({*STEP, ""}))
+def test_few_names_are_public(part: str) -> None:
+    """At most 25 a module or package beside the measures; the names of germane itself are 30 at most."""
+    module = importlib.import_module(f"germane.{part}".rstrip("."))
+    names = [
+        name
+        for name in getattr(module, "__all__", ())
+        if not isinstance(getattr(module, name), germane.Measure)
+    ]
+    assert len(names) <= (25 if part else 30)
 
 
 def depth_of(module: str, above: tuple[str, ...], known: dict[str, int]) -> int:

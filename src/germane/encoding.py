@@ -12,6 +12,8 @@ from typing import Any, TypeAlias
 import msgspec
 import orjson
 
+__all__ = ["canonical", "decode", "digest", "encode", "now", "replace_surrogates"]
+
 Json: TypeAlias = Any  # as in types, which this is beneath
 
 

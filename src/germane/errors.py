@@ -47,6 +47,7 @@ __all__ = [
     "MissingPart",
     "SourceLocation",
     "TargetError",
+    "describe",
 ]
 
 EXIT_SIGPIPE = 141

@@ -222,7 +222,7 @@ FLAGS = (
     Flag("-o --output", "merge", OUTPUT, "The new report folder, and report files (.html .json .md ...); repeatable.", Path, value="PATH", many=True, required=True, at_url="kept"),
     Flag("-o --output", "score", OUTPUT, "A report file, or a new report folder; repeatable.", Path, value="PATH", many=True, at_url="refused"),
     Flag("-o --output", "report,compare", OUTPUT, "Write a file; repeatable:", Path, value="FILE", many=True,
-         also={"report": ".html .json .jsonl .csv .md .txt .xml .svg .png .parquet; of traces .otel.jsonl .phoenix.jsonl .langfuse.jsonl.", "compare": ".html .json .csv .md .tex .txt."}, at_url="refused"),
+         also={"report": ".html .json .jsonl .csv .md .txt .xml .svg .png .parquet, and those of add-ons.", "compare": ".html .json .csv .md .tex .txt."}, at_url="refused"),
     Flag("-o --output", "audit,ledger export", OUTPUT, "The file to write.", Path, value="FILE",
          also={"audit": "Markdown; with --gold also .csv.", "ledger export": "Without it, stdout."}, at_url="refused"),
     Flag("-o --output", "labels move", OUTPUT, "The samples to write: .jsonl.", Path, value="FILE", required=True, at_url="refused"),

@@ -16,6 +16,26 @@ from msgspec.structs import fields, force_setattr, replace
 
 from germane.errors import Invalid, describe
 
+__all__ = [
+    "Call",
+    "Context",
+    "Evidence",
+    "FrozenDict",
+    "ItemRow",
+    "Json",
+    "Judgement",
+    "Message",
+    "Record",
+    "Sample",
+    "Score",
+    "Stage",
+    "Status",
+    "Step",
+    "ToolCall",
+    "Usage",
+    "key_of",
+]
+
 Json: TypeAlias = Any
 """Anything that JSON can say: None, bool, int, float, str, a list or a str-keyed mapping of these."""
 

@@ -18,7 +18,6 @@ from germane.questions import (
     Grade,
     Importance,
     NuggetSupport,
-    NuggetVerdict,
     Question,
     Relevance,
     StatementRelevance,
@@ -31,6 +30,7 @@ from germane.questions import (
 from germane.questions.fusing import fused_requests, render_request
 from germane.questions.prompts import Prompts
 from germane.questions.relevance import Passages
+from germane.questions.support import NuggetVerdict
 
 KINDS: list[Question[Any]] = [
     Relevance(query="q", passage="p"),

@@ -501,9 +501,7 @@ class Outputs:
 
 def check_writable(path: Path, inputs: Iterable[object]) -> None:
     """InputError, before anything is spent, where no report can be written there or one of the inputs stands there."""
-    if path.suffix.lower() not in formats.ENDINGS:
-        fix = f"use {', '.join(formats.ENDINGS)}"
-        raise InputError(f"{path}: no report format ends in {path.suffix}", fix=fix)
+    formats.format_of(path)
     nearest = next(path for path in (path, *path.parents) if path.exists())
     if nearest == path and path.is_dir():
         raise InputError(f"{path} is a folder", fix="name a file: -o report.html")

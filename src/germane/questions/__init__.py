@@ -11,19 +11,16 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from germane.errors import Miscounted
     from germane.questions.asking import Program
-    from germane.questions.listing import Claims, Entities, Importance, Statement, StatementRelevance, Weight
+    from germane.questions.listing import Claims, Entities, Importance, StatementRelevance
     from germane.questions.payload import Numbers, PayloadModel, Reason, Text, Whole, YesNo
     from germane.questions.question import AnyQuestion, Question, key_of
-    from germane.questions.relevance import Grade, Relevance, Rubric, Scale
+    from germane.questions.relevance import Grade, Relevance, Scale
     from germane.questions.support import (
         CitationSupport,
-        CitationVerdict,
         ContextSetQuestion,
         Degree,
         NuggetSupport,
-        NuggetVerdict,
         Sufficiency,
         Sufficient,
         Support,
@@ -35,32 +32,26 @@ _HOMES = ("relevance", "question", "asking", "payload", "listing", "support")
 __all__ = [
     "AnyQuestion",
     "CitationSupport",
-    "CitationVerdict",
     "Claims",
     "ContextSetQuestion",
     "Degree",
     "Entities",
     "Grade",
     "Importance",
-    "Miscounted",
     "NuggetSupport",
-    "NuggetVerdict",
     "Numbers",
     "PayloadModel",
     "Program",
     "Question",
     "Reason",
     "Relevance",
-    "Rubric",
     "Scale",
-    "Statement",
     "StatementRelevance",
     "Sufficiency",
     "Sufficient",
     "Support",
     "Supported",
     "Text",
-    "Weight",
     "Whole",
     "YesNo",
     "key_of",

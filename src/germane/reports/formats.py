@@ -6,13 +6,13 @@ import io
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
-from importlib import import_module
 from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from msgspec import UNSET
 
+from germane.addons import all_of, find, load
 from germane.clean import clean, csv_lines
 from germane.errors import InputError
 from germane.reports.data import ReportData, system_lines
@@ -224,15 +224,6 @@ def _junit(reports: Iterable[tuple[str, ReportData]]) -> Iterator[str]:
     return junit((name, report, grader_results(report)) for name, report in reports)
 
 
-def _by(module: str, name: str) -> Callable[[ReportData], Any]:
-    """A format whose module is imported when it is written."""
-
-    def written(report: ReportData) -> Any:
-        return getattr(import_module(f"germane.reports.{module}"), name)(report)
-
-    return written
-
-
 def _parquet(report: ReportData) -> bytes:
     """The scores as a Parquet file, one per row; needs polars."""
     out = io.BytesIO()
@@ -244,9 +235,6 @@ FORMATS: dict[str, Callable[[ReportData], Iterable[str]]] = {
     ".json": lambda report: _json(json_document(report)),
     ".jsonl": _jsonl,
     "index.jsonl": _agentv,
-    ".otel.jsonl": _by("writeback.traces", "otel"),
-    ".phoenix.jsonl": _by("writeback.traces", "phoenix"),
-    ".langfuse.jsonl": _by("writeback.traces", "langfuse"),
     ".csv": _csv,
     ".md": markdown,
     ".txt": lambda report: [f"{render_plain(report)}\n"],
@@ -259,11 +247,24 @@ _PICTURES = (".svg", ".png")
 ENDINGS = (*FORMATS, *_PICTURES, ".parquet")
 
 
-def format_of(path: Path) -> str:
-    """The ending in ENDINGS that a file's name has: the longest one, or its extension where it has none."""
+def known_format(path: Path) -> str | None:
+    """The ending of a format, of germane or of an add-on, that a file's name has: the longest one; None where it has none."""
     name = path.name.lower()
-    names = [of for of in ENDINGS if (name.endswith(of) if of.startswith(".") else name == of)]
-    return max(names, key=len, default=path.suffix.lower())
+
+    def longest(endings: Iterable[str]) -> str | None:
+        known = [of for of in endings if (name.endswith(of) if of[0] == "." else name == of)]
+        return max(known, key=len, default=None)
+
+    known = longest([*ENDINGS, *all_of("writers")])
+    return known or (longest(all_of("writers", installed=True)) if path.suffix else None)
+
+
+def format_of(path: Path) -> str:
+    """The ending of the format that a file's name has. InputError where it has none."""
+    if kind := known_format(path):
+        return kind
+    problem = f"{path}: no report format ends in {path.suffix or 'nothing'}"
+    raise InputError(problem, fix=f"use {', '.join([*ENDINGS, *all_of('writers')])}")
 
 
 def write(report: ReportData, path: Path, *, baseline: ReportData | None = None, **page: Any) -> None:
@@ -274,9 +275,6 @@ def write(report: ReportData, path: Path, *, baseline: ReportData | None = None,
     trusted, `stages`, where documents were lost, and `diagnosis`, what would help.
     """
     kind = format_of(path)
-    if kind not in ENDINGS:
-        problem = f"{path}: no report format ends in {path.suffix or 'nothing'}"
-        raise InputError(problem, fix=f"use {', '.join(ENDINGS)}")
     if report.folder is not None and is_own(path, report.folder):
         raise InputError(f"{path} is the report's own", fix="write to another file")
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -291,7 +289,7 @@ def write(report: ReportData, path: Path, *, baseline: ReportData | None = None,
     elif kind == ".md":
         write_whole(path, markdown(report, page.get("comparison")))
     else:
-        write_whole(path, FORMATS[kind](report))
+        write_whole(path, (FORMATS.get(kind) or load(find("writers", kind)))(report))
 
 
 def write_several(

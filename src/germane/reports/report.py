@@ -118,20 +118,19 @@ class Report(ReportData):
     def save(self, path: str | Path, *, force: bool = False) -> Report:
         """Write a file where the name ends in .html, .json, .jsonl, .csv, .md, .txt, .xml, .svg, .png or .parquet, else the folder.
 
-        `.otel.jsonl`, `.phoenix.jsonl` and `.langfuse.jsonl` are for the tools that hold the traces which were judged. A
-        `.png` or `.svg` holds its charts, a `.parquet` the table of scores.
+        A `.png` or `.svg` holds its charts, a `.parquet` the table of scores; add-ons bring further endings.
 
         Of a large report a warning names the columns that a file is written without. Returns the report: of a folder the one
         that stands on it. InputError where the report of another evaluation stands in the folder, unless `force` replaces it,
         or where another process writes there.
         """
         from germane.reports.explain import left_out
-        from germane.reports.formats import ENDINGS, format_of, write
+        from germane.reports.formats import known_format, write
 
         path = Path(path)
-        if path.suffix.lower() in ENDINGS and not path.is_dir():
+        if (kind := known_format(path)) and not path.is_dir():
             write(self, path)
-            if missing := left_out(self, format_of(path)):
+            if missing := left_out(self, kind):
                 warnings.warn(f"{path} is {missing}", stacklevel=2)
             return self
         target = ReportFolder(path).lock()

@@ -9,14 +9,13 @@ from itertools import chain, islice, repeat
 from pathlib import Path
 from typing import Any, TypeAlias
 
+from germane.addons import reader_of
 from germane.clean import counted
 from germane.encoding import replace_surrogates
 from germane.errors import InputError, SourceLocation, collect_or_raise
 from germane.numberset import NumberSet
 from germane.samples.cells import Cells, TableRow, table_rows
 from germane.samples.collections.memory import rows_of_collection
-from germane.samples.collections.spans import is_trace
-from germane.samples.collections.traces import rows_of_traces
 from germane.samples.fields import IDS, SPELLINGS
 from germane.samples.files import (
     JsonFault,
@@ -67,7 +66,7 @@ def read_samples(
         return _samples_of_folder(path, columns, warn, only)
     reader, unit = _format(path)
     rows = RowReader(columns, warn, prefix, only)
-    results = rows_of_traces(reader(path, rows.cells), warn)
+    results = _as_samples(reader(path, rows.cells), warn)
     return _samples(results, rows, SourceLocation(shown_name(path)), unit)
 
 
@@ -107,7 +106,7 @@ def faults_in(path: Path, columns: Columns | None = None, most: int = 50) -> lis
         rows = RowReader(columns)
         more = (faults,) if reader is _read_jsonl else ()
         results = reader(path, rows.cells, *more)
-        for number, row, where in rows_of_traces(results):
+        for number, row, where in _as_samples(results):
             faults += rows.faults_of(row, number, where)
             if len(faults) >= most:
                 return faults[:most]
@@ -207,9 +206,18 @@ def samples_from(
     numbered = (
         (n, row, functools.partial(_at, SourceLocation("samples", n))) for n, row in enumerate(visible, 1)
     )
-    return _samples(
-        rows_of_traces(numbered, warn), RowReader(columns, warn), SourceLocation("samples"), "row"
-    )
+    return _samples(_as_samples(numbered, warn), RowReader(columns, warn), SourceLocation("samples"), "row")
+
+
+def _as_samples(rows: Iterator[Row], warn: Warn | None = None) -> Iterator[Row]:
+    """The rows as they are, or as the samples that an add-on makes of them where it reads rows like the first one."""
+    first = next(rows, None)
+    if first is None:
+        return
+    known = not isinstance(first[1], Mapping) or any(SPELLINGS.get(key) == "query" for key in first[1])
+    read = reader_of(first[1], known=known)
+    rows = chain([first], rows)
+    yield from rows if read is None else read(rows, warn)
 
 
 def _visible(row: Mapping[str, Json]) -> Mapping[str, Json]:
@@ -368,7 +376,7 @@ def _read_json(path: Path, _: Cells) -> Iterator[Row]:
             yield number, row, functools.partial(_json_location, path, text, 1, (index,))
         return
     holder: tuple[Step, ...] = ()
-    if is_trace(document):
+    if reader_of(document) is not None:
         document = [document]
     elif isinstance(document, dict):
         holder = tuple(key for key in _HOLDERS if isinstance(document.get(key), list))[:1]

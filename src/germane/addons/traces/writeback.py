@@ -20,13 +20,11 @@ from functools import cached_property
 from itertools import groupby
 from typing import Any
 
+from germane import __version__
 from germane.encoding import digest
 from germane.errors import InputError
-from germane.reports.data import ReportData
-from germane.reports.explain import Explainer
-from germane.reports.manifest import models_in
+from germane.reports import Explainer, ReportData, models_in
 from germane.types import Json, Sample, Score
-from germane.version import __version__
 
 SCHEMA_URL = "https://opentelemetry.io/schemas/1.41.1"
 """The semantic conventions that the events follow."""

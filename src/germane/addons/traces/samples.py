@@ -11,9 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import chain
 from typing import Any, TypeAlias
 
-from germane.errors import InputError, Invalid
-from germane.samples.cells import TableRow
-from germane.samples.collections.spans import (
+from germane.addons.traces.spans import (
     EMBEDDING,
     RERANKER,
     RETRIEVER,
@@ -23,7 +21,8 @@ from germane.samples.collections.spans import (
     rows_of_documents,
     spans_in,
 )
-from germane.samples.files import Notice, Warn
+from germane.errors import InputError, Invalid
+from germane.samples import Notice, TableRow, Warn
 from germane.types import Json
 
 Rows: TypeAlias = Iterator[tuple[int, Json, Callable[..., Any]]]

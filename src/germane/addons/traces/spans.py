@@ -17,8 +17,7 @@ from typing import Any, NamedTuple
 
 from germane.encoding import digest
 from germane.errors import Invalid, describe
-from germane.samples.cells import structure
-from germane.samples.fields import id_in, passages_in
+from germane.samples import id_in, passages_in, structure
 from germane.types import Json
 
 RETRIEVER, RERANKER, EMBEDDING, MODEL = "RETRIEVER", "RERANKER", "EMBEDDING", "LLM"

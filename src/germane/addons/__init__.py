@@ -1,0 +1,143 @@
+"""Add-ons: what each one brings, as plain data, and where a name is found that the core does not know.
+
+germane's own are the packages in this folder, each of which holds its declaration, `ADDON`, in its `__init__`; the core imports
+none of them. Other packages register theirs as an entry point of the group `germane.addons`. A declaration maps names to
+`module:object`; a module is imported when its name is used. Installed packages are looked through only for a name that neither
+the core nor its own add-ons know, since that takes longer than the start of a small command.
+"""
+
+from __future__ import annotations
+
+import pkgutil
+from collections.abc import Mapping, Sequence
+from functools import cache
+from importlib import import_module
+from types import MappingProxyType
+from typing import Any, Literal, NamedTuple, TypeAlias
+
+from germane.errors import InputError
+
+__all__ = ["GROUP", "Addon", "Reader", "all_of", "find", "load", "reader_of"]
+
+GROUP = "germane.addons"
+"""The group of entry points with which an installed package registers its add-on."""
+Kind: TypeAlias = Literal["readers", "writers"]
+_NONE: Mapping[str, Any] = MappingProxyType({})
+
+
+class Reader(NamedTuple):
+    """A reader of rows that are no samples yet.
+
+    Attributes:
+        read: The function, `module:object`: it gets the rows of a file, each with its number and how to find a place in it, and a
+            function that takes notices, and returns rows of samples in the same form.
+        first: The keys that a first row must have: one entry for each form of row, of keys that must all be there. `a|b` is one of
+            several keys, `a.b` a key within an object, and `a[]` one whose value is a list.
+    """
+
+    read: str
+    first: Sequence[Sequence[str]]
+
+
+class Addon(NamedTuple):
+    """What an add-on brings: names, each with `module:object` or a record of it.
+
+    Attributes:
+        about: What it is for, in one sentence.
+        readers: Readers of rows in other forms, by the name of the form.
+        writers: Formats of a report, by the ending of the file's name: functions from a report to the parts of a text.
+    """
+
+    about: str
+    readers: Mapping[str, Reader] = _NONE
+    writers: Mapping[str, str] = _NONE
+
+
+@cache
+def own() -> Mapping[str, Addon]:
+    """Germane's own add-ons that are there, by name."""
+    names = sorted(module.name for module in pkgutil.iter_modules(__path__) if module.ispkg)
+    return {name: import_module(f"{__name__}.{name}").ADDON for name in names}
+
+
+@cache
+def _installed() -> Mapping[str, tuple[str, Addon]]:
+    """The add-ons of installed packages by name, each with the name of its package."""
+    from importlib.metadata import entry_points  # a tenth of the start of a small command
+
+    found: dict[str, tuple[str, Addon]] = {}
+    for point in entry_points(group=GROUP):
+        package = point.dist.name if point.dist else point.value
+        try:
+            declared = point.load()
+        except Exception as fault:  # noqa: BLE001 - whatever their module does
+            problem = (
+                f"the add-on {point.name} of {package} cannot be loaded: {type(fault).__name__}: {fault}"
+            )
+            raise InputError(problem, fix="mend or uninstall that package") from None
+        if not isinstance(declared, Addon):
+            problem = f"the entry point {point.name} ({point.value}) of {package} is not an Addon"
+            raise InputError(problem, fix="point it to what germane.addons.Addon(...) made")
+        found[point.name] = package, declared
+    return found
+
+
+def all_of(kind: Kind, *, installed: bool = False) -> dict[str, Any]:
+    """The names that germane's own add-ons bring of a kind; with `installed` those of other packages as well, for help."""
+    others = [declared for _, declared in _installed().values()] if installed else []
+    lists: list[Mapping[str, Any]] = [getattr(declared, kind) for declared in (*others, *own().values())]
+    return {name: value for names in lists for name, value in names.items()}
+
+
+def find(kind: Kind, name: str) -> Any:
+    """What an add-on declares under a name that the core does not know; None where none does."""
+    declared = all_of(kind)
+    return declared[name] if name in declared else all_of(kind, installed=True).get(name)
+
+
+def load(target: str) -> Any:
+    """The object that `module:object` names.
+
+    Raises:
+        InputError: It cannot be imported; names the package that declared it.
+    """
+    module, _, name = target.partition(":")
+    try:
+        return getattr(import_module(module), name)
+    except (ImportError, AttributeError) as fault:
+        package = module.partition(".")[0]
+        problem = f"the add-on of {package} names {target}, which cannot be loaded: {fault}"
+        raise InputError(problem, fix="mend or uninstall that package") from None
+
+
+_SAMPLE = {"query", "question", "contexts", "retrieved_contexts"}
+"""Fields of a row that is a sample, whatever else it has."""
+
+
+def reader_of(row: object, *, known: bool = True) -> Any:
+    """The function that reads the rows of which this is the first; None where rows are samples as they are.
+
+    With `known` false installed packages are asked, too.
+    """
+    if not isinstance(row, Mapping) or not _SAMPLE.isdisjoint(row):
+        return None
+    for reader in all_of("readers", installed=not known).values():
+        if any(all(_has(row, keys) for keys in form) for form in reader.first):
+            return load(reader.read)
+    return None
+
+
+def _has(row: Mapping[Any, Any], keys: str) -> bool:
+    return any(_at(row, key) for key in keys.split("|"))
+
+
+def _at(row: Mapping[Any, Any], key: str) -> bool:
+    """True if a row has a key; an object may be written as text, as it is in a cell."""
+    listed, name = key.endswith("[]"), key.removesuffix("[]")
+    if name in row:
+        return isinstance(row[name], list) or not listed
+    above, dot, below = name.partition(".")
+    inner = row.get(above) if dot else None
+    if isinstance(inner, str):
+        return inner.lstrip().startswith("{") and below in inner
+    return isinstance(inner, Mapping) and _at(inner, key[len(above) + 1 :])
