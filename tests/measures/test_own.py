@@ -5,16 +5,15 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-from importlib.metadata import EntryPoint
 from itertools import count
 from pathlib import Path
 
 import pytest
 
-from germane import evaluate
+from germane import addons, evaluate
 from germane.errors import InputError, MeasureError
 from germane.judges import FakeJudge, Reply
-from germane.measures import Measure, declaration, parse_measures
+from germane.measures import Measure, parse_measures
 from germane.measures.measure import definitions
 from germane.measures.scoring import define_grader
 from germane.reports.report import Report
@@ -199,11 +198,10 @@ class TestAFormula:
 
 class TestPackages:
     def point(self, monkeypatch, name, value):
-        points = [EntryPoint(name, value, declaration.GROUP)]
-        found = lambda group: points if group == declaration.GROUP else []  # noqa: E731
-        monkeypatch.setattr("importlib.metadata.entry_points", found)
+        declared = addons.Addon(about="Measures.", measures={name: value})
+        monkeypatch.setattr(addons, "_installed", lambda: {"house": ("house-package", declared)})
 
-    def test_an_entry_point_is_found_by_its_name(self, tmp_path, name, monkeypatch):
+    def test_a_measure_of_an_addon_is_found_by_its_name(self, tmp_path, name, monkeypatch):
         """A package that is installed brings its measures; they are loaded when they are named."""
         write(tmp_path, FIRST_HIT.format(name=name), f"{name}_package.py")
         monkeypatch.syspath_prepend(str(tmp_path))

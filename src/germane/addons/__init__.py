@@ -21,7 +21,7 @@ __all__ = ["GROUP", "Addon", "Reader", "all_of", "find", "load", "reader_of"]
 
 GROUP = "germane.addons"
 """The group of entry points with which an installed package registers its add-on."""
-Kind: TypeAlias = Literal["readers", "writers"]
+Kind: TypeAlias = Literal["measures", "readers", "writers"]
 _NONE: Mapping[str, Any] = MappingProxyType({})
 
 
@@ -44,11 +44,13 @@ class Addon(NamedTuple):
 
     Attributes:
         about: What it is for, in one sentence.
+        measures: Measures, what `@measure` returns, by their names.
         readers: Readers of rows in other forms, by the name of the form.
         writers: Formats of a report, by the ending of the file's name: functions from a report to the parts of a text.
     """
 
     about: str
+    measures: Mapping[str, str] = _NONE
     readers: Mapping[str, Reader] = _NONE
     writers: Mapping[str, str] = _NONE
 

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypedDict, Unpack, ov
 
 import numpy as np
 
+from germane.addons import all_of, load
 from germane.errors import GermaneError, InputError, MeasureError, SourceLocation
 from germane.measures.kernel import Floats, RankedLabels
 from germane.measures.measure import FINDERS, Cutoff, Definition, Measure, Param, Source, Value, define
@@ -180,9 +181,6 @@ def _rows(
     return np.array(values, dtype=np.float64)
 
 
-GROUP = "germane.measures"
-"""The entry-point group: `first_hit = "my_package.measures:first_hit"`."""
-
 _MARK = ".py:"
 _WORD = re.compile(r"(?:[^\s()]|\([^()]*\))+")
 
@@ -285,23 +283,17 @@ def _measure_in(module: ModuleType, name: str, path: Path) -> Measure:
 
 
 def install_all(name: str | None = None) -> None:
-    """Load the measure of that name that an installed package brings, if there is one; without a name, all of them."""
+    """Load the measure of that name that an add-on brings, if there is one; without a name, all of them."""
     if name == "":
         return
-    from importlib.metadata import entry_points  # a tenth of the start of a small `germane rank`
-
-    for point in entry_points(group=GROUP):
-        if name is not None and point.name.casefold() != name.casefold():
+    declared = all_of("measures")
+    if name is None or not any(name.casefold() == one.casefold() for one in declared):
+        declared = all_of("measures", installed=True)
+    for one, target in declared.items():
+        if name is not None and one.casefold() != name.casefold():
             continue
-        try:
-            value = point.load()
-        except Exception as fault:
-            what = (
-                f"the measure {point.name} of {point.value} cannot be loaded: {type(fault).__name__}: {fault}"
-            )
-            raise InputError(what, fix="mend or uninstall that package") from fault
-        if not isinstance(value, Measure):
-            what = f"the entry point {point.name} ({point.value}) is not a measure"
+        if not isinstance(load(target), Measure):
+            what = f"the measure {one} of an add-on ({target}) is not a measure"
             raise InputError(what, fix="point it to what @measure returns")
 
 
