@@ -1,10 +1,12 @@
-"""Of several columns of a run that could hold the document's id, the one that meets the gold is read."""
+"""Of several columns that could hold the document's id, of runs, gold and samples, the one that meets the other side is read."""
 
 import csv
 import json
+from typing import Any
 
 import pytest
 
+from germane import evaluate
 from germane.evaluation.rank import rank
 from tests.command import invoke
 
@@ -71,8 +73,133 @@ def test_the_choice_where_gold_is_held_in_ranges(tmp_path, monkeypatch):
     """Large runs with large gold are read with the same column."""
     pytest.importorskip("polars")
     monkeypatch.setattr("germane.evaluation.rank._LARGE", 8)
-    monkeypatch.setattr("germane.evaluation.rank._LARGE_GOLD", 8)
     gold = tmp_path / "gold"
     gold.write_text("7 0 c20 1\n8 0 c80 1\n")
     report = rank(shape("csv", ROWS, tmp_path), str(gold), "RR")
     assert (report["RR"].mean, len(report.manifest["notes"])) == (0.75, 1)
+
+
+GOLD = [
+    {"query_id": "7", "doc_id": "d2", "chunk_id": "c20", "relevance": 1},
+    {"query_id": "8", "doc_id": "d3", "chunk_id": "c80", "relevance": 1},
+    {"query_id": "8", "doc_id": "d9", "chunk_id": "c90", "relevance": 0},
+]
+RUNS: dict[str, Any] = {
+    "the second meets": ({"7": ["c10", "c20"], "8": ["c80"]}, 0.75, "'chunk_id' meets the run"),
+    "the first meets": ({"7": ["d1", "d2"], "8": ["d3"]}, 0.75, None),
+    "none meets": ({"7": ["x"], "8": ["y"]}, 0.0, "'doc_id' comes first; none meets the run"),
+    "both meet": ({"7": ["d1", "d2"], "8": ["c80"]}, 0.25, "'doc_id' comes first; several meet the run"),
+    "the same columns": (ROWS, 0.75, None),
+}
+
+
+@pytest.mark.parametrize("name", ["csv", "tsv", "jsonl", "json", "parquet", "frame", "rows"])
+@pytest.mark.parametrize("case", RUNS)
+@pytest.mark.parametrize("large", [False, True])
+def test_the_golds_column_that_meets_the_run(name, case, large, tmp_path, monkeypatch):
+    """Gold with several columns is read by the one whose documents the run has."""
+    if large:
+        pytest.importorskip("polars")
+        monkeypatch.setattr("germane.evaluation.rank._LARGE", 8)
+    run, mean, words = RUNS[case]
+    if large or case == "the same columns":
+        rows = (
+            run
+            if case == "the same columns"
+            else [
+                {"query_id": query, "doc_id": doc, "score": -at}
+                for query, docs in run.items()
+                for at, doc in enumerate(docs)
+            ]
+        )
+        (tmp_path / "of").mkdir()
+        run = shape("csv", rows, tmp_path / "of")
+    for gold in (GOLD, GOLD[::-1]):
+        report = rank(run, shape(name, gold, tmp_path), "RR")
+        assert report["RR"].mean == mean
+        notes = [note for note in report.manifest["notes"] if "could be the document's id" in note]
+        assert [words in note for note in notes] == [True] * (words is not None)
+
+
+SAMPLES: dict[str, Any] = {
+    "the second meets": ({"7": "c20", "8": "c80"}, 0.75, "'chunk_id' meets the gold"),
+    "the first meets": ({"7": "d2", "8": "d3"}, 0.75, None),
+    "none meets": ({"7": "x", "8": "y"}, 0.0, "'doc_id' comes first; none meets the gold"),
+    "both meet": ({"7": "d2", "8": "c90"}, 0.25, "'doc_id' comes first; several meet the gold"),
+    "no gold": ({}, None, None),
+}
+
+
+@pytest.mark.parametrize("name", ["csv", "tsv", "jsonl", "json", "parquet", "frame", "rows"])
+@pytest.mark.parametrize("case", SAMPLES)
+@pytest.mark.parametrize("order", [1, -1])
+def test_the_column_of_contexts_that_meets_the_gold(name, case, order, tmp_path, caplog):
+    """The contexts of all samples of a file are read by one column; the other id is their metadata."""
+    gold, mean, words = SAMPLES[case]
+    rows = [
+        {
+            "id": query,
+            "query": f"query {query}",
+            "contexts": [
+                {key: row[key] for key in ("chunk_id", "doc_id")[::order]} | {"text": "t"}
+                for row in ROWS
+                if row["query_id"] == query
+            ],
+        }
+        | ({"qrels": [gold[query]]} if gold else {})
+        for query in ("7", "8")[::order]
+    ]
+    if name in {"csv", "tsv"}:
+        rows = [
+            {key: value if key in {"id", "query"} else json.dumps(value) for key, value in row.items()}
+            for row in rows
+        ]
+    source = shape(name, rows, tmp_path)
+    report = evaluate(source, "RR" if gold else "context_precision", judge=None if gold else "lexical")
+    if gold:
+        assert report["RR"].mean == mean
+    notes = [record.getMessage() for record in caplog.records if "could be" in record.getMessage()]
+    if name in {"frame", "rows"}:
+        assert [words in note for note in notes] == [True] * (words is not None)
+    else:
+        done = invoke(
+            "run",
+            source,
+            "-m",
+            "RR" if gold else "context_precision",
+            "--judge",
+            "lexical",
+            "-o",
+            tmp_path / "r",
+            "-q",
+        )
+        assert [words in line for line in done.err.splitlines() if "could be" in line] == [True] * (
+            words is not None
+        )
+    ids = {
+        at.context.id: dict(at.context.metadata)
+        for sample in report.samples()
+        for at in sample.ranked_passages()
+    }
+    if case == "the second meets":
+        assert ids["c10"] == {"doc_id": "d1"}
+    else:
+        assert ids["d1"] == {"chunk_id": "c10"}
+
+
+def test_a_thousand_samples_decide_and_a_share_reads_alike(tmp_path):
+    """A relevant document far down counts, and so it does where a filter takes one sample."""
+    path = tmp_path / "s.jsonl"
+    rows = [
+        {
+            "id": f"q{n}",
+            "query": f"q{n}",
+            "qrels": [f"c{n}" if n == 400 else "x"],
+            "contexts": [{"chunk_id": f"c{n}", "doc_id": "d"}],
+        }
+        for n in range(500)
+    ]
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    done = invoke("run", path, "-m", "RR", "--json", "-o", tmp_path / "r")
+    assert json.loads(done.out)["measures"]["RR"]["mean"] == 1 / 500
+    assert "'chunk_id' meets the gold" in done.err

@@ -197,7 +197,7 @@ def _stored(folder: Path) -> dict[str, Sample]:
     for line in path.read_bytes().split(b"\n") if path.exists() else ():
         try:
             row = json.loads(line.decode(errors="replace"))
-            (sample,) = samples_from([row["sample"]])
+            (sample,) = samples_from([row["sample"]], file=False)
         except (ValueError, KeyError, TypeError, InputError):
             continue
         if sample.error is None and find_contexts(sample).error is None:

@@ -190,7 +190,8 @@ class Suite:
                 raise InputError(f"{path}: no measure was asked for", fix=fix)
             # the samples are read several times: to be checked, and to be judged
             path_read = self.stdin.path if str(data) == "-" else data
-            samples = read_samples(path_read, columns=columns, warn=self.warn, only=only)
+            rule = self.options.doc_id or self.setting("doc_id")
+            samples = read_samples(path_read, columns=columns, warn=self.warn, only=only, doc_id=rule)
             yield from self._planned(samples, graders, file, path)
 
     def _planned(

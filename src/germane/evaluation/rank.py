@@ -32,6 +32,7 @@ from germane.measures.measure import Measure
 from germane.measures.ranked import values
 from germane.reports.gates import Gate
 from germane.reports.report import Report
+from germane.samples.documents import Lists, column_of_documents
 from germane.samples.files import BadRows, on_disk, shown_name
 from germane.samples.frames import is_table
 from germane.samples.trec import (
@@ -110,10 +111,6 @@ class RunFile:
         return bulk.read_lists(self.path, self._bulk, self.columns)
 
 
-Lists: TypeAlias = Mapping[str, Sequence[str]]
-"""Query id -> the ids of its results."""
-
-
 def _beginning(lists: Iterable[Lists]) -> Lists:
     """The first lists of a run: those of its first block, which ends before the last query there, and of the next."""
     first: dict[str, Sequence[str]] = {}
@@ -137,6 +134,7 @@ class GoldFile:
     columns: Mapping[str, str] | None = None
     keep_first: bool = False
     bad: BadRows = field(default_factory=BadRows)
+    _chosen: bool = field(default=False, init=False)
 
     @cached_property
     def mapping(self) -> Qrels:
@@ -144,6 +142,46 @@ class GoldFile:
         return read_qrels(
             self.source, fmt=self.fmt, columns=self.columns, keep_first=self.keep_first, bad=self.bad
         )
+
+    def choose_column(self, lists: Mapping[str, Callable[[], Lists]], doc_id: DocumentId | None) -> list[str]:
+        """Choose the column of the document's id, where several could be it, by the lists of a run; return the note about it.
+
+        `lists` gives them as read with each of the run's columns. What is chosen stays for the runs that follow.
+        """
+        if self._chosen or "mapping" in self.__dict__:
+            return []
+        self._chosen = True
+        what, names = "qrels", list[str]()
+        if isinstance(self.source, str | Path):
+            what = shown_name(file := gold_file(self.source))
+            if str(file) != "-":  # which can be read once
+                with on_disk(file) as path:
+                    names = document_columns(path, format_of(path, self.fmt, GOLD), self.columns, GOLD)
+        elif not isinstance(self.source, Mapping):
+            names = document_columns(self.source, None, self.columns, GOLD)
+        if len(names) < 2:
+            return []
+        made = {name: {**(self.columns or {}), "doc": name} for name in names}
+        gold = {name: partial(self._relevant, columns) for name, columns in made.items()}
+        note = ""
+        for listed in lists.values():
+            with suppress(InputError):
+                docs = {
+                    query: dict.fromkeys(some if doc_id is None else map(doc_id, some), 1)
+                    for query, some in listed().items()
+                }
+                chosen, said, meets = column_of_documents(what, gold, docs, doc_id, other="the run")
+                self.columns, note = made[chosen], said
+                if meets:
+                    break
+        return [note] if note else []
+
+    def _relevant(self, columns: Mapping[str, str]) -> Lists:
+        """The relevant documents of each query, as read with these columns."""
+        qrels = read_qrels(
+            self.source, fmt=self.fmt, columns=columns, keep_first=True, bad=BadRows(skip=True)
+        )
+        return {query: [doc for doc, grade in grades.items() if grade > 0] for query, grades in qrels.items()}
 
     @cached_property
     def in_columns(self) -> Gold | None:
@@ -198,6 +236,8 @@ def rank_part(
     `run` may be a RunFile and `qrels` a GoldFile, which say how files are read.
     """
     checked = _checked(measures)
+    if isinstance(qrels, Iterator):
+        qrels = list(qrels)
     gold = qrels if isinstance(qrels, GoldFile) else GoldFile(qrels, keep_first=duplicates == "first")
     name, hits = hits_of(run, gold, duplicates=duplicates, doc_id=doc_id)
     return _scored(name, hits, checked, system, missing)
@@ -227,13 +267,16 @@ def hits_of(
             run = replace(run, notes=(*notes, *run.notes))
     elif not isinstance(run, Run | Mapping):
         run = run if is_table(run) or not isinstance(run, Iterable) else list(run)
-        names = document_columns(run) if is_table(run) or isinstance(run, list) else []
-        columns = {name: {"doc": name} for name in names}
-        lists = {name: partial(_read_lists, run, columns=columns[name]) for name in names}
+        columns = {name: {"doc": name} for name in document_columns(run)} or {"": {}}
+        lists = {name: partial(_read_lists, run, columns=columns[name]) for name in columns}
         chosen, notes = _document_column("run", lists, gold, doc_id)
         run = read_run(run, columns=columns.get(chosen or ""))
         run = replace(run, notes=(*notes, *run.notes))
-    listed = run if isinstance(run, Run) else read_run(run)
+    else:
+        run = run if isinstance(run, Run) else read_run(run)
+        _, notes = _document_column(run.name, {"": partial(_lists_of, run, None)}, gold, doc_id)
+        run = replace(run, notes=(*notes, *run.notes))
+    listed = run
     qrels = gold.mapping if doc_id is None else _mapped(gold.mapping, doc_id)
     hits = _matched(listed.name, _hits(listed, qrels, duplicates, doc_id))
     return listed.name, _with_unmet(listed.name, hits, lambda: [_lists_of(listed, doc_id)])
@@ -244,10 +287,8 @@ def _with_document_column(
 ) -> tuple[RunFile, list[str]]:
     """The run with the column of its document's id, where several could be it, and the note about that."""
     names = document_columns(run.path, format_of(run.path, run.fmt), run.columns)
-    if len(names) < 2:
-        return run, []
-    made = {name: replace(run, columns={**(run.columns or {}), "doc": name}) for name in names}
-    lists = {name: partial(_first_lists, some) for name, some in made.items()}
+    made = {name: replace(run, columns={**(run.columns or {}), "doc": name}) for name in names[1:] and names}
+    lists = {name: partial(_first_lists, some) for name, some in (made or {"": run}).items()}
     chosen, notes = _document_column(shown_name(run.path), lists, gold, doc_id)
     return made[chosen] if chosen else run, notes
 
@@ -270,38 +311,17 @@ def _document_column(
     gold: GoldFile,
     doc_id: DocumentId | None,
 ) -> tuple[str | None, list[str]]:
-    """The one of some columns whose documents meet the gold, else the first, and the note about that; None of fewer than two.
+    """The one of some columns whose documents meet the gold, else the first, and the notes about that; None of fewer than two.
 
-    `lists` gives the lists of the run as read with each column.
+    `lists` gives the lists of the run as read with each column. Of a gold file with several columns it is decided first,
+    by the first run.
     """
+    notes = gold.choose_column(lists, doc_id)
     if len(lists) < 2:
-        return None, []
+        return None, notes
     qrels = gold.mapping if doc_id is None else _mapped(gold.mapping, doc_id)
-    read, meeting = dict[str, Lists](), list[str]()
-    for column, listed in lists.items():
-        with suppress(InputError):  # the column holds no ids
-            read[column] = listed()
-            for query, docs in read[column].items():
-                grades = qrels.get(query, {})
-                if any(grades.get(doc, 0) > 0 for doc in (docs if doc_id is None else map(doc_id, docs))):
-                    meeting.append(column)
-                    break
-    first = next(iter(lists))
-    same = len(read) == len(lists) and all(some == read[first] for some in read.values())
-    chosen = meeting[0] if len(meeting) == 1 else first
-    if same or (chosen == first and len(meeting) == 1):
-        return chosen, []
-    which = (
-        "meets the gold"
-        if len(meeting) == 1
-        else "comes first; several meet the gold"
-        if meeting
-        else "comes first; none meets the gold"
-    )
-    columns = " and ".join(map(repr, lists))
-    return chosen, [
-        f"{name}: {columns} could be the document's id; {chosen!r} {which} (--columns doc=... names one)"
-    ]
+    chosen, note, _ = column_of_documents(name, lists, qrels, doc_id)
+    return chosen, [*notes, note] if note else notes
 
 
 def _with_unmet(name: str, hits: Hits, lists: Callable[[], Iterable[Lists]]) -> Hits:

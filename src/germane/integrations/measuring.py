@@ -91,7 +91,7 @@ async def ameasure_case(
 
     An error about the judge names the argument that it is `called` by.
     """
-    (sample,) = samples_from(records([row]))
+    (sample,) = samples_from(records([row]), file=False)
     with naming(called):
         report = await aevaluate([sample], measures, judge=judge_of(judge), against=against, ledger=ledger)
     judgements = tuple(report.judgements())

@@ -16,6 +16,8 @@ from germane.errors import InputError, SourceLocation, collect_or_raise
 from germane.numberset import NumberSet
 from germane.samples.cells import Cells, TableRow, table_rows
 from germane.samples.collections.memory import rows_of_collection
+from germane.samples.contexts import document_ids
+from germane.samples.documents import DocumentIds
 from germane.samples.fields import IDS, SPELLINGS
 from germane.samples.files import (
     JsonFault,
@@ -48,6 +50,7 @@ def read_samples(
     warn: Warn | None = None,
     prefix: str = "",
     only: Callable[[str], bool] | None = None,
+    doc_id: str | None = None,
 ) -> Iterator[Sample]:
     """The samples of a file, one at a time; the extension says which format it is, and `-` is JSON Lines on stdin.
 
@@ -56,18 +59,26 @@ def read_samples(
     sample per trace with a retrieval.
     `columns` maps our field names to the file's (`{"query": "Question"}`). `warn` gets a Notice for each field
     that is probably misspelt, once each. A sample without an id has `prefix` and its number for one. Of samples whose query
-    `only` does not want nothing but what names them is read: id, query, system, trial and tags. Raises InputError,
-    with file, line and column, at the first thing that is wrong; for a missing file, at once.
+    `only` does not want nothing but what names them is read: id, query, system, trial and tags. `doc_id` is the pattern by
+    which ids of chunks will be mapped to those of documents. Raises InputError, with file, line and column, at the first thing that is wrong; for a missing file, at once.
     """
     path = Path(path)
     if _is_beir(path):
         return samples_from(_beir_rows(path), warn=warn)
     if path.is_dir():
-        return _samples_of_folder(path, columns, warn, only)
+        return _samples_of_folder(path, columns, warn, only, doc_id)
     reader, unit = _format(path)
-    rows = RowReader(columns, warn, prefix, only)
-    results = _as_samples(reader(path, rows.cells), warn)
-    return _samples(results, rows, SourceLocation(shown_name(path)), unit)
+    file, rule = SourceLocation(shown_name(path)), document_ids(doc_id) if doc_id else None
+
+    def read(only: Callable[[str], bool] | None, warn: Warn | None) -> tuple[DocumentIds, Iterator[Sample]]:
+        rows, ids = RowReader(columns, warn, prefix, only), DocumentIds(file, warn, rule)
+        results = _as_samples(reader(path, rows.cells), warn)
+        return ids, _samples(results, rows, file, unit, ids)
+
+    ids, samples = read(only, warn)
+    if only is not None:
+        ids.whole = functools.partial(read, None, None)
+    return samples
 
 
 def _beir_rows(folder: Path) -> Iterator[Mapping[str, Json]]:
@@ -118,12 +129,18 @@ def faults_in(path: Path, columns: Columns | None = None, most: int = 50) -> lis
 
 
 def _samples_of_folder(
-    folder: Path, columns: Columns | None, warn: Warn | None, only: Callable[[str], bool] | None
+    folder: Path,
+    columns: Columns | None,
+    warn: Warn | None,
+    only: Callable[[str], bool] | None,
+    doc_id: str | None,
 ) -> Iterator[Sample]:
     notices, seen = Notices(warn) if warn is not None else None, dict[tuple[str, str, int], Path]()
     for file in data_files(folder):
         prefix = f"{file.relative_to(folder).with_suffix('').as_posix()}-"
-        for sample in read_samples(file, columns=columns, warn=notices, prefix=prefix, only=only):
+        for sample in read_samples(
+            file, columns=columns, warn=notices, prefix=prefix, only=only, doc_id=doc_id
+        ):
             first = seen.setdefault((sample.id, sample.system, sample.trial), file)
             if first != file:
                 problem = f"the id {sample.id!r} stands in {first} and in {file}"
@@ -199,14 +216,23 @@ def suffix_of(path: Path) -> str:
 
 
 def samples_from(
-    rows: Iterable[Mapping[str, Json] | Sample], *, columns: Columns | None = None, warn: Warn | None = None
+    rows: Iterable[Mapping[str, Json] | Sample],
+    *,
+    columns: Columns | None = None,
+    warn: Warn | None = None,
+    file: bool = True,
 ) -> Iterator[Sample]:
-    """The samples that dicts describe, by the same rules as a line of JSONL; a Sample passes as it is."""
+    """The samples that dicts describe, by the same rules as a line of JSONL; a Sample passes as it is.
+
+    Rows that are not all those of a `file` do not choose among several columns that could be the document's id.
+    """
     visible = (_visible(row) if isinstance(row, Mapping) else row for row in rows)
     numbered = (
         (n, row, functools.partial(_at, SourceLocation("samples", n))) for n, row in enumerate(visible, 1)
     )
-    return _samples(_as_samples(numbered, warn), RowReader(columns, warn), SourceLocation("samples"), "row")
+    place = SourceLocation("samples")
+    ids = DocumentIds(place, warn) if file else None
+    return _samples(_as_samples(numbered, warn), RowReader(columns, warn), place, "row", ids)
 
 
 def _as_samples(rows: Iterator[Row], warn: Warn | None = None) -> Iterator[Row]:
@@ -265,7 +291,9 @@ def _batches(rows: Iterator[Row]) -> Iterator[list[Row]]:
         size = min(2 * size, _TOGETHER)
 
 
-def _samples(rows: Iterator[Row], reader: RowReader, file: SourceLocation, unit: str) -> Iterator[Sample]:
+def _samples(
+    rows: Iterator[Row], reader: RowReader, file: SourceLocation, unit: str, ids: DocumentIds | None
+) -> Iterator[Sample]:
     """The rows, read, each identity once."""
     seen, numbers = NumberSet(), array("i")  # hashes take less memory than identities
     for batch in _batches(rows):
@@ -282,10 +310,12 @@ def _samples(rows: Iterator[Row], reader: RowReader, file: SourceLocation, unit:
             first = numbers[seen.index(identities[at])]
             problem = f"the id {sample.id!r}{more} is there already, on {unit} {first}"
             raise InputError(problem, fix="give each sample its own id, system or trial", place=where(()))
-        yield from samples
+        yield from samples if ids is None else ids.take(samples, functools.partial(reader.as_read, batch))
         if faults:
+            yield from ids.rest() if ids is not None else ()
             raise faults.pop()  # held by nobody: it holds this frame, and so the files that are open
         del batch, samples  # before more are read
+    yield from ids.rest() if ids is not None else ()
     if not seen:
         fix = 'write at least one, which has a query: {"query": "..."}'
         raise InputError("no samples in it", fix=fix, place=file)

@@ -141,6 +141,11 @@ class RowReader:
                 return made, [wrong.error(where(wrong.path))]
         return made, []
 
+    def as_read(self, rows: Sequence[Row], number: int) -> Json:
+        """The row of this number with the values of its cells."""
+        _, row, where = rows[number]
+        return self._values_of(row, where)
+
     def _values_of(self, row: Json, where: Locate) -> Json:
         return self.cells.values(row, where) if isinstance(row, TableRow) else row
 

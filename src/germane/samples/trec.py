@@ -805,19 +805,24 @@ def _roles_of_keys(keys: tuple[str, ...], kind: Kind, columns: tuple[tuple[str, 
 
 
 def document_columns(
-    source: Any, fmt: Format | None = None, columns: Mapping[str, str] | None = None
+    source: Any,
+    fmt: Format | None = None,
+    columns: Mapping[str, str] | None = None,
+    kind: Kind = RUN,
 ) -> list[str]:
-    """The columns of a run that could hold the document's id, in order of preference; none where `columns` names it.
+    """The columns of a table that could hold the document's id, in order of preference; none where `columns` names it.
 
-    `source` is a file of this format or, without one, a DataFrame or a list of rows.
+    `source` is a file of this format or, without one, a DataFrame, a list of rows or something else, which has none.
     """
     if any(role(key) == "doc" for key in columns or ()):
         return []
     names = list[str]()
     if isinstance(source, list):
-        names = [str(name) for name in source[0]] if source and isinstance(source[0], Mapping) else []
+        first = _row_fields(source[0], kind) if source else None
+        names = list(first) if isinstance(first, dict) else []
     elif fmt is None:
-        names = [str(name) for name in getattr(source, "column_names", None) or source.columns]
+        found: Any = getattr(source, "column_names", None) or getattr(source, "columns", ())
+        names = list(map(str, found))
     elif fmt in _BETWEEN:
         lines = [line.decode(errors="replace") for line in _head(source)[:1]]
         mark = delimiter_of(lines[0], _BETWEEN[fmt]) if lines else ","
@@ -835,8 +840,8 @@ def document_columns(
             first, _ = json.JSONDecoder().raw_decode(text.lstrip("[ \t\n"))
             names = list(first) if isinstance(first, dict) else []
     folded = {fold(name): name for name in reversed(names)}
-    found = (folded[fold(name)] for name in RESULT["doc"].names if fold(name) in folded)
-    return list(dict.fromkeys(found)) if "query" in roles_of(names, RUN, columns) else []
+    docs = (folded[fold(name)] for name in RESULT["doc"].names if fold(name) in folded)
+    return list(dict.fromkeys(docs)) if "query" in roles_of(names, kind, columns) else []
 
 
 def role(key: str, allowed: Sequence[str] = ()) -> str:
