@@ -32,7 +32,7 @@ from germane.measures.measure import Measure
 from germane.measures.ranked import values
 from germane.reports.gates import Gate
 from germane.reports.report import Report
-from germane.samples.documents import Lists, column_of_documents
+from germane.samples.contexts import Lists, column_of_documents
 from germane.samples.files import BadRows, on_disk, shown_name
 from germane.samples.frames import is_table
 from germane.samples.trec import (

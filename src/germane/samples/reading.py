@@ -16,8 +16,7 @@ from germane.errors import InputError, SourceLocation, collect_or_raise
 from germane.numberset import NumberSet
 from germane.samples.cells import Cells, TableRow, table_rows
 from germane.samples.collections.memory import rows_of_collection
-from germane.samples.contexts import document_ids
-from germane.samples.documents import DocumentIds
+from germane.samples.contexts import DocumentIds, document_ids
 from germane.samples.fields import IDS, SPELLINGS
 from germane.samples.files import (
     JsonFault,
