@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 import re
 import unicodedata
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from typing import Any, TextIO
 
@@ -25,6 +25,55 @@ _STRAY_NON_JOINER = re.compile(
     "(?<![\u0600-\u06ff\u0750-\u077f\u08a0-\u0fff\u1000-\u109f\u1780-\u18af\ufb50-\ufefe])\u200c"
 )
 """U+200C, which shows nothing, other than in scripts that are spelt with it: behind letters of Arabic, Indic, Mongolian."""
+
+
+MASK = "***"
+"""Written in place of a secret."""
+
+_URL = re.compile(r"[a-z][a-z0-9+.-]*:/+\S+|\S+\?\S*=\S*", re.IGNORECASE)
+"""With a scheme, or without one and with a query."""
+_PASSWORD = re.compile(r"(:/+[^/?#@:]*):[^/?#]*(?=@)")
+_PARAMETER = re.compile(r"([?&])([^=&#]*=)?([^&#]+)")
+_NO_SECRET = {
+    "api-version",
+    "version",
+    "deployment",
+    "model",
+    "region",
+    "alt",
+    "download",
+    "raw",
+    "ref",
+    "revision",
+}
+"""Parameters of a URL whose values are shown."""
+
+
+def _is_hidden(name: str, value: str) -> bool:
+    return name.replace("_", "-").lower() not in _NO_SECRET and not value.startswith("{{")
+
+
+def mask_urls(value: Any) -> Any:
+    """The text, or JSON value, in which each URL shows neither a password nor the values of its query: these may be keys."""
+    if isinstance(value, Mapping):
+        return {name: mask_urls(inner) for name, inner in value.items()}
+    if isinstance(value, list | tuple):
+        return type(value)(map(mask_urls, value))
+    return _URL.sub(_masked, value) if isinstance(value, str) else value
+
+
+def _masked(url: re.Match[str]) -> str:
+    def parameter(found: re.Match[str]) -> str:
+        mark, name, value = found[1], found[2] or "", found[3]
+        return f"{mark}{name}{MASK if _is_hidden(name[:-1], value) else value}"
+
+    return _PARAMETER.sub(parameter, _PASSWORD.sub(rf"\1:{MASK}", url[0]))
+
+
+def hidden_in(url: str) -> dict[str, str]:
+    """The values that `mask_urls` hides in a URL, by the names of their parameters."""
+    found = {name[:-1]: value for _, name, value in _PARAMETER.findall(url)}
+    return {name: value for name, value in found.items() if _is_hidden(name, value)}
 
 
 def clean(text: str) -> str:

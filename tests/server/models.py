@@ -179,7 +179,7 @@ class ModelServer:
 
     def _refusal(self, asked: Asked) -> Act | None:
         """The 400 (or 404) for a request that this server does not take; None where it takes it."""
-        if not asked.path.endswith("/v1/chat/completions"):
+        if not asked.path.partition("?")[0].endswith("/v1/chat/completions"):
             return Act(status=404, error=f"there is no {asked.path} here")
         if wrong := asked.malformed:
             return Act(status=400, error=f"not a chat completion: {wrong}")

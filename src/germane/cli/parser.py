@@ -11,6 +11,7 @@ from pathlib import Path
 from textwrap import fill
 from typing import Any, NoReturn
 
+from germane.clean import mask_urls
 from germane.cli.values import say
 from germane.errors import InputError
 from germane.flags import GROUPS, OPTION_DEFAULTS, OUTPUT, Flag, flags_of
@@ -176,7 +177,7 @@ def _at_url(flag: Flag, url: str) -> Path:
         return Path(url)
     if flag.at_url == "refused":
         raise InputError(
-            f"{flag.long.strip('.')} is written to, and {url} is a URL",
+            f"{flag.long.strip('.')} is written to, and {mask_urls(url)} is a URL",
             fix="copy it here first, or name a file here",
         )
     from germane.evaluation.parts.remote import local  # not at the top: most commands name none

@@ -19,7 +19,7 @@ from rich.console import Console, ConsoleOptions, RenderableType, RenderResult
 from rich.segment import Segment
 from rich.text import Text
 
-from germane.clean import clean, clean_lines, counted, without_controls
+from germane.clean import clean, clean_lines, counted, mask_urls, without_controls
 from germane.cli.values import ignore_closed_stderr, print_document, refuse_input, say
 from germane.errors import InputError
 from germane.evaluation.options import Callbacks, Expected
@@ -462,7 +462,7 @@ class Outputs:
                 folder = folder or (None if path.suffix else path)
                 files += [path] if path.suffix else []
             elif path.suffix:
-                files.append(local := copied(scratch() / path.name, url))
+                files.append(local := copied(scratch() / path.name, mask_urls(url)))
                 urls[local] = url
             else:
                 store = store or url
@@ -472,7 +472,7 @@ class Outputs:
         """InputError, before anything is spent, where a report that is not to be replaced stands at the URL of the folder."""
         if self.store and not replace and is_there(f"{self.store}/manifest.json"):
             fix = "name a new URL, or give --force to replace it"
-            raise InputError(f"{self.store} holds the report of another evaluation", fix=fix)
+            raise InputError(f"{mask_urls(self.store)} holds the report of another evaluation", fix=fix)
 
     def put(self, reports: Mapping[str, Report], store: str | None = None) -> None:
         """Put what was written where it belongs: files with those next to them, then each report's folder.
@@ -496,7 +496,7 @@ class Outputs:
             else:
                 where += f"/{Path(name).stem}" if name else ""
                 put(report.folder, where)
-            say(f"wrote {where}")
+            say(f"wrote {mask_urls(where)}")
 
 
 def check_writable(path: Path, inputs: Iterable[object]) -> None:

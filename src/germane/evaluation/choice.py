@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from msgspec import structs
 
-from germane.clean import some_of
+from germane.clean import mask_urls, some_of
 from germane.errors import InputError
 from germane.evaluation.options import JudgeOptions, environment, read_config
 from germane.judges.judge import NAME_A_SECOND, Judge, members_of
@@ -123,6 +123,12 @@ def _taught(job: Job, readers: Sequence[LabelsJudge], *, alone: bool) -> Job:
             for _, contexts in rankings(sample):
                 reader.learn(sample.query, contexts, history, sample.qrels)
     return job if sample is job.sample else structs.replace(job, sample=sample)
+
+
+def with_keys(stored: str | None, in_file: str | None) -> str | None:
+    """The judge that a manifest names, else the file's: with the keys in its URLs, where the file, the environment or the config has them."""
+    named = (in_file, environment("judge"), " ".join(read_config().values.get("judge", ())))
+    return next((name for name in named if stored and mask_urls(name) == stored), stored or in_file)
 
 
 def judge_words(flag: str | None, in_file: str | None = None) -> tuple[str, bool]:

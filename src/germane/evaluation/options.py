@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Self
 
 import msgspec
 
+from germane.clean import mask_urls
 from germane.errors import InputError, SourceLocation
 from germane.flags import SETTINGS
 from germane.samples.files import nearest, reading_only, repository_root, without_scheme
@@ -29,6 +30,21 @@ IN_FILES = tuple(name for name, flag in SETTINGS.items() if flag.in_file)
 """Options that an eval file may set."""
 _CONFIGURED = SETTINGS.keys() - {"judge", "measures", "ledger"}
 """Options that the config may set; whose judge, measures and ledger hold is decided in `choice` and `plan`."""
+
+
+_URLS = {
+    "judge",
+    "base_url",
+    "paths",
+    "labels",
+    "corpus",
+    "targets_file",
+    "baseline",
+    "replay",
+    "outputs",
+    "store",
+}
+"""Options that may hold URLs, and in them keys."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -200,8 +216,8 @@ class Options(JudgeOptions):
         return reading_only([*map(repository_root, folders), *paths, *filter(None, named)], variables)
 
     def as_json(self) -> dict[str, Json]:
-        """The options for the manifest: all but the headers, which may hold keys, and what holds for one session."""
-        fields = asdict(self)
+        """The options for the manifest: all but the keys in URLs and headers, and what holds for one session."""
+        fields = {name: mask_urls(value) if name in _URLS else value for name, value in asdict(self).items()}
         for name in ("headers", "force", "later", "wait", "given"):
             del fields[name]
         return fields

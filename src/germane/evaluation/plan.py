@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from msgspec import structs
 
-from germane.clean import some_of
+from germane.clean import mask_urls, some_of
 from germane.errors import InputError, SourceLocation
 from germane.evaluation.answers import PlannedCase, prepared, with_sample
 from germane.evaluation.choice import (
@@ -29,6 +29,7 @@ from germane.evaluation.choice import (
     judge_words,
     needs_judge,
     pick_judge,
+    with_keys,
 )
 from germane.evaluation.options import IN_FILES, Options, read_config
 from germane.evaluation.parts.remote import local
@@ -426,7 +427,7 @@ def _with_defaults(suite: Suite) -> tuple[Suite, DefaultMeasures | None]:
     look = _graded_by_nothing(replace(suite, paths=paths, warn=lambda _: None))
     measures = default_measures(
         (planned.sample for planned in islice(look.matching(), LOOKED_AT)),
-        str(named or ""),
+        mask_urls(str(named or "")),
         labels=bool(options.labels),
         asked=bool(options.targets),
         alone=not suite.files,
@@ -660,7 +661,7 @@ class Plan:
         in_file, url = None, self._flags.base_url
         if self._flags.judge is None:
             # what a resumed folder's manifest says counts as written in a file: a URL in it gets no key
-            in_file = self.options.judge or self.suite.setting("judge")
+            in_file = with_keys(self.options.judge, self.suite.setting("judge"))
             if in_file and url is None and self.options.base_url:
                 in_file = at_url(in_file, self.options.base_url)
         return *judge_words(self._flags.judge, in_file), in_file
@@ -670,8 +671,9 @@ class Plan:
         flag, url = self._flags.judge, self._flags.base_url
         needed, (words, trusted, in_file) = needs_judge(self.suite.all_graders()), self._judge_words()
         if needed and self.options.untrusted and not trusted and "@" in words:
-            problem = f"the judge {words} is named in a file that is not trusted, and gets every text"
-            raise InputError(problem, fix=f"look at it, then: --judge {words}")
+            shown = mask_urls(words)
+            problem = f"the judge {shown} is named in a file that is not trusted, and gets every text"
+            raise InputError(problem, fix=f"look at it, then: --judge {shown}")
         options = replace(self.options, base_url=url)
         judge = pick_judge(
             flag, in_file, options=self.share.of_limits(options) if self.share else options, needed=needed

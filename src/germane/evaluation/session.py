@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 
+from germane.clean import mask_urls
 from germane.encoding import decode, encode, now
 from germane.errors import GermaneError, InputError, Interrupted, JudgeError, LedgerError
 from germane.evaluation.choice import ledger_address, open_ledger, remove_ledger
@@ -23,8 +24,8 @@ from germane.types import Json
 
 def check_same_judge(stored: Mapping[str, Json], judge: Judge | None) -> None:
     """InputError where the evaluation that is continued was judged by another judge: everything would be asked again."""
-    before = (stored.get("judge") or {}).get("identity")
-    asked = None if judge is None else decode(encode(dict(judge.identity)))
+    before = mask_urls((stored.get("judge") or {}).get("identity"))
+    asked = None if judge is None else decode(encode(mask_urls(judge.identity)))
     if not before or not asked or before == asked:
         return
     changed = sorted(name for name in {**before, **asked} if before.get(name) != asked.get(name))
@@ -77,7 +78,7 @@ def answers_so_far(
 
 def command_to_resume(folder: Path, options: Options, *flags: str) -> str:
     """The command that continues the run in a folder; what is written down nowhere must be given again."""
-    url = ("--base-url", options.base_url) if options.base_url else ()
+    url = ("--base-url", mask_urls(options.base_url)) if options.base_url else ()
     headers = [word for name, _ in options.headers for word in ("--header", f"{name}=...")]
     return shlex.join(["germane", "run", "--resume", str(folder), *flags, *url, *headers])
 

@@ -37,7 +37,7 @@ class _Runner:
     def __init__(self, url: str, token: str) -> None:
         self._url = f"{url.rstrip('/')}/invoke"
         self._headers = {"Authorization": f"Bearer {token}"} if token else {}
-        self._secrets = Secrets(self._headers)
+        self._secrets = Secrets(self._headers, url=url)
 
     async def ainvoke(self, messages: Sequence[tuple[str, str]]) -> str:
         """The raw text of the answer, or the last message's content.

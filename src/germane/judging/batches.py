@@ -18,7 +18,7 @@ from math import inf
 from typing import NamedTuple, Self, TypeVar
 from uuid import uuid4
 
-from germane.clean import counted
+from germane.clean import counted, mask_urls
 from germane.encoding import now
 from germane.errors import InputError, JudgeError, LimitReached, NoneAnswered
 from germane.judges.batches.api import AbsentBatch, BatchAPI, BatchState
@@ -60,7 +60,9 @@ def endpoint_of(judge: Judge) -> tuple[str, str, str]:
     """The endpoint of a judge, as a batch's row has it; empty texts where that is not a language model."""
     model = model_of(judge)
     return (
-        ("", "", "") if model is None else (model.service.provider, model.service.model, model.service.custom)
+        ("", "", "")
+        if model is None
+        else (model.service.provider, model.service.model, mask_urls(model.service.custom))
     )
 
 

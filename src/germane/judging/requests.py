@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any, TypeAlias
 
+from germane.clean import mask_urls
 from germane.encoding import decode, digest
 from germane.errors import AnswerError, InputError, SourceLocation
 from germane.judges.batches.api import UNRUN
@@ -49,7 +50,7 @@ def requests_of(
     judge: Judge, model: LLMJudge, questions: Sequence[AnyQuestion], price: Price | None = None
 ) -> Iterator[Request]:
     """The requests that ask these questions, as their judge would group them; `price` is what their answers will cost."""
-    capabilities = model.capabilities
+    capabilities, identity = model.capabilities, mask_urls(judge.identity)
     for group in judge.group(questions):
         ask = render_request(fused_requests(group, model.prompts, fuse=model.fuse), model.prompts)
         body = capabilities.body(ask)
@@ -57,7 +58,8 @@ def requests_of(
         keys = [row["key"] for rows in items for row in rows]
         record: dict[str, Json] = {
             "judge": judge.name,
-            "identity": dict(judge.identity),
+            "identity": identity,
+            "keyed": identity == judge.identity,
             "name": ask.name,
             "mode": MODES[capabilities.mode] if ask.schema else "text",
             "limited": capabilities.schema_limits and capabilities.mode < PROMPT,
@@ -119,10 +121,14 @@ class _Failed(AnswerError):
 
 
 class _Asker(Judge):
-    """The judge that was asked a question, as a record has it: enough to make the question's key and its row."""
+    """The judge that was asked a question, as a record has it: enough to make the question's row, and its key unless that is given."""
 
-    def __init__(self, name: str, identity: Mapping[str, Json], prompt: str) -> None:
-        self.name, self.identity, self._prompt = name, freeze(identity), prompt
+    def __init__(self, name: str, identity: Mapping[str, Json], prompt: str, key: str = "") -> None:
+        self.name, self.identity, self._prompt, self._key = name, freeze(identity), prompt, key
+
+    def key(self, question: AnyQuestion) -> str:
+        """The key that the record gives where its identity lacks what is secret, else that of the question."""
+        return self._key or super().key(question)
 
     def prompt_hash(self, _question: AnyQuestion) -> str:
         """The prompt hash of the record, whatever the question."""
@@ -267,7 +273,8 @@ def _request_of(
     kinds, request = known_kinds(), FusedRequest("")
     for row in rows:
         question = kinds[row["kind"]](**{name: _tupled(value) for name, value in row["fields"].items()})
-        asker = askers[id(question)] = _Asker(record["judge"], record["identity"], row["prompt"])
+        key = "" if record.get("keyed", True) else row["key"]
+        asker = askers[id(question)] = _Asker(record["judge"], record["identity"], row["prompt"], key)
         if asker.key(question) != row["key"]:
             raise AnswerError("it was asked by another version of germane: ask again")
         request.questions.append(question)

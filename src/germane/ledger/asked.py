@@ -12,6 +12,7 @@ from itertools import chain, islice
 import msgspec
 from msgspec import structs
 
+from germane.clean import mask_urls
 from germane.encoding import decode, encode
 from germane.ledger.store import LedgerTable
 from germane.types import Json
@@ -52,7 +53,7 @@ class BatchRow(msgspec.Struct, kw_only=True):
     @property
     def endpoint(self) -> tuple[str, str, str]:
         """The provider, model and URL that were asked."""
-        return self.provider, self.model, self.url
+        return self.provider, self.model, mask_urls(self.url)
 
 
 _COLUMNS = BatchRow.__struct_fields__

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from germane.clean import counted
+from germane.clean import counted, mask_urls
 from germane.encoding import now
 from germane.measures.measure import TOKENIZER, Measure
 from germane.measures.ranked import belonging_to
@@ -37,7 +37,7 @@ def judge_entry(judge: Judge | None, spent: Spent) -> dict[str, Json]:
     """The judge and what it cost."""
     return {
         "source": judge.name if judge is not None else None,
-        "identity": dict(judge.identity) if judge is not None else None,
+        "identity": mask_urls(judge.identity) if judge is not None else None,
         "stand_in": judge.stand_in if judge is not None else "",
         **spent.as_json(),
     }

@@ -27,7 +27,7 @@ from typing import IO, Any, BinaryIO, NoReturn, TypeAlias
 
 import msgspec
 
-from germane.clean import counted, fold
+from germane.clean import MASK, counted, fold
 from germane.encoding import replace_surrogates
 from germane.errors import InputError, SourceLocation, install_extra
 from germane.types import MAX_DEPTH, Json, Step
@@ -67,6 +67,14 @@ def copied(path: Path, name: str) -> Path:
     """The same path, which goes by this name in messages: it is a copy."""
     _COPIES[str(path)] = name
     return path
+
+
+def check_unmasked(url: str) -> None:
+    """InputError where a URL was read from a file in which its key is masked."""
+    if f"={MASK}" in url or f":{MASK}@" in url:
+        raise InputError(
+            f"{url} lacks its key, which is stored nowhere", fix="give the URL again, with the key"
+        )
 
 
 def without_scheme(path: str) -> str:

@@ -13,9 +13,10 @@ from urllib.parse import quote
 
 from pydantic import AfterValidator, Field, PrivateAttr, model_validator
 
-from germane.clean import counted
+from germane.clean import counted, mask_urls
 from germane.errors import Invalid, TargetError, describe
 from germane.judges.client.retry import retry_after
+from germane.judges.client.transport import Secrets
 from germane.samples.evalfile import Case
 from germane.samples.fields import failure_of
 from germane.samples.messages import content_text
@@ -138,11 +139,12 @@ class HttpTarget(Target):
                 request = self._client.build_request(method, url, headers=headers, **sent)
                 response, text = await self._response(request)
             except (httpx2.TransportError, httpx2.InvalidURL) as fault:
-                failures.append(f"{type(fault).__name__}: {fault}".removesuffix(": "))
+                failures.append(self._masked(f"{type(fault).__name__}: {fault}".removesuffix(": ")))
             else:
                 if response.is_success:
                     return text
-                failures.append(f"HTTP {response.status_code}: {text[:_TAIL].strip() or 'no body'}")
+                why = self._masked(text)[:_TAIL].strip() or "no body"
+                failures.append(f"HTTP {response.status_code}: {why}")
                 if response.status_code not in _AGAIN:
                     raise TargetError(failures[-1])
                 pause = min(retry_after(response.headers) or pause, _LONGEST)
@@ -152,6 +154,10 @@ class HttpTarget(Target):
                     raise TargetError(f"{failures[-1]} ({why})")
                 await asyncio.sleep(pause)
         raise TargetError(f"{failures[-1]} ({counted(self.retries + 1, 'attempt')})")
+
+    def _masked(self, text: str) -> str:
+        """An error without the keys of the URL and the headers."""
+        return Secrets(self.headers, url=self.url).mask_text(text)
 
     async def _response(self, request: httpx2.Request) -> tuple[httpx2.Response, str]:
         """The response at the end of all redirects, and its text."""
@@ -166,7 +172,7 @@ class HttpTarget(Target):
                 await response.aclose()
             request = following
             if self.headers and _origin(request.url) != _origin(origin):
-                problem = f"it redirects to {request.url}, and the headers are for {origin.host} alone"
+                problem = f"it redirects to {mask_urls(str(request.url))}, and the headers are for {origin.host} alone"
                 raise TargetError(f"{problem}: write that as the url, or leave them out")
         raise TargetError(f"more than {_REDIRECTS} redirects")
 

@@ -11,8 +11,9 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from germane.clean import mask_urls
 from germane.errors import InputError, MissingPart, install_extra
-from germane.samples.files import copied, without_scheme
+from germane.samples.files import check_unmasked, copied, without_scheme
 
 _URL = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+):/+(.*)", re.DOTALL)
 """One slash, as a path leaves one of two; a Windows drive is a single letter."""
@@ -32,23 +33,27 @@ def url_of(path: str | Path) -> str:
 @contextmanager
 def _store(url: str) -> Iterator[tuple[Any, str]]:
     """The file system of a URL and the path in it. What goes wrong with it inside is an InputError that names the URL."""
+    shown = mask_urls(url)
+    check_unmasked(url)
     try:
         import fsspec
     except ImportError:
-        raise MissingPart(f"{url} needs fsspec", fix=install_extra("urls")) from None
+        raise MissingPart(f"{shown} needs fsspec", fix=install_extra("urls")) from None
     try:
         yield fsspec.core.url_to_fs(url)
     except FileNotFoundError:
-        raise InputError(f"nothing at {url}", fix="check the URL") from None
+        raise InputError(f"nothing at {shown}", fix="check the URL") from None
     except ImportError as error:
-        raise MissingPart(f"{url}: {error}", fix="install that package into the same environment") from None
+        raise MissingPart(
+            f"{shown}: {mask_urls(str(error))}", fix="install that package into the same environment"
+        ) from None
     except InputError:
         raise
-    except Exception as error:
-        what = f"{type(error).__name__}: {error}"
+    except Exception as error:  # noqa: BLE001 - whatever the store raises
+        what = f"{type(error).__name__}: {mask_urls(str(error))}"
         raise InputError(
-            f"{url} cannot be used: {what}", fix="check the URL, and the rights that this machine has"
-        ) from error
+            f"{shown} cannot be used: {what}", fix="check the URL, and the rights that this machine has"
+        ) from None
 
 
 def check_store(url: str) -> None:
@@ -78,7 +83,7 @@ def fetched(url: str) -> Path:
 def local(named: str | Path) -> Path:
     """The file or folder that is named by a path, or a copy of what a URL names, which messages call by the URL."""
     path = without_scheme(str(named))
-    return copied(fetched(url), url) if (url := url_of(path)) else Path(path)
+    return copied(fetched(url), mask_urls(url)) if (url := url_of(path)) else Path(path)
 
 
 def put(local: Path, url: str) -> None:
@@ -133,7 +138,9 @@ def unpacked(url: str) -> list[Path]:
     with _store(url) as (files, path):
         packed = [path] if path.endswith(".zip") else sorted(files.glob(f"{path}/*.zip"))
         if not packed:
-            raise InputError(f"no parts at {url}", fix="write them with germane run --part 3/16 -o URL")
+            raise InputError(
+                f"no parts at {mask_urls(url)}", fix="write them with germane run --part 3/16 -o URL"
+            )
         paths = []
         for name in packed:
             folder = scratch() / Path(name).stem

@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import suppress
 from typing import Any
 
+from germane.clean import mask_urls
 from germane.encoding import decode, encode
 from germane.errors import JudgeError
 from germane.judges.batches.api import AbsentBatch, BatchState
@@ -49,7 +50,7 @@ class OpenAIBatches:
 
         self._service = service
         agent = {"user-agent": f"germane/{__version__}", **headers}
-        self._secrets = Secrets(headers)
+        self._secrets = Secrets(headers, url=service.url)
         self._client = httpx2.AsyncClient(headers=agent, timeout=httpx2.Timeout(**_SECONDS))
 
     async def line(self, request: str, body: bytes) -> bytes:
@@ -148,12 +149,12 @@ class OpenAIBatches:
         except ValueError:
             result = None
         if not isinstance(result, dict):
-            raise TransportError(f"{method} {self._service.at(path)} answered no JSON object")
+            raise TransportError(f"{method} {mask_urls(self._service.at(path))} answered no JSON object")
         return result
 
     def _refused(self, method: str, path: str, status: int, body: bytes) -> None:
         why = self._secrets.mask_text(message_of(self._secrets.mask(body), status))
-        message = f"{method} {self._service.at(path)}: {status} {why}"
+        message = f"{method} {mask_urls(self._service.at(path))}: {status} {why}"
         if status >= 500 or status in _UNSURE:
             raise TransportError(message)
         if status == 404:

@@ -16,6 +16,7 @@ from collections.abc import Mapping
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from germane.clean import mask_urls
 from germane.errors import AnswerError, JudgeError, MissingPart, install_extra
 from germane.judges.client.errors import TransportError
 from germane.judges.client.output import LIMIT_NAMES, MODES
@@ -39,8 +40,8 @@ class PydanticAITransport:
     """One model of a provider with a protocol of its own; takes and gives bodies as OpenAI-compatible servers do."""
 
     def __init__(self, service: Service, key: str, headers: Mapping[str, str]) -> None:
-        self.url = service.url
-        self.secrets = Secrets(headers, key)
+        self.url = mask_urls(service.url)
+        self.secrets = Secrets(headers, key, service.url)
         self._loop: asyncio.AbstractEventLoop | None = None
         self.provider = service.provider
         self._extra_headers: dict[str, Any] = {**_withheld(service), **headers}

@@ -12,9 +12,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from urllib.parse import urlsplit, urlunsplit
 
+from germane.clean import mask_urls
 from germane.errors import InputError, JudgeError, MissingKey
 from germane.judges.client.retry import check_number
-from germane.samples.files import nearest
+from germane.samples.files import check_unmasked, nearest
 
 
 @dataclass(frozen=True, slots=True)
@@ -206,7 +207,7 @@ def find(spec: str, base_url: str | None = None, *, trusted: bool = True) -> Ser
 
 _URL = re.compile(r"@(https?://.*)", re.DOTALL | re.IGNORECASE)
 _LIKE_A_URL = re.compile(
-    r"@([a-z][a-z0-9+.-]*://.*|(?:localhost|\d+(?:\.\d+){3}|\[[\da-f:]+\])(?:[:/].*)?"
+    r"@([a-z][a-z0-9+.-]*:/.*|[^@/\s]+:[^@\s]+@.*|(?:localhost|\d+(?:\.\d+){3}|\[[\da-f:]+\])(?:[:/].*)?"
     r"|[\w.-]+:\d+(?:/.*)?|[\w-]+(?:\.[\w-]+)+/.*)",
     re.DOTALL | re.IGNORECASE,
 )
@@ -232,8 +233,11 @@ def _split(spec: str) -> tuple[str, str]:
         return spec[: match.start()], match[1]
     if spec.endswith("@") or ("@" in spec and _LIKE_A_URL.fullmatch(spec, spec.index("@"))):
         name, _, rest = spec.partition("@")
-        problem = f"{rest!r} is not a URL of a server" if rest else f"{spec} has no URL after its @"
-        server = rest.rpartition("://")[2] or "HOST:PORT/v1"
+        given = re.match(r"([a-z][a-z0-9+.-]*:/+)?(?:.*@)?(.*)", rest, re.DOTALL | re.IGNORECASE)
+        assert given is not None
+        shown = f"{given[1] or ''}{mask_urls(given[2])}"  # without a login
+        problem = f"{shown!r} is not a URL of a server" if rest else f"{spec} has no URL after its @"
+        server = mask_urls(given[2]) or "HOST:PORT/v1"
         scheme = "http" if re.match(r"localhost\b|[^/]*:|\d", server) else "https"
         raise InputError(problem, fix=f"write {name}@{scheme}://{server}")
     return spec, ""
@@ -255,13 +259,17 @@ def _tidy(url: str, provider: Provider) -> str:
     """The one spelling of a base URL: no path of the call, no slash at its ends; a bare host is http."""
     parts = urlsplit(url if "://" in url else f"http://{url}")
     if parts.scheme not in {"http", "https"} or not parts.hostname:
-        raise InputError(f"{url!r} is not the base URL of a server", fix="write http://HOST:PORT/v1")
+        raise InputError(
+            f"{mask_urls(url)!r} is not the base URL of a server", fix="write http://HOST:PORT/v1"
+        )
     try:
         parts.port  # noqa: B018 - it raises
     except ValueError:
-        raise InputError(f"{parts.netloc!r} has an invalid port", fix="write http://HOST:PORT/v1") from None
+        netloc = parts.netloc.rpartition("@")[2]
+        raise InputError(f"{netloc!r} has an invalid port", fix="write http://HOST:PORT/v1") from None
     if parts.username or parts.password:
         raise InputError("a base URL must not hold a password", fix="give the key by environment or api_key")
+    check_unmasked(url)
     path = f"/{parts.path.strip('/')}".removesuffix("/chat/completions").rstrip("/") or provider.path
     if provider.extra:
         path = path.removesuffix("/v1")

@@ -6,7 +6,9 @@ import asyncio
 import re
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Protocol
+from urllib.parse import unquote
 
+from germane.clean import MASK, hidden_in, mask_urls
 from germane.judges.client.errors import TransportError
 from germane.version import __version__
 
@@ -52,19 +54,20 @@ _LONG = 16
 """Characters of a key that no answer holds by chance: a shorter one (`none`) is masked in errors and headers alone."""
 _HEADER_LONG = 9
 """Characters of a header's value that may be a key, whatever the header is called."""
-_OF_KEYS = re.compile("auth|key|token|secret|cookie", re.IGNORECASE)
-_MASK = "***"
+_OF_KEYS = re.compile("auth|key|token|secret|cookie|^sig|^code$|pass", re.IGNORECASE)
 
 
 class Secrets:
-    """The keys and headers that one server is sent. A server may repeat them, in an answer too."""
+    """The keys that one server is sent, in headers and in its URL. A server may repeat them, in an answer too."""
 
-    def __init__(self, headers: Mapping[str, str], key: str = "") -> None:
+    def __init__(self, headers: Mapping[str, str], key: str = "", url: str = "") -> None:
+        sent = [*headers.items(), *hidden_in(url).items()]
         values = {key} | {
             words[-1]  # without a scheme such as Bearer
-            for name, value in headers.items()
+            for name, value in sent
             if (words := value.split()) and (len(value) >= _HEADER_LONG or _OF_KEYS.search(name))
         }
+        values |= set(map(unquote, values))
         self._keys = sorted(filter(None, values), key=len, reverse=True)
         long = [key for key in self._keys if len(key) >= _LONG]
         slashes = r"\\*"
@@ -83,13 +86,13 @@ class Secrets:
         escapes = b"u00" in data or b"\\/" in data
         if self._escaped is None or not (escapes or any(key in data for key in self._plain)):
             return data
-        return self._escaped.sub(_MASK.encode(), data)
+        return self._escaped.sub(MASK.encode(), data)
 
     def mask_text(self, text: str) -> str:
         """An error or a header with every key masked: a short one as a whole word."""
         for key in self._keys:
             word = re.escape(key) if len(key) >= _LONG else rf"(?<!\w){re.escape(key)}(?!\w)"
-            text = re.sub(word, _MASK, text)
+            text = re.sub(word, MASK, text)
         return text
 
     def mask_response(self, response: Response) -> Response:
@@ -114,8 +117,8 @@ class HTTPTransport:
     def __init__(self, url: str, headers: Mapping[str, str], *, connect: float, most: int) -> None:
         import httpx2  # here, so that the first answer's time does not count it
 
-        self.url = url
-        self.secrets = Secrets(headers)
+        self.url = mask_urls(url)
+        self.secrets = Secrets(headers, url=url)
         self._headers = {**_HEADERS, **headers}
         self._timeouts = {"timeout": {"connect": connect, "read": None, "write": None, "pool": None}}
         self._count = -(-most // SHARED_BY)
