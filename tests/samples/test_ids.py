@@ -76,6 +76,43 @@ def test_a_bare_column_is_the_rank_only_where_it_rises(mark, first, tmp_path):
         rank(path, GOLD, "RR")
 
 
+COUNTS = {  # the numbers of d10 d20 d30 in query 7 and of d80 d90 in query 8: RR, and a word of what is said
+    ((0, 1, 2), (1, 2)): (0.75, "0, 1, 2, ... or 1, 2, 3, ... and was read as the rank"),
+    ((1, 2, 3), (0, 1)): (0.75, "0, 1, 2, ... or 1, 2, 3, ... and was read as the rank"),
+    ((1, 2), (0, 1)): (0.75, "read as the rank"),
+    ((1, 2), (1,)): (0.75, "counts 1, 2, 3, ... and was read as the rank"),
+    ((2, 1, 0), (2, 1)): (0.75, "counts down to 0 or 1 and was read as the score"),
+    ((1, 2, 3), (1, 0)): (None, "may be the rank or a score"),
+    ((2, 1), (1, 2)): (None, "may be the rank or a score"),
+    ((2, 1), (2, 1)): (0.75, ""),
+    ((1, 0), (1,)): (0.75, ""),
+}
+
+
+@pytest.mark.parametrize("numbers", COUNTS)
+@pytest.mark.parametrize("large", [False, True])
+def test_lists_that_count_from_0_beside_lists_that_count_from_1(numbers, large, tmp_path, monkeypatch):
+    """Whole numbers that count in every list, wherever they begin, are never read in silence where they may be ranks."""
+    if large:
+        pytest.importorskip("polars")
+        monkeypatch.setattr("germane.evaluation.rank._LARGE", 8)
+    mean, said = COUNTS[numbers]
+    docs = {"7": ("d10", "d20", "d30"), "8": ("d80", "d90")}
+    listed = zip(docs, numbers, strict=True)
+    rows = [(query, doc, n) for query, some in listed for doc, n in zip(docs[query], some, strict=False)]
+    path = tmp_path / "run.tsv"
+    path.write_text("".join(f"{query}\t{doc}\t{n}\n" for query, doc, n in rows))
+    for run in (path, rows):
+        if mean is None:
+            with pytest.raises(InputError, match=said):
+                rank(run, GOLD, "RR")
+        else:
+            report = rank(run, GOLD, "RR")
+            assert report["RR"].mean == mean
+            assert said in "".join(report.manifest["notes"])
+            assert bool(said) == bool(report.manifest["notes"])
+
+
 def test_ids_of_mappings_are_text_on_both_sides():
     """Numbers as ids meet the same numbers as text; gold may be a list."""
     for run in ({"q": {10: 2.0, 20: 1.0}}, {"q": {"10": 2.0, "20": 1.0}}):

@@ -452,25 +452,27 @@ class RankedScores:
 class NumberedLists:
     """Decides if a column that nobody named holds ranks or scores, from the numbers of all lists, added one by one.
 
-    Numbers that are 1 to n (or 0 to n - 1) in every list, one of them of three documents or more, are ranks where they rise
-    from row to row and scores where they fall; in any other order nobody can tell. Lists of two at most are ranks where each
-    counts 1, 2. Other whole numbers are scores, which a note says where they rise down every list.
+    Numbers that are 1 to n or 0 to n - 1 in every list, and 2 somewhere, are ranks where they rise from row to row and scores
+    where they fall; in any other order nobody can tell. Other whole numbers are scores, which a note says where they rise down
+    every list, one of them of three documents or more.
     """
 
     def __init__(self) -> None:
         self.longest = 0
-        self._counts = self._from_one = self._rises = self._falls = self._whole = True
+        self._firsts = set[int]()
+        self._counts = self._rises = self._falls = self._whole = True
+        self._most = 0
 
     def add(self, numbers: Sequence[float]) -> None:
         """Take the numbers of one list, in the order of its rows; nothing is looked at once they can only be scores."""
-        if not self._counts and not (self._whole and self._rises):
+        if not numbers or (not self._counts and not (self._whole and self._rises)):
             return
-        n = len(numbers)
+        n, ordered = len(numbers), sorted(numbers)
+        first = int(ordered[0] != 0)
         self.longest = max(self.longest, n)
-        ordered = sorted(numbers)
-        least = ordered[0] if ordered else 1
-        self._counts &= least in {0, 1} and ordered == list(range(int(least), int(least) + n))
-        self._from_one &= least == 1
+        self._firsts.add(first)
+        self._most = max(self._most, first + n - 1)
+        self._counts &= ordered == list(range(first, first + n))
         self._rises &= all(map(lt, numbers, numbers[1:]))
         self._falls &= all(map(gt, numbers, numbers[1:]))
         self._whole &= all(number % 1 == 0 for number in numbers)
@@ -478,26 +480,26 @@ class NumberedLists:
     @property
     def count_from_one(self) -> bool:
         """True if every list up to now holds 1 to n, in any order."""
-        return self._counts and self._from_one
+        return self._counts and 0 not in self._firsts
 
     def decide(self, name: str) -> tuple[bool, str]:
         """True if the numbers are ranks, and the note that belongs to it; InputError where nobody can tell."""
-        if self._counts and self.longest > 2:
+        if self._counts and self._most >= _RANKS:
+            counting = " or ".join(
+                f"{first}, {first + 1}, {first + 2}, ..." for first in sorted(self._firsts)
+            )
             if self._rises:
-                return True, read_as_rank(name, int(self._from_one))
+                return True, read_as_rank(name, counting)
             if self._falls:
-                return (
-                    False,
-                    f"{name}: the third column counts down to {int(self._from_one)} and was read as the score",
-                )
+                down = " or ".join(map(str, sorted(self._firsts)))
+                note = f"{name}: the third column counts down to {down} and was read as the score"
+                return False, note if self.longest > _RANKS else ""
             raise InputError(
-                f"the third column counts {_counting(int(self._from_one))} in another order than the rows: it may be the rank or a score",
+                f"the third column counts {counting} in another order than the rows: it may be the rank or a score",
                 fix="write what it is as a header: query_id, doc_id, rank (1 is best), or query_id, doc_id, score (highest is best)",
                 place=SourceLocation(name),
             )
-        if self._counts and self._from_one and self._rises and self.longest == 2:
-            return True, read_as_rank(name)
-        if self._whole and self._rises and self.longest > 2:
+        if self._whole and self._rises and self.longest > _RANKS:
             return (
                 False,
                 f"{name}: the third column rises down every list and was read as the score; {_IF_RANK}",
@@ -505,6 +507,8 @@ class NumberedLists:
         return False, ""
 
 
+_RANKS = 2
+"""A number that a column of ranks holds: 0 and 1 alone are scores. Also, the length of lists that tell little."""
 _IF_RANK = "if it is the rank, write a header: query_id, doc_id, rank"
 
 
@@ -520,14 +524,9 @@ def _ranks_not_scores(run: Run) -> Run:
     return replace(run, notes=(*run.notes, note)) if note else run
 
 
-def read_as_rank(name: str, first: int = 1) -> str:
+def read_as_rank(name: str, counting: str = "1, 2, 3, ...") -> str:
     """The note that a column was taken for the rank."""
-    return f"{name}: the third column counts {_counting(first)} and was read as the rank"
-
-
-def _counting(first: int) -> str:
-    """`1, 2, 3, ...`, or from 0."""
-    return f"{first}, {first + 1}, {first + 2}, ..."
+    return f"{name}: the third column counts {counting} and was read as the rank"
 
 
 def rising_scores(name: str) -> str:
