@@ -32,7 +32,14 @@ def main(*, quick: bool = False, peers: tuple[str, ...] = PEERS) -> None:
         def ours(*options: str, **weather: Any) -> Ran:
             with tempfile.TemporaryDirectory() as fresh:
                 return germane(
-                    server, samples, *options, ledger=Path(fresh) / "ledger.sqlite", latency=0.05, **weather
+                    server,
+                    samples,
+                    "--timeout",
+                    "15",
+                    *options,
+                    ledger=Path(fresh) / "ledger.sqlite",
+                    latency=0.05,
+                    **weather,
                 )
 
         show("germane", ours(), ours(storm=True))

@@ -139,14 +139,13 @@ class TestAdaptiveConcurrency:
 class TestCircuitBreaker:
     def test_it_opens_after_faults_in_a_row_and_says_what_the_last_was(self) -> None:
         """Three in a row open it; who comes after the outage is turned away with the last fault."""
-        circuit = CircuitBreaker(RetryPolicy(circuit_failures=3, startup=0.001, probe_every=60))
+        circuit = CircuitBreaker(RetryPolicy(circuit_failures=3, startup=0.001))
         for _ in range(3):
             assert not circuit.open
             circuit.failed("connection refused")
         assert circuit.open
         sleep(0.01)
         circuit.failed("connection refused")
-        assert not asyncio.run(circuit.acquire())
         assert re.match(r"4 requests in a row failed.*connection refused", circuit.exhausted)
 
     def test_a_success_between_keeps_it_closed(self) -> None:
@@ -155,45 +154,6 @@ class TestCircuitBreaker:
         for _ in range(5):
             circuit.failed("x")
             circuit.succeeded()
-        assert not circuit.open
-
-    def test_one_probe_at_a_time_and_a_success_closes_it(self) -> None:
-        """Of five waiters one goes first; when it succeeds the others follow."""
-        circuit = CircuitBreaker(RetryPolicy(circuit_failures=1, startup=5, outage=5, probe_every=0.05))
-        circuit.failed("x")
-        passed = []
-
-        async def one(number: int) -> None:
-            await circuit.acquire()
-            passed.append(number)
-            if len(passed) == 1:
-                await asyncio.sleep(0.02)
-                assert len(passed) == 1
-                circuit.succeeded()
-
-        async def main() -> None:
-            await asyncio.gather(*(one(number) for number in range(5)))
-
-        asyncio.run(main())
-        assert sorted(passed) == [0, 1, 2, 3, 4]
-
-    def test_an_outage_is_survived_until_a_probe_has_failed_after_the_outage(self) -> None:
-        """Down for less than the outage: the last probe comes after it came back, and nobody is turned away."""
-        circuit = CircuitBreaker(RetryPolicy(circuit_failures=1, outage=0.3, probe_every=0.1))
-        circuit.failed("down")
-        began = monotonic()
-
-        async def one() -> None:
-            while await circuit.acquire():
-                if monotonic() - began < 0.25:
-                    circuit.failed("down")
-                else:
-                    circuit.succeeded()
-
-        async def main() -> None:
-            await asyncio.gather(*(one() for _ in range(5)))
-
-        asyncio.run(main())
         assert not circuit.open
 
 
@@ -218,19 +178,6 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     monkeypatch.setattr("germane.judges.client.ratelimits.monotonic", clock)
     monkeypatch.setattr("germane.judges.client.ratelimits.asyncio.sleep", sleep)
     return clock
-
-
-@pytest.mark.parametrize("every", [1.0, 0.2])
-def test_the_time_between_probes_doubles_up_to_five_times(clock: Clock, every: float) -> None:
-    """A dead endpoint is probed after 1, 2, 4, 5, 5 ... times `probe_every`."""
-    circuit = CircuitBreaker(RetryPolicy(circuit_failures=1, startup=3600, outage=3600, probe_every=every))
-    circuit.failed("connection refused")
-    probes = [clock.now]
-    for _ in range(6):
-        assert asyncio.run(circuit.acquire())
-        circuit.failed("connection refused")
-        probes.append(clock.now)
-    assert [(b - a) / every for a, b in pairwise(probes)] == pytest.approx([1, 2, 4, 5, 5, 5])
 
 
 @pytest.mark.parametrize(("seconds", "most"), [(4.0, 0.4), (30.0, 1.0)])

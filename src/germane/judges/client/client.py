@@ -1,8 +1,8 @@
 """One model endpoint: a request is sent, and what follows is decided by its response, until there is an answer or none will be.
 
 Asked to wait (429, 503, 529), the client waits as long as Retry-After says, or backs off, until the call's deadline.
-Failures on the way (5xx, timeouts, broken connections) have `attempts`, and open the circuit breaker when they come
-in a row. What no other request can mend (no such key, no such model, no money) is a JudgeError for all calls.
+Failures on the way (5xx, timeouts, broken connections) have `attempts`; when they come in a row, all requests are held
+back and fewer are sent, until an answer comes or the endpoint is given up. What no other request can mend (no such key, no such model, no money) is a JudgeError for all calls.
 Unusable answers are the caller's to count.
 """
 
@@ -45,8 +45,8 @@ STEPS = 12
 BYTES_PER_TOKEN = 4
 """Of a request, where the endpoint does not count: more than most texts have."""
 
-_LATENCY_ANSWERS, _SLOWEST_DECAY = 20, 0.98
-"""Answers that show how long answers take, and the part of the slowest that is remembered at each."""
+_DOWN = 2
+"""The backoff between requests to an endpoint that is down is that after so many failures."""
 
 _LATEST_SECONDS = 3e8
 """Seconds: the latest date that is shown."""
@@ -143,7 +143,6 @@ class ModelClient:
         self._worked = False
         self._rejected = 0
         self._answers = self._output = 0
-        self._slowest = 0.0
         self._cuts_at = 0
         self._warned = False
 
@@ -324,16 +323,13 @@ class ModelClient:
     # one request
 
     async def _admit(self, ask: Ask, call: CallState, pause: float) -> RetryDecision | None:
-        """Wait for the backoff, the circuit breaker, a pause, a place and the rates; None = the request may be sent."""
+        """Wait for the backoff, a pause, a place and the rates; None = the request may be sent."""
         self.release(call)
         try:
             with waiting():
                 if pause:
                     await asyncio.sleep(pause)
                 while True:
-                    probes = self.breaker.open and await self.breaker.acquire()
-                    if self.breaker.open and not probes:
-                        return self._gone(self.breaker.exhausted)
                     await self.pause.wait()
                     await self.concurrency.acquire()
                     call.taken, admitted = None, False
@@ -342,7 +338,9 @@ class ModelClient:
                             call.taken = await self.limiter.acquire(lambda: self._expected_tokens(ask))
                         if self._unusable:
                             return RetryDecision(Action.UNUSABLE, self._unusable)
-                        admitted = not self.pause.active and (probes or not self.breaker.open)
+                        if self.breaker.exhausted:
+                            return self._gone(self.breaker.exhausted)
+                        admitted = not self.pause.active
                     finally:
                         if not admitted:
                             self.concurrency.release()
@@ -363,14 +361,8 @@ class ModelClient:
                 self.limiter.release()
 
     async def _send(self, ask: Ask, note: Correction | None, call: CallState) -> RetryDecision:
-        """One request; what to do after its response.
-
-        Once it is known how long answers take here, a request that takes far longer is taken to hang, the last excepted.
-        """
-        policy, sent = self.policy, monotonic()
-        seconds = limit = min(policy.read, call.left)
-        if self._answers >= _LATENCY_ANSWERS and call.failures + 1 < policy.attempts:
-            seconds = min(seconds, max(policy.hang_after, policy.hang_factor * self._slowest))
+        """One request; what to do after its response."""
+        sent, seconds = monotonic(), min(self.policy.read, call.left)
         try:
             body = self._compose(ask, note, call)
             call.requests += 1
@@ -379,7 +371,7 @@ class ModelClient:
             decision = decide(*response, worked=self._worked)
         except TimeoutError:
             self.concurrency.throttled(sent)
-            decision = RetryDecision(Action.RETRY, self._timed_out(seconds, hung=seconds < limit))
+            decision = RetryDecision(Action.RETRY, self._timed_out(seconds))
         except TransportError as error:
             decision = RetryDecision(Action.RETRY, str(error))
         finally:
@@ -389,16 +381,13 @@ class ModelClient:
             self.breaker.succeeded()
             self.pause.answered(sent)
             self.concurrency.succeeded(sent)
-            self._slowest = max(monotonic() - sent, _SLOWEST_DECAY * self._slowest)
             return decision
         text = self.transport.secrets.mask_text(decision.text)
         return self._failed(decision._replace(text=text), sent, call)
 
-    def _timed_out(self, seconds: float, *, hung: bool) -> str:
+    def _timed_out(self, seconds: float) -> str:
         """The reason why a request was cancelled; the first that outlives the time-out is a warning that names the flag."""
         why = f"no answer within {seconds:.3g} s"
-        if hung:
-            return f"{why}, far longer than answers take here"
         if seconds < self.policy.read:  # the end of the call's deadline
             return why
         if not self._warned:
@@ -414,7 +403,7 @@ class ModelClient:
     def _failed(self, decision: RetryDecision, sent: float, call: CallState) -> RetryDecision:
         """The decision after a request without an answer: send it again after some seconds, in another form, or not at all.
 
-        The limits of the endpoint are told. While the circuit is open a failure costs no attempt.
+        The limits of the endpoint are told. While the circuit is open a failure costs no attempt, and holds all requests back.
         """
         call.count(*tokens_in(decision.body))
         policy, url, asked = self.policy, self.transport.url, decision.seconds
@@ -430,17 +419,18 @@ class ModelClient:
             if self.breaker.exhausted:
                 return self._gone(self.breaker.exhausted)
             pause, why = policy.delay(call.failures), decision.why
+            if self.breaker.open:
+                pause = policy.delay(_DOWN)
+                self._hold_back(sent, pause)
         else:
             self.breaker.succeeded()
             if decision.action is Action.UNUSABLE:
                 return RetryDecision(Action.UNUSABLE, f"{url} cannot be used: {decision.why}")
             if decision.action is not Action.WAIT:
                 return decision
-            self.concurrency.throttled(sent)
             if asked is not None and asked > policy.deadline:
                 raise LimitReached(f"{url} asks to wait until {_clock(asked)} ({decision.why})")
-            if asked is not None:
-                self.pause.start(sent, asked)  # for all requests
+            self._hold_back(sent, asked)
             call.waits += 1
             pause, why = policy.wait(asked, call.waits), f"asked to wait ({decision.why})"
         if 0 < call.left <= pause:
@@ -448,6 +438,12 @@ class ModelClient:
             return RetryDecision(Action.GIVE_UP, f"{why}; {rest}")
         call.left -= pause
         return RetryDecision(Action.WAIT, why, seconds=pause)
+
+    def _hold_back(self, sent: float, seconds: float | None) -> None:
+        """Have fewer requests in flight, and none for some seconds, after one that was sent at that time."""
+        self.concurrency.throttled(sent)
+        if seconds is not None:
+            self.pause.start(sent, seconds)
 
     def _gone(self, why: str) -> RetryDecision:
         """An endpoint that has never answered is asked nothing more; else only this question has no answer."""

@@ -22,8 +22,6 @@ MINUTE = 61.0
 """Seconds of a rate's window: a minute, and one more for requests that are on their way to the endpoint."""
 BURST = 5.0
 """Seconds' worth of a rate that may leave at once after a quiet time; the rest is spread evenly."""
-PROBES_SLOW_TO = 5
-"""By how much the time between probes of an open circuit may grow."""
 
 
 class AdaptiveConcurrency:
@@ -225,7 +223,7 @@ class RateLimiter:
 
 
 class Pause:
-    """Holds all requests to one endpoint back until a time that it named in a Retry-After.
+    """Holds all requests to one endpoint back: until the time of a Retry-After, or for the backoff of one that is down.
 
     An answer to a request that was sent after the refused one ends the pause early: it was not meant for all.
     """
@@ -239,7 +237,7 @@ class Pause:
         return self._until > 0 and self._until > monotonic()
 
     def start(self, sent: float, seconds: float) -> None:
-        """A request that was sent at that time (monotonic) was refused with a Retry-After."""
+        """A request that was sent at that time (monotonic) was refused or failed: wait that long."""
         self._refused = max(self._refused, sent)
         self._until = max(self._until, monotonic() + seconds)
 
@@ -259,11 +257,7 @@ class Pause:
 
 
 class CircuitBreaker:
-    """Opens after failures in a row; while it is open, one request at a time probes whether the endpoint is back.
-
-    Everybody else waits for a probe to succeed, which closes it. Once a probe has failed after the endpoint was
-    down for `outage` (or `startup`) seconds, it is `exhausted`, and nobody waits any more.
-    """
+    """Opens after failures in a row, closes with any answer, and is `exhausted` after `outage` (or `startup`) seconds of failures."""
 
     def __init__(self, policy: RetryPolicy) -> None:
         self.reached = False
@@ -272,16 +266,16 @@ class CircuitBreaker:
         self._policy = policy
         self._failures, self._last = 0, ""
         self._opened: float | None = None
-        self._failed_at = self._probe_at = self._between = 0.0
+        self._failed_at = 0.0
 
     @property
     def open(self) -> bool:
-        """True while requests are held back."""
+        """True after failures in a row."""
         return self._opened is not None
 
     @property
     def outage(self) -> float:
-        """Seconds for which a dead endpoint is probed."""
+        """Seconds for which a dead endpoint is asked again."""
         return self._policy.outage if self.reached else min(self._policy.startup, self._policy.outage)
 
     @property
@@ -290,19 +284,6 @@ class CircuitBreaker:
         if self._opened is None or self._failed_at - self._opened < self.outage:
             return ""
         return f"{self._failures} requests in a row failed, the last with: {self._last}; not asked any more"
-
-    async def acquire(self) -> bool:
-        """Wait until the circuit is closed, or the endpoint given up (`exhausted`); True = as the one probe that is due."""
-        while self._opened is not None:
-            now = monotonic()
-            if now >= self._probe_at:
-                self._between = min(self._between * 2, PROBES_SLOW_TO * self._policy.probe_every)
-                self._probe_at = now + self._between
-                return True
-            if self.exhausted:
-                break
-            await asyncio.sleep(min(self._probe_at - now, 1.0))
-        return False
 
     def succeeded(self) -> None:
         """Any answer, even a refusal, shows that the endpoint is up."""
@@ -315,6 +296,4 @@ class CircuitBreaker:
         if self._opened is not None or self._failures < self._policy.circuit_failures:
             return False
         self._opened = self._failed_at
-        self._between = self._policy.probe_every
-        self._probe_at = self._opened + self._between
         return True

@@ -36,8 +36,6 @@ class RetryPolicy:
     Attributes:
         connect: To open a connection.
         read: For one whole answer.
-        hang_after, hang_factor: Once 20 answers have come, one that takes `hang_factor` times as long as the slowest of
-            late, and at least `hang_after`, is taken to hang; the last attempt has all of `read`.
         deadline: For one call: all of its requests and the waits between them. The time in which it waits for its
             turn does not count. A Retry-After longer than this ends the run.
         attempts: Requests that may fail, and unusable answers that are asked again, per question.
@@ -46,9 +44,8 @@ class RetryPolicy:
         backoff: The n-th wait is a random time up to `backoff * 2**n` (exponential backoff with full jitter).
         longest: The longest such wait.
         circuit_failures: Failures in a row, over all calls, that open the circuit breaker.
-        outage: The time for which an endpoint that has answered before is probed while the circuit is open.
+        outage: The time for which an endpoint that has answered before is asked again while the circuit is open.
         startup: The same for an endpoint that has never answered.
-        probe_every: Between the first two probes; the time doubles up to five times that.
         hopeless: Requests that an endpoint which never answered may refuse before it is given up.
 
     Raises:
@@ -57,8 +54,6 @@ class RetryPolicy:
 
     connect: float = 10.0
     read: float = 120.0
-    hang_after: float = 15.0
-    hang_factor: float = 6.0
     deadline: float = 600.0
     attempts: int = 3
     list_attempts: int = 2
@@ -67,7 +62,6 @@ class RetryPolicy:
     circuit_failures: int = 10
     outage: float = 30.0
     startup: float = 5.0
-    probe_every: float = 1.0
     hopeless: int = 30
 
     def __post_init__(self) -> None:
