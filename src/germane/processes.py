@@ -13,6 +13,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import cast
 
+from germane.samples.files import check_trusted
+
 _PASSED_ON = frozenset({"PATH", "HOME", "LANG", "TMPDIR", "TEMP", "VIRTUAL_ENV", "SYSTEMROOT", "PATHEXT",
                         "AGENTV_TARGET_PROXY_URL", "AGENTV_TARGET_PROXY_TOKEN"})  # fmt: skip
 MAX_STDOUT, KEPT_STDERR = 1_000_000, 64_000
@@ -100,7 +102,9 @@ async def run_program(
 
     Raises:
         OSError: It cannot be started.
+        InputError: What names it is not trusted.
     """
+    check_trusted(f"{argv[0]} would be run")
     started, pipe = time.monotonic(), asyncio.subprocess.PIPE
     transport, program = await asyncio.get_running_loop().subprocess_exec(
         _Program, *argv, cwd=cwd, env=dict(env), start_new_session=True, stdin=pipe, stdout=pipe, stderr=pipe

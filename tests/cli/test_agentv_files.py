@@ -161,7 +161,7 @@ def test_a_program_may_write_the_prompt(inside: Cli, folder: Path) -> None:
         again = inside(*words, "--force", env={"OPENAI_API_KEY": "test"})
         sent = [message["content"] for asked in server.asked for message in asked.json["messages"]]
     assert dry.code == 0, dry.err
-    assert "runs 'python3 p.py'" in refused.err
+    assert "e.yaml:9:9: a grader runs 'python3 " in refused.err
     assert [row["value"] for row in ran.json["scores"]] == [0.7], ran.err
     assert re.search(r"Be kind about <(output\S*)>Steam rises\.</\1>", sent[-1]), sent
     assert "hush" not in str(sent)

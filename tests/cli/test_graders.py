@@ -233,37 +233,44 @@ def inside(monkeypatch: pytest.MonkeyPatch, *words: str) -> int:
 
 
 @pytest.mark.parametrize(
-    ("evaluators", "allowed", "refused"),
+    ("evaluators", "refused"),
     [
-        ("[{name: s, type: code_judge, script: [touch, ran]}]", ["rag"], "the grader s runs 'touch ran'"),
-        ("[{name: s, type: composite, aggregator: {type: code_judge, path: 'touch ran'}, evaluators: [a]}]", ["rag"],
-         "the grader s runs 'touch ran'"),
-        ("['evil.py:run']", ["rag"], "runs 'evil.py:run'"),
-        ("[{type: contains, value: Steam}]", [], "the target rag runs or sends something"),
-        ("[{type: contains, value: Steam}]", ["rag"], ""),
+        ("[{name: s, type: code_judge, script: [touch, ran]}]", "a grader runs 'touch ran'"),
+        ("[{name: x, script: touch ran}]", "a grader runs 'touch ran'"),
+        ("[{type: composite, aggregator: {type: code_judge, path: 'touch ran'}, evaluators: [{type: is-json}]}]",
+         "a grader runs 'touch ran'"),
+        ("[{type: composite, evaluators: [{type: assert-set, assert: [{script: touch ran}]}]}]", "a grader runs 'touch ran'"),
+        ("[{type: llm-grader, prompt: {script: touch ran}}]", "a grader runs 'touch ran'"),
+        ("['evil.py:run']", "a measure runs 'evil.py:run'"),
+        ("[{measure: 'evil.py:run', k: 5}]", "a measure runs 'evil.py:run'"),
+        ("[{type: composite, evaluators: [{type: 'evil.py:run'}]}]", "a measure runs 'evil.py:run'"),
+        ("[{type: contains, value: Steam}]", "the target rag runs or sends something"),
+        ("[{type: contains, value: 'evil.py:run'}]\ntarget: said", ""),
+        ("[{type: rubrics, criteria: ['it names script: touch ran']}]\ntarget: said", ""),
     ],
 )  # fmt: skip
-def test_what_is_not_trusted_is_refused_unless_it_is_allowed_by_name(
+def test_what_is_not_trusted_runs_nothing(
     folder: Path,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
     evaluators: str,
-    allowed: list[str],
     refused: str,
 ) -> None:
-    """Scripts, measures in files and live targets: with the place, before anything is imported or run."""
+    """Scripts, measures in files and live targets: with the place, before anything is imported or run; their text alone is no code."""
     monkeypatch.chdir(folder)
     (folder / "evil.py").write_text("open('ran', 'w')")
-    (folder / "e.yaml").write_text(f"target: rag\nevaluators: {evaluators}\ncases: [{{query: q}}]\n")
-    words = [word for name in allowed for word in ("--allow", name)]
-    code = inside(
-        monkeypatch, "run", "e.yaml", "--untrusted", *words, "--judge", "lexical", "--ledger", "l.sqlite"
-    )
+    text = (folder / ".agentv/targets.yaml").read_text().rstrip()[:-1]
+    (folder / ".agentv/targets.yaml").write_text(f"{text}, {{name: said, provider: mock, response: x}}]\n")
+    evaluators += "" if "target:" in evaluators else "\ntarget: rag"
+    (folder / "e.yaml").write_text(f"evaluators: {evaluators}\ncases: [{{query: q}}]\n")
+    words = ("--judge", "lexical", "--ledger", "l.sqlite", "-o", "out")
+    code = inside(monkeypatch, "run", "e.yaml", "--untrusted", *words)
     said = capsys.readouterr().err
-    assert code == (2 if refused else 0)
+    assert (code == 2) is bool(refused), said
     assert refused in said
     assert not refused or "yaml:" in said
     assert not (folder / "ran").exists()
+    assert (folder / "out").exists() is not bool(refused)
 
 
 def test_each_case_is_asked_as_often_as_trials_says(

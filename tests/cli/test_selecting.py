@@ -173,13 +173,15 @@ def test_an_untrusted_report_names_no_outputs(inside: Cli, tmp_path: Path) -> No
 def test_an_untrusted_file_reads_no_variable(
     inside: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What is in the environment goes to nobody unless it is allowed by its name."""
+    """What is in the environment goes to nobody."""
     monkeypatch.setenv("TOKEN", "secret")
     (tmp_path / "one.yaml").write_text(ONE.replace("query: one", "query: 'x ${{ TOKEN }}'"), "utf-8")
     assert inside("run", "one.yaml").code == 0
     ran = inside("run", "one.yaml", "--untrusted")
-    assert (ran.code, "variable TOKEN is named in a file that is not trusted" in ran.err) == (2, True)
-    assert inside("run", "one.yaml", "--untrusted", "--allow", "TOKEN").code == 0
+    assert (
+        ran.code,
+        "variable TOKEN would be read, and the file that names it is not trusted" in ran.err,
+    ) == (2, True)
 
 
 def test_an_untrusted_file_sends_no_text_to_a_url_of_its_own(inside: Cli, tmp_path: Path) -> None:

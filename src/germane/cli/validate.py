@@ -14,7 +14,7 @@ from germane.cli.values import print_document, print_lines, say
 from germane.errors import InputError, SourceLocation
 
 if TYPE_CHECKING:
-    from germane.samples.evalfile import EvalFile
+    from germane.samples.evalfile import EvalFile, GraderSpec
     from germane.samples.files import Warn
 
 
@@ -105,7 +105,7 @@ def faults_of(path: Path, warn: Warn, unchecked: dict[str, None] | None = None) 
 def _check_eval_file(
     file: EvalFile, warn: Warn, faults: list[InputError], unchecked: dict[str, None]
 ) -> None:
-    from germane.graders.specs import code_in, graders_of_specs
+    from germane.graders.specs import graders_of_specs
     from germane.measures.labels import Settings
     from germane.reports.gates import Gate
     from germane.samples.files import read_text
@@ -115,12 +115,12 @@ def _check_eval_file(
 
     names: set[str] = set()
     specs = (*file.measures, *(grader for case in file.cases for grader in case.graders))
+
+    def leave(measure: str, _: GraderSpec) -> None:
+        unchecked[f"{measure} (it would be imported)"] = None
+
     for spec in {id(spec): spec for spec in specs}.values():
-        if ".py:" in (code := code_in(spec.spec)):
-            unchecked[f"{code} (it would be imported)"] = None
-            names.add(spec.name)
-            continue
-        made = graders_of_specs([spec], file, Settings(), warn, faults)
+        made = graders_of_specs([spec], file, Settings(), warn, faults, leave=leave)
         names |= {name for grader in made for name in (grader.name, str(grader.measure))} or {spec.name}
     for text, location in file.gates:
         with _noting(faults):

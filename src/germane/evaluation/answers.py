@@ -7,7 +7,7 @@ import json
 import os
 import threading
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
@@ -170,10 +170,21 @@ def open_targets(cases: Sequence[PlannedCase], *, live: bool = True) -> dict[_Sy
         if (
             planned.target
             and planned.system not in targets
-            and (live or not kind_of(planned.target, where)[0].live)
+            and (live or not kind_of(planned.target, where).live)
         ):
             targets[planned.system] = open_target(planned.target, where)
     return targets
+
+
+def check_targets(cases: Iterable[PlannedCase]) -> None:
+    """InputError where a target of these cases is unknown, or not trusted: before a folder is made."""
+    from germane.targets.targetsfile import check_asked
+
+    for name, where in dict.fromkeys(
+        (planned.target, planned.targets_file or planned.folder) for planned in cases
+    ):
+        if name:
+            check_asked(name, where)
 
 
 async def _ask(target: Target, planned: PlannedCase) -> Sample:

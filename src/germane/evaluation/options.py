@@ -19,7 +19,7 @@ import msgspec
 from germane.clean import mask_urls
 from germane.errors import InputError, SourceLocation
 from germane.flags import SETTINGS
-from germane.samples.files import nearest, reading_only, repository_root, without_scheme
+from germane.samples.files import nearest, repository_root, untrusted, without_scheme
 from germane.types import FrozenDict, Json
 
 if TYPE_CHECKING:
@@ -162,7 +162,6 @@ class Options(JudgeOptions):
     targets_file: str | None = None
     trials: int | None = None
     untrusted: bool = False
-    allowed: tuple[str, ...] = ()
     columns: tuple[tuple[str, str], ...] = ()
     doc_id: str | None = None
     wanted: str | None = None
@@ -202,18 +201,17 @@ class Options(JudgeOptions):
         return replace(earlier, **self.non_defaults())
 
     def confined(self, stored: Mapping[str, Json] | None = None) -> AbstractContextManager[None]:
-        """Within it, where no file is trusted, files are read in their repositories alone, and no variable is expanded that is not allowed.
+        """Within it, where no file is trusted, what they name is not run, and nothing outside of their repositories is read.
 
         What these options name themselves may stand anywhere; paths of a manifest that is continued are in the repository.
         """
         merged = self.merged_with(stored or {})
         if not merged.untrusted:
             return nullcontext()
-        variables = {name: os.environ[name] for name in merged.allowed if name in os.environ}
         paths = [Path(without_scheme(path)).absolute() for path in self.paths if path != "-"]
         folders = [path if path.is_dir() else path.parent for path in paths] or [Path.cwd()]
         named = (self.targets_file, *(path for _, path in self.prompts))
-        return reading_only([*map(repository_root, folders), *paths, *filter(None, named)], variables)
+        return untrusted([*map(repository_root, folders), *paths, *filter(None, named)])
 
     def as_json(self) -> dict[str, Json]:
         """The options for the manifest: all but the keys in URLs and headers, and what holds for one session."""

@@ -50,7 +50,7 @@ from germane.types import Json, Sample
 
 if TYPE_CHECKING:
     from germane.labelling.files import LabelFile
-    from germane.samples.evalfile import Case, EvalFile
+    from germane.samples.evalfile import Case, EvalFile, GraderSpec
 
 
 Only: TypeAlias = Callable[[str], bool]
@@ -239,21 +239,22 @@ class Suite:
         """
         if self.measures or file is None:
             return graders_of(self.measures or self.usual)
-        from germane.graders.specs import code_in, graders_of_specs
+        from germane.graders.specs import graders_of_specs
 
         specs, threshold = file.measures, file.execution.threshold
         if case is not None:
             specs, threshold = case.graders, case.threshold
         key = (threshold, *map(id, specs))
         if key not in self._made:
-            for spec in specs if self.dry else ():
-                if ".py:" in (named := code_in(spec.spec)):
-                    problem = f"{named} is not imported in a dry run: what it asks is not in the forecast"
-                    self.warn(Notice(problem, "", spec.node.location))
-            specs = tuple(spec for spec in specs if not (self.dry and ".py:" in code_in(spec.spec)))
-            made = graders_of_specs(specs, file, self.settings, self.warn)
+            made = graders_of_specs(
+                specs, file, self.settings, self.warn, leave=self._not_imported if self.dry else None
+            )
             self._made[key] = tuple(replace(grader, threshold=threshold) for grader in made)
         return self._made[key]
+
+    def _not_imported(self, measure: str, spec: GraderSpec) -> None:
+        problem = f"{measure} is not imported in a dry run: what it asks is not in the forecast"
+        self.warn(Notice(problem, "", spec.node.location))
 
     def graders_of_files(self, files: Iterable[EvalFile | None]) -> tuple[Grader, ...]:
         """Every grader that any case of these files has (None = data of no eval file); no data is read for it."""
@@ -275,31 +276,6 @@ class Suite:
         """File and line of each case of the eval files: where a failure is shown."""
         cases = (case for file in self.files.values() for case in file.cases)
         return {case.sample.id: [at.file, at.line] for case in cases if (at := case.location) is not None}
-
-    def refuse_code(self, allowed: Iterable[str]) -> None:
-        """InputError for what the files would run or send, unless it is allowed by its name."""
-        from germane.graders.specs import code_in
-        from germane.targets.targetsfile import kind_of
-
-        names, used = set(allowed), set[tuple[str, Path]]()
-        for file in self.files.values():
-            for spec in (*file.measures, *(grader for case in file.cases for grader in case.graders)):
-                if spec.name not in names and (command := code_in(spec.spec)):
-                    problem = f"the grader {spec.name} runs {command!r}, and this file is not trusted"
-                    raise InputError(
-                        problem, fix=f"look at it, then: --allow {spec.name}", place=spec.node.location
-                    )
-            targets = self.options.targets or {*file.targets, *(case.target for case in file.cases)}
-            where = self.targets_file or file.targets_file or file.path.parent
-            used |= {(target, where) for target in targets if target}
-        for path in self.paths if self.options.targets else ():
-            if path not in self.files:
-                used |= {(target, self.targets_file or path.parent) for target in self.options.targets}
-        for target, where in sorted(used):
-            kind, location = kind_of(target, where)
-            if kind.live and target not in names:
-                problem = f"the target {target} runs or sends something, and its file is not trusted"
-                raise InputError(problem, fix=f"look at it, then: --allow {target}", place=location)
 
     @property
     def targets_file(self) -> Path | None:
@@ -403,15 +379,12 @@ def _suite_of(options: Options, warn: Warn, *, dry: bool = False) -> Suite:
         raise InputError("nothing to evaluate", fix="name an eval file, a data file or a folder")
     paths, files = load_suite(options.paths, warn)
     usual = read_config().values.get("measures", ())
-    if options.untrusted and (code := next((name for name in usual if ".py:" in name), None)):
-        problem = f"the config names the measure {code!r}, which is code, and nothing here is trusted"
-        raise InputError(problem, fix="name it yourself: -m")
     return Suite(
         paths=paths,
         files=files,
         options=options,
         measures=parse_measures(options.measures),
-        usual=parse_measures(usual),
+        usual=parse_measures(usual, Path()),
         dry=dry,
         warn=warn,
     )
@@ -459,8 +432,6 @@ def split_evaluations(options: Options, *, dry: bool = False) -> dict[str, Optio
         suite = replace(whole, paths=(path,), files={path: whole.files[path]} if path in whole.files else {})
         if options.wanted is not None and next(_graded_by_nothing(suite).matching(), None) is None:
             continue
-        if options.untrusted:
-            suite.refuse_code(options.allowed)
         in_part = names_of(_with_defaults(suite)[0].all_graders()) if options.gates else set()
         measured |= in_part
         before = Path(options.baseline) / name if options.baseline else None
@@ -578,7 +549,6 @@ class Plan:
             problem = f"--trials {flags.trials}: no target is asked, and what is stored was answered once"
             raise InputError(problem, fix="name one with --target, or leave out --trials")
         if self.options.untrusted:
-            suite.refuse_code(self.options.allowed)
             self._refuse_outputs()
         self.suite, self.defaults = _with_defaults(suite)
         if self.defaults is not None and self.defaults.judge:
@@ -634,7 +604,7 @@ class Plan:
 
     def _refuse_outputs(self) -> None:
         """InputError where a continued report names files to write that stand outside of it and that no flag names."""
-        named = {*self._flags.outputs, *self.options.allowed}
+        named = self._flags.outputs
         folder = Path(self.options.folder).resolve()
         for output in self.options.outputs:
             if output not in named and not Path(output).resolve().is_relative_to(folder):

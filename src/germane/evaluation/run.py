@@ -27,7 +27,7 @@ from germane.errors import (
     MissingKey,
     NoneAnswered,
 )
-from germane.evaluation.answers import PlannedCase, answers_at_hand, ask_targets, open_targets
+from germane.evaluation.answers import PlannedCase, answers_at_hand, ask_targets, check_targets, open_targets
 from germane.evaluation.choice import Router, keeps_answers, with_labels
 from germane.evaluation.evaluation import Evaluation, run_coroutine
 from germane.evaluation.options import Callbacks, Options
@@ -253,6 +253,7 @@ class _Run:
         if self.plan.defaults is not None:
             self.callbacks.note(self.plan.defaults.why)
         cases = list(self.plan.suite.cases()) if self.plan.suite.asks_targets else None
+        check_targets(cases or ())
         if self.options.until:
             self.stages = self._stages(cases)
         folder = self.resume or new_folder(self.options, self.plan.suite.paths)

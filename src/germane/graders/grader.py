@@ -17,6 +17,7 @@ from germane.measures.scoring import BORDERLINE, PASS, STRICT, define_grader
 from germane.questions.asking import Missing, Program
 from germane.samples import yamltext
 from germane.samples.evalfile import Case
+from germane.samples.files import check_trusted
 from germane.samples.yamltext import Flag, Keys, Share, YamlModel, plain, wrong_in
 from germane.types import FrozenDict, Json, Sample, Status
 
@@ -51,6 +52,7 @@ def _command(value: Any) -> str | tuple[str, ...]:
     texts = isinstance(words, list | tuple) and all(isinstance(word, str) for word in words)
     if not texts or not "".join(words).strip():
         raise Invalid(f"is {describe(value)}", "write a command: python3 grade.py")
+    check_trusted(f"a grader runs {' '.join(words)!r}")
     return str(value) if isinstance(value, str) else tuple(map(str, words))
 
 

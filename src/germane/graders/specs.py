@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -19,7 +19,7 @@ from germane.graders.llm_grader import LLMGrader
 from germane.graders.measure_grader import MeasureGrader
 from germane.graders.text_assertion import TextAssertion
 from germane.graders.tool_trajectory import ToolTrajectory
-from germane.measures.declaration import find_measure
+from germane.measures.declaration import FILE_MARK, find_measure
 from germane.measures.labels import Settings
 from germane.measures.measure import Measure
 from germane.measures.scoring import DECLARED, Grader
@@ -59,6 +59,10 @@ def is_grader(name: str) -> str:
     return _CANONICAL.get(fold(name), "")
 
 
+class NotImported(InputError):
+    """A grader is a measure in a Python file, and nothing is imported; `problem` is its name."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Where:
     """The settings of all graders of one file.
@@ -68,12 +72,14 @@ class Where:
         warn: Gets a Notice for each key that is not understood.
         compatibility: "agentv" for the values of AgentV 2.1.
         settings: What relevance is judged against, and on which scale.
+        imports: Whether Python files with measures are imported; else NotImported is raised for them.
     """
 
     folder: Path = Path()
     warn: Warn | None = None
     compatibility: Literal["agentv"] | None = None
     settings: Settings = field(default_factory=Settings)
+    imports: bool = True
 
 
 def grader_of(
@@ -116,7 +122,7 @@ def _resolve_type(node: Node, where: Where) -> tuple[type[CaseGrader], Node, dic
         return CodeGrader, node, fixed
     node = _opened(node)
     if not canonical:
-        measure, node = _measure(name, node, where.folder)
+        measure, node = _measure(name, node, where)
         return MeasureGrader, node, {**fixed, "measure": measure, "settings": where.settings}
     if canonical not in TYPES:
         return TextAssertion, node, {**fixed, "test": canonical}
@@ -165,9 +171,11 @@ def _opened(node: Node) -> Node:
     return replace(rest, pairs={**(rest.pairs or {}), **inner}, keys={**config.keys, **rest.keys})
 
 
-def _measure(text: str, node: Node, folder: Path) -> tuple[Measure, Node]:
+def _measure(text: str, node: Node, where: Where) -> tuple[Measure, Node]:
     """The measure that a type names, with the parameters of the same mapping or under `params`; and the options that are left."""
-    measure = measure_named(text, folder, lenient=True)
+    if not where.imports and FILE_MARK in text:
+        raise NotImported(text)
+    measure = measure_named(text, where.folder, lenient=True)
     params, node = _pop_value(node, "params", "parameters")
     options: dict[str, Any] = {} if params is None or params.pairs is None else dict(params.json())
     for name in measure.definition.params:
@@ -205,17 +213,30 @@ def graders_of_specs(
     settings: Settings,
     warn: Warn | None = None,
     faults: list[InputError] | None = None,
+    *,
+    leave: Callable[[str, GraderSpec], None] | None = None,
 ) -> tuple[Grader, ...]:
     """The graders that entries of an eval file describe, as an evaluation runs them; their names differ.
 
-    InputError at the first fault; with `faults` all of them are added to these.
+    InputError at the first fault; with `faults` all of them are added to these. With `leave` no Python file is imported: it gets
+    the name of each measure in one, and the grader that has it is left out.
     """
     graders: dict[str, Grader] = {}
     folder = file.path.resolve().parent
-    where = Where(folder=folder, warn=warn, compatibility=file.compatibility, settings=settings)
+    where = Where(
+        folder=folder,
+        warn=warn,
+        compatibility=file.compatibility,
+        settings=settings,
+        imports=leave is None,
+    )
     for spec in specs:
         try:
             made = grader_of(spec.node, where, faults)
+        except NotImported as measure:
+            assert leave is not None
+            leave(measure.problem, spec)
+            continue
         except InputError as fault:
             collect_or_raise(fault, faults)
             continue
@@ -229,31 +250,6 @@ def graders_of_specs(
             grader = replace(grader, options=FrozenDict())
         graders[name] = grader
     return tuple(graders.values())
-
-
-def code_in(spec: Json) -> str:
-    """The code that a grader's mapping would run: a script, or a Python file with a measure; "" where it runs none.
-
-    Members of composites, their aggregators and commands that write prompts count too.
-    """
-    if isinstance(spec, str):
-        return spec if ".py:" in spec else ""
-    if isinstance(spec, list | tuple):
-        return next(filter(None, (code_in(value) for value in spec)), "")
-    if not isinstance(spec, Mapping):
-        return ""
-    folded = {fold(str(key)): value for key, value in spec.items()}
-    for name in ("type", "measure", "metric", "name"):
-        if isinstance(kind := folded.get(name), str) and ".py:" in kind:
-            return kind
-    for name in ("script", "command", "path"):
-        if folded.get(name) and (name != "path" or is_grader(str(folded.get("type"))) == "code_judge"):
-            command = folded[name]
-            return command if isinstance(command, str) else " ".join(map(str, command))
-    inside = ("evaluators", "graders", "assertions", "assert", "members", "aggregator", "config")
-    members = [folded.get(name) for name in inside]
-    members += [row for name in ("prompt", "value") if isinstance(row := folded.get(name), Mapping)]
-    return next(filter(None, (code_in(value) for value in members)), "")
 
 
 def scored(grader: CaseGrader) -> Grader:

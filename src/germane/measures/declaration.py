@@ -25,7 +25,7 @@ from germane.errors import GermaneError, InputError, MeasureError, SourceLocatio
 from germane.measures.kernel import Floats, RankedLabels
 from germane.measures.measure import FINDERS, Cutoff, Definition, Measure, Param, Source, Value, define
 from germane.measures.ranked import LABELS, OVER, REL
-from germane.samples.files import nearest
+from germane.samples.files import check_trusted, nearest
 from germane.types import FrozenDict
 
 if TYPE_CHECKING:
@@ -181,7 +181,8 @@ def _rows(
     return np.array(values, dtype=np.float64)
 
 
-_MARK = ".py:"
+FILE_MARK = ".py:"
+"""The mark of a measure in a Python file: `my_measures.py:first_hit`."""
 _WORD = re.compile(r"(?:[^\s()]|\([^()]*\))+")
 
 
@@ -211,11 +212,13 @@ def parse_measures(texts: Iterable[str], folder: Path | None = None) -> tuple[Me
 def find_measure(text: str, folder: Path | None = None, *, lenient: bool = False) -> Measure:
     """The measure that a text names: as `Measure.parse`, or by its file, as in `my_measures.py:first_hit(least=2)@5`.
 
-    `folder` is what a relative path starts from, by default the working directory. InputError where the file is not
-    there, fails to run, or has no measure of that name.
+    `folder` is what a relative path starts from where a file names the measure, by default the working directory.
+    InputError where the file is not there, fails to run, or has no measure of that name, or what names it is not trusted.
     """
-    if _MARK in text:
-        head, _, rest = text.partition(_MARK)
+    if FILE_MARK in text:
+        if folder is not None:
+            check_trusted(f"a measure runs {text!r}")
+        head, _, rest = text.partition(FILE_MARK)
         path = Path(f"{head}.py").expanduser()
         path = path if path.is_absolute() or folder is None else folder / path
         name = rest.partition("(")[0].partition("@")[0].strip()

@@ -18,7 +18,7 @@ import stat
 import sys
 import weakref
 import zlib
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
@@ -83,25 +83,23 @@ def without_scheme(path: str) -> str:
 
 
 _readable_paths: ContextVar[tuple[Path, ...] | None] = ContextVar("readable_paths", default=None)
-_variables: ContextVar[Mapping[str, str] | None] = ContextVar("variables", default=None)
 
 
 @contextmanager
-def reading_only(paths: Iterable[str | Path], variables: Mapping[str, str]) -> Iterator[None]:
-    """Within it no input outside of these files and folders is read, links resolved, and no other variable is expanded."""
+def untrusted(paths: Iterable[str | Path]) -> Iterator[None]:
+    """Within it files are not trusted: they make nothing run or be sent, expand no variable, and read only these paths, links resolved."""
     readable = _readable_paths.set(tuple(Path(path).resolve() for path in paths))
-    expanded = _variables.set(variables)
     try:
         yield
     finally:
-        _variables.reset(expanded)
         _readable_paths.reset(readable)
 
 
-def file_variables() -> tuple[Mapping[str, str], bool]:
-    """The variables that `${{ NAME }}` in a file stands for, and whether these are the whole environment."""
-    allowed = _variables.get()
-    return (os.environ, True) if allowed is None else (allowed, False)
+def check_trusted(does: str, named_at: SourceLocation | None = None) -> None:
+    """InputError where a file that is not trusted would do this: called before anything runs, is sent or expanded."""
+    if _readable_paths.get() is not None:
+        problem = f"{does}, and the file that names it is not trusted"
+        raise InputError(problem, fix="look at it, then leave out --untrusted", place=named_at)
 
 
 def repository_root(folder: Path) -> Path:

@@ -34,7 +34,7 @@ from pydantic_core import ErrorDetails
 
 from germane.clean import fold
 from germane.errors import InputError, Invalid, SourceLocation, collect_or_raise, describe
-from germane.samples.files import Notice, file_variables, location_in, nearest
+from germane.samples.files import Notice, check_trusted, location_in, nearest
 from germane.types import MAX_DEPTH, FrozenDict, Json, Step, freeze
 
 _EXPANSION = 100_000
@@ -164,18 +164,17 @@ _SLOT = re.compile(r"\{\{\s*([A-Za-z_][A-Za-z0-9_.]*)\s*\}\}")
 def with_environment(node: Node, environ: Mapping[str, str] | None = None, *, strict: bool = True) -> Node:
     """The node with every `${{ NAME }}` replaced by the variable of the environment, or of `environ`.
 
-    InputError where one is not set, or the file is not trusted with it; without `strict` it then stays as it is.
+    InputError where one is not set, or the file is not trusted; without `strict` what is not set stays as it is.
     """
-    variables, trusted = file_variables() if environ is None else (environ, True)
+    variables = os.environ if environ is None else environ
 
     def filled(scalar: Node) -> Node:
         def value(match: re.Match[str]) -> str:
             name = match[1]
+            if environ is None:
+                check_trusted(f"the environment variable {name} would be read", scalar.location)
             if strict and name not in variables:
-                if trusted or name not in os.environ:
-                    raise scalar.fault(f"the environment variable {name} is not set", f"export {name}=...")
-                problem = f"the environment variable {name} is named in a file that is not trusted"
-                raise scalar.fault(problem, f"look at it, then: --allow {name}")
+                raise scalar.fault(f"the environment variable {name} is not set", f"export {name}=...")
             return variables.get(name, match[0])
 
         text = scalar.text or ""

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from germane.errors import InputError, SourceLocation
-from germane.samples.files import Warn, nearest, read_text
+from germane.samples.files import Warn, check_trusted, nearest, read_text
 from germane.samples.yamltext import (
     Node,
     misspelling_of,
@@ -43,6 +43,7 @@ def open_target(
     `where` is a targets file, or the folder from which one is searched upwards to the repository's root.
     `${{ NAME }}` in its entry is taken from the environment. Raises InputError with file, line and column.
     """
+    check_asked(name, where)
     entry, path, kind = _target_entry(name, where)
     folder = path.resolve().parent
     expanded = with_environment(entry, environ)
@@ -69,10 +70,16 @@ def check_target(
     return unchecked
 
 
-def kind_of(name: str, where: str | Path) -> tuple[type[Target], SourceLocation]:
-    """The class of the target and the location of its entry; nothing is opened, imported or run."""
+def check_asked(name: str, where: str | Path) -> None:
+    """InputError where no such target can be asked: it is unknown, or live in a file that is not trusted."""
     entry, _, kind = _target_entry(name, where)
-    return kind, entry.location
+    if kind.live:
+        check_trusted(f"the target {name} runs or sends something", entry.location)
+
+
+def kind_of(name: str, where: str | Path) -> type[Target]:
+    """The class of the target; nothing is opened, imported or run."""
+    return _target_entry(name, where)[2]
 
 
 def _target_entry(name: str, where: str | Path) -> tuple[Node, Path, type[Target]]:
