@@ -18,6 +18,7 @@ import msgspec
 from pydantic import BaseModel
 from pydantic.json_schema import GenerateJsonSchema, JsonSchemaValue
 
+from germane.addons import own
 from germane.cli.verbs import VERBS, function_of
 from germane.comparison.schema import ComparisonDocument
 from germane.diagnosis.schema import DiagnosisDocument, DiagnosisDocuments, StagesDocument, StagesDocuments
@@ -548,24 +549,42 @@ def commands_page() -> str:
         "Arguments and flags may be mixed; `--flag=value` and `--flag value` are the same. Flags that germane.toml may set:",
         "[config.md](config.md).\n",
     ]
-    for verb in VERBS:
-        parts += [f"## germane {verb}\n", f"{inspect.cleandoc(function_of(verb).__doc__ or '')}\n"]
-        for flag in flags_of(verb):
-            shown = ", ".join(flag.spellings or [flag.spelling])
-            value = f" {flag.metavar}" if flag.spellings and flag.kind is not bool else ""
-            parts.append(f"- `{shown}{value}`: {flag.help_for(verb)}")
-        parts.append("")
+    return "\n".join([*parts, *(line for verb in VERBS for line in _command(verb))])
+
+
+def _command(verb: str) -> Iterator[str]:
+    yield from (f"## germane {verb}\n", f"{inspect.cleandoc(function_of(verb).__doc__ or '')}\n")
+    for flag in flags_of(verb):
+        shown = ", ".join(flag.spellings or [flag.spelling])
+        value = f" {flag.metavar}" if flag.spellings and flag.kind is not bool else ""
+        yield f"- `{shown}{value}`: {flag.help_for(verb)}"
+    yield ""
+
+
+def addon_page(path: Path) -> str:
+    """The page of an add-on: what is written by hand, and below the mark its commands and what its tests hold it to."""
+    declared = own()[path.stem]
+    parts = [path.read_text("utf-8").partition(MADE)[0] + MADE]
+    for verb in declared.verbs:
+        parts += ["", *_command(verb)]
+    if rows := _equals(DOCS.parent / "tests" / "addons" / path.stem):
+        parts += ["", "## What equals which program", "", _EQUALS, rows, ""]
     return "\n".join(parts)
 
 
-def compatibility_page() -> str:
-    """docs/compatibility.md: the formats, and a line for each test that is marked with `equals`."""
+_EQUALS = "| program | what equals it | within | except | shown by |\n| --- | --- | --- | --- | --- |"
+
+
+def _equals(folder: Path) -> str:
+    """A line for each test in a folder that is marked with `equals`; those of add-ons stand on their own pages."""
     root = DOCS.parent
     locked = dict(
         re.findall(r"^([\w.-]+)==([^ ;\\]+)", (root / "requirements.lock").read_text("utf-8"), re.MULTILINE)
     )
     rows = []
-    for path in sorted((root / "tests").rglob("test_*.py")):
+    for path in sorted(folder.rglob("test_*.py")):
+        if "addons" in path.parts and "addons" not in folder.parts:
+            continue
         source = path.read_bytes()
         for test in ast.walk(ast.parse(source)) if b".equals(" in source else ():
             if not isinstance(test, ast.FunctionDef):
@@ -577,7 +596,11 @@ def compatibility_page() -> str:
                     version = f"{program} {locked[program]}" if program in locked else program
                     shown = f"`{path.relative_to(root).as_posix()}::{test.name}`"
                     rows.append((version, told["what"], told["within"], told.get("but", ""), shown))
-    lines = "\n".join(f"| {' | '.join(row)} |" for row in sorted(rows, key=lambda row: row[0].lower()))
+    return "\n".join(f"| {' | '.join(row)} |" for row in sorted(rows, key=lambda row: row[0].lower()))
+
+
+def compatibility_page() -> str:
+    """docs/compatibility.md: the formats, and a line for each test that is marked with `equals`."""
     return f"""# What stays, and what equals what
 
 {MADE}
@@ -598,18 +621,14 @@ Before 1.0 a release may change what is listed here, and CHANGELOG.md says so fi
 | `--json` documents (`schema_version`) | 1 | | their schemas are in `docs/schema/` |
 | judges' keys | the digest of prompt, answer type, model and settings | | a prompt that changes is asked anew; the old answer stays and is never mistaken for the new one |
 
-`germane --version --verbose` prints these numbers with the versions of everything that is installed: put it into a bug report. It
-shows which keys the environment has by their names alone.
-
 ## What equals which program
 
 Each line is a test of this repository that holds our values against those of the program named: of the version that the locked tools
 have, or of the program that wrote the recorded values. Where a program's numbers differ on purpose, and why:
-[coming from another tool](coming-from.md).
+[coming from another tool](addons/coming-from.md).
 
-| program | what equals it | within | except | shown by |
-| --- | --- | --- | --- | --- |
-{lines}
+{_EQUALS}
+{_equals(DOCS.parent / "tests")}
 """
 
 
@@ -685,6 +704,8 @@ def pages() -> Iterator[tuple[Path, str]]:
     yield DOCS / "reference" / "config.md", config_page()
     yield DOCS / "reference" / "commands.md", commands_page()
     yield DOCS / "compatibility.md", compatibility_page()
+    for name in own():
+        yield DOCS / "addons" / f"{name}.md", addon_page(DOCS / "addons" / f"{name}.md")
 
 
 if __name__ == "__main__":

@@ -9,6 +9,25 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from typing import Any, TextIO
 
+__all__ = [
+    "CleanStream",
+    "Markup",
+    "cell",
+    "clean",
+    "clean_json",
+    "clean_lines",
+    "counted",
+    "csv_lines",
+    "fold",
+    "html_lines",
+    "html_table",
+    "markdown_table",
+    "markdown_text",
+    "shorten",
+    "some_of",
+    "without_controls",
+]
+
 _COMMAND = re.compile(
     r"::(?=(?:add|remove|set|save|stop|debug|echo|error|warning|notice|group|endgroup|internal)[a-z-]*(?:\s.*?)?::)"
     r"|##(?=[a-z]*\[)",

@@ -9,6 +9,10 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
+from germane import addons
+
+__all__ = ["CI", "DATA", "JUDGE", "MEASURES", "MONEY", "OUTPUT", "Flag"]
+
 DATA, JUDGE, MEASURES, MONEY, OUTPUT, CI = "Data", "Judge", "Measures", "Money", "Output", "CI"
 GROUPS = (DATA, JUDGE, MEASURES, MONEY, OUTPUT, CI)
 """The headings of `--help`, in order."""
@@ -144,8 +148,6 @@ FLAGS = (
     Flag("--engine", "run", DATA, "Run all parts at once: processes:8 or dask[:ADDRESS].", value="ENGINE"),
     Flag("--systems", "compare", DATA, "Systems of one report, or the one to take of each; repeatable.", value="NAME", many=True),
     Flag("--cluster", "compare", DATA, "The metadata field that names the queries' cluster.", value="FIELD"),
-    Flag("--results", "liverag", DATA, "What was retrieved: TSV, JSON or JSONL with qid and doc_ids.", Path, value="FILE", required=True),
-    Flag("--reference", "liverag", DATA, "Gold: TSV, JSON or JSONL with qid and document_ids.", Path, value="FILE", required=True),
     Flag("--skill", "init", DATA, "Write the skill for coding agents instead: SKILL.md.", bool),
     Flag("--schema", "validate", DATA, "Print the JSON Schema of eval files, for editors.", bool),
     # who judges, and how
@@ -197,8 +199,6 @@ FLAGS = (
     Flag("-k", "stages", MEASURES, "The first places that count; without it all, or 10 where samples have no stages and longer lists.", int, value="K", least=1),
     Flag("--rel", "stages", MEASURES, "The lowest grade that counts as relevant.", int, value="GRADE", default=1, least=1),
     Flag("--option", "grade", MEASURES, "An option of the grader; JSON where it is. Repeatable.", value="NAME=VALUE", many=True),
-    Flag("--evaluator", "liverag", MEASURES, "ContextRecall, alone or at the end of a module path.", value="NAME", default="ContextRecall"),
-    Flag("--parity", "liverag", MEASURES, "Compute as the original does, to its last quirk.", choices=("liverag",)),
     # what is asked, what that costs, and where answers are kept
     Flag("--dry-run", "run", MONEY, "Count calls, tokens and price; ask neither judge nor target.", bool),
     Flag("--later", "run", MONEY, "Ask in the provider's batches, at half price: they are sent, and the command ends; --resume REPORT --later fetches.", bool),
@@ -239,9 +239,6 @@ FLAGS = (
     Flag("--for-width", "label", OUTPUT, "Only tell how many labels make the corrected intervals this narrow, e.g. 0.05.", float, value="WIDTH"),
     Flag("--import", "label", OUTPUT, "Add labels from a file: .jsonl, .json, .csv, .tsv or TREC qrels.", Path, name="take", value="FILE"),
     Flag("--export", "label", OUTPUT, "Write the labels to a file: .jsonl, .csv or TREC qrels.", Path, name="give", value="FILE", at_url="refused"),
-    Flag("--output-dir", "liverag", OUTPUT, "Where the two files are written.", Path, value="DIR", default=Path("data/evaluation_results"), at_url="refused"),
-    Flag("--output-prefix", "liverag", OUTPUT, "How the names of the two files begin; without it with the evaluator's.", value="NAME"),
-    Flag("--output-format", "liverag", OUTPUT, "Format of the two files.", default="tsv", choices=("tsv", "jsonl")),
     # what is good enough
     Flag("--fail-under", "run,rank,score", CI, "A gate, e.g. 'lower(nDCG@10)>=0.7': exit 1 below it; repeatable.", name="gates", value="GATE", many=True, setting=(list, str)),
     Flag("--baseline", "run,score", CI, "For gates on change(...): a report folder, a --json document, or a folder of reports (the latest).", Path, value="REPORT", at_url="kept"),
@@ -257,8 +254,9 @@ SETTINGS = {flag.parameter: flag for flag in FLAGS if flag.setting}
 
 
 def flags_of(verb: str) -> list[Flag]:
-    """The flags of one verb: arguments in order, and options."""
-    return [flag for flag in FLAGS if verb in flag.verbs.split(",")]
+    """The flags of one verb: arguments in order, and options; of a command that nobody here knows those of installed add-ons."""
+    known = [flag for flag in (*FLAGS, *addons.flags()) if verb in flag.verbs.split(",")]
+    return known or [flag for flag in addons.flags(installed=True) if verb in flag.verbs.split(",")]
 
 
 OPTION_DEFAULTS = ("seed", "repeat", "reading", "batch", "max_unmeasured")

@@ -11,14 +11,14 @@ from deepeval.metrics import BaseMetric
 from deepeval.models import DeepEvalBaseLLM
 from deepeval.test_case import LLMTestCase
 
-from germane.errors import InputError
-from germane.integrations.deepeval import (
+from germane.addons.compat.deepeval import (
     AnswerRelevancyMetric,
     ContextualPrecisionMetric,
     ContextualRecallMetric,
     ContextualRelevancyMetric,
     FaithfulnessMetric,
 )
+from germane.errors import InputError
 
 CASE = LLMTestCase(
     input="Which river flows through Cairo?",

@@ -8,8 +8,8 @@ from ragas import EvaluationDataset, RunConfig, SingleTurnSample
 from ragas.llms import llm_factory
 from ragas.llms.base import BaseRagasLLM
 
-import germane.integrations.ragas
-from germane.integrations.ragas import (
+import germane.addons.compat.ragas
+from germane.addons.compat.ragas import (
     ContextEntityRecall,
     ContextPrecision,
     ContextRecall,

@@ -17,11 +17,11 @@ from typing import Any, Literal, NamedTuple, TypeAlias
 
 from germane.errors import InputError
 
-__all__ = ["GROUP", "Addon", "Reader", "all_of", "find", "load", "reader_of"]
+__all__ = ["GROUP", "Addon", "Reader", "all_of", "find", "flags", "load", "own", "reader_of"]
 
 GROUP = "germane.addons"
 """The group of entry points with which an installed package registers its add-on."""
-Kind: TypeAlias = Literal["measures", "readers", "writers"]
+Kind: TypeAlias = Literal["measures", "readers", "verbs", "writers"]
 _NONE: Mapping[str, Any] = MappingProxyType({})
 
 
@@ -46,12 +46,16 @@ class Addon(NamedTuple):
         about: What it is for, in one sentence.
         measures: Measures, what `@measure` returns, by their names.
         readers: Readers of rows in other forms, by the name of the form.
+        verbs: Commands, each a function whose parameters are its flags and the sentence that `germane --help` says of it.
+        flags: Flags of these commands, and of the core's, as `germane.flags` declares them.
         writers: Formats of a report, by the ending of the file's name: functions from a report to the parts of a text.
     """
 
     about: str
     measures: Mapping[str, str] = _NONE
     readers: Mapping[str, Reader] = _NONE
+    verbs: Mapping[str, tuple[str, str]] = _NONE
+    flags: Sequence[Any] = ()
     writers: Mapping[str, str] = _NONE
 
 
@@ -95,6 +99,12 @@ def find(kind: Kind, name: str) -> Any:
     """What an add-on declares under a name that the core does not know; None where none does."""
     declared = all_of(kind)
     return declared[name] if name in declared else all_of(kind, installed=True).get(name)
+
+
+def flags(*, installed: bool = False) -> list[Any]:
+    """The flags that germane's own add-ons bring; with `installed` those of other packages as well."""
+    others = [declared for _, declared in _installed().values()] if installed else []
+    return [flag for declared in (*own().values(), *others) for flag in declared.flags]
 
 
 def load(target: str) -> Any:

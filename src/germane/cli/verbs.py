@@ -12,6 +12,7 @@ from keyword import iskeyword
 from textwrap import fill
 from typing import Any
 
+from germane import addons
 from germane.cli.parser import no_such, paragraphs, parse, width
 from germane.version import __version__
 
@@ -27,7 +28,6 @@ _MODULES = {
     "grade": ("grade",),
     "label": ("label", "audit"),
     "labels": ("labels check", "labels move"),
-    "liverag": ("liverag",),
     "validate": ("measures", "validate"),
     "ledger": (
         "ledger stats",
@@ -50,6 +50,9 @@ _ABOUT = {
 def function_of(verb: str) -> Callable[..., int | None]:
     """The function that runs a verb (`label`, `ledger count`), imported when it is asked for."""
     name = verb.rpartition(" ")[2]
+    if verb not in VERBS:
+        of_addon: Callable[..., int | None] = addons.load(addons.find("verbs", verb)[0])
+        return of_addon
     module = import_module(f"germane.cli.{VERBS[verb]}")
     result: Callable[..., int | None] = getattr(module, f"{name}_" if iskeyword(name) else name)
     return result
@@ -67,8 +70,9 @@ def call(words: Sequence[str]) -> int:
         print(f"germane {__version__}")
         return 0
     verb = f"{group} {first}".lstrip()
-    if verb not in VERBS:
-        names = [name.removeprefix(f"{group} ") for name in (*VERBS, *_ABOUT)]
+    if verb not in VERBS and (first.startswith("-") or addons.find("verbs", verb) is None):
+        known = (*VERBS, *_ABOUT, *addons.all_of("verbs"))
+        names = [name.removeprefix(f"{group} ") for name in known]
         what = "flag" if first.startswith("-") else "command"
         raise no_such(what, first, names, f"germane {group}".rstrip())
     function = function_of(verb)
@@ -86,6 +90,10 @@ def listing(group: str) -> str:
     lines = [f"usage: germane {prefix}COMMAND ...", "", paragraphs(_ABOUT[group]), "", "Commands:"]
     for verb, words in about.items():
         lines += _entry(verb.removeprefix(prefix), words)
+    if not group and (more := addons.all_of("verbs", installed=True)):
+        lines += ["", "Commands of add-ons:"]
+        for verb, (_, words) in more.items():
+            lines += _entry(verb, words)
     lines += ["", "Options:"]
     if not group:
         lines += _entry("--version", "Print the version.")

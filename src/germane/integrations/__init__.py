@@ -1,1 +1,26 @@
-"""Calls in the shape of other tools - LiveRAG, DeepEval, Ragas, Mastra - answered by germane's own evaluation."""
+"""Evaluation inside other tools, and what the shapes of such tools need: one case measured, the judge of a call."""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from germane.integrations.measuring import (
+        Measured,
+        ameasure_case,
+        judge_of,
+        measure_case,
+        naming,
+        required,
+        row_of,
+    )
+
+__all__ = ["Measured", "ameasure_case", "judge_of", "measure_case", "naming", "required", "row_of"]
+
+
+def __getattr__(name: str) -> Any:
+    """Imported when first used, since a tool imports one module of this package."""
+    if name not in __all__:
+        raise AttributeError(f"module 'germane.integrations' has no attribute {name!r}")
+    return getattr(importlib.import_module("germane.integrations.measuring"), name)

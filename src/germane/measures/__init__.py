@@ -14,13 +14,16 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from germane.measures.declaration import measure, parse_measures, ranked_measure
+from germane.measures.kernel import RankedLabels
 from germane.measures.measure import FINDERS, Measure, Param
 from germane.measures.ranked import *
+from germane.measures.ranked import values
 
 if TYPE_CHECKING:
     from germane.measures.context import *
     from germane.measures.evidence import *
     from germane.measures.gold import *
+    from germane.measures.labels import distinct_contexts
     from germane.measures.outcome import *
     from germane.measures.response import *
     from germane.questions.asking import ask, ask_all
@@ -33,6 +36,7 @@ _LATER = (
     "germane.measures.context",
     "germane.measures.response",
     "germane.measures.scoring",
+    "germane.measures.labels",
 )
 
 
@@ -48,14 +52,76 @@ def __getattr__(name: str) -> Any:
 FINDERS.insert(0, lambda _: [*map(import_module, _LATER)])
 
 __all__ = [
-    "AP", "ERR", "F1", "RBP", "RR", "IPrec", "IoU", "Item", "Judged", "Measure", "Outcome", "P", "Param",
-    "R", "Rprec", "SetF", "SetP", "SetR", "StR", "Success", "abstained", "alpha_nDCG", "answer_relevancy",
-    "ask", "ask_all", "bpref", "calls_after_found", "calls_after_sufficiency", "citation_precision", "citation_recall",
-    "context_claim_precision", "context_entity_recall", "context_position", "context_precision",
-    "context_recall", "context_redundancy", "context_relevance", "context_relevancy", "context_sufficiency",
-    "context_utilisation", "evidence_precision", "evidence_recall", "faithfulness", "found_at_call",
-    "full_recall", "group_recall", "hallucination", "id_f1", "id_precision", "id_recall", "leaks", "marginal_recall",
-    "measure", "nDCG", "nERR", "noise_sensitivity", "nugget_recall", "num_rel", "num_rel_ret", "num_ret",
-    "ok", "parse_measures", "proportion", "ranked_measure", "repeat_rate", "repeated_calls", "skipped",
-    "superseded", "tokens_to_first_relevant",
+    "AP",
+    "ERR",
+    "F1",
+    "RBP",
+    "RR",
+    "IPrec",
+    "IoU",
+    "Item",
+    "Judged",
+    "Measure",
+    "Outcome",
+    "P",
+    "Param",
+    "R",
+    "RankedLabels",
+    "Rprec",
+    "SetF",
+    "SetP",
+    "SetR",
+    "StR",
+    "Success",
+    "abstained",
+    "alpha_nDCG",
+    "answer_relevancy",
+    "ask",
+    "ask_all",
+    "bpref",
+    "calls_after_found",
+    "calls_after_sufficiency",
+    "citation_precision",
+    "citation_recall",
+    "context_claim_precision",
+    "context_entity_recall",
+    "context_position",
+    "context_precision",
+    "context_recall",
+    "context_redundancy",
+    "context_relevance",
+    "context_relevancy",
+    "context_sufficiency",
+    "context_utilisation",
+    "distinct_contexts",
+    "evidence_precision",
+    "evidence_recall",
+    "faithfulness",
+    "found_at_call",
+    "full_recall",
+    "group_recall",
+    "hallucination",
+    "id_f1",
+    "id_precision",
+    "id_recall",
+    "leaks",
+    "marginal_recall",
+    "measure",
+    "nDCG",
+    "nERR",
+    "noise_sensitivity",
+    "nugget_recall",
+    "num_rel",
+    "num_rel_ret",
+    "num_ret",
+    "ok",
+    "parse_measures",
+    "proportion",
+    "ranked_measure",
+    "repeat_rate",
+    "repeated_calls",
+    "skipped",
+    "superseded",
+    "tokens_to_first_relevant",
+    "values",
 ]  # fmt: skip

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-PAGE = (Path(__file__).parents[2] / "docs" / "coming-from.md").read_text("utf-8")
+PAGE = (Path(__file__).parents[3] / "docs" / "addons" / "coming-from.md").read_text("utf-8")
 BLOCKS = re.findall(r"^## (.*?)\n(.*?)(?=^## |\Z)", PAGE, re.DOTALL | re.MULTILINE)
 EXAMPLES = [
     (title, block)

@@ -4,14 +4,14 @@ from types import SimpleNamespace
 
 import pytest
 
-from germane.errors import AnswerError, InputError
-from germane.integrations.ragas import (
+from germane.addons.compat.ragas import (
     Metric,
     context_precision,
     context_recall,
     context_utilization,
     evaluate,
 )
+from germane.errors import AnswerError, InputError
 from germane.judges import LLMJudge
 from germane.testing import FakeJudge
 from tests.server import ModelServer

@@ -8,16 +8,15 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Literal, TypeAlias
 
-from germane.clean import counted, csv_lines
-from germane.errors import InputError, SourceLocation, describe
-from germane.integrations.liverag import (
+from germane.addons.compat.liverag import (
     AGGREGATES,
     COLUMNS,
     EvaluationResult,
     Parity,
 )
-from germane.samples.cells import table_rows
-from germane.samples.files import (
+from germane.clean import counted, csv_lines
+from germane.errors import InputError, SourceLocation, describe
+from germane.samples import (
     JsonFault,
     locate,
     location_in,
@@ -25,6 +24,7 @@ from germane.samples.files import (
     read_lines,
     read_text,
     shown_name,
+    table_rows,
     write_whole,
 )
 from germane.types import Json

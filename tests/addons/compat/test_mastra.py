@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
+from germane.addons.compat import mastra
+from germane.addons.compat.mastra import Parity, Penalties, recall, relevance, rounded, scored
 from germane.errors import AnswerError, InputError
-from germane.integrations import mastra
-from germane.integrations.mastra import Parity, Penalties, recall, relevance, rounded, scored
 from germane.testing import FakeJudge
 
 HERE = Path(__file__).parent / "fixtures"

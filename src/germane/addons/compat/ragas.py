@@ -25,14 +25,12 @@ from dataclasses import dataclass
 from itertools import product
 from typing import Any, ClassVar, TypeAlias
 
+from germane import Measure, Report
+from germane import aevaluate as evaluate_samples
 from germane.errors import InputError, JudgeError, MissingPart
-from germane.evaluation.evaluate import aevaluate as evaluate_samples
-from germane.evaluation.evaluation import run_coroutine
-from germane.integrations.measuring import judge_of, naming, required
-from germane.measures.measure import Measure
-from germane.reports.report import Report
-from germane.samples.frames import records
-from germane.samples.reading import samples_from
+from germane.evaluation import run_coroutine
+from germane.integrations import judge_of, naming, required
+from germane.samples import records, samples_from
 from germane.types import Json
 
 Values: TypeAlias = list[float | None]
@@ -264,7 +262,7 @@ async def aevaluate(
     if other := next((metric for metric in metrics if not isinstance(metric, Metric)), None):
         value = getattr(other, "__name__", type(other).__name__)
         made = f"call it: {value}()" if isinstance(other, type) and issubclass(other, Metric) else (
-            "import it from germane.integrations.ragas, or leave it to Ragas"
+            "import it from germane.addons.compat.ragas, or leave it to Ragas"
         )  # fmt: skip
         raise InputError(f"{value} is not a metric of germane's", fix=made)
     names = [metric.name for metric in metrics]

@@ -9,12 +9,12 @@ from pathlib import Path
 
 import pytest
 
+from germane.addons.compat.liverag import AGGREGATES, COLUMNS, ContextRecall
+from germane.addons.compat.liverag_files import read_rows
 from germane.errors import InputError
-from germane.integrations.liverag import AGGREGATES, COLUMNS, ContextRecall
-from germane.integrations.liverag_files import read_rows
 from tests.command import invoke
 
-SCRIPT = Path(__file__).parents[2] / "scripts" / "evaluate.py"
+SCRIPT = Path(__file__).parents[3] / "scripts" / "evaluate.py"
 
 
 def urn(number: int) -> str:

@@ -6,8 +6,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from germane.errors import InputError, Invalid
-from germane.integrations.liverag import (
+from germane.addons.compat.liverag import (
     AGGREGATES,
     COLUMNS,
     ContextRecall,
@@ -16,6 +15,7 @@ from germane.integrations.liverag import (
     document_of,
     ids_in,
 )
+from germane.errors import InputError, Invalid
 
 VECTORS = json.loads((Path(__file__).parent / "fixtures" / "liverag.json").read_text("utf-8"))["rows"]
 BY_NAME = {row["name"]: row for row in VECTORS}

@@ -5,12 +5,12 @@ from typing import Any
 
 import pytest
 
-from germane.errors import AnswerError, InputError
-from germane.integrations.deepeval import (
+from germane.addons.compat.deepeval import (
     ContextualPrecisionMetric,
     ContextualRecallMetric,
     ContextualRelevancyMetric,
 )
+from germane.errors import AnswerError, InputError
 from germane.judges import LLMJudge
 from germane.testing import FakeJudge
 from tests.server import ModelServer

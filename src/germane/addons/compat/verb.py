@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 from typing import Literal
 
-from germane.cli.values import say
+from germane.cli import say
 from germane.errors import InputError
 
 
@@ -21,8 +21,8 @@ def liverag(
     parity: Literal["liverag"] | None,
 ) -> None:
     """Recall, precision, F1 and nDCG@10 of LiveRAG results against gold documents; writes .aggregated and .rows."""
-    from germane.integrations.liverag import ContextRecall
-    from germane.integrations.liverag_files import read_rows, report, write_files
+    from germane.addons.compat.liverag import ContextRecall
+    from germane.addons.compat.liverag_files import read_rows, report, write_files
 
     name = evaluator.rpartition(".")[2]
     if name != ContextRecall.__name__:

@@ -16,10 +16,8 @@ from typing import Any, Literal, TypeAlias
 
 from germane.clean import counted
 from germane.errors import InputError, Invalid, SourceLocation, describe
-from germane.measures import ranked
-from germane.measures.kernel import RankedLabels
-from germane.samples.cells import looks_listed, refuse_printed_array
-from germane.samples.files import JsonFault, parse_strict_json
+from germane.measures import RankedLabels, SetF, SetP, SetR, nDCG, values
+from germane.samples import JsonFault, looks_listed, parse_strict_json, refuse_printed_array
 
 Id: TypeAlias = str | int
 Parity: TypeAlias = Literal["liverag"]
@@ -340,8 +338,8 @@ def _values(retrieved: Sequence[Sequence[str]], gold: Sequence[frozenset[Id]]) -
     pairs = zip(retrieved, gold, strict=True)
     marked = [[float(doc in relevant) for doc in results] for results, relevant in pairs]
     table = RankedLabels.of_lists(marked, [[1.0] * len(relevant) for relevant in gold])
-    measures = ranked.SetR, ranked.SetP, ranked.SetF, ranked.nDCG @ 10
-    recall, precision, f1, ndcg = (ranked.values(measure, table).tolist() for measure in measures)
+    measures = SetR, SetP, SetF, nDCG @ 10
+    recall, precision, f1, ndcg = (values(measure, table).tolist() for measure in measures)
     counts = list(map(len, retrieved)), list(map(len, gold)), [int(sum(row)) for row in marked]
     columns = recall, precision, f1, *counts, ndcg
     return [dict(zip(COLUMNS, values, strict=True)) for values in zip(*columns, strict=True)]
@@ -354,8 +352,8 @@ def _own_ideal_ndcg(retrieved: Sequence[Sequence[Id]], gold: Sequence[frozenset[
     """
     pairs = zip(retrieved, gold, strict=True)
     marked = [[float(document_of(chunk) in relevant) for chunk in results] for results, relevant in pairs]
-    values: list[float] = ranked.values(ranked.nDCG @ 10, RankedLabels.of_lists(marked)).tolist()
-    return values
+    result: list[float] = values(nDCG @ 10, RankedLabels.of_lists(marked)).tolist()
+    return result
 
 
 def _aggregates(

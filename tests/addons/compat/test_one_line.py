@@ -8,7 +8,7 @@ import pytest
 from tests.server import ModelServer
 
 DEEPEVAL = """
-from germane.integrations.deepeval import {metric}
+from germane.addons.compat.deepeval import {metric}
 
 metric = {metric}({arguments})
 metric.measure(
@@ -20,7 +20,7 @@ metric.measure(
 score, reason = metric.score, metric.reason
 """
 RAGAS = """
-from germane.integrations.ragas import context_precision
+from germane.addons.compat.ragas import context_precision
 
 score = context_precision.score({
     "question": "Which river flows through Cairo?",
@@ -29,7 +29,7 @@ score = context_precision.score({
 })
 """
 MASTRA = """
-from germane.integrations.mastra import ContextPositionMetric
+from germane.addons.compat.mastra import ContextPositionMetric
 
 metric = ContextPositionMetric({model}{{"context": [
     "The Nile flows through Cairo.",

@@ -13,12 +13,17 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, Literal, TypeAlias
 
 from germane.errors import InputError
-from germane.integrations.measuring import Measured, measure_case, required
-from germane.judges.judge import Judge
-from germane.measures import ranked
-from germane.measures.kernel import RankedLabels
-from germane.measures.labels import distinct_contexts
-from germane.measures.measure import Measure
+from germane.integrations import Measured, measure_case, required
+from germane.judges import Judge
+from germane.measures import (
+    Measure,
+    RankedLabels,
+    context_position,
+    context_precision,
+    context_relevance,
+    distinct_contexts,
+    values,
+)
 from germane.types import Json
 
 Parity: TypeAlias = Literal["mastra"]
@@ -27,10 +32,10 @@ Level: TypeAlias = Literal["high", "medium", "low", "none"]
 Extractor: TypeAlias = Callable[[Any, Any], Sequence[Json]]
 
 _FORMULAS: dict[str, tuple[Measure, Callable[[str], str]]] = {
-    "context_position": (ranked.context_position, lambda word: word.strip().lower()),
-    "context_precision": (ranked.context_precision, lambda word: word.strip().lower()),
-    "context_relevancy": (ranked.context_relevance, str.lower),
-    "context_recall": (ranked.context_relevance, str),
+    "context_position": (context_position, lambda word: word.strip().lower()),
+    "context_precision": (context_precision, lambda word: word.strip().lower()),
+    "context_relevancy": (context_relevance, str.lower),
+    "context_recall": (context_relevance, str),
 }
 """By measure: the formula over its verdicts, and what Mastra makes of a verdict before it compares it with `yes`."""
 _WEIGHTS: dict[Level, float] = {"high": 1.0, "medium": 0.7, "low": 0.3, "none": 0.0}
@@ -51,7 +56,7 @@ def scored(measure: str, verdicts: Sequence[Verdict], scale: float = 1) -> float
         return 0.0
     formula, _ = _FORMULAS[measure]
     labels = RankedLabels.of_lists([[float(_yes(measure, verdict)) for verdict in verdicts]])
-    return rounded(float(ranked.values(formula, labels)[0]) * scale)
+    return rounded(float(values(formula, labels)[0]) * scale)
 
 
 def _yes(measure: str, verdict: Verdict) -> bool:

@@ -15,8 +15,8 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from germane.errors import InputError
-from germane.evaluation.evaluation import run_coroutine
-from germane.integrations.measuring import ameasure_case, required
+from germane.evaluation import run_coroutine
+from germane.integrations import ameasure_case, required
 
 if TYPE_CHECKING:
     BaseMetric = object
