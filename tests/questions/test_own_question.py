@@ -175,24 +175,6 @@ def test_a_panel_votes_on_it_thing_by_thing() -> None:
     assert question.short(mixed.answer) == "1: 4, 2: 0"
 
 
-def test_windows_of_it_are_merged(prompts: dict[str, str]) -> None:
-    """Where the contexts are too long for the model: by the question's own rule, thing by thing."""
-    contexts = tuple(f"menu {n}: {'plain rice. ' * 60}{'red curry' if n == 2 else ''}" for n in range(4))
-
-    def short_of_room(asked: Asked) -> Act | None:
-        error = "This model's maximum context length is 100 tokens. (context_length_exceeded)"
-        return Act(status=400, error=error) if len(asked.user) > 2500 else None
-
-    question = TastedTogether(DISHES, contexts)
-    with ModelServer(short_of_room) as server:
-        (reply,) = ask(model(server, prompts), [question])
-    assert reply.error is None
-    assert reply.provenance["windows"] == 2
-    assert [item["dish_no"] for item in reply.payload["courses"]] == [1, 2]
-    with pytest.raises(AnswerError, match="cannot be judged in 2 windows"):
-        Tasted("m", DISHES).merge([(Tasted("m", DISHES), None)] * 2)
-
-
 def test_it_is_forecast(prompts: dict[str, str]) -> None:
     """What it would cost follows from its wording and its typical answer."""
     judge = LLMJudge("openai:gpt-4o-mini", prompts=prompts)

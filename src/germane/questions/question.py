@@ -244,23 +244,6 @@ class Question(ABC, Generic[A]):
         results = [item for payload in payloads for item in payload[name]]
         return {name: [{**item, number: n} for n, item in enumerate(results, 1)]}
 
-    # Asked in windows
-
-    def split_contexts(self) -> tuple[Self, Self] | None:
-        """The question about the first half of its contexts, and about the others; None where it cannot be split."""
-        return None
-
-    def merge(self, windows: Sequence[tuple[Self, Json]]) -> Json:
-        """The payload of the whole question from its windows, in order, each with its payload.
-
-        Windows are halves of the contexts, halves of these, and so on. AnswerError where nothing about the whole follows.
-        """
-        raise AnswerError(f"a question of kind {self.kind} cannot be judged in {len(windows)} windows")
-
-    def describe(self, _window: Self) -> str:
-        """The name of a window that cannot be split, for an error: `context 3`."""
-        return f"the {self.kind}"
-
     # Voted on
 
     @property

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import re
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import accumulate
-from typing import Any, ClassVar, Literal, Self, TypeVar, cast, get_args
+from typing import ClassVar, Literal, TypeVar
 
 from pydantic import Field
 
@@ -60,38 +61,6 @@ class ContextSetQuestion(Question[A]):
         _check_numbers(numbers, len(self.contexts))
         return tuple(sorted({rank for number in numbers for rank in self.ranks[number - 1]}))
 
-    def split_contexts(self) -> tuple[Self, Self] | None:
-        """The first contexts and the others, of about the same length; a single context is not cut."""
-        if len(self.contexts) < 2:
-            return None
-        sums = list(accumulate(map(len, self.contexts)))
-        middle = 1 + min(range(len(sums) - 1), key=lambda n: abs(2 * sums[n] - sums[-1]))
-        first, second = self.contexts[:middle], self.contexts[middle:]
-        question = cast("Any", self)
-        return replace(question, contexts=first), replace(question, contexts=second)
-
-    def describe(self, window: Self) -> str:
-        """The window's first context by its place in the ranking."""
-        return f"context {self.ranks[self.contexts.index(window.contexts[0])][0]}"
-
-    def merge(self, windows: Sequence[tuple[Self, Json]]) -> Json:
-        """The verdict on each thing from those of the windows.
-
-        What only contexts of two windows state together is not seen, so a score from windows can be too low, never
-        too high.
-        """
-        name, number = self.verdicts or ("", "")
-        starts = accumulate([len(window.contexts) for window, _ in windows], initial=0)
-        result: dict[int, list[tuple[int, Json]]] = {}
-        for start, (_, payload) in zip(starts, windows, strict=False):
-            for item in payload[name]:
-                result.setdefault(item[number], []).append((start, item))
-        return {name: [{number: n, **self._merged(result[n])} for n in sorted(result)]}
-
-    def _merged(self, _verdicts: Sequence[tuple[int, Json]]) -> dict[str, Json]:
-        """One verdict from those of the windows, each with the number of contexts before its window."""
-        raise NotImplementedError
-
 
 def _check_numbers(numbers: Sequence[int], count: int, allowed: Sequence[int] | None = None) -> None:
     """AnswerError where a context does not exist or is not `allowed`."""
@@ -100,14 +69,6 @@ def _check_numbers(numbers: Sequence[int], count: int, allowed: Sequence[int] | 
             raise AnswerError(f"context {number!r} does not exist: they are numbered from 1 to {count}")
         if allowed is not None and number not in allowed:
             raise AnswerError(f"context {number} is not among those that are asked about: {list(allowed)}")
-
-
-def _unseen(count: int, reasoning: str) -> str:
-    """A reason, with a note that contexts were judged in windows."""
-    if count < 2:
-        return reasoning
-    note = f"(Too long for the model together, the contexts were judged in {count} windows: what those of different"
-    return f"{reasoning} {note} windows state only together is not seen.)"
 
 
 class Supported(PayloadModel):
@@ -152,13 +113,42 @@ class Support(ContextSetQuestion[tuple[Supported, ...]]):
         """Every claim supported by the first context."""
         return self.each(reasoning=_REASON, contexts=[1] if self.contexts else [])
 
-    def _merged(self, verdicts: Sequence[tuple[int, Json]]) -> dict[str, Json]:
-        """One verdict out of those of all windows: supported by every context that any window names."""
-        contexts = [start + number for start, item in verdicts for number in item["contexts"]]
-        telling = [item for _, item in verdicts if item["contexts"]] or [verdicts[0][1]]
-        reasoning = " ".join(str(item.get("reasoning") or "") for item in telling)
-        seen = reasoning if contexts else _unseen(len(verdicts), reasoning)
-        return {"reasoning": seen, "contexts": contexts}
+    def halves(self) -> tuple[Support, Support] | None:
+        """The question about the first contexts and about the others, of about the same length; a single context is not cut."""
+        if len(self.contexts) < 2:
+            return None
+        sums = list(accumulate(map(len, self.contexts)))
+        middle = 1 + min(range(len(sums) - 1), key=lambda n: abs(2 * sums[n] - sums[-1]))
+        first, second = self.contexts[:middle], self.contexts[middle:]
+        return replace(self, contexts=first), replace(self, contexts=second)
+
+    def rank_of(self, context: str) -> int:
+        """The first place of a context in the ranking."""
+        return self.ranks[self.contexts.index(context)][0]
+
+    def merge(self, windows: Sequence[tuple[Support, Json]]) -> Json:
+        """The payload of the whole from those of its windows (halves, halves of these, ...), in order.
+
+        A claim is supported by every context that any window names. What only contexts of two windows state together is
+        not seen, so a score from windows can be too low, never too high: the reason says so where it matters.
+        """
+        starts = accumulate([len(window.contexts) for window, _ in windows], initial=0)
+        verdicts = defaultdict[int, list[tuple[int, Json]]](list)
+        for start, (_, payload) in zip(starts, windows, strict=False):
+            for item in payload["claims"]:
+                verdicts[item["claim"]].append((start, item))
+        claims = []
+        for claim, found in sorted(verdicts.items()):
+            contexts = [start + number for start, item in found for number in item["contexts"]]
+            telling = [item for _, item in found if item["contexts"]] or [found[0][1]]
+            reasoning = " ".join(str(item.get("reasoning") or "") for item in telling)
+            if not contexts and len(windows) > 1:
+                reasoning += (
+                    f" (Too long for the model together, the contexts were judged in {len(windows)} windows: what those of"
+                    " different windows state only together is not seen.)"
+                )
+            claims.append({"claim": claim, "reasoning": reasoning, "contexts": contexts})
+        return {"claims": claims}
 
 
 class Sufficient(PayloadModel):
@@ -185,16 +175,6 @@ class Sufficiency(ContextSetQuestion[Sufficient]):
     def typical(self) -> Json:
         """A payload of ordinary size: sufficient, with one sentence."""
         return {"reasoning": "The first context names the cause and the second the date.", "sufficient": True}
-
-    def merge(self, windows: Sequence[tuple[Self, Json]]) -> Json:
-        """Contexts are sufficient where those of one window are; where none are, nothing is known."""
-        for _, payload in windows:
-            if payload["sufficient"]:
-                return payload
-        raise AnswerError(
-            f"the contexts are too long for the model and were judged in {len(windows)} windows: none of them suffices"
-            " alone, whether all do together is not known"
-        )
 
 
 class CitationVerdict(PayloadModel):
@@ -291,10 +271,3 @@ class NuggetSupport(ContextSetQuestion[tuple[NuggetVerdict, ...]]):
     def typical(self) -> Json:
         """A payload of ordinary size, in which every nugget is supported in full."""
         return self.each(reasoning=_REASON, support="support")
-
-    def _merged(self, verdicts: Sequence[tuple[int, Json]]) -> dict[str, Json]:
-        """One verdict out of those of all windows: the one of the highest degree."""
-        item = min((item for _, item in verdicts), key=lambda item: get_args(Degree).index(item["support"]))
-        reasoning = str(item.get("reasoning") or "")
-        seen = reasoning if item["support"] == "support" else _unseen(len(verdicts), reasoning)
-        return {"reasoning": seen, "support": item["support"]}

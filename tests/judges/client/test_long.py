@@ -1,4 +1,4 @@
-"""Texts that are more than a model takes: windows or an error, never a verdict on a part that is not said to be one."""
+"""Texts that are more than a model takes: windows of contexts that may support claims, or an error, never a verdict on a part that is not said to be one."""
 
 from __future__ import annotations
 
@@ -63,22 +63,15 @@ def cutting(characters: int):
 
 
 def by_words(kind: str, sections: Mapping[str, str], _schema: Mapping[str, Json]) -> Json:
-    """A context supports a claim whose word it holds; contexts suffice when they hold word5."""
+    """A context supports a claim whose word it holds."""
     contexts = {int(key.split()[1]): text for key, text in sections.items() if key.startswith("context ")}
-    if kind == "sufficiency":
-        return {"reasoning": "r", "sufficient": any("word5." in text for text in contexts.values())}
-    lines = sections[{"support": "claims", "nuggets": "nuggets"}[kind]].splitlines()
+    assert kind == "support"
     found: list[Json] = []
-    for number, line in enumerate(lines, 1):
+    for number, line in enumerate(sections["claims"].splitlines(), 1):
         words = [word for word in line.split() if word.startswith("word")]
         holds = [n for n, text in contexts.items() if any(f"{word}." in text for word in words)]
-        if kind == "support":
-            found.append({"claim": number, "reasoning": f"r{number}", "contexts": holds})
-        else:
-            partly = "support" if len(holds) == len(words) else "partial_support"
-            degree = partly if holds else "not_support"
-            found.append({"nugget": number, "reasoning": "r", "support": degree})
-    return {"claims" if kind == "support" else "nuggets": found}
+        found.append({"claim": number, "reasoning": f"r{number}", "contexts": holds})
+    return {"claims": found}
 
 
 class TestWindows:
@@ -181,16 +174,9 @@ class TestWindows:
         assert reply.error is None
         assert reply.provenance["windows"] == 2
 
-    @pytest.mark.parametrize(
-        "question",
-        [
-            Support(("it is word2", "it is nowhere"), CONTEXTS),
-            NuggetSupport(query="q", nuggets=("word2", "word2 word8"), contexts=CONTEXTS),
-        ],
-        ids=["support", "nuggets"],
-    )
-    def test_a_verdict_that_windows_may_have_made_says_so(self, question: AnyQuestion) -> None:
+    def test_a_verdict_that_windows_may_have_made_says_so(self) -> None:
         """Two contexts of two windows may state it together: the reason names that, where it can matter."""
+        question = Support(("it is word2", "it is nowhere"), CONTEXTS)
         with ModelServer(refusing(4500), answer=by_words) as server:
             (reply,) = ask(judge_of(server), [question])
         sure, unsure = (verdict.reasoning for verdict in question.parse(reply.payload))
@@ -213,34 +199,6 @@ class TestWindows:
         assert "windows" not in reply.provenance
         assert server.count == 3
 
-    def test_a_nugget_has_its_highest_degree(self) -> None:
-        """Two halves in two windows stay a part: too low, never too high."""
-        question = NuggetSupport(query="q", nuggets=("word3", "word3 word7", "nothing"), contexts=CONTEXTS)
-        with ModelServer(refusing(4500), answer=by_words) as server:
-            (reply,) = ask(judge_of(server), [question])
-        assert [verdict.support for verdict in question.parse(reply.payload)] == [
-            "support",
-            "partial_support",
-            "not_support",
-        ]
-
-    def test_contexts_suffice_where_those_of_one_window_do(self) -> None:
-        """And where none do, nothing is known: an error, not a no."""
-        with ModelServer(refusing(4500), answer=by_words) as server:
-            judge = judge_of(server)
-            (reply,) = ask(judge, [Sufficiency(query="q", contexts=CONTEXTS)])
-            (unknown,) = ask(
-                judge,
-                [
-                    Sufficiency(
-                        query="q", contexts=(*CONTEXTS[:4], *(f"{text} Again." for text in CONTEXTS[:4]))
-                    )
-                ],
-            )
-        assert reply.payload["sufficient"] is True
-        assert unknown.payload is None
-        assert "whether all do together is not known" in str(unknown.error)
-
     def test_a_window_that_fails_fails_the_question(self) -> None:
         """No verdict from the others alone."""
         script = refusing(4500)
@@ -253,10 +211,10 @@ class TestWindows:
     def test_halves_are_even_and_nothing_is_lost(self) -> None:
         """By length, not by count."""
         question = Support(("a",), ("a" * 100, "b" * 10, "c" * 10, "d" * 90))
-        halves = question.split_contexts()
+        halves = question.halves()
         assert halves is not None
         assert halves[0].contexts + halves[1].contexts == question.contexts
-        assert Support(("a",), ("x",)).split_contexts() is None
+        assert Support(("a",), ("x",)).halves() is None
 
     def test_one_window_is_the_question_itself(self) -> None:
         """Merging changes nothing then."""
@@ -303,12 +261,24 @@ class TestErrors:
         assert sum(reply.error is None for reply in replies) == 3
         assert server.count == 5
 
-    def test_citations_are_not_windowed(self) -> None:
-        """What a sentence cites is judged together or not at all."""
-        question = CitationSupport(("It is so. [1][8]",), CONTEXTS)
+    @pytest.mark.parametrize(
+        "question",
+        [
+            CitationSupport(("It is so. [1][8]",), CONTEXTS),
+            NuggetSupport(query="q", nuggets=("word3", "word3 word7"), contexts=CONTEXTS),
+            Sufficiency(query="q", contexts=CONTEXTS),
+        ],
+        ids=lambda question: question.kind,
+    )
+    def test_other_questions_about_contexts_are_judged_whole_or_not_at_all(
+        self, question: AnyQuestion
+    ) -> None:
+        """The error says how long their texts are, and nothing else is sent."""
         with ModelServer(refusing(3000)) as server:
             (reply,) = ask(judge_of(server), [question])
-        assert "too long for the model" in str(reply.error)
+        assert reply.payload is None
+        assert "the texts are too long for the model: about" in str(reply.error)
+        assert server.count == 1
 
     @pytest.mark.parametrize("text", ["\n \n" * 5000, "一" * 5000, "word " * 3000, "हिन्दी में लिखा " * 400])
     def test_texts_that_are_few_tokens_for_their_length_are_not_suspected(self, text: str) -> None:

@@ -2,7 +2,7 @@
 
 What comes back wrong is asked again with what was wrong with it. A list that stays wrong, or does not end, is asked text by
 text, such a fused request question by question, verdicts that a model cannot keep apart one by one, and contexts that
-are too long for the model in windows.
+may support claims, where they are too long for the model together, in halves.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ from germane.judges.judge import Reply
 from germane.questions.fusing import Ask, FusedRequest, fused_requests, render_request
 from germane.questions.prompts import Prompts
 from germane.questions.question import AnyQuestion
+from germane.questions.support import Support
 from germane.types import FrozenDict, Json, Usage
 
 _CUT = AnswerError("it was cut off at the token limit")
@@ -154,15 +155,16 @@ class GroupCall:
         return fused_requests(questions, self.prompts, fuse=False)
 
     async def _in_windows(self, question: AnyQuestion, error: GaveUp) -> None:
-        """Ask about halves of the contexts, and halves of these, until they fit; then put the answers together.
+        """Ask about halves of the contexts that may support claims, and halves of these, until they fit; then merge the answers.
 
         Raises:
-            GaveUp: One context alone is too long, or a window has no answer: there is no verdict from the others.
-            AnswerError: Nothing about the whole follows from the windows.
+            GaveUp: It is another question, one context alone is too long, or a window has no answer: there is no verdict
+                from the others.
         """
-        todo, answered = list(question.split_contexts() or ()), list[tuple[AnyQuestion, Reply]]()
-        if not todo:
+        halves = question.halves() if isinstance(question, Support) else None
+        if not isinstance(question, Support) or halves is None:
             raise error
+        todo, answered = list(halves), list[tuple[Support, Reply]]()
         while todo:
             window = todo.pop(0)
             try:
@@ -170,8 +172,9 @@ class GroupCall:
             except GaveUp as long:
                 if not long.too_long:
                     raise
-                if not (smaller := window.split_contexts()):
-                    raise GaveUp(f"{question.describe(window)} alone is too long: {long}") from None
+                if not (smaller := window.halves()):
+                    number = question.rank_of(window.contexts[0])
+                    raise GaveUp(f"context {number} alone is too long: {long}") from None
                 todo[:0] = smaller
                 continue
             reply = self._results[id(window)]
