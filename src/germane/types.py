@@ -448,10 +448,10 @@ class ItemRow(msgspec.Struct, frozen=True, gc=False):
     sample: str
     system: str = ""
     trial: int = 0
-    call: int | None = None
-    rank: int | None = None
+    call: Annotated[int, Meta(ge=1)] | None = None
+    rank: Annotated[int, Meta(ge=1)] | None = None
     of: str | None = None
-    part: int | None = None
+    part: Annotated[int, Meta(ge=1)] | None = None
 
 
 class Score(Record, frozen=True, kw_only=True):

@@ -29,15 +29,12 @@ def report(inside: Cli, tmp_path: Path) -> Path:
 def forge(report: Path, table: str, edit: Edit) -> None:
     """Change the rows of a table, and its digest in the manifest with them."""
     path, manifest = report / table, json.loads((report / "manifest.json").read_text())
-    rows = (
-        [manifest]
-        if table == "manifest.json"
-        else [json.loads(line) for line in path.read_text().splitlines()]
-    )
+    lines = path.read_text().splitlines()
+    rows = [manifest] if table == "manifest.json" else list(map(json.loads, lines))
     edit(rows)
     text = "".join(json.dumps(row, separators=(",", ":")) + "\n" for row in rows)
     path.write_text(text)
-    if table != "manifest.json":
+    if table not in {"manifest.json", "labels.jsonl"}:
         manifest["files"][table] = hashlib.sha256(text.encode()).hexdigest()
         (report / "manifest.json").write_text(json.dumps(manifest))
 
@@ -76,20 +73,60 @@ def test_a_forged_number_is_an_error(
     assert message in found.err
 
 
+LABEL = {"item": "0" * 32, "kind": "relevance", "answer": 2, "scale": "graded", "who": "ann"}
+FIRST = "judgements.jsonl:1: "
+
+
 @pytest.mark.parametrize(
-    ("edit", "message"),
+    ("table", "edit", "message"),
     [
+        ("judgements.jsonl", put(answer={"grade": "3"}), FIRST + "the grade of this answer is the text '3'"),
+        ("judgements.jsonl", put(answer={"grade": 99}), FIRST + "this answer is none that a judge gives"),
+        ("judgements.jsonl", put(answer={"grade": 1e308}), FIRST + "this answer is none that a judge gives"),
+        ("judgements.jsonl", put(answer={"relevant": 1}), FIRST + "this answer is none that a judge gives"),
+        ("judgements.jsonl", put(answer=None), FIRST + "this answer is none that a judge gives"),
         (
-            put(answer={"grade": "3", "reasoning": "r"}),
-            "judgements.jsonl:1: the grade of this answer is the text '3'",
+            "judgements.jsonl",
+            put(kind="support", answer={"claims": [{"claim": 1, "contexts": ["d"]}]}),
+            FIRST + "this answer is none that a judge gives",
         ),
-        (put(judge=7), "judgements.jsonl:1: this line is damaged"),
+        ("judgements.jsonl", put(kind="sufficiency", answer={"sufficient": "no"}), FIRST),
+        ("judgements.jsonl", put(judge=7), FIRST + "this line is damaged"),
+        ("judgements.jsonl", put(error=7), FIRST + "this line is damaged"),
+        (
+            "judgements.jsonl",
+            lambda rows: rows.append(rows[3]),
+            "judgements.jsonl:13: this judgement stands here",
+        ),
+        ("items.jsonl", lambda rows: rows.append(rows[3]), "items.jsonl:13: this item stands here twice"),
+        ("items.jsonl", put(rank="one"), "items.jsonl:1: this line is damaged"),
+        ("items.jsonl", put(rank=-1), "items.jsonl:1: this line is damaged"),
+        ("labels.jsonl", lambda rows: rows.append(LABEL | {"answer": 9}), "labels.jsonl:1: the answer of"),
+        ("labels.jsonl", lambda rows: rows.append(LABEL | {"answer": "3"}), "labels.jsonl:1: the answer of"),
+        (
+            "labels.jsonl",
+            lambda rows: rows.append(LABEL | {"answer": 1e308}),
+            "labels.jsonl:1: the answer of",
+        ),
+        ("labels.jsonl", lambda rows: rows.append(LABEL | {"answer": float("nan")}), "labels.jsonl:1: this"),
     ],
 )
-@pytest.mark.parametrize("verb", ["explain r q0", "report r -o r.md"])
-def test_a_forged_verdict_is_an_error(inside: Cli, report: Path, edit: Edit, message: str, verb: str) -> None:
-    """Where it is read."""
-    forge(report, "judgements.jsonl", edit)
+@pytest.mark.parametrize(
+    "verb",
+    [
+        "explain r q0",
+        "report r -o r.md",
+        "score r -m context_precision",
+        "compare r r",
+        "audit r",
+        "label r --export l.jsonl",
+    ],
+)
+def test_a_forged_verdict_is_an_error(
+    inside: Cli, report: Path, table: str, edit: Edit, message: str, verb: str
+) -> None:
+    """Whichever verb reads the report; so is a row that is there twice."""
+    forge(report, table, edit)
     found = inside(*verb.split())
     assert found.code == 2
     assert message in found.err

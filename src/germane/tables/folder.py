@@ -32,10 +32,14 @@ from germane.tables.stored import (
     EarlierJudgements,
     StoredJudgements,
     blocks,
+    check_items,
+    check_judgements,
     label_in,
     labels_in,
     lines_of,
     records_in,
+    refuse_repeated,
+    repeated,
     row_in,
     samples_with,
     torn_bytes,
@@ -371,6 +375,8 @@ class ReportFolder(Counts):
                     f"{file} was changed after the report was written",
                     fix="restore it, or run the evaluation again",
                 )
+        check_judgements(folder._path("judgements"))
+        check_items(folder._path("items"))
         return folder
 
     @classmethod
@@ -387,8 +393,7 @@ class ReportFolder(Counts):
         path, seen = self._path("samples"), NumberSet()
         for number, (_, line) in enumerate(lines_of(path), 1):
             sample = _sample_in(path, number, line)
-            if not seen.add(hash(sample.key)):
-                raise _twice(path, number, "sample")
+            refuse_repeated(seen, [hash(sample.key)], path, number, "sample")
             yield sample
 
     def samples_of(self, keys: Collection[SampleKey]) -> Iterator[Sample]:
@@ -506,7 +511,7 @@ class ReportFolder(Counts):
         table, path = ScoreTable(), self._path("scores")
         table.read((line for _, line in lines_of(path)), str(path))
         if (row := table.repeated_row()) is not None:
-            raise _twice(path, row + 1, "score")
+            raise repeated(path, row + 1, "score")
         return table
 
     @property
@@ -550,13 +555,6 @@ def _open(path: Path, how: int) -> IO[bytes]:
     """A file to write to, which is not reached through a symbolic link."""
     flags = os.O_WRONLY | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_BINARY", 0) | how
     return os.fdopen(os.open(path, flags, 0o666), "wb")
-
-
-def _twice(path: Path, number: int, what: str) -> InputError:
-    place = SourceLocation(str(path), number)
-    return InputError(
-        f"this {what} stands here twice", fix="remove one, or run the evaluation again", place=place
-    )
 
 
 def _last_bytes(path: Path) -> bytes:

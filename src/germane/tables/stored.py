@@ -9,16 +9,18 @@ from contextlib import suppress
 from functools import cache, partial
 from io import BytesIO
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Annotated, Any, TypeVar
 
 import msgspec
 import numpy as np
 
 from germane.encoding import decode, encode
-from germane.errors import InputError, SourceLocation
+from germane.errors import AnswerError, InputError, SourceLocation
+from germane.numberset import NumberSet
+from germane.tables.columns import batched
 from germane.tables.judgements import ItemAnswer, load_judgement
 from germane.tables.labels import Label, decode_labels, load_label
-from germane.types import Judgement
+from germane.types import ItemRow, Judgement
 
 UNFINISHED = ".part"
 """The end of the name of a file that is being written, or was when its process was killed."""
@@ -33,6 +35,7 @@ _log = logging.getLogger("germane")
 
 _BLOCK = 1 << 20
 """Bytes of a file that are looked at together."""
+_NULL = msgspec.Raw(b"null")
 S = TypeVar("S", bound=msgspec.Struct)
 
 
@@ -192,9 +195,6 @@ class LineIndex:
         return len(self._hashes)
 
 
-_NULL = msgspec.Raw(b"null")
-
-
 class _AnswerLine(msgspec.Struct, gc=False):
     """The fields of a line of judgements.jsonl that are read where only the answer is of interest."""
 
@@ -206,19 +206,115 @@ class _AnswerLine(msgspec.Struct, gc=False):
 
 
 def judgement_in(path: Path, number: int, line: bytes) -> Judgement:
-    """The judgement of a line; InputError where it is damaged, or the grade in it is a text."""
-    row = row_in(path, number, line)
+    """The judgement of a line; InputError where it is damaged, or its answer is none that its kind of question has."""
+    row, place = row_in(path, number, line), SourceLocation(str(path), number)
     try:
         judgement = load_judgement(row)
     except (TypeError, ValueError, AttributeError):
         raise _damaged(path, number) from None
     names = (judgement.key, judgement.item, judgement.kind, judgement.judge)
-    if not all(isinstance(name, str) for name in names):
+    others = (judgement.error, judgement.parent)
+    if not all(isinstance(name, str) for name in (*names, *(other for other in others if other is not None))):
         raise _damaged(path, number)
+    fix = "restore the file, or run the evaluation again"
     if isinstance(judgement.answer, Mapping) and isinstance(judgement.answer.get("grade"), str):
         problem = f"the grade of this answer is the text {judgement.answer['grade'][:20]!r}"
-        raise InputError(problem, fix="write a number", place=SourceLocation(str(path), number))
+        raise InputError(problem, fix=fix, place=place)
+    try:
+        if judgement.error is None:
+            check_answer(judgement.kind, judgement.answer)
+    except AnswerError as error:
+        raise InputError(f"this answer is none that a judge gives: {error}", fix=fix, place=place) from None
     return judgement
+
+
+def check_answer(kind: str, answer: Any) -> None:
+    """AnswerError where an answer is not of the form, or a number in it not in the range, of germane's own kind of question."""
+    if (read := _reader_of(kind)) is not None:
+        read(answer)
+
+
+@cache
+def _reader_of(kind: str) -> Callable[[Any], object] | None:
+    from germane.questions.question import (
+        Question,
+        known_kinds,
+    )  # not at the top: pydantic takes time to load
+    from germane.questions.relevance import Relevance
+
+    question = known_kinds().get(kind)
+    if question is Relevance:
+        return Relevance(query="", passage="").parse
+    ours = question is not None and question.__module__.startswith("germane.") and not question.by_program
+    if question is None or not ours or question.payload_type is not Question.payload_type:
+        return None
+    return question.Payload.model_read
+
+
+class _Verdict(msgspec.Struct, gc=False):
+    grade: Annotated[int, msgspec.Meta(ge=0, le=3)] | None = None
+    relevant: bool | None = None
+    probabilities: list[Annotated[float, msgspec.Meta(ge=0, le=1)]] | None = None
+
+
+class _JudgementLine(msgspec.Struct, gc=False):
+    key: str
+    kind: str
+    judge: str
+    item: str = ""
+    error: str | None = None
+    parent: str | None = None
+    answer: msgspec.Raw = _NULL
+
+
+_judgement_lines = msgspec.json.Decoder(_JudgementLine).decode_lines
+_verdicts = msgspec.json.Decoder(list[_Verdict]).decode
+
+
+def check_judgements(path: Path) -> None:
+    """InputError at the first row of judgements.jsonl that is damaged, whose answer no judge gives, or that is there twice."""
+    seen = NumberSet()
+    for first, lines in blocks(path):
+        keys = _keys_in(lines)
+        if keys is None:
+            keys = [judgement_in(path, number, line).key for number, line in enumerate(lines, first)]
+        refuse_repeated(seen, list(map(hash, keys)), path, first, "judgement")
+
+
+def _keys_in(lines: Sequence[bytes]) -> list[str] | None:
+    """The keys of these lines; None where one of them is not as it should be."""
+    try:
+        rows = _judgement_lines(b"".join(lines))
+        answered = [row for row in rows if row.error is None]
+        verdicts = _verdicts(b"[%b]" % b",".join(row.answer for row in answered if row.kind == "relevance"))
+        for row in answered:
+            if row.kind != "relevance":
+                check_answer(row.kind, decode(bytes(row.answer)))
+    except (ValueError, RecursionError, AnswerError):
+        return None
+    sound = len(rows) == len(lines)
+    sound &= all((verdict.grade is None) is not (verdict.relevant is None) for verdict in verdicts)
+    return [row.key for row in rows] if sound else None
+
+
+def check_items(path: Path) -> None:
+    """InputError at the first row of items.jsonl that is damaged or is there twice."""
+    seen = NumberSet()
+    for rows in batched(records_in(path, ItemRow)):
+        refuse_repeated(seen, list(map(hash, rows)), path, len(seen) + 1, "item")
+
+
+def refuse_repeated(seen: NumberSet, hashes: list[int], path: Path, first: int, what: str) -> None:
+    """Add the hashes of the rows from line `first` on; InputError at the first of them that is known."""
+    new = seen.add_all(hashes)
+    if not all(new):
+        raise repeated(path, first + new.index(False), what)
+
+
+def repeated(path: Path, number: int, what: str) -> InputError:
+    """The error of a row that stands in a table twice."""
+    fix = "remove one, or run the evaluation again"
+    return InputError(f"this {what} stands here twice", fix=fix, place=SourceLocation(str(path), number))
 
 
 class StoredJudgements:
