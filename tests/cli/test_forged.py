@@ -194,6 +194,28 @@ def test_a_part_counts_no_more_than_it_has(inside: Cli, report: Path) -> None:
 
 
 @pytest.mark.parametrize(
+    ("table", "edit", "message"),
+    [
+        ("scores.jsonl", put(value=5.0), "p1/scores.jsonl:1: RR is 5, which is not between 0 and 1"),
+        ("scores.jsonl", put(value=1e308), "p1/scores.jsonl:1: RR is 1e+308"),
+        ("scores.jsonl", put(status="fine"), "p1/scores.jsonl:1: this line is not a score"),
+        ("samples.jsonl", lambda rows: rows.append(rows[0]), "p1/samples.jsonl:4: this sample stands here"),
+        ("items.jsonl", lambda rows: rows.append(rows[0]), "p1/items.jsonl:7: this item stands here twice"),
+        ("judgements.jsonl", put(answer={"grade": 99}), "p1/judgements.jsonl:1: this answer is none"),
+        ("labels.jsonl", lambda rows: rows.append(LABEL | {"answer": 9}), "p1/labels.jsonl:1: the answer of"),
+    ],
+)
+def test_a_forged_part_is_not_merged(inside: Cli, report: Path, table: str, edit: Edit, message: str) -> None:
+    """It is an error in the part's own file."""
+    for number in (1, 2):
+        assert inside(*JUDGED, "--part", f"{number}/2", "-o", f"p{number}").code == 0
+    forge(report.parent / "p1", table, edit)
+    found = inside("merge", "p1", "p2", "-o", "m")
+    assert found.code == 2
+    assert message in found.err
+
+
+@pytest.mark.parametrize(
     ("change", "message"),
     [({"schema_version": 99}, "is of version 99"), ({"value": 5.0}, "RR is 5, which is not between 0 and 1")],
 )

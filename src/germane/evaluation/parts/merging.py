@@ -9,7 +9,7 @@ from __future__ import annotations
 import shutil
 import sys
 from array import array
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from heapq import merge
 from itertools import chain, islice, pairwise, repeat
@@ -28,11 +28,11 @@ from germane.numberset import NumberSet
 from germane.reports.data import ReportData
 from germane.reports.gates import Gate
 from germane.reports.manifest import judge_in_all
-from germane.reports.report import Report, panel_notes
+from germane.reports.report import Report, check_ranges, panel_notes
 from germane.tables.folder import ReportFolder, numbered
 from germane.tables.judgements import AskedCounts, asked_counts, count_asked, load_judgement
 from germane.tables.part import Counts, GraderSet
-from germane.tables.stored import KEY, lines_of
+from germane.tables.stored import KEY, LABELS, labels_in, lines_of
 from germane.types import Json
 from germane.version import __version__
 
@@ -110,6 +110,9 @@ def _opened(path: Path) -> ReportFolder:
     if not part.manifest.get("part"):
         fix = "name folders that `germane run --part 3/16 -o DIR` wrote"
         raise InputError(f"{path} is a whole report, not one of several parts", fix=fix)
+    check_ranges(part)
+    deque(labels_in(path / LABELS), 0)
+    del part.scores  # lines are copied; the whole has its own
     return part
 
 
