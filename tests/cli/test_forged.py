@@ -93,6 +93,7 @@ FIRST = "judgements.jsonl:1: "
         ("judgements.jsonl", put(kind="sufficiency", answer={"sufficient": "no"}), FIRST),
         ("judgements.jsonl", put(judge=7), FIRST + "this line is damaged"),
         ("judgements.jsonl", put(error=7), FIRST + "this line is damaged"),
+        ("judgements.jsonl", put(beside={}), FIRST + "this line is damaged"),
         (
             "judgements.jsonl",
             lambda rows: rows.append(rows[3]),
@@ -213,6 +214,19 @@ def test_a_forged_part_is_not_merged(inside: Cli, report: Path, table: str, edit
     found = inside("merge", "p1", "p2", "-o", "m")
     assert found.code == 2
     assert message in found.err
+
+
+def test_a_finished_report_is_not_continued_with_other_verdicts(inside: Cli, report: Path) -> None:
+    """Neither where a row was edited, nor where its digest was edited with it."""
+    text = (report / "judgements.jsonl").read_text()
+    (report / "judgements.jsonl").write_text(text.replace('"grade":0', '"grade":3', 1))
+    found = inside("run", "--resume", "r")
+    assert found.code == 2
+    assert "judgements.jsonl was changed after the report was written" in found.err
+    forge(report, "judgements.jsonl", put(answer={"grade": 99}))
+    found = inside("run", "--resume", "r")
+    assert found.code == 2
+    assert FIRST + "this answer is none that a judge gives" in found.err
 
 
 @pytest.mark.parametrize(

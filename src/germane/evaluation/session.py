@@ -68,9 +68,14 @@ def ledger_of(options: Options, folder: Path | None, stored: Mapping[str, Json])
 def answers_so_far(
     folder: ReportFolder | None, stored: Mapping[str, Json], *, errors: bool
 ) -> EarlierJudgements:
-    """The judgements that earlier sessions of an evaluation left in its folder; with `errors` failures too."""
+    """The judgements that earlier sessions of an evaluation left in its folder; with `errors` failures too.
+
+    InputError where the judgements of a finished report were changed since, or hold what no judge answers.
+    """
     if folder is None or not stored:
         return EarlierJudgements()
+    if stored.get("status") == "complete":
+        folder.check_judgements(stored.get("files", {}))
     return folder.earlier(
         finished=not stored.get("replaces", False), keep=lambda judgement: errors or whole(judgement)
     )

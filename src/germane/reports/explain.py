@@ -115,7 +115,7 @@ def result_row(sample: Sample, grader: str, result: Mapping[str, Json]) -> Judge
 def results_of(report: ReportData) -> dict[tuple[str, ...], Mapping[str, Json]]:
     """The results of graders, by sample, system, trial and the grader's name."""
     return {
-        tuple(row.provenance["of"]): row.answer
+        tuple(row.provenance.get("of", ())): row.answer
         for row in report.tables.judgements
         if row.kind == GRADED and isinstance(row.answer, Mapping)
     }

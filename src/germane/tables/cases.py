@@ -123,14 +123,13 @@ class CaseScores:
     def of(
         self, system: str, measure: tuple[str, str], span: tuple[float, float], keep: Ints | None = None
     ) -> CaseValues:
-        """One measure, by its reported and its canonical name, of one system; KeyError where there is none.
+        """One measure, by its reported and its canonical name, of one system; no cases where it has no row of it.
 
         `keep` as in `groups`.
         """
-        key = system, self.measures.index(measure)
-        if keep is None:
-            return self.of_rows(self._rows[key], span)
-        return self.of_rows({(name, at): rows for name, at, rows in self.groups(keep)}[key], span)
+        groups = self._rows if keep is None else {(name, at): rows for name, at, rows in self.groups(keep)}
+        rows = groups.get((system, self.measures.index(measure)), np.empty(0, np.int64))
+        return self.of_rows(rows, span)
 
     def of_rows(self, rows: Ints, span: tuple[float, float]) -> CaseValues:
         """The cases in these rows of one system and measure; `span` bounds a score that is not known at all."""

@@ -364,20 +364,28 @@ class ReportFolder(Counts):
         for file in (folder._path(name) for name in _TABLES):
             if files and file.exists() and file.name not in files:
                 raise InputError(f"{file} is not a file of this report", fix="remove it")
-        for name, expected in files.items():
-            file = folder.path / name
-            if not file.is_file():
-                raise InputError(f"{file} is missing", fix="restore it, or run the evaluation again")
-            digest, lines = _digest_and_lines(file)
+        for name in files:
+            lines = folder._check_digest(name, files)
             folder.sample_lines += lines if name == "samples.jsonl" else 0
-            if digest != expected:
-                raise InputError(
-                    f"{file} was changed after the report was written",
-                    fix="restore it, or run the evaluation again",
-                )
         check_judgements(folder._path("judgements"))
         check_items(folder._path("items"))
         return folder
+
+    def check_judgements(self, digests: Mapping[str, str]) -> None:
+        """InputError where the judgements of a finished report were changed since, or one is none that a judge gives."""
+        if "judgements.jsonl" in digests:
+            self._check_digest("judgements.jsonl", digests)
+            check_judgements(self.path / "judgements.jsonl")
+
+    def _check_digest(self, name: str, digests: Mapping[str, str]) -> int:
+        """The number of lines of a file; InputError where it is missing or was changed after the report was written."""
+        file, fix = self.path / name, "restore it, or run the evaluation again"
+        if not file.is_file():
+            raise InputError(f"{file} is missing", fix=fix)
+        digest, lines = _digest_and_lines(file)
+        if digest != digests[name]:
+            raise InputError(f"{file} was changed after the report was written", fix=fix)
+        return lines
 
     @classmethod
     def unfinished(cls, path: Path | str) -> ReportFolder:

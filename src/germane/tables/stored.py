@@ -145,7 +145,12 @@ def row_in(path: Path, number: int, line: bytes) -> Any:
 
 
 def _damaged(path: Path, number: int) -> InputError:
-    fix = "remove it: its answer is lost" if path.name == LABELS else "run again with --resume"
+    fix = (
+        "run again with --resume"
+        if path.suffix == UNFINISHED
+        else "restore the file, or run the evaluation again"
+    )
+    fix = "remove it: its answer is lost" if path.name == LABELS else fix
     return InputError("this line is damaged", fix=fix, place=SourceLocation(str(path), number))
 
 
@@ -209,13 +214,10 @@ def judgement_in(path: Path, number: int, line: bytes) -> Judgement:
     """The judgement of a line; InputError where it is damaged, or its answer is none that its kind of question has."""
     row, place = row_in(path, number, line), SourceLocation(str(path), number)
     try:
+        msgspec.convert({**row, "answer": _NULL}, _JudgementLine)
         judgement = load_judgement(row)
     except (TypeError, ValueError, AttributeError):
         raise _damaged(path, number) from None
-    names = (judgement.key, judgement.item, judgement.kind, judgement.judge)
-    others = (judgement.error, judgement.parent)
-    if not all(isinstance(name, str) for name in (*names, *(other for other in others if other is not None))):
-        raise _damaged(path, number)
     fix = "restore the file, or run the evaluation again"
     if isinstance(judgement.answer, Mapping) and isinstance(judgement.answer.get("grade"), str):
         problem = f"the grade of this answer is the text {judgement.answer['grade'][:20]!r}"
@@ -264,6 +266,8 @@ class _JudgementLine(msgspec.Struct, gc=False):
     item: str = ""
     error: str | None = None
     parent: str | None = None
+    beside: str | None = None
+    of: tuple[str, ...] | None = None
     answer: msgspec.Raw = _NULL
 
 
