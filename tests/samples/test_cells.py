@@ -11,6 +11,7 @@ import pytest
 
 import germane
 from germane.errors import InputError
+from germane.evaluation.rank import rank
 from germane.samples import read_samples
 from tests.command import invoke
 
@@ -85,7 +86,7 @@ def test_rank_refuses_such_lists_too(cell, tmp_path):
     (tmp_path / "gold").write_text("7 0 d2 1\n")
     ran = invoke("rank", tmp_path / "run.csv", "--qrels", tmp_path / "gold", "-m", "RR")
     assert (ran.code, ran.out) == (2, "")
-    assert "run.csv:2: docs" in ran.err
+    assert "run.csv:2: doc_ids" in ran.err
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -344,6 +345,34 @@ def test_words_for_nothing_are_missing_in_runs_and_gold(word, tmp_path):
     words = ("rank", tmp_path / "run.csv", "--qrels", tmp_path / "gold.csv", "-m", "RR", "--json")
     ran = invoke(*words, "--missing", "skip")
     assert (ran.json["measures"]["RR"]["mean"], ran.json["measures"]["RR"]["n"]) == (0.5, 1)
-    assert "'docs' holds a word like nan" in ran.err
-    assert "'gold' holds a word like nan" in ran.err
+    assert "'doc_ids' holds a word like nan" in ran.err
+    assert "'gold_ids' holds a word like nan" in ran.err
     assert invoke(*words).json["measures"]["RR"]["mean"] == 0.25
+
+
+@pytest.mark.parametrize("mark", [",", ";", "\t"])
+@pytest.mark.parametrize("header", [True, False])
+def test_numbers_with_a_comma_are_an_error_that_says_so(mark, header, tmp_path):
+    """The scores of a European table are named with what to write; a number that is none of a column with a name is that."""
+    path = tmp_path / ("run.tsv" if mark == "\t" else "run.csv")
+    head, last = mark.join(("query_id", "doc_id", "sim")) + "\n", '"' if mark == "," else ""
+    path.write_text(head * header + mark.join(("7", "d1", f"{last}2,5{last}")))
+    with pytest.raises(InputError, match=r"the score '2,5' is not a number; write a point: 2\.5$"):
+        rank(path, {"7": {"d1": 1}}, "RR")
+    path.write_text(f"query_id{mark}doc_id{mark}sim\n7{mark}d1{mark}high")
+    with pytest.raises(InputError, match=r"the score 'high' is not a number; write score as a number$"):
+        rank(path, {"7": {"d1": 1}}, "RR")
+
+
+@pytest.mark.parametrize("name", ["csv", "jsonl", "frame"])
+@pytest.mark.parametrize("column", ["doc_ids", "retrieved_context_ids"])
+def test_notes_on_runs_name_the_column(name, column, tmp_path):
+    """The name is that of the file, not of its role."""
+    rows = [{"qid": "7", column: "d10,d20"}, {"qid": "8", column: "d80"}]
+    frame, path = pd.DataFrame(rows), tmp_path / f"run.{name}"
+    if name == "csv":
+        frame.to_csv(path, index=False)
+    elif name == "jsonl":
+        frame.to_json(path, orient="records", lines=True)
+    report = rank(frame if name == "frame" else path, {"8": {"d80": 1}}, "RR")
+    assert [f"'{column}' looks like several ids" in note for note in report.manifest["notes"]][:1] == [True]

@@ -324,7 +324,7 @@ def _mapped_records(source: Mapping[Any, Any], name: str, kind: Kind, bad: BadRo
             bad.add(wrong.error(SourceLocation(name)))
         else:
             seen.add(query)
-            yield 0, record
+            yield 0, record, {}
 
 
 def _in_roles(listed: Any, kind: Kind) -> dict[str, Any]:
@@ -631,18 +631,20 @@ def _trec_fault(line: bytes, location: SourceLocation, kind: Kind) -> InputError
 # tables and JSON
 
 
-_Record: TypeAlias = tuple[int, Mapping[str, Any]]
-"""A row of a table or of JSON as role -> value, with its line."""
+_Record: TypeAlias = tuple[int, Mapping[str, Any], Mapping[str, str]]
+"""A row of a table or of JSON as role -> value, with its line, and the names of the columns that play roles."""
 
 
 def _record_rows(records: Iterator[_Record], name: str, kind: Kind, bad: BadRows) -> Iterator[FileRow]:
     """The rows of all records that can be read."""
     counts, ranked, numbers, mapped = CellCounts(), RankedScores(), NumberedLists(), kind is RUN
-    for line, record in records:
+    for line, record, names in records:
         if mapped and (mapped := numbers.count_from_one and _maps_to_numbers(record)):
             numbers.add([*record["docs"].values()])
         try:
-            rows = list(_rows_in(line, _counted(record, kind, counts, name, line), kind))
+            rows = list(
+                _rows_in(line, _counted(record, names, kind, counts, SourceLocation(name, line)), names, kind)
+            )
         except Invalid as wrong:
             if not line and f"query {record['query']} " not in wrong.problem:
                 wrong.problem = f"query {str(record['query'])[:60]}: {wrong.problem}"
@@ -664,21 +666,25 @@ def _maps_to_numbers(record: Mapping[str, Any]) -> bool:
 
 
 def _counted(
-    record: Mapping[str, Any], kind: Kind, counts: CellCounts, name: str, line: int
+    record: Mapping[str, Any],
+    names: Mapping[str, str],
+    kind: Kind,
+    counts: CellCounts,
+    place: SourceLocation,
 ) -> Mapping[str, Any]:
     """The record, in which a cell that holds a word for nothing has no value; cells that look like several ids are counted."""
     cell = None if "doc" in record else record.get(kind.list_role)
     if not isinstance(cell, str) or looks_listed(cell):
         return record
-    place = SourceLocation(name, line)
-    if counts.is_missing(cell, kind.list_role, lambda: place):
+    column = names.get(kind.list_role, kind.list_role)
+    if counts.is_missing(cell, column, lambda: place):
         return {**record, kind.list_role: None}
     if is_joined_ids(cell):
-        counts.add("ids", kind.list_role, place)
+        counts.add("ids", column, place)
     return record
 
 
-def _rows_in(line: int, record: Mapping[str, Any], kind: Kind) -> Iterator[FileRow]:
+def _rows_in(line: int, record: Mapping[str, Any], names: Mapping[str, str], kind: Kind) -> Iterator[FileRow]:
     """The rows of one record: a single one, a list of ids, or a mapping of ids to scores or grades. Raises Invalid.
 
     In a list of gold ids each has grade 1.
@@ -699,7 +705,9 @@ def _rows_in(line: int, record: Mapping[str, Any], kind: Kind) -> Iterator[FileR
             value = -_number(record["rank"], "rank")
         yield line, query, doc, value
         return
-    docs, values = (_in_cell(record.get(role), role) for role in (kind.list_role, kind.value))
+    docs, values = (
+        _in_cell(record.get(role), names.get(role, role)) for role in (kind.list_role, kind.value)
+    )
     if docs is None:
         return
     yield line, query, None, None
@@ -713,14 +721,14 @@ def _rows_in(line: int, record: Mapping[str, Any], kind: Kind) -> Iterator[FileR
         yield from ((line, query, doc, None if kind is RUN else 1) for doc in _listed(query, docs, kind))
 
 
-def _in_cell(value: Any, role: str) -> Any:
-    """The list or object that a text writes, None for NaN; anything else as it is. Raises Invalid that names the role."""
+def _in_cell(value: Any, column: str) -> Any:
+    """The list or object that a text writes, None for NaN; anything else as it is. Raises Invalid that names the column."""
     if isinstance(value, float) and isnan(value):
         return None
     try:
         return list_in_cell(value) if isinstance(value, str) and looks_listed(value) else value
     except Invalid as wrong:
-        raise wrong.under(role) from None
+        raise wrong.under(column) from None
 
 
 def _score(value: Any) -> float:
@@ -741,6 +749,15 @@ class _Cell(str):
     __slots__ = ()
 
 
+class _BareCell(_Cell):
+    """A cell of a table without a header."""
+
+    __slots__ = ()
+
+
+_COMMA = re.compile(r"[+-]?\d+,\d+")
+
+
 def _number(value: Any, what: str) -> float:
     if type(value) is float and value - value == 0:  # the usual
         return value
@@ -750,7 +767,9 @@ def _number(value: Any, what: str) -> float:
             if not isinf(number) or "inf" in str(value).lower():  # else it is too large for a number
                 return number
     text = repr(str(value)[:60]) if isinstance(value, str) else json.dumps(value)
-    fix = _NAME_THEM.format(what) if isinstance(value, _Cell) else f"write {what} as a number"
+    fix = _NAME_THEM.format(what) if isinstance(value, _BareCell) else f"write {what} as a number"
+    if isinstance(value, str) and _COMMA.fullmatch(value):
+        fix = f"write a point: {value.replace(',', '.')}"
     raise Invalid(f"the {what} {text[:60]} is not a number", fix)
 
 
@@ -891,10 +910,12 @@ def _json_records(
         except Invalid as wrong:
             bad.add(wrong.error(SourceLocation(name, line)))
         else:
-            yield from ((line, record) for record in records)
+            yield from ((line, record, names) for record, names in records)
 
 
-def _records_in(value: Any, kind: Kind, columns: tuple[tuple[str, str], ...]) -> Iterator[dict[str, Any]]:
+def _records_in(
+    value: Any, kind: Kind, columns: tuple[tuple[str, str], ...]
+) -> Iterator[tuple[dict[str, Any], Mapping[str, str]]]:
     if not isinstance(value, dict):
         raise Invalid(f"{json.dumps(value, default=str)[:60]} is not a JSON object", kind.json)
     roles = _roles_of_keys if len(value) < 50 else _roles_of_keys.__wrapped__
@@ -902,12 +923,12 @@ def _records_in(value: Any, kind: Kind, columns: tuple[tuple[str, str], ...]) ->
     if "query" in key and isinstance(value[key["query"]], str | Real):
         if kind is RUN and "doc" not in key:
             _check_lists(key.get("docs", ""), value)
-        yield {role: value[name] for role, name in key.items()}
+        yield {role: value[name] for role, name in key.items()}, key
         return
     if kind is RUN and not all(isinstance(listed, Mapping | list) for listed in value.values()):
         raise Invalid("no query id here", kind.json)
     for query, listed in value.items():
-        yield {"query": query, kind.list_role: listed}
+        yield {"query": query, kind.list_role: listed}, {}
 
 
 def _check_lists(docs: str, record: Mapping[str, Any]) -> None:
@@ -933,6 +954,8 @@ def _table_records(
         return
     head = [cell.strip() for cell in first[1]]
     positions, named = table_columns(head, SourceLocation(name, first[0]), kind, columns)
+    names = {role: head[at] for role, at in positions.items()} if named else {}
+    cell = _Cell if named else _BareCell
     width = max(positions.values()) + 1
     for line, cells in rows if named else chain([first], rows):
         if len(cells) < width:
@@ -940,7 +963,7 @@ def _table_records(
             fix = "give every row all columns"
             bad.add(InputError(problem, fix=fix, place=SourceLocation(name, line)))
         else:
-            yield line, {role: _Cell(cells[at].strip()) for role, at in positions.items()}
+            yield line, {role: cell(cells[at].strip()) for role, at in positions.items()}, names
 
 
 def table_columns(
@@ -985,7 +1008,7 @@ def _frame_records(
     listed = (frame[column] for column in result.values())
     values = (value.to_pylist() if hasattr(value, "to_pylist") else value.to_list() for value in listed)
     for number, row in enumerate(zip(*values, strict=True), before + 1):
-        yield number, dict(zip(result, row, strict=True))
+        yield number, dict(zip(result, row, strict=True)), result
 
 
 def frame_roles(
