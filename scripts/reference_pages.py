@@ -41,7 +41,7 @@ from germane.reports.schema import Document, ExplainDocument, schema_of
 from germane.samples.evalfile import CaseEntry, EvalFile, Execution
 from germane.samples.fields import FIELDS, IDS, PASSAGE, PASSAGE_SPELLINGS, SPELLINGS, Field, spellings
 from germane.samples.yamltext import YamlModel
-from germane.tables.folder import OLDEST, SCHEMA_VERSION
+from germane.tables.folder import SCHEMA_VERSION
 from germane.targets.target import Models
 from germane.targets.targetsfile import PROVIDERS
 from germane.types import Sample
@@ -616,7 +616,7 @@ Before 1.0 a release may change what is listed here, and CHANGELOG.md says so fi
 
 | format | version | read | what happens to an older one |
 | --- | --- | --- | --- |
-| report folder (`schema_version` of manifest.json) | {SCHEMA_VERSION} | {OLDEST} to {SCHEMA_VERSION} | it is read, and never rewritten; a newer one is refused with the way out |
+| report folder (`schema_version` of manifest.json) | {SCHEMA_VERSION} | {SCHEMA_VERSION} | it is refused with the commands that carry over what was paid (`germane ledger import OLD/judgements.jsonl`, `germane label NEW --import OLD/labels.jsonl`); a newer one is refused with the way out |
 | ledger (`user_version`) | {FORMAT} | {FORMAT} | answers are paid for: from this format on a ledger is upgraded where it lies, never refused; a newer one is left as it is |
 | `--json` documents (`schema_version`) | 1 | | their schemas are in `docs/schema/` |
 | judges' keys | the digest of prompt, answer type, model and settings | | a prompt that changes is asked anew; the old answer stays and is never mistaken for the new one |

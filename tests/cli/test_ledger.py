@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import shutil
 import sqlite3
 import subprocess
@@ -200,6 +201,47 @@ def test_a_report_s_judgements_fill_a_ledger(inside: Cli, tmp_path: Path) -> Non
     inside(*run, "--ledger", "mine.sqlite", "-o", "report")
     inside("ledger", "import", "report/judgements.jsonl", "--ledger", "yours.sqlite")
     assert inside(*run, "--ledger", "yours.sqlite").json["judge"]["calls"] == 0
+
+
+def test_an_older_report_is_refused_and_what_was_paid_is_carried_over(inside: Cli, tmp_path: Path) -> None:
+    """The error names two commands: with them a new run asks nobody, and has the labels."""
+    row = {
+        "id": "a",
+        "query": "tide",
+        "contexts": [{"id": "1", "text": "The tide is high."}, {"id": "2", "text": "Bread"}],
+    }
+    (tmp_path / "s.jsonl").write_text(json.dumps(row))
+    run = ("run", "s.jsonl", "-m", "context_precision", "--judge", "lexical", "--json")
+    assert inside(*run, "--ledger", "old.sqlite", "-o", "old").code == 0
+    manifest = tmp_path / "old/manifest.json"
+    labels = [{"sample": "a", "id": "1", "grade": 3}]
+    write_jsonl(tmp_path / "labels.jsonl", *labels)
+    assert inside("label", "old", "--import", "labels.jsonl", "--who", "ann").code == 0
+    for older, said in (
+        (2, "this germane reads format 3; keep"),
+        (4, "update germane"),
+        (None, "keep"),
+        (True, "keep"),
+    ):
+        manifest.write_text(json.dumps({**json.loads(manifest.read_text()), "schema_version": older}))
+        for words in (
+            ("report", "old"),
+            ("score", "old", "-m", "RR"),
+            ("run", "--resume", "old"),
+            ("compare", "old", "old"),
+        ):
+            refused = inside(*words)
+            assert (refused.code, f"old is a report of format {older}" in refused.err) == (2, True), (
+                refused.err
+            )
+            assert said in refused.err
+    carry, label = re.findall(r"germane ((?:ledger|label) [^;]+)", refused.err)
+    assert inside(*carry.split(), "--ledger", "new.sqlite").code == 0
+    again = inside(*run, "--ledger", "new.sqlite", "-o", "NEW_REPORT")
+    assert again.json["judge"]["calls"] == 0
+    assert inside(*label.split()).code == 0
+    (kept,) = (json.loads(line) for line in (tmp_path / "NEW_REPORT/labels.jsonl").read_text().splitlines())
+    assert (kept["answer"], kept["who"]) == (3, "ann")
 
 
 def test_a_report_in_parquet_is_refused_and_its_judgements_are_carried_over(

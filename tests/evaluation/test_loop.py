@@ -15,7 +15,6 @@ from germane.evaluation.rescore import rescore
 from germane.evaluation.run import run
 from germane.judges import FakeJudge, LLMJudge
 from germane.judging.recorded import StoredAnswers
-from germane.measures import Measure
 from germane.measures.declaration import parse_measures
 from germane.questions import Relevance
 from germane.reports.report import Report
@@ -89,23 +88,6 @@ def test_labels_are_no_judgements(judge: str, tmp_path: Path) -> None:
         report.explain("q1", measures[0]).hits
         == evaluate([row(0, 1)], measures, judge=judge).explain("q1", measures[0]).hits
     )
-
-
-def test_a_report_of_the_format_before_is_read(tmp_path: Path) -> None:
-    """Its judgements answer every question, those of a judge of labels among them; one of another format is refused."""
-    report = evaluate(
-        [row(0, 1)], "context_precision@2", judge=FakeJudge(lambda _: {"grade": 3, "reasoning": ""})
-    )
-    report.save(tmp_path / "r")
-    manifest = tmp_path / "r" / "manifest.json"
-    stored = json.loads(manifest.read_text("utf-8"))
-    stored["judge"]["source"] = "labels"
-    manifest.write_text(json.dumps({**stored, "schema_version": 2}), "utf-8")
-    assert rescore(tmp_path / "r", (Measure.parse("P(labels=judge)@2"),)).summaries[0].mean == 1.0
-    for other in (1, 4):
-        manifest.write_text(json.dumps({**stored, "schema_version": other}), "utf-8")
-        with pytest.raises(InputError, match=f"format {other}; this germane reads formats 2 to 3"):
-            ReportFolder.open(tmp_path / "r")
 
 
 @pytest.mark.parametrize("in_folder", [False, True])

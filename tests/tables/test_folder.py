@@ -188,8 +188,8 @@ def test_labels_are_known_while_rows_are_written(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("manifest", "message"),
     [
-        ({"schema_version": 1, "germane": "0.1.0"}, "format 1; .* read it with germane 0.1.0"),
-        ({"judge": None}, "format None; .* run the evaluation again"),
+        ({"schema_version": 1, "germane": "0.1.0"}, "format 1; .* keep what was paid"),
+        ({"judge": None}, "format None; .* keep what was paid"),
         ({"schema_version": 99}, "format 99; .* update germane"),
         ([1], "a manifest is one JSON object"),
     ],

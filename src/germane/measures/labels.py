@@ -214,8 +214,6 @@ class Settings:
     def stored(cls, manifest: Mapping[str, Json], labels: LabelBook | None = None) -> Settings:
         """The settings in the manifest of a report; `labels` as above."""
         made = cls(**(manifest.get("settings") or {}), labels=labels)
-        if manifest.get("schema_version") == 2:  # labels stand among its judgements
-            return made
         return made.with_judge(str((manifest.get("judge") or {}).get("source") or ""))
 
     def with_judge(self, name: str) -> Settings:

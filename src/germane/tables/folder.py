@@ -17,7 +17,7 @@ from typing import IO, Literal, Self, TypeAlias
 import msgspec
 
 from germane.encoding import encode, encode_records
-from germane.errors import InputError, SourceLocation
+from germane.errors import InputError
 from germane.numberset import NumberSet
 from germane.tables.columns import batched
 from germane.tables.items import ItemTable
@@ -37,16 +37,16 @@ from germane.tables.stored import (
     label_in,
     labels_in,
     lines_of,
+    record_in,
     records_in,
     refuse_repeated,
     repeated,
-    row_in,
     samples_with,
     torn_bytes,
 )
 from germane.types import ItemRow, Json, Judgement, Sample
 
-SCHEMA_VERSION, OLDEST = 3, 2
+SCHEMA_VERSION = 3
 """The version of the report folder's files that is written, and the oldest that is read."""
 
 _TABLES = ("samples", "items", "judgements", "scores")
@@ -356,11 +356,8 @@ class ReportFolder(Counts):
         folder.graders = folder.manifest.get("graders", [])
         files = folder.manifest.get("files", {})
         if any(name.endswith(".parquet") for name in files):
-            raise InputError(
-                f"the tables of {path} are in Parquet, which this germane does not read",
-                fix=f"keep what was paid and run again: germane ledger import {folder.path / 'judgements.parquet'}; "
-                f"germane label NEW_REPORT --import {folder.path / LABELS}",
-            )
+            problem = f"the tables of {path} are in Parquet, which this germane does not read"
+            raise InputError(problem, fix=_carried_over(folder.path, "judgements.parquet"))
         for file in (folder._path(name) for name in _TABLES):
             if files and file.exists() and file.name not in files:
                 raise InputError(f"{file} is not a file of this report", fix="remove it")
@@ -469,11 +466,8 @@ class ReportFolder(Counts):
         for number, line in samples_with(path, field):
             try:
                 yield decoder.decode(line)
-            except msgspec.DecodeError:  # an older report, or half a surrogate pair
-                row = row_in(path, number, line)
-                yield _SampleFields(
-                    **{name: row[name] for name in _SampleFields.__struct_fields__ if name in row}
-                )
+            except msgspec.DecodeError:  # half a surrogate pair
+                yield record_in(path, number, line, _SampleFields)
 
     @cached_property
     def items(self) -> ItemTable:
@@ -603,15 +597,22 @@ def read_manifest(path: Path) -> dict[str, Json]:
 
     manifest = manifest_in(file)
     result = manifest.get("schema_version")
-    if not (isinstance(result, int) and OLDEST <= result <= SCHEMA_VERSION):
+    if result != SCHEMA_VERSION:
         newer = isinstance(result, int) and result > SCHEMA_VERSION
-        writer = f"germane {manifest['germane']}" if "germane" in manifest else "the germane that wrote it"
         raise InputError(
-            f"{path} is a report of format {result}; this germane reads formats {OLDEST} to {SCHEMA_VERSION}",
-            fix="update germane" if newer else f"run the evaluation again, or read it with {writer}",
+            f"{path} is a report of format {result}; this germane reads format {SCHEMA_VERSION}",
+            fix="update germane" if newer else _carried_over(path, "judgements.jsonl"),
         )
     check_shape(manifest, file)
     return manifest
+
+
+def _carried_over(path: Path, judgements: str) -> str:
+    """The commands that keep the answers of a report that is not read: the judges' and the people's."""
+    return (
+        f"keep what was paid and run again: germane ledger import {path / judgements}; "
+        f"germane label NEW_REPORT --import {path / LABELS}"
+    )
 
 
 def _text(labels: Iterable[Label]) -> bytes:
@@ -647,9 +648,5 @@ def _sample_in(path: Path, number: int, line: bytes) -> Sample:
         line = line[:-30] + end + b"}"
     try:
         return _decode_sample(line)
-    except (ValueError, RecursionError):  # of an older report, or half a surrogate pair
-        from germane.samples.rows import RowReader
-
-        row = row_in(path, number, line)
-        row.pop("graders", None)
-        return RowReader().read(row, number, lambda _: SourceLocation(str(path), number))
+    except (ValueError, RecursionError):
+        return record_in(path, number, line, Sample)

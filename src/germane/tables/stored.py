@@ -41,14 +41,16 @@ S = TypeVar("S", bound=msgspec.Struct)
 
 def records_in(path: Path, kind: type[S], keep: Callable[[bytes], bool] | None = None) -> Iterator[S]:
     """The records in the lines of a table that are kept; none where there is no file. InputError names a damaged line."""
-
-    def read_one(number: int, line: bytes) -> S:
-        try:
-            return msgspec.convert(row_in(path, number, line), kind)  # half a surrogate pair is read here
-        except msgspec.ValidationError:
-            raise _damaged(path, number) from None
-
+    read_one = partial(record_in, path, kind=kind)
     return _read_blocks(blocks(path), msgspec.json.Decoder(kind).decode_lines, read_one, keep)
+
+
+def record_in(path: Path, number: int, line: bytes, kind: type[S]) -> S:
+    """The record of a line in which half a surrogate pair may stand; InputError where it is damaged."""
+    try:
+        return msgspec.convert(row_in(path, number, line), kind)
+    except msgspec.ValidationError:
+        raise _damaged(path, number) from None
 
 
 def _read_blocks(
