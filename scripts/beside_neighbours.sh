@@ -58,7 +58,7 @@ haystack/bin/python -I "$repo/tests/neighbours/langchain_program.py"
 echo "pipelines of Haystack and retrievers of LangChain are systems under test"
 
 installed pydantic-evals 'pydantic-evals>=2.62' aiohttp httpx
-pydantic-evals/bin/python -I "$repo/tests/neighbours/pydantic_evals_evaluator.py"
+PYTHONPATH="$repo" pydantic-evals/bin/python -P "$repo/tests/neighbours/pydantic_evals_evaluator.py" # with tests.server
 echo "germane's measures are an evaluator of pydantic-evals"
 pydantic-evals/bin/python -I "$repo/tests/neighbours/clients_program.py"
 echo "clients of aiohttp, httpx and SQLite work in a system under test"

@@ -1,12 +1,15 @@
 """germane's measures as an evaluator of pydantic-evals: run where both are installed (scripts/beside_neighbours.sh does)."""
 
+import asyncio
 from dataclasses import dataclass
 
 from pydantic_evals import Case, Dataset
 
 from germane import InputError
 from germane.integrations.pydantic_evals import Germane
+from germane.judges import LLMJudge
 from germane.testing import FakeJudge
+from tests.server import ModelServer
 
 TEXTS = {"a": "The tide is high at noon.", "b": "Bread needs yeast."}
 
@@ -84,3 +87,36 @@ except InputError as error:
     assert "did you mean nDCG?" in str(error), error
 else:
     raise AssertionError("a measure that is not known")
+
+# Asynchronous: cases are judged at the same time, with one judge, and the event loop goes on meanwhile.
+ticks = list[int]()
+
+
+async def concurrently(evaluator):
+    async def tick():
+        while True:
+            ticks.append(1)
+            await asyncio.sleep(0.01)
+
+    ticking = asyncio.create_task(tick())
+    many = [Case(name=f"c{n}", inputs=f"What is {n}?") for n in range(10)]
+    dataset = Dataset(name="many", cases=many, evaluators=[evaluator])
+    result = await dataset.evaluate(lambda query: [f"{query} It is.", "No."], progress=False)
+    ticking.cancel()
+    return result
+
+
+with ModelServer(latency=0.2) as server:
+    slow = Germane(
+        "context_precision", judge=LLMJudge("openai:m", base_url=server.url, api_key="k", concurrency=12)
+    )
+    report = asyncio.run(concurrently(slow))
+    assert [len(case.scores) for case in report.cases] == [1] * 10, report.cases
+    assert server.count == 20, server.count
+    assert server.most_in_flight == 12, (
+        server.most_in_flight
+    )  # of several cases, and within the judge's limit
+    assert len(ticks) > 10, ticks
+    again = asyncio.run(concurrently(slow))  # in another event loop
+    assert again.averages().scores == report.averages().scores
+    assert server.count == 20, server.count

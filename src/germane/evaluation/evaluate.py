@@ -232,8 +232,12 @@ async def report_on(
     corpus: Corpus | None = None,
     target: Target | None = None,
     line: _NotebookLine | None = None,
+    pool: Pool | None = None,
 ) -> Report:
-    """Judge and score jobs through a ledger; with `replay` (its name) it alone answers. See `aevaluate`."""
+    """Judge and score jobs through a ledger; with `replay` (its name) it alone answers. See `aevaluate`.
+
+    A `pool` that is given, for the same judge and ledger, is used and stays open.
+    """
     if judge is not None and ledger is not None:
         _warn_of_unstored(judge)
     budget, resumed, router = budget or Budget(), False, Router(judge)
@@ -259,9 +263,12 @@ async def report_on(
             ledger = own = open_ledger(path / "ledger.sqlite")
             assert own is not None
             opened.callback(own.close)
-        async with Pool(
-            router, ledger, earlier=earlier, budget=budget, replay=replay, on_progress=on_progress
-        ) as pool:
+        asking = (
+            nullcontext(pool)
+            if pool is not None
+            else Pool(router, ledger, earlier=earlier, budget=budget, replay=replay, on_progress=on_progress)
+        )
+        async with asking as pool:  # noqa: PLR1704 - the same, where it is given
             router.lend(pool)
             await Evaluation(with_labels(jobs, judge), (), pool, store, settings).run()
         over = budget.exceeded

@@ -1,4 +1,4 @@
-"""Evaluation inside other tools, and what the shapes of such tools need: one case measured, the judge of a call."""
+"""Evaluation inside other tools, and what the shapes of such tools need: cases measured by one shared judge."""
 
 from __future__ import annotations
 
@@ -6,17 +6,9 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from germane.integrations.measuring import (
-        Measured,
-        ameasure_case,
-        judge_of,
-        measure_case,
-        naming,
-        required,
-        row_of,
-    )
+    from germane.integrations.measuring import Measured, SharedJudge, required, row_of
 
-__all__ = ["Measured", "ameasure_case", "judge_of", "measure_case", "naming", "required", "row_of"]
+__all__ = ["Measured", "SharedJudge", "required", "row_of"]
 
 
 def __getattr__(name: str) -> Any:

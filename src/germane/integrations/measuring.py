@@ -2,24 +2,48 @@
 
 from __future__ import annotations
 
+import asyncio
+import atexit
+import os
 import re
+import threading
+import weakref
 from collections.abc import Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
 from germane.errors import InputError, describe
-from germane.evaluation.choice import NAME_A_JUDGE, pick_judge
-from germane.evaluation.evaluate import aevaluate
+from germane.evaluation.choice import (
+    NAME_A_JUDGE,
+    Router,
+    check_answers,
+    judge_words,
+    judged_by,
+    keeps_answers,
+    needs_judge,
+    open_ledger,
+    pick_judge,
+)
+from germane.evaluation.evaluate import aevaluate, asked_graders, report_on
 from germane.evaluation.evaluation import run_coroutine
 from germane.evaluation.options import environment
+from germane.judges import load_judge
 from germane.judges.client.providers import PROVIDERS
+from germane.judges.judge import Judge, members_of
 from germane.judges.llm import LLMJudge
+from germane.judging.pool import Pool
+from germane.judging.requests import model_of
+from germane.ledger.store import LedgerTable
 from germane.measures.explaining import Explanation
+from germane.measures.labels import Settings
+from germane.measures.scoring import Job
+from germane.reports.report import Report
 from germane.samples.frames import fields_of, records
-from germane.samples.reading import samples_from
+from germane.samples.reading import read_questions, samples_from
 from germane.types import Json, Judgement, Sample, Score
 
 
@@ -71,29 +95,194 @@ class Measured:
         return (row.answer for row in self.judgements if row.kind == kind and row.error is None)
 
 
-def measure_case(
-    row: Mapping[str, Json], measures: str | Sequence[str], **settings: Any
-) -> tuple[Measured, ...]:
-    """The measures of one case, waited for: see `ameasure_case`."""
-    return run_coroutine(ameasure_case(row, measures, **settings))
+class SharedJudge:
+    """The judge and the ledger of one evaluator, which may be called from several threads and event loops at once.
 
+    Both are opened once and belong to one event loop in a thread of its own, so that all calls share connections, limits and
+    questions. A judge that runs code of the user's is asked in the caller's event loop where there is one.
 
-async def ameasure_case(
-    row: Mapping[str, Json],
-    measures: str | Sequence[str],
-    *,
-    judge: Any,
-    against: str = "auto",
-    ledger: str | Path | None = None,
-    called: str = "judge",
-) -> tuple[Measured, ...]:
-    """The measures of one case, from a row with the usual names of its fields (`query`, `contexts`, `reference`).
-
-    An error about the judge names the argument that it is `called` by.
+    Args:
+        given: The judge as the evaluator got it; None = GERMANE_JUDGE or the config.
+        ledger: Where answers are kept.
+        called: The argument by which errors call the judge.
     """
-    (sample,) = samples_from(records([row]), file=False)
-    with naming(called):
-        report = await aevaluate([sample], measures, judge=judge_of(judge), against=against, ledger=ledger)
+
+    def __init__(self, given: Any, ledger: str | Path | None = None, *, called: str = "judge") -> None:
+        self.given, self._place, self._called = given, ledger, called
+        self._lock = threading.Lock()
+        self._judge: Judge | None = None
+        self._words = ""
+        self._session: _Session | None = None
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Copy and pickle what it was made of: the copy opens its own."""
+        return partial(type(self), self.given, self._place, called=self._called), ()
+
+    def measure(
+        self, row: Mapping[str, Json], measures: str | Sequence[str], against: str = "auto"
+    ) -> tuple[Measured, ...]:
+        """Wait for the measures of one case: see `ameasure`."""
+        samples = list(samples_from(records([row]), file=False))
+        if (judge := self._shared(measures)) is None:
+            return _measured(run_coroutine(self._report_alone(samples, measures, against)), *samples)
+        asked = asyncio.run_coroutine_threadsafe(self._report(judge, samples, measures, against), _loop())
+        try:
+            return _measured(asked.result(), *samples)
+        except BaseException:
+            asked.cancel()
+            raise
+
+    async def ameasure(
+        self, row: Mapping[str, Json], measures: str | Sequence[str], against: str = "auto"
+    ) -> tuple[Measured, ...]:
+        """Measure one case, from a row with the usual names of its fields (`query`, `contexts`, `reference`)."""
+        samples = list(samples_from(records([row]), file=False))
+        return _measured(await self.areport(samples, measures, against), *samples)
+
+    async def areport(
+        self, samples: Sequence[Sample], measures: str | Sequence[str], against: str = "auto"
+    ) -> Report:
+        """The report on these samples."""
+        judge = self._shared(measures)
+        if judge is None or not all(map(_is_remote, members_of(judge))):
+            return await self._report_alone(samples, measures, against)
+        asked = asyncio.run_coroutine_threadsafe(self._report(judge, samples, measures, against), _loop())
+        return await asyncio.wrap_future(asked)
+
+    def _shared(self, measures: str | Sequence[str]) -> Judge | None:
+        """The judge, made once; None where no answers are needed that cost anything."""
+        if not needs_judge(asked_graders(measures)):
+            return None
+        words = judge_words(None)[0] if self.given is None else ""
+        with self._lock:
+            if self._judge is None or words != self._words:
+                judge = judge_of(self.given)
+                self._judge, self._words = None if judge is None else load_judge(judge), words
+            return self._judge if keeps_answers(self._judge) else None
+
+    async def _report_alone(
+        self, samples: Sequence[Sample], measures: str | Sequence[str], against: str
+    ) -> Report:
+        with naming(self._called):
+            judge = judge_of(self.given)
+            return await aevaluate(samples, measures, judge=judge, against=against, ledger=self._place)
+
+    async def _report(
+        self, judge: Judge, samples: Sequence[Sample], measures: str | Sequence[str], against: str
+    ) -> Report:
+        """The report, in the event loop to which the judge's connections belong."""
+        graders = asked_graders(measures)
+        check_answers(judge, graders)
+        settings = Settings.of(against, "graded", "trec").with_judge(judged_by(judge))
+        session = self._session
+        if session is None or session.judge is not judge or session.is_used_up:
+            if session is not None:
+                session.closing.set()
+            self._session = session = _Session(judge, self._place)
+            weakref.finalize(self, _loop().call_soon_threadsafe, session.closing.set).atexit = False
+        async with session as (pool, ledger):
+            jobs = (Job(sample=sample, graders=graders) for sample in read_questions(samples))
+            return await report_on(jobs, settings, judge, ledger, pool=pool)
+
+
+_REMEMBERED = 10_000
+"""Answers after which a session ends, so that memory stays flat."""
+
+
+class _Session:
+    """A judge, an open ledger and the pool between them, in the loop of `_loop`; open until `closing` is set and nobody uses it."""
+
+    def __init__(self, judge: Judge, place: str | Path | None) -> None:
+        self.judge = judge
+        self.closing = asyncio.Event()
+        self._users, self._idle = 0, asyncio.Event()
+        self._opened: asyncio.Future[tuple[Pool, LedgerTable | None]] = (
+            asyncio.get_running_loop().create_future()
+        )
+        self._task = asyncio.create_task(self._run(place))
+        _sessions.add(self)
+
+    @property
+    def is_used_up(self) -> bool:
+        """True if the judge cannot be used, what failed may be asked again, or much is remembered."""
+        if not self._opened.done() or self._opened.exception() is not None:
+            return self._opened.done()
+        pool = self._opened.result()[0]
+        return pool.failed or (not self._users and (pool.spent.errors > 0 or pool.answered > _REMEMBERED))
+
+    async def _run(self, place: str | Path | None) -> None:
+        """Hold the ledger and the pool open: one task, since what it sets is reset in the same context."""
+        try:
+            with ExitStack() as opened:
+                ledger = open_ledger(place)
+                if ledger is not None:
+                    opened.callback(ledger.close)
+                async with Pool(Router(self.judge), ledger) as pool:
+                    self._opened.set_result((pool, ledger))
+                    await self.closing.wait()
+                    if self._users:
+                        await self._idle.wait()
+        except Exception as error:  # noqa: BLE001 - whoever waits for it gets it
+            if not self._opened.done():
+                self._opened.set_exception(error)
+        finally:
+            _sessions.discard(self)
+
+    async def __aenter__(self) -> tuple[Pool, LedgerTable | None]:
+        self._users += 1
+        self._idle.clear()
+        pool, ledger = await self._opened
+        return pool, ledger
+
+    async def __aexit__(self, *_: object) -> None:
+        self._users -= 1
+        if not self._users:
+            self._idle.set()
+
+    async def close(self) -> None:
+        """Close it, and wait for that."""
+        self.closing.set()
+        await self._task
+
+
+_sessions: set[_Session] = set()
+
+
+@cache
+def _loop_of(_process: int) -> asyncio.AbstractEventLoop:
+    """The event loop in which the integrations of this process ask judges."""
+    loop = asyncio.new_event_loop()
+    threading.Thread(target=loop.run_forever, name="germane-integrations", daemon=True).start()
+
+    async def end() -> None:
+        await asyncio.gather(*[session.close() for session in list(_sessions)])
+
+    def close() -> None:
+        with suppress(TimeoutError):
+            asyncio.run_coroutine_threadsafe(end(), loop).result(_LAST_SECONDS)
+
+    atexit.register(close)
+    return loop
+
+
+_LAST_SECONDS = 5.0
+"""Seconds that connections and ledgers have to close when the process ends."""
+_starting = threading.Lock()
+
+
+def _loop() -> asyncio.AbstractEventLoop:
+    with _starting:
+        return _loop_of(os.getpid())
+
+
+def _is_remote(judge: Judge) -> bool:
+    """True if a judge is asked over connections of its own, and runs no code of the user's."""
+    model = model_of(judge)
+    return model is not None and model.service.provider in PROVIDERS
+
+
+def _measured(report: Report, sample: Sample) -> tuple[Measured, ...]:
+    """The scores of a report on one sample."""
     judgements = tuple(report.judgements())
     judges = sorted({judgement.judge for judgement in judgements}) or [
         str(report.manifest["judge"]["source"])

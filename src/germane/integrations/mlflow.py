@@ -16,7 +16,7 @@ from mlflow.entities import AssessmentError, AssessmentSource, Feedback, SpanSta
 
 from germane.errors import excerpt
 from germane.evaluation.evaluate import asked_graders
-from germane.integrations.measuring import Measured, measure_case, row_of
+from germane.integrations.measuring import Measured, SharedJudge, row_of
 from germane.judges.judge import Judge
 from germane.samples.fields import SPELLINGS, id_in, passages_in
 from germane.types import Json
@@ -40,13 +40,14 @@ def scorer(
         ledger: Where answers are kept, so that a second evaluation pays for none of them.
         name: What MLflow calls the scorer.
     """
+    shared = SharedJudge(judge, ledger)
     asked_graders(measures)  # one that is not known is an error before any row is scored
 
     def score(inputs: Any = None, outputs: Any = None, expectations: Any = None, trace: Any = None) -> Any:
         row = row_of(_single(inputs), outputs, _expected(expectations))
         if trace is not None and not any(SPELLINGS.get(key) in {"contexts", "calls"} for key in row):
             row |= _retrieved(trace, by_uri="expected_retrieved_context" in (expectations or ()))
-        return [_feedback(measured) for measured in measure_case(row, measures, judge=judge, ledger=ledger)]
+        return [_feedback(measured) for measured in shared.measure(row, measures)]
 
     return mlflow.genai.scorer(name=name)(score)
 

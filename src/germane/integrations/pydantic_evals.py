@@ -15,7 +15,7 @@ from typing import Any
 from pydantic_evals.evaluators import EvaluationReason, Evaluator, EvaluatorContext
 
 from germane.evaluation.evaluate import asked_graders
-from germane.integrations.measuring import measure_case, row_of
+from germane.integrations.measuring import SharedJudge, row_of
 from germane.judges.judge import Judge
 
 
@@ -39,8 +39,9 @@ class Germane(Evaluator[Any, Any, Any]):  # type: ignore[misc]  # not installed 
     def __post_init__(self) -> None:
         """A measure that is not known is an error before any case is run."""
         asked_graders(self.measures)
+        self._judge = SharedJudge(self.judge, self.ledger)
 
-    def evaluate(self, ctx: EvaluatorContext[Any, Any, Any]) -> dict[str, EvaluationReason]:
+    async def evaluate(self, ctx: EvaluatorContext[Any, Any, Any]) -> dict[str, EvaluationReason]:
         """The scores of one case. InputError where a field cannot be read."""
         row = row_of(ctx.inputs, ctx.output, ctx.expected_output)
         row |= ctx.metadata if isinstance(ctx.metadata, Mapping) else {}
@@ -49,5 +50,5 @@ class Germane(Evaluator[Any, Any, Any]):  # type: ignore[misc]  # not installed 
                 of.score.status if of.score.value is None else of.score.value,
                 f"{of.problem or of.reason} [{of.source}]",
             )
-            for of in measure_case(row, self.measures, judge=self.judge, ledger=self.ledger)
+            for of in await self._judge.ameasure(row, self.measures)
         }

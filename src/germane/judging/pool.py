@@ -91,6 +91,11 @@ class Pool:
         """The usage of this session: calls, tokens, cost and errors so far."""
         return self._usage_log.spent
 
+    @property
+    def failed(self) -> bool:
+        """True if it has stopped, and asks nothing more."""
+        return self._failure is not None
+
     # Opening and closing
 
     async def __aenter__(self) -> Self:

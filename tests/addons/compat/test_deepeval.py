@@ -99,11 +99,11 @@ def test_no_judge_is_an_error_that_names_some():
 
 
 def test_a_model_over_http():
-    """The same metric with a language model behind an OpenAI-compatible endpoint, twice with one judge."""
+    """The same metric with a language model behind an OpenAI-compatible endpoint: a metric asks each question once."""
     with ModelServer() as server:
         judge = LLMJudge("openai:test", base_url=server.url, api_key="test")
         metric = ContextualPrecisionMetric(model=judge)
         values = [metric.measure(**CASE) for _ in range(2)]
     assert values[0] is not None
     assert values[0] == values[1]
-    assert server.count == 6
+    assert server.count == 3

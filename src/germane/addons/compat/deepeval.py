@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from germane.errors import InputError
 from germane.evaluation import run_coroutine
-from germane.integrations import ameasure_case, required
+from germane.integrations import SharedJudge, required
 
 if TYPE_CHECKING:
     BaseMetric = object
@@ -55,9 +55,11 @@ class _Metric(BaseMetric):
         strict_mode: bool = False,
         verbose_mode: bool = False,
         flaky: bool = False,
+        _shared: SharedJudge | None = None,  # DeepEval copies a metric by its attributes of these names
     ) -> None:
         self.threshold = 1.0 if strict_mode else threshold
         self.model, self.include_reason, self.strict_mode = model, include_reason, strict_mode
+        self._shared = _shared or SharedJudge(model, called="model")
         self.async_mode, self.verbose_mode, self.flaky = async_mode, verbose_mode, flaky
         self.score: float | None = None
         self.reason: str | None = None
@@ -105,7 +107,7 @@ class _Metric(BaseMetric):
         row["retrieval_context"] = row["retrieval_context"] and list(row["retrieval_context"])
         for name in self.needs:
             required(row[name], name, type(self).__qualname__, Missing)
-        (measured,) = await ameasure_case(row, [self.measures], judge=self.model, called="model")
+        (measured,) = await self._shared.ameasure(row, [self.measures])
         value = measured.score.value
         self.score = 0.0 if self.strict_mode and value is not None and value < 1 else value
         self.reason = measured.reason if self.include_reason else None

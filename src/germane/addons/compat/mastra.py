@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, Literal, TypeAlias
 
 from germane.errors import InputError
-from germane.integrations import Measured, measure_case, required
+from germane.integrations import Measured, SharedJudge, required
 from germane.judges import Judge
 from germane.measures import (
     Measure,
@@ -129,6 +129,7 @@ class _Metric:
     ) -> None:
         values = {"context": context, "scale": scale, **(options or {})}
         self.model, self.parity, self.scale = model, _checked(parity), values.pop("scale")
+        self._judge = SharedJudge(model)
         self.context = list(required(values.pop("context"), "context", type(self).__name__))
         if values:
             raise InputError(f"no option {next(iter(values))!r}", fix="write context or scale")
@@ -137,7 +138,7 @@ class _Metric:
         """Measure the contexts for one question and its answer."""
         row = {"query": input, "contexts": self.context, self.output_is: output}
         against = "response" if self.parity and self.output_is == "response" else "query"
-        (measured,) = measure_case(row, [self.measures], judge=self.model, against=against)
+        (measured,) = self._judge.measure(row, [self.measures], against)
         score = _score(self, measured, lambda verdicts: scored(self.measures, verdicts, self.scale))
         return MetricResult(score=score, info={"reason": measured.reason})
 
@@ -204,7 +205,7 @@ class _Scorer:
         if context is None and context_extractor is None:
             fix = "give context= or context_extractor="
             raise InputError(f"{type(self).__name__} needs contexts", fix=fix)
-        self.model, self.parity = model, _checked(parity)
+        self.model, self.parity, self._judge = model, _checked(parity), SharedJudge(model)
         self.scale = scale or 1 if parity else scale
         self._context, self._extract = context, context_extractor
         if parity and context is not None and not context:
@@ -229,7 +230,7 @@ class ContextPrecisionScorer(_Scorer):
         if self.parity and not row["contexts"]:
             raise InputError("no context is available for evaluation", fix="let context_extractor find some")
         name, against = "context_precision", "response" if self.parity else "query"
-        (measured,) = measure_case({**row, "response": output}, [name], judge=self.model, against=against)
+        (measured,) = self._judge.measure({**row, "response": output}, [name], against)
         return self._result(measured, lambda verdicts: scored(name, verdicts, self.scale))
 
 
@@ -240,7 +241,7 @@ class ContextRecallScorer(_Scorer):
     """
 
     def _scored(self, row: dict[str, Json], _output: Any, ground_truth: str | None) -> ScorerResult:
-        (measured,) = measure_case({**row, "reference": ground_truth}, ["context_recall"], judge=self.model)
+        (measured,) = self._judge.measure({**row, "reference": ground_truth}, ["context_recall"])
         return self._result(measured, lambda verdicts: recall(verdicts, len(verdicts), self.scale))
 
 
@@ -264,7 +265,7 @@ class ContextRelevanceScorer(_Scorer):
         required(output, "output", type(self).__name__)
         # the answer stands where the reference does: the question is which of its claims the contexts support
         row, names = {**row, "reference": output}, ["context_relevance", "context_recall"]
-        relevant, used = measure_case(row, names, judge=self.model, against="query")
+        relevant, used = self._judge.measure(row, names, "query")
         reason = f"{relevant.reason}; {used.reason}"
         if relevant.score.value is None or used.score.status == "error":
             return ScorerResult(score=None, reason=reason)

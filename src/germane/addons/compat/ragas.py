@@ -22,14 +22,14 @@ import asyncio
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import product
 from typing import Any, ClassVar, TypeAlias
 
 from germane import Measure, Report
-from germane import aevaluate as evaluate_samples
 from germane.errors import InputError, JudgeError, MissingPart
 from germane.evaluation import run_coroutine
-from germane.integrations import judge_of, naming, required
+from germane.integrations import SharedJudge, required
 from germane.samples import records, samples_from
 from germane.types import Json
 
@@ -57,6 +57,11 @@ class Metric:
     against: str = "auto"
     llm: Any = None
     needs: ClassVar[tuple[str, ...]] = ()
+
+    @cached_property
+    def judge(self) -> SharedJudge:
+        """The judge of its own, for all of its calls."""
+        return SharedJudge(self.llm, called="llm")
 
     def score(self, row: Any = None, llm: Any = None, **fields: Json) -> Any:
         """The value of one row, None where it could not be measured; of `fields` by keyword a MetricResult."""
@@ -274,9 +279,8 @@ async def aevaluate(
     why: tuple[dict[str, str], ...] = tuple({} for _ in samples)
     means, reports = {}, []
     for group in _groups(metrics, llm):
-        measures, judge = [metric.measure for metric in group], judge_of(group[0].llm or llm)
-        with naming("llm"):
-            report = await evaluate_samples(samples, measures, judge=judge, against=group[0].against)
+        shared = group[0].judge if group[0].llm or llm is None else SharedJudge(llm, called="llm")
+        report = await shared.areport(samples, [metric.measure for metric in group], group[0].against)
         reports.append(report)
         for metric in group:
             means[metric.name], measure = report[metric.measure].mean, str(Measure.parse(metric.measure))
