@@ -15,7 +15,7 @@ import germane
 SOURCE = Path(germane.__file__).parent
 
 STEPS = (
-    {"errors", "encoding", "numberset", "clean", "version"},
+    {"errors", "encoding", "clean", "version"},
     {"addons"},
     {"flags"},
     {"types"},

@@ -15,7 +15,6 @@ from germane.clean import counted
 from germane.encoding import encode
 from germane.errors import InputError, LimitReached
 from germane.judges.judge import Judge, Reply, members_of
-from germane.numberset import NumberSet
 from germane.questions.asking import Answer
 from germane.questions.question import AnyQuestion
 from germane.types import Json, Judgement, Usage
@@ -99,7 +98,7 @@ class UsageLog:
         self.spent, self.earlier = Spent(), Spent()
         self.failed: set[int] = set()
         self._seen = set[int]()
-        self._keys: NumberSet | None = None
+        self._keys = set[int]()
         self._path = path
         self._file: IO[bytes] | None = None
         if path is not None and not resumed:
@@ -113,7 +112,7 @@ class UsageLog:
                 self.earlier = earlier
 
     def __contains__(self, key: str) -> bool:
-        return self._keys is not None and _short(key) in self._keys
+        return _short(key) in self._keys
 
     # What comes in
 
@@ -171,10 +170,7 @@ class UsageLog:
 
     def _note(self, keys: Sequence[str], failed: Sequence[str]) -> None:
         paid, lost = set(map(_short, keys)), set(map(_short, failed))
-        if self._keys is None:
-            self._keys = NumberSet()
-        for key in paid:
-            self._keys.add(key)
+        self._keys |= paid
         self.failed -= paid
         self.failed |= lost
 

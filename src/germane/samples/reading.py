@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-from array import array
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import chain, islice, repeat
 from pathlib import Path
@@ -13,7 +12,6 @@ from germane.addons import reader_of
 from germane.clean import counted
 from germane.encoding import replace_surrogates
 from germane.errors import InputError, SourceLocation, collect_or_raise
-from germane.numberset import NumberSet
 from germane.samples.cells import Cells, TableRow, table_rows
 from germane.samples.collections.memory import rows_of_collection
 from germane.samples.contexts import DocumentIds, document_ids
@@ -294,20 +292,18 @@ def _samples(
     rows: Iterator[Row], reader: RowReader, file: SourceLocation, unit: str, ids: DocumentIds | None
 ) -> Iterator[Sample]:
     """The rows, read, each identity once."""
-    seen, numbers = NumberSet(), array("i")  # hashes take less memory than identities
+    seen = dict[int, int]()  # hashes take less memory than identities
     for batch in _batches(rows):
         samples, faults = reader.read_all(batch)
-        identities = list(map(hash, map(key_of, samples)))
-        new = seen.add_all(identities)
-        numbers.extend([number for number, _, _ in batch])
-        if not all(new):
-            at = new.index(False)
+        for at, sample in enumerate(samples):
+            number, _, where = batch[at]
+            if (key := hash(key_of(sample))) not in seen:
+                seen[key] = number
+                continue
             yield from samples[:at]
-            sample, (_, _, where) = samples[at], batch[at]
             more = f", system {sample.system!r}" if sample.system else ""
             more += f", trial {sample.trial}" if sample.trial else ""
-            first = numbers[seen.index(identities[at])]
-            problem = f"the id {sample.id!r}{more} is there already, on {unit} {first}"
+            problem = f"the id {sample.id!r}{more} is there already, on {unit} {seen[key]}"
             raise InputError(problem, fix="give each sample its own id, system or trial", place=where(()))
         yield from samples if ids is None else ids.take(samples, functools.partial(reader.as_read, batch))
         if faults:

@@ -10,7 +10,7 @@ import weakref
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from io import BytesIO
-from itertools import chain, compress
+from itertools import chain
 from pathlib import Path
 from typing import IO, Literal, Self, TypeAlias
 
@@ -18,7 +18,6 @@ import msgspec
 
 from germane.encoding import encode, encode_records
 from germane.errors import InputError
-from germane.numberset import NumberSet
 from germane.tables.columns import batched
 from germane.tables.items import ItemTable
 from germane.tables.judgements import AskedCounts, JudgementTable, count_asked, judgement_line
@@ -75,7 +74,7 @@ class ReportFolder(Counts):
         self._lock = WriterLock(self.path / ".lock")
         self._files: dict[str, IO[bytes]] = {}
         self._end = ""
-        self._written = NumberSet()
+        self._written = set[int]()
         self._asked: AskedCounts | None = None
         self._added = ScoreTable()
         self._clusters: dict[str, str] | None = None
@@ -153,7 +152,7 @@ class ReportFolder(Counts):
             if not (self._source is not None and name in _OF_SOURCE)
             and not (self.scratch and name == "scores")
         }
-        self._written, self._asked = NumberSet(), AskedCounts()
+        self._written, self._asked = set(), AskedCounts()
         self._numbers, self.graders, self._clusters = {}, [], {}
         self.__dict__.pop("items", None)
         self._forget_labels()
@@ -196,8 +195,11 @@ class ReportFolder(Counts):
     def _new(self, judgements: Iterable[Judgement]) -> Iterator[Judgement]:
         assert self._asked is not None
         for some in batched(judgements, _AT_ONCE):
-            keys = [hash(judgement.key) for judgement in some]
-            new = list(compress(some, self._written.add_all(keys)))
+            new = list[Judgement]()
+            for judgement in some:
+                if (key := hash(judgement.key)) not in self._written:
+                    self._written.add(key)
+                    new.append(judgement)
             count_asked(self._asked, new)
             yield from new
 
@@ -395,7 +397,7 @@ class ReportFolder(Counts):
     @property
     def samples(self) -> Iterator[Sample]:
         """The samples of the folder, read one by one in input order; InputError where a line is damaged."""
-        path, seen = self._path("samples"), NumberSet()
+        path, seen = self._path("samples"), set[int]()
         for number, (_, line) in enumerate(lines_of(path), 1):
             sample = _sample_in(path, number, line)
             refuse_repeated(seen, [hash(sample.key)], path, number, "sample")

@@ -15,7 +15,6 @@ from numpy.typing import NDArray
 
 from germane.encoding import decode, encode
 from germane.errors import InputError, SourceLocation
-from germane.numberset import NumberSet
 from germane.types import Json, Score, Status
 
 SampleKey: TypeAlias = tuple[str, str, int]
@@ -54,16 +53,16 @@ class SampleKeys:
         self._ids, self._ends = bytearray(), array("q")
         self._system, self._trial = array("i"), array("q")
         self._systems: dict[str, int] = {}
-        self._hashes: NumberSet | None = None
+        self._hashes: dict[int, int] | None = None
         self._newest: SampleKey | None = None
 
     def number(self, key: SampleKey) -> int:
         """The number of a key, which is added where it is new."""
         if key == self._newest:
             return len(self) - 1
-        number_set = self._number_set()
-        if not number_set.add(hash(key)):
-            return number_set.index(hash(key))
+        number = self._numbers().setdefault(hash(key), len(self))
+        if number < len(self):
+            return number
         self._newest = key
         self._ids += key[0].encode(errors="surrogatepass")
         self._ends.append(len(self._ids))
@@ -73,13 +72,11 @@ class SampleKeys:
 
     def find(self, key: SampleKey) -> int | None:
         """The number of a key; None where there is none."""
-        number = self._number_set().index(hash(key))
-        return None if number < 0 else number
+        return self._numbers().get(hash(key))
 
-    def _number_set(self) -> NumberSet:
+    def _numbers(self) -> dict[int, int]:
         if self._hashes is None:
-            self._hashes = NumberSet()
-            self._hashes.add_all(list(map(hash, self)))
+            self._hashes = {hash(key): number for number, key in enumerate(self)}
         return self._hashes
 
     def extend(self, keys: Sequence[SampleKey]) -> None:

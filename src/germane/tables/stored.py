@@ -16,7 +16,6 @@ import numpy as np
 
 from germane.encoding import decode, encode
 from germane.errors import AnswerError, InputError, SourceLocation
-from germane.numberset import NumberSet
 from germane.tables.columns import batched
 from germane.tables.judgements import ItemAnswer, load_judgement
 from germane.tables.labels import Label, decode_labels, load_label
@@ -279,12 +278,12 @@ _verdicts = msgspec.json.Decoder(list[_Verdict]).decode
 
 def check_judgements(path: Path) -> None:
     """InputError at the first row of judgements.jsonl that is damaged, whose answer no judge gives, or that is there twice."""
-    seen = NumberSet()
+    seen = set[int]()
     for first, lines in blocks(path):
         keys = _keys_in(lines)
         if keys is None:
             keys = [judgement_in(path, number, line).key for number, line in enumerate(lines, first)]
-        refuse_repeated(seen, list(map(hash, keys)), path, first, "judgement")
+        refuse_repeated(seen, map(hash, keys), path, first, "judgement")
 
 
 def _keys_in(lines: Sequence[bytes]) -> list[str] | None:
@@ -305,16 +304,17 @@ def _keys_in(lines: Sequence[bytes]) -> list[str] | None:
 
 def check_items(path: Path) -> None:
     """InputError at the first row of items.jsonl that is damaged or is there twice."""
-    seen = NumberSet()
+    seen = set[int]()
     for rows in batched(records_in(path, ItemRow)):
-        refuse_repeated(seen, list(map(hash, rows)), path, len(seen) + 1, "item")
+        refuse_repeated(seen, map(hash, rows), path, len(seen) + 1, "item")
 
 
-def refuse_repeated(seen: NumberSet, hashes: list[int], path: Path, first: int, what: str) -> None:
+def refuse_repeated(seen: set[int], hashes: Iterable[int], path: Path, first: int, what: str) -> None:
     """Add the hashes of the rows from line `first` on; InputError at the first of them that is known."""
-    new = seen.add_all(hashes)
-    if not all(new):
-        raise repeated(path, first + new.index(False), what)
+    for number, key in enumerate(hashes, first):
+        if key in seen:
+            raise repeated(path, number, what)
+        seen.add(key)
 
 
 def repeated(path: Path, number: int, what: str) -> InputError:

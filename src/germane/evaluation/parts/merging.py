@@ -24,7 +24,6 @@ from germane.encoding import canonical, decode, now
 from germane.errors import InputError
 from germane.evaluation.parts.remote import local
 from germane.evaluation.parts.share import changed_line, read_rows
-from germane.numberset import NumberSet
 from germane.reports.data import ReportData
 from germane.reports.gates import Gate
 from germane.reports.manifest import judge_in_all
@@ -289,13 +288,14 @@ def _samples(
 
     The grader sets of samples are numbered as those of the `target`; None = they are alike in all parts.
     """
-    seen, lines = NumberSet(), [lines_of(part.path / "samples.jsonl") for part in parts]
+    seen, lines = set[int](), [lines_of(part.path / "samples.jsonl") for part in parts]
     for _, number in merge(*(zip(row, repeat(number)) for number, row in enumerate(rows))):
         _, line = next(lines[number])
         name = _name_in(line)
-        if not seen.add(hash(name)):
+        if hash(name) in seen:
             problem = f"the sample {name[0]!r} is in two of the parts"
             raise InputError(problem, fix="give each sample its own id, system or trial")
+        seen.add(hash(name))
         for listed, key in zip(names[number], (name, (*name[:2], 0)), strict=True):
             listed.append(hash(key))
         yield line if target is None else _regraded(line, parts[number].graders, target)
@@ -322,11 +322,12 @@ def _regraded(line: bytes, graders: Sequence[GraderSet], target: ReportFolder) -
 
 def _judgements(parts: Sequence[ReportFolder], asked: AskedCounts) -> Iterator[bytes]:
     """The judgements of the parts, each key once; how they were asked is added to the counts."""
-    written = NumberSet()
+    written = set[int]()
     for part in parts:
         asked.update(asked_counts(part.manifest.get("asked") or {}))
         for _, line in lines_of(part.path / "judgements.jsonl"):
-            if written.add(hash(line[KEY])):
+            if (key := hash(line[KEY])) not in written:
+                written.add(key)
                 yield line
             else:
                 asked.subtract(count_asked(Counter(), [load_judgement(decode(line))]))
