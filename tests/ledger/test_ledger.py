@@ -215,18 +215,6 @@ def test_only_its_owner_reads_a_ledger(tmp_path: Path) -> None:
     assert stat.S_IMODE(path.stat().st_mode) == 0o640
 
 
-@pytest.mark.parametrize("name", ["l.sqlite", "l.sqlite-wal"])
-def test_nothing_is_written_through_a_symbolic_link(tmp_path: Path, name: str) -> None:
-    """Neither the file nor its log may be one: refused by name, and what it points to stays."""
-    target = tmp_path / "target"
-    target.write_text("mine")
-    (tmp_path / name).symlink_to(target)
-    for reading in (False, True):
-        with pytest.raises(LedgerError, match=f"{name} is a symbolic link"):
-            SQLiteLedger(tmp_path / "l.sqlite", read_only=reading)
-    assert target.read_text() == "mine"
-
-
 def test_a_sync_that_fails_stops_the_next_write(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """What cannot reach the disk is not paid for any further."""
 

@@ -362,7 +362,7 @@ def open_for_writing(path: Path) -> sqlite3.Connection:
 
     Nothing is written to a file of another program or of another version. Raises LedgerError, OSError, sqlite3.Error.
     """
-    _refuse_other_kinds(path)
+    _refuse_folder(path)
     path.parent.mkdir(parents=True, exist_ok=True)
     with suppress(FileExistsError):
         path.touch(0o600, exist_ok=False)  # SQLite gives the log the same mode
@@ -397,7 +397,7 @@ def open_for_reading(path: Path, *, unchecked: bool = False) -> sqlite3.Connecti
 
     Raises LedgerError, OSError, sqlite3.Error.
     """
-    _refuse_other_kinds(path)
+    _refuse_folder(path)
     if not path.exists():
         raise LedgerError(f"no ledger {path}; `germane run` makes one, or name another: --ledger FILE")
     writable = os.access(path, os.W_OK) and os.access(path.parent, os.W_OK)
@@ -421,14 +421,9 @@ def open_for_reading(path: Path, *, unchecked: bool = False) -> sqlite3.Connecti
     return db
 
 
-def _refuse_other_kinds(path: Path) -> None:
+def _refuse_folder(path: Path) -> None:
     if path.is_dir():
         raise LedgerError(f"{path} is a folder; name the ledger's file, such as {path / 'ledger.sqlite'}")
-    for file in files_of(path):
-        if file.is_symlink():
-            raise LedgerError(
-                f"{file} is a symbolic link, through which nothing is written; name the file itself"
-            )
 
 
 def _is_new(db: sqlite3.Connection, path: Path) -> bool:

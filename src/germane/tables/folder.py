@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import json
 import os
@@ -105,18 +106,7 @@ class ReportFolder(Counts):
     # writing
 
     def lock(self) -> Self:
-        """Become the folder's writer until `close`.
-
-        InputError where another process writes to it, or where the folder or one of its files is a symbolic link.
-        """
-        if self.path.is_symlink():
-            raise InputError(
-                f"{self.path} is a symbolic link", fix=f"name the folder itself: {self.path.resolve()}"
-            )
-        for name in OWN:
-            for end in ("", UNFINISHED, _EARLIER):
-                if (file := self.path / f"{name}{end}").is_symlink():
-                    raise InputError(f"{file} is a symbolic link; nothing is written there", fix="remove it")
+        """Become the folder's writer until `close`; InputError where another process writes to it."""
         try:
             self.path.mkdir(parents=True, exist_ok=True)
         except (FileExistsError, NotADirectoryError):
@@ -146,12 +136,9 @@ class ReportFolder(Counts):
             self.lock()
         self._set_aside()
         self._end = UNFINISHED
-        self._files = {
-            name: _open(self._path(name), os.O_TRUNC)
-            for name in (*_TABLES, "labels")
-            if not (self._source is not None and name in _OF_SOURCE)
-            and not (self.scratch and name == "scores")
-        }
+        for name in (*_TABLES, "labels"):
+            if (self._source is None or name not in _OF_SOURCE) and not (self.scratch and name == "scores"):
+                self._files[name] = _open(self._path(name), os.O_TRUNC)
         self._written, self._asked = set(), AskedCounts()
         self._numbers, self.graders, self._clusters = {}, [], {}
         self.__dict__.pop("items", None)
@@ -336,7 +323,7 @@ class ReportFolder(Counts):
         """Append the judgements of a killed session to those of earlier ones: the next begins its tables anew."""
         left = self.path / f"judgements.jsonl{UNFINISHED}"
         if left.exists():
-            with (self.path / f"judgements.jsonl{_EARLIER}").open("ab") as kept:
+            with _open(self.path / f"judgements.jsonl{_EARLIER}", os.O_APPEND) as kept:
                 kept.write(b"\n")  # ends the half line of a session that was killed just here
                 kept.writelines(line for _, line in lines_of(left))
                 kept.flush()
@@ -556,9 +543,14 @@ def _digest_and_lines(path: Path) -> tuple[str, int]:
 
 
 def _open(path: Path, how: int) -> IO[bytes]:
-    """A file to write to, which is not reached through a symbolic link."""
+    """A file to write to; InputError where it is a symbolic link."""
     flags = os.O_WRONLY | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_BINARY", 0) | how
-    return os.fdopen(os.open(path, flags, 0o666), "wb")
+    try:
+        return os.fdopen(os.open(path, flags, 0o666), "wb")
+    except OSError as error:
+        if error.errno != errno.ELOOP:
+            raise
+        raise InputError(f"{path} is a symbolic link; nothing is written there", fix="remove it") from None
 
 
 def _last_bytes(path: Path) -> bytes:
