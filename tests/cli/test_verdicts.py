@@ -250,6 +250,33 @@ def test_a_gate_says_how_much_it_saw(inside: Cli, tmp_path: Path) -> None:
     assert "only" not in found.out
 
 
+def test_a_gate_on_a_change_says_how_much_it_saw(inside: Cli, tmp_path: Path) -> None:
+    """As one on a mean does, and so does a required measure: in `run`, in the report read again and in `compare`."""
+    rows = [{"id": f"q{n}", "query": f"{n}", "qrels": {"d": 1}, "contexts": [{"id": "d"}]} for n in range(20)]
+    for row in rows[4:]:
+        del row["qrels"]
+    (tmp_path / "s.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    (tmp_path / "e.yaml").write_text("data: s.jsonl\nmeasures: [{type: RR, required: true}]\n")
+    assert inside("run", "s.jsonl", "-m", "RR", "-o", "A").code == 0
+    gates = ("--baseline", "A", "--fail-under", "change(RR)>=-1", "--fail-on-regression", "--limit", "10")
+    seen, left = (
+        "; measured on 4 of 20 queries",
+        "; --limit left out every case after the first 10 in this report",
+    )
+    for words in (("run", "s.jsonl", "-m", "RR", *gates, "-o", "B"), ("report", "B")):
+        out = " ".join(inside(*words, env={"COLUMNS": "1000"}).out.split())
+        assert out.count(f"{seen}{left}") == 2
+        assert "verdict passed (exit code 0): only 4 of 20 queries have RR" in out
+    words = ("compare", "A", "B", "--margin", "RR:0.5", "--fail-on-regression", "-o", "c.md")
+    out = " ".join(inside(*words).out.split())
+    assert out.count(f"{seen}; --limit left out every case after the first 10 in B") == 2
+    assert "verdict passed (exit code 0): only 4 of 20 queries have RR" in out
+    assert "**Passed** (exit code 0): only 4 of 20 queries have RR" in (tmp_path / "c.md").read_text()
+    found = inside("run", "e.yaml", "-o", "E", "--filter", "q*", env={"COLUMNS": "1000"})
+    assert "required RR  not measured in q4, q5, q6 and 13 more; measured on 4 of 20 samples" in found.out
+    assert "verdict  undecided (exit code 3): only 4 of 20 samples have RR" in found.out
+
+
 @pytest.mark.parametrize("limit", ["1e-400", "-1e-400", "1e400", "1e-400%"])
 def test_a_limit_that_no_number_holds_is_an_error(inside: Cli, tmp_path: Path, limit: str) -> None:
     """It would be 0, or never reached."""

@@ -98,6 +98,12 @@ class Comparison:
         """0 passed or there are no gates, 1 failed, 3 undecided."""
         return {"fail": 1, "undecided": 3}.get(self.verdict or "pass", 0)
 
+    @property
+    def because(self) -> str:
+        """What the verdict's line says after its word: the measures that most queries lack, "" where there are none."""
+        few = dict.fromkeys(gate.few for gate in self.gates if gate.few)
+        return f": {'; '.join(few)}" if few else ""
+
     def __getitem__(self, name: str | tuple[str, str]) -> MeasureComparison:
         """The comparison of a measure over all cases, of the second system or the one named: `["nDCG@10", "B"]`."""
         measure, system = name if isinstance(name, tuple) else (name, self.held[0])
@@ -164,7 +170,7 @@ class Comparison:
 
     def _repr_html_(self) -> str:
         lines = [line for row in self.whole for line in _remarks(self, row)]
-        verdict = [] if self.verdict is None else [f"verdict  {_WORDS[self.verdict]}"]
+        verdict = [] if self.verdict is None else [f"verdict  {_WORDS[self.verdict]}{self.because}"]
         table = _file_table(self)
         return html_table(table.header, table.rows, [*self.sentences, *lines, *self.notes, *verdict])
 
@@ -202,7 +208,7 @@ def _parts(comparison: Comparison, *, every: bool) -> Iterator[RenderableType]:
     yield from map(Text, (*_only_in(comparison, "only in  "), *notes, *_methods(comparison)))
     if comparison.verdict is not None:
         word = _WORDS[comparison.verdict]
-        text = Text(f"verdict  {word} (exit code {comparison.exit_code})")
+        text = Text(f"verdict  {word} (exit code {comparison.exit_code}){clean(comparison.because)}")
         text.stylize(f"bold {_COLOUR[word]}", 9, 9 + len(word))
         yield text.append("".join(f"\n  {clean(line)}" for line in _decisions(comparison)))
 
@@ -424,7 +430,8 @@ def _markdown(comparison: Comparison) -> str:
     parts = [*head, "\n" if head else "", table, "\n", *map(_bullet, lines)]
     if comparison.verdict is not None:
         parts.append(
-            f"\n**{_WORDS[comparison.verdict].capitalize()}** (exit code {comparison.exit_code})\n\n"
+            f"\n**{_WORDS[comparison.verdict].capitalize()}** (exit code {comparison.exit_code})"
+            f"{markdown_text(comparison.because, 300)}\n\n"
         )
         parts += map(_bullet, _decisions(comparison))
     return "".join(parts)

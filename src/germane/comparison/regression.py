@@ -8,7 +8,7 @@ from germane.clean import counted
 from germane.comparison.corrected import DecidedPair
 from germane.comparison.parts import compared
 from germane.reports.data import ReportData
-from germane.reports.gates import Gate, GateOutcome, GateResult
+from germane.reports.gates import Gate, GateOutcome, GateResult, with_count
 from germane.reports.pairing import MeasureComparison, PairedSystems, Side, adjusted, measures_in_common
 from germane.reports.summary import in_digits, interval_in_words, is_diagnostic, p_in_words
 from germane.statistics.comparison import decide_change
@@ -114,12 +114,14 @@ def _result(
     why = row.undecided_why or ("" if interval.ends else f"no interval: {interval.why}")
     same = row.n == row.due and row.n and not (row.wins or row.losses)
     if why and not (same and not row.undecided_why):
-        detail = why if difference is None else f"{text}; {why}"
+        detail, outcome = why if difference is None else f"{text}; {why}", "undecided"
         sentence = sentence and f"no decision on {row.measure}: {why}"
-        return GateResult(name, "undecided", detail, row.stand_in, row.decided_by, sentence)
-    more += row.interval.note and f"; {row.interval.note}"
-    sentence += sentence and row.interval.note and f"; {row.interval.note}"
-    return GateResult(name, outcome, f"{text}{more}", row.stand_in, row.decided_by, sentence)
+    else:
+        more += row.interval.note and f"; {row.interval.note}"
+        sentence += sentence and row.interval.note and f"; {row.interval.note}"
+        detail = f"{text}{more}"
+    result = GateResult(name, outcome, detail, row.stand_in, row.decided_by, sentence)
+    return with_count(result, row.measure, row.n, row.asked, "query", row.left_out and f"; {row.left_out}")
 
 
 def _uncalibrated(row: MeasureComparison) -> str:

@@ -258,7 +258,7 @@ def check_gate(
     if any(summary.basis.source == "best" for summary in mine):
         raise gate.mixed()
     if cases is None or not gate.by_case:
-        return [_with_count(_check(gate, summary), summary) for summary in mine]
+        return [_with_summary(_check(gate, summary), summary) for summary in mine]
     try:
         slices = slices_by(gate.by) if gate.by and slices_by is not None else {}
     except InputError:
@@ -270,18 +270,35 @@ def check_gate(
         outcome, detail = _by_case(gate, names, (values.low, values.high), slices)
         name, stand_in = gate.name(summary.system), summary.basis.stand_in
         result = GateResult(name, outcome, detail, stand_in, _source(summary))
-        results.append(_with_count(result, summary))
+        results.append(_with_summary(result, summary))
     return results
 
 
-def _with_count(result: GateResult, summary: MeasureSummary) -> GateResult:
-    """The result, with the number of samples, or of cases of several trials, that have the measure, of how many."""
+def _with_summary(result: GateResult, summary: MeasureSummary) -> GateResult:
     trials = summary.trials_in_words()
-    n, of = f"{summary.n:,}", counted(summary.total, "case" if trials else "sample")
-    few = f"only {n} of {of} have {summary.measure}" if 2 * summary.n < summary.total else ""
-    return replace(
-        result, detail=f"{result.detail}; measured on {n} of {of}{trials and f', {trials}'}", few=few
-    )
+    unit, more = ("case", f", {trials}") if trials else ("sample", "")
+    return with_count(result, summary.measure, summary.n, summary.total, unit, more)
+
+
+def with_count(
+    result: GateResult, measure: str, n: int, total: int, unit: str = "sample", more: str = ""
+) -> GateResult:
+    """The result, with the number of samples, or of cases or queries, that have the measure, of how many; `more` follows."""
+    of = counted(total, unit)
+    seen = f"; measured on {n:,} of {of}{more}"
+    few = f"only {n:,} of {of} have {measure}" if 2 * n < total else ""
+    sentence = result.sentence and result.sentence + seen
+    return replace(result, detail=result.detail + seen, sentence=sentence, few=few)
+
+
+def left_out_in_words(manifest: Mapping[str, Json]) -> str:
+    """What --limit and --filter left out of an evaluation, in words; "" where that is nothing."""
+    counts, words = manifest.get("left_out") or {}, []
+    if "filter" in counts:
+        words.append(f"--filter left out {counted(counts['filter'], 'case')}")
+    if "limit" in counts:
+        words.append(f"--limit left out every case after the first {counts['limit']:,}")
+    return ", ".join(words)
 
 
 def decides_corrected(gate: Gate, summary: MeasureSummary) -> bool:

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from germane.clean import clean, counted
 from germane.errors import InputError
 from germane.reports.data import ReportData
+from germane.reports.gates import left_out_in_words
 from germane.reports.schema import RankedLine, line_of
 from germane.reports.summary import (
     MeasureSummary,
@@ -68,7 +69,8 @@ class MeasureComparison:
     `corrected` is the difference as people's labels correct it; None where the verdicts are no judge's, or for the reason in
     `corrected_why`. It decides wherever it is there: `decided_by` says whose figures `outcome`, `decide`, the gates on a
     change and `p_holm` stand on. `undecided_why` says why nothing may be decided, "" where it may; `tests` is the number of
-    p-values that `p_holm` is adjusted over, 0 for a measure that is not primary.
+    p-values that `p_holm` is adjusted over, 0 for a measure that is not primary. `asked` is the number of queries of the larger
+    report, measured or not, and `left_out` what --limit and --filter left out of the reports, in words.
     """
 
     a: str
@@ -99,6 +101,8 @@ class MeasureComparison:
     stand_in: bool = False
     undecided_why: str = ""
     tests: int = 0
+    asked: int = 0
+    left_out: str = ""
 
     @property
     def deciding(self) -> tuple[float | None, Interval, float | None]:
@@ -392,6 +396,20 @@ class PairedSystems:
         names = map(self.case_in_a, theirs.cases) if self.by_query else theirs.cases
         return np.array([-1 if name is None else ours.numbers.get(name, -1) for name in names], np.int64)
 
+    @cached_property
+    def asked(self) -> int:
+        """The number of cases of the larger side, measured or not."""
+        return max(len(side.scores.cases_of(side.system)) for side in (self.a, self.b))
+
+    @cached_property
+    def left_out(self) -> str:
+        """What --limit and --filter left out of the reports, in words; "" where that is nothing."""
+        words = {
+            id(side.report): (left_out_in_words(side.report.manifest), side.name) for side in (self.a, self.b)
+        }
+        several = len(words) > 1
+        return ", ".join(f"{left}{several * f' in {name}'}" for left, name in words.values() if left)
+
     def only_in(self) -> tuple[list[str], list[str]]:
         """The ids of the cases that only A has, and of those that only B has."""
         a, b = (
@@ -495,6 +513,8 @@ class PairedSystems:
             mde=counted.detectable,
             stand_in=any(side.report[measure, side.system].basis.stand_in for side in (self.a, self.b)),
             decided_by=by,  # type: ignore[arg-type]  # one of the three
+            asked=self.asked,
+            left_out=self.left_out,
         )
 
     def _difference(self, ours: CaseValues, theirs: CaseValues, canonical: str) -> PairedDifference:

@@ -18,7 +18,16 @@ from germane.clean import counted, some_of
 from germane.errors import InputError, SourceLocation
 from germane.measures.measure import Measure
 from germane.reports.data import CASE_SCORE, CaseResult, ReportData
-from germane.reports.gates import REQUIRED, Gate, GateOutcome, GateResult, Verdict, check_gate
+from germane.reports.gates import (
+    REQUIRED,
+    Gate,
+    GateOutcome,
+    GateResult,
+    Verdict,
+    check_gate,
+    left_out_in_words,
+    with_count,
+)
 from germane.reports.manifest import Bases
 from germane.reports.summary import (
     MeasureSummary,
@@ -75,8 +84,8 @@ class Report(ReportData):
         report = cls(tables, made, Verdict(0, ()), *_summaries(tables, made, corrected=corrected))
         results = [result for gate in gates if gate.how != "change" for result in _checked(gate, report)]
         if required := report.required:
-            results += required_gates(report.cases(), required, report.stand_ins)
-        if left := _left_out(made.get("left_out") or {}):
+            results += required_gates(report.cases(), required, report.stand_ins, report.summaries)
+        if left := left_out_in_words(made):
             results = [replace(result, detail=f"{result.detail}; {left}") for result in results]
         changes = [GateResult(**row) for row in made.get("changes", ())]
         for gate in gates:
@@ -315,11 +324,14 @@ def read_document(path: Path) -> ReportData:
 
 
 def required_gates(
-    cases: Iterable[CaseResult], required: Iterable[str], stand_ins: Collection[str] = ()
+    cases: Iterable[CaseResult],
+    required: Iterable[str],
+    stand_ins: Collection[str] = (),
+    summaries: Iterable[MeasureSummary] = (),
 ) -> list[GateResult]:
     """One gate per required grader: every case that has it must reach its threshold; skipped is not reached.
 
-    `stand_ins` are the graders that a stand-in for a model judged.
+    `stand_ins` are the graders that a stand-in for a model judged; `summaries` say how many samples each was measured on.
     """
     listed, results = list(cases), []
     for name in required:
@@ -331,7 +343,12 @@ def required_gates(
             what = "below its threshold" if below else "not measured"
             detail = f"{what} in {some_of(below or missing, 3)}"
         stand_in = bool(stand_ins) if name == CASE_SCORE else name in stand_ins
-        results.append(GateResult(f"{REQUIRED}{name}", outcome, detail, stand_in))
+        result = GateResult(f"{REQUIRED}{name}", outcome, detail, stand_in)
+        mine = [summary for summary in summaries if summary.measure == name]
+        n, total = sum(summary.n for summary in mine), sum(summary.total for summary in mine)
+        if name == CASE_SCORE:
+            n, total = sum(case.score is not None for case in listed), len(listed)
+        results.append(with_count(result, name, n, total))
     return results
 
 
@@ -396,16 +413,6 @@ def _check_values(scores: ScoreTable, path: Path, *, lines: bool) -> None:
             problem = f"{scores.measures[measure[row]][0]} is {value[row]:g}, which is not between {low:g} and {high:g}"
             place = SourceLocation(str(path), row + 1 if lines else 0)
             raise InputError(problem, fix="restore the file, or run germane score", place=place)
-
-
-def _left_out(counts: Mapping[str, int]) -> str:
-    """What --limit and --filter left out, in words."""
-    words = []
-    if "filter" in counts:
-        words.append(f"--filter left out {counted(counts['filter'], 'case')}")
-    if "limit" in counts:
-        words.append(f"--limit left out every case after the first {counts['limit']:,}")
-    return ", ".join(words)
 
 
 def panel_notes(asked: AskedCounts) -> dict[str, int]:

@@ -307,11 +307,16 @@ class ScoreTable:
         return list(self._measures)
 
     def spell(self, canonical: Callable[[str], str]) -> None:
-        """Name the measures as they are spelled today; a stored table may hold an older spelling."""
-        self._measures = {
+        """Name the measures as they are spelled today; a stored table may hold an older spelling. InputError where it holds two."""
+        measures = {
             (canonical(of) if name == of else name, canonical(of)): at
             for (name, of), at in self._measures.items()
         }
+        if len(measures) < len(self._measures):
+            twice = next(name for name, at in self._measures.items() if at not in measures.values())
+            problem = f"scores.jsonl names {canonical(twice[1])} in two spellings"
+            raise InputError(problem, fix="run the evaluation again")
+        self._measures = measures
 
     @property
     def whys(self) -> list[str | None]:
