@@ -267,8 +267,8 @@ def test_a_gate_on_a_change_says_how_much_it_saw(inside: Cli, tmp_path: Path) ->
         out = " ".join(inside(*words, env={"COLUMNS": "1000"}).out.split())
         assert out.count(f"{seen}{left}") == 2
         assert "verdict passed (exit code 0): only 4 of 20 queries have RR" in out
-    words = ("compare", "A", "B", "--margin", "RR:0.5", "--fail-on-regression", "-o", "c.md")
-    out = " ".join(inside(*words).out.split())
+    compared = ("compare", "A", "B", "--margin", "RR:0.5", "--fail-on-regression", "-o", "c.md")
+    out = " ".join(inside(*compared).out.split())
     assert out.count(f"{seen}; --limit left out every case after the first 10 in B") == 2
     assert "verdict passed (exit code 0): only 4 of 20 queries have RR" in out
     assert "**Passed** (exit code 0): only 4 of 20 queries have RR" in (tmp_path / "c.md").read_text()
