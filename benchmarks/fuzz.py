@@ -29,6 +29,7 @@ import tempfile
 import time
 import tomllib
 import traceback
+import warnings
 from collections import Counter
 from collections.abc import Callable, Iterator
 from concurrent.futures import ProcessPoolExecutor
@@ -41,6 +42,7 @@ import yaml
 
 from germane import GermaneError, Report, compare, evaluate, read_samples
 from germane.evaluation.options import Options, read_config
+from germane.evaluation.rank import rank as rank_runs
 from germane.evaluation.run import forecast
 from germane.labelling.corpus import Corpus
 from germane.labelling.files import LabelFile, import_labels
@@ -81,6 +83,10 @@ ROWS: list[Any] = [
       "messages": [{"role": "assistant", "content": "a", "tool_calls": [{"tool": "search", "input": {"q": 1}, "output": {"results": ["t"]}}]}]}],
     [{"query": "q", "contexts": [{"text": "t", "relevant": True}, {"text": "u", "relevant": False}], "answerable": False},
      {"query": "q2", "contexts": [{"text": "t", "grade": 4}], "grade_scale": [0, 4], "error": "down"}],
+    [{"query": "q", "contexts": [{"chunk_id": "d1", "doc_id": "x", "text": "t"}, {"passage_id": 7.0, "metadata": {"node_id": "n"}}], "qrels": ["d1"]},
+     {"query": "q2", "contexts": [{"docno": "x", "pid": 3, "text": "u"}], "qrels": {"3": 1}}],
+    [{"input": "a", "actual_output": "x", "expected_output": "y", "retrieval_context": None, "context": ["gold"], "metadata": [1]},
+     {"input": "b", "actual_output": "x", "retrieval_context": ["t"], "context": ["gold"], "metadata": "word"}],
 ]  # fmt: skip
 CELLS: list[Any] = [
     [{"query": "When?", "contexts": "['Bread.' 'High tide.']", "reference": "nan", "doc_ids": "d1;d2", "qrels": "['d1', 'd2']", "context_1": "a|b"},
@@ -136,9 +142,24 @@ RUNS = [
     [{"query_id": "q1", "doc_id": "d1", "score": 2.5}, {"query_id": "q1", "doc_id": "d2", "score": 1}],
     [{"qid": "q1", "results": ["d3", "d1"], "scores": [0.9, 0.1]}, {"qid": "q2", "results": [{"id": "d9", "score": 1}]}],
 ]  # fmt: skip
-TREC_RUN = "q1 Q0 d1 1 12.5 bm25\nq1 Q0 d2 2 3.25 bm25\nq2 Q0 d9 1 -1e3 bm25\n"
-GOLDS = [{"q1": {"d1": 2, "d2": 0}, "q2": {"d9": 1}}, [{"query_id": "q1", "doc_id": "d1", "relevance": 3}]]
-TREC_GOLD = "q1 0 d1 2\nq1 0 d2 0\nq2 0 d9 1\n"
+RUNS += [
+    {"q1": {"d1": 1, "d2": 2, "d3": 3}, "q2": {"d9": 1}},
+    [
+        {"query_id": 1, "doc_id": "x", "chunk_id": "d1", "rank": 1, "score": 0.5},
+        {"query_id": 1.0, "doc_id": "y", "chunk_id": 7.0, "rank": 2, "score": 0.7},
+    ],
+    [
+        {"qid": "q1", "doc_ids": "d1|d2"},
+        {"qid": "q2", "doc_ids": "nan"},
+        {"qid": "q3", "doc_ids": "['d1' 'd2']"},
+    ],
+]
+BARE = [[["q1", f"d{at}", first + at] for at in order] + [["q2", "d9", other], ["q2", "d8", other + 1]]
+        for first, other, order in ((1, 1, (0, 1, 2)), (0, 1, (0, 1, 2)), (1, 1, (2, 0, 1)), (0, 0, (2, 1, 0)))]  # fmt: skip
+TREC_RUN = "#1 Q0 d1 1 3 t\n# by hand\nq1 Q0 d1 1 12.5 bm25\nq1 Q0 d2 2 3.25 bm25\nq2 Q0 d9 1 -1e3 bm25\n"
+GOLDS = [{"q1": {"d1": 2, "d2": 0}, "q2": {"d9": 1}}, [{"query_id": "q1", "doc_id": "d1", "relevance": 3}],
+         [{"query_id": "q1", "doc_id": "x", "passage_id": "d1", "relevance": 1.0}]]  # fmt: skip
+TREC_GOLD = "# by hand\nq1 0 d1 2.0\nq1 0 d2 0\nq2 0 d9 1\n"
 EVALS = [
     """
 judge: lexical
@@ -300,6 +321,13 @@ def as_json(value: Any) -> bytes:
 
 def as_lines(rows: Any) -> bytes:
     return b"\n".join(as_json(row) for row in (rows if isinstance(rows, list) else [rows]))
+
+
+def as_bare(delimiter: str) -> Callable[[Any], bytes]:
+    """Rows as a table without a header."""
+    return lambda rows: "\n".join(
+        delimiter.join(map(str, row if isinstance(row, list) else [row])) for row in rows
+    ).encode("utf-8", "surrogatepass")
 
 
 def as_table(rows: Any, delimiter: str) -> bytes:
@@ -476,7 +504,7 @@ def use_samples(_: Bench, path: Path) -> None:
         sound(row)
         check(sample.query.strip(), "a query that says nothing")
         check(
-            list(samples_from([json.loads(json.dumps(row))])) == [sample],
+            list(samples_from([json.loads(json.dumps(row))], file=False)) == [sample],
             "written and read, it is another sample",
         )
     if samples and hash(path.stat().st_size) % 4 == 0:
@@ -486,6 +514,24 @@ def use_samples(_: Bench, path: Path) -> None:
 def use_run(_: Bench, path: Path) -> None:
     for results in read_run(path).queries.values():
         check(not any(map(math.isnan, results.scores)), "NaN was taken")
+
+
+def use_python(_: Bench, path: Path) -> None:
+    """Runs as Python has them: a mapping, rows, tuples and a frame of what JSON holds, against gold in such forms."""
+    try:
+        value = json.loads(path.read_text(errors="replace"))
+    except ValueError:
+        return
+    forms = [value]
+    if isinstance(value, list):
+        forms.append([tuple(row) if isinstance(row, list) else row for row in value])
+        with contextlib.suppress(Exception), warnings.catch_warnings():
+            warnings.simplefilter("error")
+            forms.append(pd.DataFrame(value))
+    for run in forms:
+        for gold in (*GOLDS, value):
+            with contextlib.suppress(GermaneError):
+                check_report(rank_runs(run, gold, "RR"))
 
 
 def use_gold(_: Bench, path: Path) -> None:
@@ -714,8 +760,13 @@ READERS = {
     "run-json": Reader("r.json", 4, _rows_as(as_json, RUNS), use_ranked),
     "run-jsonl": Reader("r.jsonl", 4, _rows_as(as_lines, RUNS), use_ranked),
     "run-csv": Reader("r.csv", 4, _rows_as(lambda rows: as_table(rows, ","), RUNS[1:]), use_ranked),
+    "run-bare-csv": Reader("r.csv", 3, _rows_as(as_bare(","), BARE), use_ranked),
+    "run-bare-tsv": Reader("r.tsv", 3, _rows_as(as_bare("\t"), BARE), use_ranked),
+    "run-parquet": Reader("r.parquet", 2, _parquet(RUNS[1:2] + RUNS[4:5]), use_ranked),
+    "run-python": Reader("r.json", 4, _rows_as(as_json, [*RUNS, *BARE, *GOLDS]), use_python),
     "run-trec": Reader("r.trec", 6, _texts_of(TREC_RUN), use_ranked),
     "gold-json": Reader("g.json", 4, _rows_as(as_json, GOLDS), use_graded),
+    "gold-csv": Reader("g.csv", 3, _rows_as(lambda rows: as_table(rows, ";"), GOLDS[1:]), use_graded),
     "gold-trec": Reader("g.qrels", 6, _texts_of(TREC_GOLD, "query-id\tcorpus-id\tscore\nq1\td1\t2\n"), use_graded),
     "eval": Reader("e.yaml", 14, _rows_as(as_yaml, list(map(yaml.safe_load, EVALS))), use_eval),
     "eval-text": Reader("e.yaml", 6, _texts_of(*EVALS), use_eval),

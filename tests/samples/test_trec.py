@@ -257,3 +257,9 @@ def test_long_json_lines_are_lines(tmp_path: Path) -> None:
         "q1": 20_000,
         "q2": 0,
     }
+
+
+def test_a_rank_of_any_length_is_no_matter(tmp_path):
+    """trec_eval ignores ranks, and so they may be numbers that no float holds."""
+    rows = "".join(f"7 Q0 d{at} {rank} {3 - at} t\n" for at, rank in enumerate((1, "9" * 400, "9" * 5000)))
+    assert read_run(write(tmp_path, "long.run", rows)).queries["7"].ids == ["d0", "d1", "d2"]

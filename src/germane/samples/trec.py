@@ -569,7 +569,7 @@ def _trec_run(path: str | Path, name: str, bad: BadRows) -> Run:
             results.scores.append(score)
             results.lines.append(number)
             if ranked.undecided and cells[3].isdigit():
-                ranked.add(query, int(cells[3]), score)
+                ranked.add(query, float(cells[3]), score)
     bad.check()
     bad.remarks += [*[rising_scores(name)] * ranked.rises, *_left_out(comments, name)]
     return Run(name, queries, bad.notes())
