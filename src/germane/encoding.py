@@ -7,7 +7,7 @@ import hashlib
 import json
 import re
 from collections.abc import Iterable, Sequence
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, TypeVar
 
 import msgspec
 import orjson
@@ -18,11 +18,13 @@ Json: TypeAlias = Any  # as in types, which this is beneath
 
 
 def encode(value: Json, *, sort_keys: bool = False) -> bytes:
-    """A JSON value as UTF-8 without spaces. NaN must not be in it: the records that are stored refuse it."""
+    """A JSON value as UTF-8 without spaces or lone surrogates. NaN must not be in it: the records that are stored refuse it."""
     try:
         return orjson.dumps(value, option=orjson.OPT_SORT_KEYS if sort_keys else None)
-    except orjson.JSONEncodeError:  # half a surrogate pair, which is escaped; a number of more than 64 bits
-        return json.dumps(value, sort_keys=sort_keys, separators=(",", ":"), allow_nan=False).encode()
+    except orjson.JSONEncodeError:  # half a surrogate pair; a number of more than 64 bits
+        value, between = replace_surrogates(value), (",", ":")
+        text = json.dumps(value, sort_keys=sort_keys, separators=between, allow_nan=False, ensure_ascii=False)
+        return text.encode()
 
 
 _encoder = msgspec.json.Encoder(enc_hook=str)  # metadata may hold any object: a path, a class
@@ -57,6 +59,19 @@ def replace_surrogates(value: Json) -> Json:
     return [replace_surrogates(inner) for inner in value] if isinstance(value, list | tuple) else value
 
 
+R = TypeVar("R", bound=msgspec.Struct)
+
+
+def without_surrogates(record: R) -> R:
+    """The record with every lone surrogate replaced by U+FFFD."""
+    try:
+        _encode_record(record)
+    except UnicodeEncodeError:
+        value = replace_surrogates(msgspec.to_builtins(record, enc_hook=str))
+        return msgspec.convert(value, type(record))
+    return record
+
+
 def decode(text: str | bytes) -> Json:
     """The value of what `encode` or another program wrote, without lone surrogates; ValueError where it is not JSON."""
     try:
@@ -80,20 +95,14 @@ def relevance_items(cells: Iterable[tuple[str, str]], history: Iterable[tuple[st
 
     An item is the digest of {"history": ..., "kind": "relevance", "passage": ..., "query": ...}.
     """
-    turns = [list(turn) for turn in history]
-    begun = hashlib.sha256(b'{"history":%b,"kind":"relevance","passage":' % encode(turns))
+    turns = encode([list(turn) for turn in history])
+    begun = hashlib.sha256(b'{"history":%b,"kind":"relevance","passage":' % turns)
     result, ends = [], dict[str, bytes]()
     for query, passage in cells:
-        try:
-            if query not in ends:
-                ends[query] = b',"query":%b}' % orjson.dumps(query)
-            end = orjson.dumps(passage) + ends[query]
-        except orjson.JSONEncodeError:  # spelt otherwise as a whole
-            whole = {"kind": "relevance", "query": query, "passage": passage, "history": turns}
-            result.append(digest(whole))
-            continue
+        if query not in ends:
+            ends[query] = b',"query":%b}' % encode(query)
         value = begun.copy()
-        value.update(end)
+        value.update(encode(passage) + ends[query])
         result.append(value.hexdigest()[:32])
     return result
 

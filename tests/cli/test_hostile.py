@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-import hashlib
 import json
 import re
 from collections.abc import Callable
@@ -297,17 +296,3 @@ def test_half_a_surrogate_of_an_answer_is_replaced(inside: Cli, tmp_path: Path, 
     assert "be\ufffdcause" in (tmp_path / "r" / "judgements.jsonl").read_text("utf-8")
     assert "be\ufffdcause" in inside("explain", "r", "1").out
     assert inside("report", "r", *outputs).code == 0
-
-
-def test_a_stored_report_with_half_a_surrogate_is_written(inside: Cli, tmp_path: Path) -> None:
-    """Of an older germane: the answers were paid for."""
-    (tmp_path / "s.jsonl").write_text('{"query": "q", "contexts": ["c"]}')
-    words = ("run", "s.jsonl", "-m", "context_precision", "--judge", "lexical", "--no-cache", "-o", "r")
-    assert inside(*words).code == 0
-    path, manifest = tmp_path / "r" / "judgements.jsonl", tmp_path / "r" / "manifest.json"
-    text = re.sub(r'"reasoning":"', r'"reasoning":"\\ud800', path.read_text())
-    before, after = (hashlib.sha256(value.encode()).hexdigest() for value in (path.read_text(), text))
-    path.write_text(text)
-    manifest.write_text(manifest.read_text().replace(before, after))
-    assert inside("report", "r", "-o", "r.json", "-o", "r.html", "-o", "r.md").code == 0
-    assert "\ufffd" in (tmp_path / "r.json").read_text("utf-8")

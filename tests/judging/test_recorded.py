@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import pytest
@@ -52,12 +51,3 @@ def test_typed_answers_of_several_lists(tmp_path: Path, *, on_disk: bool) -> Non
     assert lost == Unanswered("timed out")
     assert broken.why.startswith("unusable answer")
     assert (answers.answered, answers.unknown) == (3, 1)
-
-
-def test_answer_with_half_a_surrogate_pair(tmp_path: Path) -> None:
-    """A reason that holds half a surrogate pair does not hide the grade beside it."""
-    file, judgement = tmp_path / "judgements.jsonl", _judgements()[0]
-    row = {**json.loads(judgement_line(judgement)), "answer": {"grade": 1, "reasoning": "\ud800"}}
-    file.write_text(json.dumps(row) + "\n", "utf-8")
-    ((answer,),) = StoredAnswers(StoredJudgements(file)).values([Passages([(QUERY, GOOD)])])
-    assert answer.grade == 1

@@ -171,10 +171,7 @@ _NONE = _Answer(error=_MISSING)
 
 
 def _answer_in(line: bytes) -> _Answer:
-    try:
-        return _decode_answer(line)
-    except ValueError:  # half a surrogate pair
-        return msgspec.convert(decode(line), _Answer)
+    return _decode_answer(line)
 
 
 def _judgement_in(line: bytes) -> Judgement:

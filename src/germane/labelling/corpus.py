@@ -87,7 +87,7 @@ class Corpus:
         """
         total, count, seen = 0, 0, set[int]()
         for document, text in self.documents():
-            named = f"{len(document)}:{document}{text}".encode("utf-8", "surrogatepass")
+            named = f"{len(document)}:{document}{text}".encode()
             total += int.from_bytes(hashlib.sha256(named).digest()[:16], "big")
             count += 1
             if (name := hash(document)) in seen and self._has_twice(document):

@@ -10,7 +10,7 @@ from typing import Any, TypeAlias
 
 from germane.addons import reader_of
 from germane.clean import counted
-from germane.encoding import replace_surrogates
+from germane.encoding import replace_surrogates, without_surrogates
 from germane.errors import InputError, SourceLocation, collect_or_raise
 from germane.samples.cells import Cells, TableRow, table_rows
 from germane.samples.collections.memory import rows_of_collection
@@ -223,9 +223,9 @@ def samples_from(
 
     Rows that are not all those of a `file` do not choose among several columns that could be the document's id.
     """
-    visible = (_visible(row) if isinstance(row, Mapping) else row for row in rows)
     numbered = (
-        (n, row, functools.partial(_at, SourceLocation("samples", n))) for n, row in enumerate(visible, 1)
+        (n, _visible(row), functools.partial(_at, SourceLocation("samples", n)))
+        for n, row in enumerate(rows, 1)
     )
     place = SourceLocation("samples")
     ids = DocumentIds(place, warn) if file else None
@@ -243,7 +243,12 @@ def _as_samples(rows: Iterator[Row], warn: Warn | None = None) -> Iterator[Row]:
     yield from rows if read is None else read(rows, warn)
 
 
-def _visible(row: Mapping[str, Json]) -> Mapping[str, Json]:
+def _visible(row: Any) -> Any:
+    """The row without lone surrogates."""
+    if isinstance(row, Sample):
+        return without_surrogates(row)
+    if not isinstance(row, Mapping):
+        return row
     visible: dict[str, Json] = replace_surrogates(dict(row))
     return TableRow(visible) if isinstance(row, TableRow) else visible
 

@@ -455,7 +455,7 @@ class ReportFolder(Counts):
         for number, line in samples_with(path, field):
             try:
                 yield decoder.decode(line)
-            except msgspec.DecodeError:  # half a surrogate pair
+            except msgspec.DecodeError:
                 yield record_in(path, number, line, _SampleFields)
 
     @cached_property

@@ -242,10 +242,7 @@ def judgement_line(judgement: Judgement) -> bytes:
     """The line of a judgement in judgements.jsonl: `dump_judgement` written down."""
     made = _made(judgement.provenance)
     if made.nested:
-        try:
-            return _encode(_plain(judgement))[: -made.nested] + made.tail
-        except UnicodeEncodeError:  # half a surrogate pair
-            pass
+        return _encode(_plain(judgement))[: -made.nested] + made.tail
     return encode(dump_judgement(judgement)) + b"\n"
 
 

@@ -64,7 +64,7 @@ class SampleKeys:
         if number < len(self):
             return number
         self._newest = key
-        self._ids += key[0].encode(errors="surrogatepass")
+        self._ids += key[0].encode(errors="replace")
         self._ends.append(len(self._ids))
         if (system := self._systems.setdefault(key[1], len(self._systems))) or key[2]:
             self._add_codes([system], [key[2]])
@@ -81,7 +81,7 @@ class SampleKeys:
 
     def extend(self, keys: Sequence[SampleKey]) -> None:
         """Add keys that are all new."""
-        ids = [key[0].encode(errors="surrogatepass") for key in keys]
+        ids = [key[0].encode(errors="replace") for key in keys]
         systems = [self._systems.setdefault(key[1], len(self._systems)) for key in keys]
         self._extend(b"".join(ids), np.cumsum(list(map(len, ids))), systems, [key[2] for key in keys])
 
@@ -119,7 +119,7 @@ class SampleKeys:
         """The sample ids, in the order of their numbers."""
         start = 0
         for end in self._ends:
-            yield self._ids[start:end].decode(errors="surrogatepass")
+            yield self._ids[start:end].decode()
             start = end
 
     def systems(self) -> tuple[list[str], NDArray[np.int32]]:
@@ -150,7 +150,7 @@ class SampleKeys:
         systems, ids, ends = list(self._systems), self._ids, self._ends
         return [
             (
-                ids[ends[number - 1] if number else 0 : ends[number]].decode(errors="surrogatepass"),
+                ids[ends[number - 1] if number else 0 : ends[number]].decode(),
                 systems[self._system[number] if number < len(self._system) else 0],
                 self._trial[number] if number < len(self._trial) else 0,
             )

@@ -45,7 +45,7 @@ def records_in(path: Path, kind: type[S], keep: Callable[[bytes], bool] | None =
 
 
 def record_in(path: Path, number: int, line: bytes, kind: type[S]) -> S:
-    """The record of a line in which half a surrogate pair may stand; InputError where it is damaged."""
+    """The record of a line, read by itself; InputError where it is damaged."""
     try:
         return msgspec.convert(row_in(path, number, line), kind)
     except msgspec.ValidationError:

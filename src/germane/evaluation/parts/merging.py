@@ -243,10 +243,7 @@ _decode_named = msgspec.json.Decoder(_Named).decode
 
 
 def _name_in(line: bytes) -> _Name:
-    try:
-        named = _decode_named(line)
-    except msgspec.MsgspecError:  # half a surrogate pair
-        named = msgspec.convert(decode(line), _Named)
+    named = _decode_named(line)
     return named.id or named.sample, named.system, named.trial
 
 

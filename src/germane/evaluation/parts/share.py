@@ -48,7 +48,7 @@ class Share:
 
         By a hash of the query's text: equal questions are in one part, and are asked and paid for once.
         """
-        result = hashlib.blake2b(query.encode(errors="surrogatepass"), digest_size=8).digest()
+        result = hashlib.blake2b(query.encode(errors="replace"), digest_size=8).digest()
         return int.from_bytes(result, "big") % self.of == self.number - 1
 
     def of_limits(self, options: Options) -> Options:
