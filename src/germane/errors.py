@@ -69,7 +69,11 @@ class SourceLocation:
 
 
 class GermaneError(Exception):
-    """The base of every error that germane raises on purpose."""
+    """The base of every error that germane raises on purpose. Its traceback is its own: what it was made of is in its message."""
+
+    def __init__(self, *args: object) -> None:
+        super().__init__(*args)
+        self.__suppress_context__ = True
 
 
 class InputError(GermaneError):

@@ -117,9 +117,9 @@ class JudgeQueue:
             results = [[by_id.pop(id(question)) for question in group] for group in groups]
         except GermaneError:
             raise
-        except Exception as error:
+        except Exception as error:  # noqa: BLE001 - whatever a judge of the user raises
             why = _NOT_ONCE if isinstance(error, KeyError) else f"{type(error).__name__}: {error}"
-            raise JudgeError(f"the judge {self.judge.name} cannot group questions: {why}") from error
+            raise JudgeError(f"the judge {self.judge.name} cannot group questions: {why}") from None
         if by_id:
             raise JudgeError(f"the judge {self.judge.name} cannot group questions: {_NOT_ONCE}")
         for group in filter(None, results):

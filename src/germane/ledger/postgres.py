@@ -98,7 +98,7 @@ class PostgresLedger(LedgerTable):
             self._prepare(self._connections[False])
         except psycopg.Error as error:
             self.close()
-            raise self._explained(error) from error
+            raise self._explained(error) from None
         except LedgerError:
             self.close()
             raise
@@ -156,13 +156,13 @@ class PostgresLedger(LedgerTable):
                     result = work(db)
                 except self._pg.OperationalError as error:
                     if (db := self._connections.get(writing)) is not None and not db.closed:
-                        raise self._explained(error) from error  # the server is there: a full disk
+                        raise self._explained(error) from None  # the server is there: a full disk
                     self._until = self._until or time.monotonic() + _WAIT_SECONDS
                     if time.monotonic() > self._until:
-                        raise self._explained(error) from error
+                        raise self._explained(error) from None
                     time.sleep(_STEP_SECONDS)
                 except (self._pg.Error, ValueError) as error:
-                    raise self._explained(error) from error
+                    raise self._explained(error) from None
                 else:
                     self._until = None
                     return result
@@ -208,7 +208,7 @@ class PostgresLedger(LedgerTable):
                     cursor.execute(sql.replace("?", "%s"), values)
                     yield from map(read, cursor)
             except (self._pg.Error, ValueError) as error:
-                raise self._explained(error) from error
+                raise self._explained(error) from None
 
     def make(self, statements: Sequence[str]) -> None:
         """Execute them in one transaction under the ledger's lock."""

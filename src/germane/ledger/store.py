@@ -250,7 +250,7 @@ class SQLiteLedger(LedgerTable):
         try:
             yield
         except (sqlite3.Error, OSError, ValueError) as error:
-            raise explain(error, self.path) from error
+            raise explain(error, self.path) from None
 
     @contextmanager
     def writing(self) -> Iterator[sqlite3.Connection]:

@@ -252,7 +252,7 @@ def _run(path: Path) -> ModuleType:
         del sys.modules[module.__name__]
         if isinstance(fault, KeyboardInterrupt):
             raise
-        raise _failed(path, fault) from fault
+        raise _failed(path, fault) from None
     finally:
         sys.path.remove(str(path.parent))
     return module

@@ -113,6 +113,10 @@ class ReportFolder(Counts):
             raise InputError(
                 f"{self.path} is a file or in one, not a folder", fix="name a folder for the report"
             ) from None
+        except OSError as error:
+            raise InputError(
+                f"{self.path}: {error.strerror}", fix="name a folder that can be written"
+            ) from None
         self._lock.acquire()
         return self
 

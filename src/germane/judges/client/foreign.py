@@ -171,10 +171,10 @@ def _model(service: Service, key: str) -> Model:
             return infer_model(service.name, lambda _: provider(**options))
         except (UserError, ValueError) as error:
             raise JudgeError(f"{service.name} cannot be used: {error}") from None
-    except ImportError as error:
+    except ImportError:
         problem = f"the judge {service.provider} is an extra that is not installed"
         extra = "decisions" if service.traits.decides else service.provider
-        raise MissingPart(problem, fix=install_extra(extra)) from error
+        raise MissingPart(problem, fix=install_extra(extra)) from None
 
 
 def _withheld(service: Service) -> dict[str, Any]:
