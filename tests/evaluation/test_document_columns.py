@@ -187,6 +187,25 @@ def test_the_column_of_contexts_that_meets_the_gold(name, case, order, tmp_path,
         assert ids["d1"] == {"chunk_id": "c10"}
 
 
+@pytest.mark.parametrize("name", ["jsonl", "json", "parquet", "frame", "rows", "mapping"])
+@pytest.mark.parametrize("case", CASES)
+def test_the_key_of_a_list_that_meets_the_gold(name, case, tmp_path):
+    """The documents of a query may stand in one list, each with several ids."""
+    gold, mean, words = CASES[case]
+    lists = {
+        query: [{key: row[key] for key in ("doc_id", "chunk_id")} for row in ROWS if row["query_id"] == query]
+        for query in ("7", "8")
+    }
+    rows = [{"id": query, "contexts": docs} for query, docs in lists.items()]
+    for run in (
+        (lists,) if name == "mapping" else (shape(name, rows, tmp_path), shape(name, rows[::-1], tmp_path))
+    ):
+        report = rank(run, gold, "RR")
+        assert report["RR"].mean == mean
+        notes = [note for note in report.manifest["notes"] if "could be the document's id" in note]
+        assert [words in note for note in notes] == [True] * (words is not None)
+
+
 def test_a_thousand_samples_decide_and_a_share_reads_alike(tmp_path):
     """A relevant document far down counts, and so it does where a filter takes one sample."""
     path = tmp_path / "s.jsonl"

@@ -157,7 +157,7 @@ class GoldFile:
             if str(file) != "-":  # which can be read once
                 with on_disk(file) as path:
                     names = document_columns(path, format_of(path, self.fmt, GOLD), self.columns, GOLD)
-        elif not isinstance(self.source, Mapping):
+        else:
             names = document_columns(self.source, None, self.columns, GOLD)
         if len(names) < 2:
             return []
@@ -265,15 +265,15 @@ def hits_of(
                 return name, _with_unmet(name, _matched(name, hits), run.lists)
             run = read_run(path, fmt=run.fmt, columns=run.columns, bad=run.bad)
             run = replace(run, notes=(*notes, *run.notes))
-    elif not isinstance(run, Run | Mapping):
-        run = run if is_table(run) or not isinstance(run, Iterable) else list(run)
+    elif not isinstance(run, Run):
+        keep = is_table(run) or isinstance(run, Mapping) or not isinstance(run, Iterable)
+        run = run if keep else list(run)
         columns = {name: {"doc": name} for name in document_columns(run)} or {"": {}}
         lists = {name: partial(_read_lists, run, columns=columns[name]) for name in columns}
         chosen, notes = _document_column("run", lists, gold, doc_id)
         run = read_run(run, columns=columns.get(chosen or ""))
         run = replace(run, notes=(*notes, *run.notes))
     else:
-        run = run if isinstance(run, Run) else read_run(run)
         _, notes = _document_column(run.name, {"": partial(_lists_of, run, None)}, gold, doc_id)
         run = replace(run, notes=(*notes, *run.notes))
     listed = run

@@ -16,7 +16,7 @@ import csv
 import json
 import re
 from array import array
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Sized
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from decimal import Decimal
@@ -43,7 +43,7 @@ from germane.samples.cells import (
     looks_listed,
     table_rows,
 )
-from germane.samples.fields import RESULT, failure, id_in, read_id
+from germane.samples.fields import RESULT, failure, id_in, id_keys, read_id
 from germane.samples.files import (
     BadRows,
     JsonFault,
@@ -255,7 +255,7 @@ def _rows(
     """The rows of a file, or of a DataFrame (no format), that can be read."""
     if fmt is None:
         if isinstance(source, Mapping):
-            records = _mapped_records(source, name, kind, bad)
+            records = _mapped_records(source, name, kind, bad, columns)
         elif isinstance(source, list):
             rows = ((number, _row_fields(row, kind)) for number, row in enumerate(source, 1))
             records = _json_records(rows, name, kind, bad, columns)
@@ -310,9 +310,11 @@ def _scalar(value: Any) -> Any:
     return int(value) if isinstance(value, Integral) else float(value)
 
 
-def _mapped_records(source: Mapping[Any, Any], name: str, kind: Kind, bad: BadRows) -> Iterator[_Record]:
+def _mapped_records(
+    source: Mapping[Any, Any], name: str, kind: Kind, bad: BadRows, columns: Mapping[str, str] | None
+) -> Iterator[_Record]:
     """The lists of a mapping of Python under the roles of runs or gold, their ids as text."""
-    seen = set[str]()
+    seen, names = set[str](), _chosen_key(columns)
     for key, listed in source.items():
         try:
             query = read_id(_scalar(key))
@@ -324,7 +326,7 @@ def _mapped_records(source: Mapping[Any, Any], name: str, kind: Kind, bad: BadRo
             bad.add(wrong.error(SourceLocation(name)))
         else:
             seen.add(query)
-            yield 0, record, {}
+            yield 0, record, names
 
 
 def _in_roles(listed: Any, kind: Kind) -> dict[str, Any]:
@@ -718,7 +720,10 @@ def _rows_in(line: int, record: Mapping[str, Any], names: Mapping[str, str], kin
         numbers = docs.values() if exact else map(number, docs.values())
         yield from zip(repeat(line), repeat(query), docs, numbers)
     else:
-        yield from ((line, query, doc, None if kind is RUN else 1) for doc in _listed(query, docs, kind))
+        yield from (
+            (line, query, doc, None if kind is RUN else 1)
+            for doc in _listed(query, docs, kind, names.get("doc", ""))
+        )
 
 
 def _in_cell(value: Any, column: str) -> Any:
@@ -782,11 +787,11 @@ def _paired(docs: list[Any], values: list[Any]) -> dict[str, Any]:
     return paired
 
 
-def _listed(query: str, value: Any, kind: Kind) -> list[str]:
-    """The ids in a list of ids or of objects with an id, or one id."""
+def _listed(query: str, value: Any, kind: Kind, key: str) -> list[str]:
+    """The ids in a list of ids or of objects with an id, or one id; of several of an object that under this key."""
     if isinstance(value, str | Real) and (isinstance(value, str) or _id(value) is not None):
         return [text] if (text := (_id(value) or "").strip()) else []
-    ids = [_id(item) for item in value] if isinstance(value, list | tuple) else [None]
+    ids = [_id(item, key) for item in value] if isinstance(value, list | tuple) else [None]
     if None not in ids:
         return [id_ for id_ in ids if id_ is not None]
     problem = f"query {query} has contexts without an id"
@@ -795,10 +800,11 @@ def _listed(query: str, value: Any, kind: Kind) -> list[str]:
     raise Invalid(problem, kind.json)
 
 
-def _id(item: Any) -> str | None:
-    """The id that this is, or that an object with an id has; None where it has none."""
+def _id(item: Any, key: str = "") -> str | None:
+    """The id that this is, or that an object has, under this key or another one; None where it has none."""
     if isinstance(item, Mapping | Struct):
-        return id_in(asdict(item) if isinstance(item, Struct) else item)
+        fields = asdict(item) if isinstance(item, Struct) else item
+        return id_in({key: fields[key]} if key in fields else fields)
     with suppress(Invalid):
         return read_id(item)
     return None
@@ -828,38 +834,45 @@ def document_columns(
     columns: Mapping[str, str] | None = None,
     kind: Kind = RUN,
 ) -> list[str]:
-    """The columns of a table that could hold the document's id, in order of preference; none where `columns` names it.
+    """The columns that could hold the document's id, or the keys in a list of documents, in order of preference.
 
-    `source` is a file of this format or, without one, a DataFrame, a list of rows or something else, which has none.
+    `source` is a file of this format or, without one, a DataFrame, a list of rows or a mapping. None where `columns` names it.
     """
     if any(role(key) == "doc" for key in columns or ()):
         return []
     names = list[str]()
-    if isinstance(source, list):
-        first = _row_fields(source[0], kind) if source else None
-        names = list(first) if isinstance(first, dict) else []
+    first: Mapping[Any, Any] = {}
+    if isinstance(source, list | Mapping):
+        row = source if isinstance(source, Mapping) else _row_fields(source[0], kind) if source else None
+        first = row if isinstance(row, Mapping) else {}
     elif fmt is None:
         found: Any = getattr(source, "column_names", None) or getattr(source, "columns", ())
         names = list(map(str, found))
+        first = {name: next(iter(source[name]), None) for name in names}
     elif fmt in _BETWEEN:
         lines = [line.decode(errors="replace") for line in _head(source)[:1]]
         mark = delimiter_of(lines[0], _BETWEEN[fmt]) if lines else ","
         names = [name.strip() for row in csv.reader(lines, delimiter=mark) for name in row]
     elif fmt == "parquet":
-
-        def chosen(found: list[str]) -> list[str]:
-            names.extend(found)
-            return found[:1]
-
-        next(parquet_batches(source, chosen), None)
+        batch = next(parquet_batches(source), None)
+        first = {} if batch is None else next(batch.iter_rows(named=True), {})
     elif fmt != "trec":
         text = b"\n".join(_head(source)).decode(errors="replace")
         with suppress(ValueError):
-            first, _ = json.JSONDecoder().raw_decode(text.lstrip("[ \t\n"))
-            names = list(first) if isinstance(first, dict) else []
+            row, _ = json.JSONDecoder().raw_decode(text.lstrip("[ \t\n"))
+            first = row if isinstance(row, dict) else {}
+    names = names or [str(name) for name in first]
     folded = {fold(name): name for name in reversed(names)}
     docs = (folded[fold(name)] for name in RESULT["doc"].names if fold(name) in folded)
-    return list(dict.fromkeys(docs)) if "query" in roles_of(names, kind, columns) else []
+    roles = roles_of(names, kind, columns)
+    if "query" in roles and (columns_of_docs := list(dict.fromkeys(docs))):
+        return columns_of_docs
+    listed = (
+        first.get(roles.get(kind.list_role, "")) if "query" in roles else next(iter(first.values()), None)
+    )
+    items = plain(listed) if isinstance(listed, Sized) and not isinstance(listed, str | bytes) else None
+    item = items[0] if isinstance(items, list) and items else None
+    return list(id_keys(tuple(map(str, item)))) if isinstance(item, Mapping) else []
 
 
 def role(key: str, allowed: Sequence[str] = ()) -> str:
@@ -920,15 +933,21 @@ def _records_in(
         raise Invalid(f"{json.dumps(value, default=str)[:60]} is not a JSON object", kind.json)
     roles = _roles_of_keys if len(value) < 50 else _roles_of_keys.__wrapped__
     key = roles(tuple(value), kind, columns)
+    chosen = _chosen_key(dict(columns))
     if "query" in key and isinstance(value[key["query"]], str | Real):
         if kind is RUN and "doc" not in key:
             _check_lists(key.get("docs", ""), value)
-        yield {role: value[name] for role, name in key.items()}, key
+        yield {role: value[name] for role, name in key.items()}, chosen | key
         return
     if kind is RUN and not all(isinstance(listed, Mapping | list) for listed in value.values()):
         raise Invalid("no query id here", kind.json)
     for query, listed in value.items():
-        yield {"query": query, kind.list_role: listed}, {}
+        yield {"query": query, kind.list_role: listed}, chosen
+
+
+def _chosen_key(columns: Mapping[str, str] | None) -> dict[str, str]:
+    """The column of the document's id that is chosen, by its role: it may be a key in a list of documents."""
+    return {"doc": name for key, name in (columns or {}).items() if role(key) == "doc"}  # noqa: B035
 
 
 def _check_lists(docs: str, record: Mapping[str, Any]) -> None:
@@ -1005,10 +1024,11 @@ def _frame_records(
     """The rows of a DataFrame under the roles of their columns; a place's line is the number of the row."""
     names = getattr(frame, "column_names", None) or frame.columns  # an Arrow table has both
     result = frame_roles([str(column) for column in names], name, columns, kind)
+    names_of = _chosen_key(columns) | result
     listed = (frame[column] for column in result.values())
     values = (value.to_pylist() if hasattr(value, "to_pylist") else value.to_list() for value in listed)
     for number, row in enumerate(zip(*values, strict=True), before + 1):
-        yield number, dict(zip(result, row, strict=True)), result
+        yield number, dict(zip(result, row, strict=True)), names_of
 
 
 def frame_roles(
