@@ -46,6 +46,8 @@ def explain(named: str | None, query: str | None, measure: str | None, *, json: 
 
     Without REPORT it is of the latest in germane-reports: `germane explain q58`.
     """
+    from msgspec import to_builtins  # not at the top: most commands print no records
+
     from germane.cli.printing import is_report, latest_reports
     from germane.encoding import encode
     from germane.reports.explain import explain_query, lines_of
@@ -64,7 +66,7 @@ def explain(named: str | None, query: str | None, measure: str | None, *, json: 
         folder, query, measure = None, named, query
     facts = explain_query(Report.open(folder or latest_reports("explain")[0]), query, measure)
     if json:
-        print(clean_json(encode(facts).decode()))
+        print(clean_json(encode(to_builtins(facts)).decode()))
         return
     width = shutil.get_terminal_size((100, 24)).columns
     print_lines("\n".join(map(clean, lines_of(facts, max(width, 60)))))

@@ -8,8 +8,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import Any, TypeAlias
 
+from msgspec import UNSET, json
+
 from germane.clean import clean, shorten
-from germane.encoding import canonical
 from germane.errors import InputError
 from germane.judges.panel import votes_on
 from germane.judging.driver import replay
@@ -25,7 +26,19 @@ from germane.questions.asking import Program, Unanswered
 from germane.questions.question import AnyQuestion
 from germane.questions.relevance import HELPS, Relevance, distribution_in_words
 from germane.reports.data import ReportData
-from germane.reports.schema import ExplainDocument, ResultRow, line_of
+from germane.reports.schema import (
+    CallLine,
+    ChangedLine,
+    ExplainDocument,
+    ExplainedLine,
+    LabelLine,
+    MatrixLine,
+    MissingLine,
+    PlaceLine,
+    ResultRow,
+    SupportLine,
+    line_of,
+)
 from germane.reports.summary import in_digits, known_measure
 from germane.tables.judgements import GRADED, result_item, result_of_case
 from germane.tables.labels import LabelBook
@@ -157,7 +170,7 @@ def strip(lists: Iterable[Ranking], measure: Measure, most: int = 20) -> str:
     )
 
 
-def explain_query(report: ReportData, query: str | None, measure: str | None = None) -> Facts:
+def explain_query(report: ReportData, query: str | None, measure: str | None = None) -> ExplainDocument:
     """Everything that is known of one sample's scores, by its id or by its query's text.
 
     Raises InputError where the report holds no such sample or measure, or no query is named; it names some.
@@ -247,50 +260,54 @@ class Explainer:
             return explain_ranked(measure, outcome, derived, votes), derived, exchange
         return explain_judged(measure, outcome, derived, exchange, votes), (), exchange
 
-    def facts(self, sample: Sample, scores: Sequence[Score], *, changes: bool = True) -> Facts:
-        """The facts about a sample and about these of its scores, as JSON.
+    def facts(self, sample: Sample, scores: Sequence[Score], *, changes: bool = True) -> ExplainDocument:
+        """The facts about a sample and about these of its scores.
 
         `changes`: with the moves of a context that would change each ranked score most.
         """
         asked: list[tuple[AnyQuestion, Any]] = []
         measures = [self._measure(sample, score, asked, changes=changes) for score in scores]
         matrices = [result for question, answer in asked if (result := _matrix(question, answer))]
-        return line_of(
-            ExplainDocument,
-            sample,
+        return ExplainDocument(
             sample=sample.id,
+            system=sample.system,
+            trial=sample.trial,
+            query=sample.query,
+            reference=sample.reference,
+            criterion=sample.criterion,
+            response=sample.response,
+            error=sample.error,
             tags=list(sample.tags),
             calls=self._calls(sample, asked),
             missing=missing_gold(sample),
-            matrices=list({canonical(matrix): matrix for matrix in matrices}.values()),
+            matrices=list({json.encode(matrix): matrix for matrix in matrices}.values()),
             measures=measures,
         )
 
     def _measure(
         self, sample: Sample, score: Score, asked: list[tuple[AnyQuestion, Any]], *, changes: bool
-    ) -> Facts:
-        row: Facts = {name: getattr(score, name) for name in ("measure", "value", "status", "why")}
-        row["bounds"] = list(score.bounds) if score.bounds else None
+    ) -> ExplainedLine:
+        row = ExplainedLine(score.measure, score.value, score.status, score.why, score.bounds)
         if (measure := known_measure(score.type)) is not None:
-            row["formula"] = measure.definition.formula
+            row.formula = measure.definition.formula
         explanation, lists, exchange = self.of(score, sample)
         if score.status == "skipped" or lists is None:
             return row
         asked += exchange
         if measure is None or self.result(score) is not None:
-            row["details"] = dict(explanation.details)
+            row.details = dict(explanation.details)
         elif measure.definition.family != "ranked":
-            row["panel"] = [dict(value) for value in explanation.details.get("panel", ())]
+            row.panel = [dict(value) for value in explanation.details.get("panel", ())]
         else:
-            row["numbers"] = numbers_of(measure, lists, score.value)
+            row.numbers = numbers_of(measure, lists, score.value)
             if changes and score.value is not None:
-                row["changes"] = _what_if(measure, lists, score.value)
-        row |= {"reasoning": explanation.reasoning, "band": explanation.band}
+                row.changes = _what_if(measure, lists, score.value)
+        row.reasoning, row.band = explanation.reasoning, explanation.band
         if measure is None or measure.definition.family != "ranked":
-            row |= {"hits": list(explanation.hits), "misses": list(explanation.misses)}
+            row.hits, row.misses = list(explanation.hits), list(explanation.misses)
         return row
 
-    def _calls(self, sample: Sample, asked: Sequence[tuple[AnyQuestion, Any]]) -> list[Facts]:
+    def _calls(self, sample: Sample, asked: Sequence[tuple[AnyQuestion, Any]]) -> list[CallLine]:
         """Each search with its places, and at each place everybody's label."""
         judged: dict[tuple[str, str], tuple[AnyQuestion, Any]] = {}
         for question, answer in asked:
@@ -301,43 +318,37 @@ class Explainer:
             passage: _verdict(answer, votes)
             for (passage, (_, answer)), votes in zip(judged.items(), panel, strict=True)
         }
-        calls: list[Facts] = [
-            {"query": call.query or sample.query, "contexts": []} for call in sample.calls or ()
-        ]
+        calls = [CallLine(call.query or sample.query, []) for call in sample.calls or ()]
         if sample.contexts or (calls and sample.contexts is not None):
-            calls.append({"query": sample.query, "contexts": []} | ({"final": True} if calls else {}))
+            calls.append(CallLine(sample.query, [], True if calls else UNSET))
         for item, passage in labelled_passages(sample):
             context = passage.context
-            labels: list[Facts] = []
+            labels: list[LabelLine] = []
             gold = sample.qrels or FrozenDict()
             if context.id is not None and (grade := gold.get(context.id)) is not None:
-                labels.append({"source": "gold", "grade": grade, "relevant": grade >= 1})
+                labels.append(LabelLine("gold", grade, grade >= 1))
             asked_with = ((query, context.text) for query in dict.fromkeys((sample.query, passage.query)))
-            labels += [dict(verdicts[value]) for value in asked_with if value in verdicts]
+            labels += [verdicts[value] for value in asked_with if value in verdicts]
             if (label := self._people.get(item)) is not None:
                 helps = label.answer if isinstance(label.answer, bool) else label.answer >= HELPS
-                fields = {"who": label.who, "reason": label.reason or ""}
-                labels.append({"source": "human", "grade": label.answer, "relevant": helps, **fields})
-            calls[passage.call - 1]["contexts"].append(
-                {"rank": passage.rank, "id": context.id, "score": context.score, "text": context.text,
-                 "item": item, "labels": labels}
-            )  # fmt: skip
+                labels.append(LabelLine("human", label.answer, helps, label.who, label.reason or ""))
+            place = PlaceLine(passage.rank, context.id, context.score, context.text, item, labels)
+            calls[passage.call - 1].contexts.append(place)
         return calls
 
 
-def _verdict(answer: Any, votes: Mapping[str, Json]) -> Facts:
+def _verdict(answer: Any, votes: Mapping[str, Json]) -> LabelLine:
     """A judge's answer about one place."""
-    fields = {"votes": said_by(votes)} if votes else {}
+    said = said_by(votes) if votes else UNSET
     if isinstance(answer, Unanswered):
-        return {"source": "judge", "grade": None, "relevant": None, "reason": answer.why, **fields}
+        return LabelLine("judge", None, None, reason=answer.why, votes=said)
     helps = bool(answer.grade) if answer.scale == "binary" else answer.grade >= HELPS
     grade = helps if answer.scale == "binary" else answer.grade
-    if answer.probabilities:
-        fields["probabilities"] = list(answer.probabilities)
-    return {"source": "judge", "grade": grade, "relevant": helps, "reason": answer.reasoning, **fields}
+    chances = list(answer.probabilities) if answer.probabilities else UNSET
+    return LabelLine("judge", grade, helps, reason=answer.reasoning, votes=said, probabilities=chances)
 
 
-def _matrix(question: AnyQuestion, answer: Any) -> Facts | None:
+def _matrix(question: AnyQuestion, answer: Any) -> MatrixLine | None:
     """The claims or nuggets that each context supports, by its place; None where that was not asked."""
     claims = getattr(question, "claims", None) or getattr(question, "nuggets", None)
     if not claims or isinstance(answer, Unanswered) or not isinstance(answer, Sequence):
@@ -347,16 +358,16 @@ def _matrix(question: AnyQuestion, answer: Any) -> Facts | None:
         if not hasattr(verdict, "contexts"):
             return None
         text = claim if isinstance(claim, str) else getattr(claim, "text", str(claim))
-        rows.append({"text": text, "contexts": list(verdict.contexts), "reason": verdict.reasoning})
-    return {"kind": question.kind, "rows": rows}
+        rows.append(SupportLine(text, list(verdict.contexts), verdict.reasoning))
+    return MatrixLine(question.kind, rows)
 
 
-def missing_gold(sample: Sample) -> list[Facts]:
+def missing_gold(sample: Sample) -> list[MissingLine]:
     """The gold documents that did not come back, the highest grade first."""
     retrieved = {passage.context.id for passage in sample.ranked_passages()}
     gold = (sample.qrels or {}).items()
-    missing = [{"id": name, "grade": grade} for name, grade in gold if grade > 0 and name not in retrieved]
-    return sorted(missing, key=lambda row: -row["grade"])
+    missing = [MissingLine(name, grade) for name, grade in gold if grade > 0 and name not in retrieved]
+    return sorted(missing, key=lambda row: -row.grade)
 
 
 def numbers_of(measure: Measure, lists: Sequence[Ranking], value: float | None) -> str | None:
@@ -407,97 +418,96 @@ def _sum_of(terms: Sequence[str]) -> str:
     return " + ".join(terms) or "0"
 
 
-def lines_of(facts: Facts, width: int = 100) -> Iterator[str]:
+def lines_of(facts: ExplainDocument, width: int = 100) -> Iterator[str]:
     """An explanation as text: one table of ranks, what is missing, then each measure with its numbers."""
     wrap = functools.partial(textwrap.wrap, width=width, break_long_words=False, break_on_hyphens=False)
-    system = f"  [{facts['system']}]" if facts["system"] else ""
-    yield from wrap(f"{clean(facts['sample'])}{system}  {clean(facts['query'])}", subsequent_indent="  ")
+    system = f"  [{facts.system}]" if facts.system else ""
+    yield from wrap(f"{clean(facts.sample)}{system}  {clean(facts.query)}", subsequent_indent="  ")
     for name in ("reference", "criterion", "error"):
-        if facts[name]:
-            yield from wrap(f"{name}  {clean(facts[name])}", subsequent_indent="  ")
-    for number, call in enumerate(facts["calls"], 1):
+        if text := getattr(facts, name):
+            yield from wrap(f"{name}  {clean(text)}", subsequent_indent="  ")
+    for number, call in enumerate(facts.calls, 1):
         yield ""
-        if call.get("final"):
+        if call.final:
             yield "handed back in the end"
-        elif len(facts["calls"]) > 1:
-            yield from wrap(f"call {number} searched for {clean(call['query'])}", subsequent_indent="  ")
-        yield from _rank_table(call["contexts"], width) if call["contexts"] else ["nothing came back"]
-    if not facts["calls"]:
+        elif len(facts.calls) > 1:
+            yield from wrap(f"call {number} searched for {clean(call.query)}", subsequent_indent="  ")
+        yield from _rank_table(call.contexts, width) if call.contexts else ["nothing came back"]
+    if not facts.calls:
         yield from ("", "no context came back")
-    if facts["missing"]:
-        names = ", ".join(f"{clean(value['id'])} (grade {value['grade']})" for value in facts["missing"])
+    if facts.missing:
+        names = ", ".join(f"{clean(gold.id)} (grade {gold.grade})" for gold in facts.missing)
         yield from ("", *wrap(f"missing gold: {names}", subsequent_indent="  "))
-    for row in facts["measures"]:
+    for row in facts.measures:
         yield ""
         for line in _measure_lines(row):
             indent = " " * (len(line) - len(line.lstrip()))
             yield from wrap(line, subsequent_indent=f"{indent}  ", drop_whitespace=True) or [line]
 
 
-def _rank_table(contexts: Sequence[Facts], width: int) -> Iterator[str]:
+def _rank_table(contexts: Sequence[PlaceLine], width: int) -> Iterator[str]:
     rows = [("rank", "", "label", "id", "score")]
     for context in contexts:
-        labels = [f"{label['source']} {_grade_word(label)}" for label in context["labels"]]
-        score = "" if context["score"] is None else f"{context['score']:g}"
-        visible = ", ".join(labels) or "unjudged", shorten(context["id"] or "", 24), score
-        rows.append((str(context["rank"]), _sign_of(context["labels"]), *visible))
+        labels = [f"{label.source} {_grade_word(label)}" for label in context.labels]
+        score = "" if context.score is None else f"{context.score:g}"
+        visible = ", ".join(labels) or "unjudged", shorten(context.id or "", 24), score
+        rows.append((str(context.rank), _sign_of(context.labels), *visible))
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     columns = [n for n in range(5) if widths[n]]
     left = max(width - sum(widths[n] + 2 for n in columns), 16)
     for row, listed in zip(rows, [None, *contexts], strict=True):
         cells = [row[n].rjust(widths[n]) if n in {0, 4} else row[n].ljust(widths[n]) for n in columns]
-        yield "  ".join([*cells, "passage" if listed is None else shorten(listed["text"], left)]).rstrip()
-        for label in listed["labels"] if listed else ():
-            for remark in filter(None, (label.get("reason"), *label.get("votes", ()))):
+        yield "  ".join([*cells, "passage" if listed is None else shorten(listed.text, left)]).rstrip()
+        for label in listed.labels if listed else ():
+            for remark in filter(None, (label.reason, *(label.votes or ()))):
                 indent = " " * (widths[0] + widths[1] + 4)
-                line = f"{indent}{label['source']}: {clean(remark)}"
+                line = f"{indent}{label.source}: {clean(remark)}"
                 yield from textwrap.wrap(line, width, subsequent_indent=f"{indent}  ", break_long_words=False)
 
 
-def _grade_word(label: Facts) -> str:
-    grade = label["grade"]
+def _grade_word(label: LabelLine) -> str:
+    grade = label.grade
     if isinstance(grade, bool):
         word = "yes" if grade else "no"
     else:
         word = "failed" if grade is None else str(grade)
-    value = label.get("probabilities")
-    return f"{word} ({distribution_in_words(value)})" if value else word
+    return f"{word} ({distribution_in_words(label.probabilities)})" if label.probabilities else word
 
 
-def _sign_of(labels: Sequence[Facts]) -> str:
+def _sign_of(labels: Sequence[LabelLine]) -> str:
     """■ where anybody calls it relevant, □ where all that spoke do not, ? where the judge failed, · where nobody spoke."""
-    verdicts = {label["relevant"] for label in labels}
+    verdicts = {label.relevant for label in labels}
     return "■" if True in verdicts else "□" if False in verdicts else "?" if verdicts else "·"
 
 
-def _measure_lines(row: Facts) -> Iterator[str]:
-    value = in_digits(row["value"])
-    between = f"  between {row['bounds'][0]:.4f} and {row['bounds'][1]:.4f}" if row["bounds"] else ""
-    why = f"  {row['status']}: {clean(row['why'])}" if row["why"] else ""
-    yield f"{clean(row['measure'])} = {value}{between}{why}"
-    if "formula" in row:
-        yield f"  formula  {row['formula']}"
-    if row.get("numbers"):
-        yield f"  numbers  {row['numbers']} = {value}"
-    if row.get("reasoning"):
-        yield f"  {clean(row['reasoning'])}" + (f"  ({row['band']})" if row["band"] else "")
-    yield from (f"  + {clean(hit)}" for hit in row.get("hits", ()))
-    yield from (f"  - {clean(miss)}" for miss in row.get("misses", ()))
-    for asked in row.get("panel", ()):
+def _measure_lines(row: ExplainedLine) -> Iterator[str]:
+    value = in_digits(row.value)
+    between = f"  between {row.bounds[0]:.4f} and {row.bounds[1]:.4f}" if row.bounds else ""
+    why = f"  {row.status}: {clean(row.why)}" if row.why else ""
+    yield f"{clean(row.measure)} = {value}{between}{why}"
+    if row.formula is not UNSET:
+        yield f"  formula  {row.formula}"
+    if row.numbers:
+        yield f"  numbers  {row.numbers} = {value}"
+    if row.reasoning:
+        yield f"  {clean(row.reasoning)}" + (f"  ({row.band})" if row.band else "")
+    yield from (f"  + {clean(hit)}" for hit in row.hits or ())
+    yield from (f"  - {clean(miss)}" for miss in row.misses or ())
+    for asked in row.panel or ():
         agreed = f", agreement {asked['agreement']:.2f}" if "agreement" in asked else ""
         yield f"  votes on {asked['asked']}{agreed}"
         yield from (f"    {clean(message)}" for message in said_by(asked))
-    if row.get("changes"):
+    if row.changes:
         yield "  what would change it"
-        for move in row["changes"]:
-            yield f"    {move['what']}: {move['value']:.4f} ({move['difference']:+.4f})"
+        for move in row.changes:
+            yield f"    {move.what}: {move.value:.4f} ({move.difference:+.4f})"
 
 
 _MOVED = 200
 """Places whose contexts are moved: each move computes the whole score anew, and deep places hardly change one."""
 
 
-def _what_if(measure: Measure, lists: Sequence[Ranking], value: float, most: int = 3) -> list[Facts]:
+def _what_if(measure: Measure, lists: Sequence[Ranking], value: float, most: int = 3) -> list[ChangedLine]:
     """The moves that change the score most: a context of the first hundreds one place up, or dropped."""
     changes = []
     for number, ranking in enumerate(lists):
@@ -511,9 +521,9 @@ def _what_if(measure: Measure, lists: Sequence[Ranking], value: float, most: int
             for what, moved in moves.items():
                 changed = [*lists[:number], ranking._replace(passages=moved), *lists[number + 1 :]]
                 new = _value(measure, changed)
-                changes.append(Facts(what=what, value=new, difference=new - value))
-    changes.sort(key=lambda change: -abs(change["difference"]))
-    return [change for change in changes[:most] if abs(change["difference"]) > 1e-9]
+                changes.append(ChangedLine(what, new, new - value))
+    changes.sort(key=lambda change: -abs(change.difference))
+    return [change for change in changes[:most] if abs(change.difference) > 1e-9]
 
 
 def _value(measure: Measure, lists: Sequence[Ranking]) -> float:

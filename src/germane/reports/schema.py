@@ -321,8 +321,8 @@ class LabelLine(Line):
     source: Literal["gold", "judge", "human"]
     grade: float | bool | None
     relevant: bool | None
-    reason: str | UnsetType = UNSET
     who: str | UnsetType | None = UNSET
+    reason: str | UnsetType = UNSET
     votes: list[str] | UnsetType = UNSET
     probabilities: list[float] | UnsetType = UNSET
 

@@ -154,13 +154,13 @@ def phoenix(report: ReportData) -> Iterator[str]:
     """The labels of the documents of each trace, a judge's and people's, as document annotations of the spans."""
     traced, explainer, some = _Traced(report), Explainer(report), False
     for sample, scores in traced:
-        spans, calls = traced.spans_of(sample), explainer.facts(sample, scores, changes=False)["calls"]
+        spans, calls = traced.spans_of(sample), explainer.facts(sample, scores, changes=False).calls
         results = [
             annotation
             for span, call in zip(spans, calls, strict=False)
-            for context in call["contexts"]
-            for label in context["labels"]
-            if label["source"] != "gold" and label["grade"] is not None
+            for context in call.contexts
+            for label in context.labels
+            if label.source != "gold" and label.grade is not None
             for annotation in [_annotation(span, context, label, traced)]
         ]
         some = some or bool(results)
@@ -173,26 +173,22 @@ def phoenix(report: ReportData) -> Iterator[str]:
         )
 
 
-def _annotation(
-    span: str, context: Mapping[str, Any], label: Mapping[str, Any], traced: _Traced
-) -> dict[str, Json]:
-    human = label["source"] == "human"
+def _annotation(span: str, context: Any, label: Any, traced: _Traced) -> dict[str, Json]:
+    human = label.source == "human"
     asked = (
-        {"judge": label["who"] or "people"}
-        if human
-        else traced.asked.get(context["item"], {"judge": traced.judge})
+        {"judge": label.who or "people"} if human else traced.asked.get(context.item, {"judge": traced.judge})
     )
     result = {
-        "label": "relevant" if label["relevant"] else "not_relevant",
-        "score": float(label["grade"]),
-        "explanation": label.get("reason"),
+        "label": "relevant" if label.relevant else "not_relevant",
+        "score": float(label.grade),
+        "explanation": label.reason or None,
     }
-    fields = {**asked, "label_source": label["source"], "item": context["item"], "germane": __version__}
+    fields = {**asked, "label_source": label.source, "item": context.item, "germane": __version__}
     return {
         "name": "relevance",
         "annotator_kind": "HUMAN" if human else traced.machine,
         "span_id": span,
-        "document_position": context["rank"] - 1,
+        "document_position": context.rank - 1,
         "result": {key: value for key, value in result.items() if value not in (None, "")},
         "metadata": fields,
         "identifier": " ".join(["germane", str(asked["judge"]), *asked.get("prompts", ())]),

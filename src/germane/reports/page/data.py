@@ -8,6 +8,7 @@ from math import isfinite
 from typing import Any, TypeAlias
 
 import numpy as np
+from msgspec import to_builtins
 
 from germane.clean import some_of
 from germane.measures.measure import Measure
@@ -162,7 +163,7 @@ class Pages:
         details: list[Facts] = []
         slots: dict[tuple[str, str], LabelSlot] = {}
         for number, (sample, scores) in enumerate(_scored(report)):
-            facts = explainer.facts(sample, scores, changes=False)
+            facts: Facts = to_builtins(explainer.facts(sample, scores, changes=False))
             scored.append({score.measure: score for score in scores})
             lists = [call["contexts"] for call in facts["calls"]]
             strips.append("|".join("".join(_signs(context["labels"]) for context in of) for of in lists))
@@ -354,7 +355,7 @@ def _baseline(excerpt: Excerpt, whole: ReportData, now: Sequence[Facts]) -> Json
     explainer = Explainer(baseline)
     rows: dict[SampleKey, Json] = {}
     for sample, scores in _scored(baseline):
-        facts = explainer.facts(sample, scores, changes=False)
+        facts: Facts = to_builtins(explainer.facts(sample, scores, changes=False))
         values = {score.measure: _rounded(score.value) for score in scores}
         rows[sample.key] = {"places": _last_list(facts), "values": [values.get(name) for name in measures]}
     # one system alone is compared with every one, whatever its name

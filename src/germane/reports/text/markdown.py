@@ -198,7 +198,7 @@ def _lists(report: ReportData, keys: Sequence[SampleKey]) -> Iterator[str]:
             names = [place.context.id or place.context.text for place in sample.ranked_passages()]
             places = zip_longest(signs.replace("|", "").replace("-", ""), names[:_MOST_PLACES], fillvalue="")
             came = ", ".join(f"{sign} {shorten(name, 40)}".strip() for sign, name in places if name)
-            missing = ", ".join(shorten(gold["id"], 40) for gold in missing_gold(sample)[:_MOST_PLACES])
+            missing = ", ".join(shorten(gold.id, 40) for gold in missing_gold(sample)[:_MOST_PLACES])
             more = f" and {len(names) - _MOST_PLACES} more" if len(names) > _MOST_PLACES else ""
             cells = score.sample, came + more or "nothing", missing or "none"
             table.add([markdown_text(text, 800) for text in cells])
