@@ -847,8 +847,7 @@ def document_columns(
         first = row if isinstance(row, Mapping) else {}
     elif fmt is None:
         found: Any = getattr(source, "column_names", None) or getattr(source, "columns", ())
-        names = list(map(str, found))
-        first = {name: next(iter(source[name]), None) for name in names}
+        first = {str(name): next(iter(source[name]), None) for name in found}
     elif fmt in _BETWEEN:
         lines = [line.decode(errors="replace") for line in _head(source)[:1]]
         mark = delimiter_of(lines[0], _BETWEEN[fmt]) if lines else ","
