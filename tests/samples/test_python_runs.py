@@ -118,3 +118,18 @@ def test_bare_tuples_that_may_be_ranks():
     assert rank(rows, {"q": ["20"]}, "RR")["RR"].mean == 0.5
     with pytest.raises(InputError, match="may be the rank or a score"):
         rank([rows[2], *rows[:2]], {"q": ["20"]}, "RR")
+
+
+def test_tables_that_are_not_in_columns_yet():
+    """A lazy frame, the stream of another library and an index with a name are read as their rows are."""
+    polars = pytest.importorskip("polars")
+    pandas = pytest.importorskip("pandas")
+    rows = {"query_id": ["q", "q"], "doc_id": ["10", "20"], "score": [2.0, 1.0]}
+    frame, graded = polars.DataFrame(rows), pandas.DataFrame({"query_id": ["q"], "doc_id": ["20"]})
+    stream = type(
+        "Stream", (), {"__arrow_c_stream__": lambda _, schema=None: frame.__arrow_c_stream__(schema)}
+    )()
+    indexed = pandas.DataFrame(rows).set_index(["query_id", "doc_id"])
+    for run in (frame.lazy(), stream, indexed):
+        for gold in (polars.DataFrame(graded).lazy(), graded.set_index("query_id")):
+            assert rank(run, gold, "RR")["RR"].mean == 0.5

@@ -100,28 +100,30 @@ def _records(source: Any) -> Iterable[Any]:
         return source.iter_rows(named=True)  # type: ignore[no-any-return]
     if hasattr(source, "to_pylist"):  # pyarrow
         return source.to_pylist()  # type: ignore[no-any-return]
+    if (table := in_columns(source)) is not source:
+        return _records(table)
     if hasattr(source, "to_dict") and hasattr(source, "columns"):  # pandas
-        named = getattr(getattr(source, "index", None), "names", ())
-        if {*named} - {None, *source.columns}:  # an index with a name is a column: the ids
-            source = source.reset_index()
         return source.to_dict("records")  # type: ignore[no-any-return]
-    if hasattr(source, "collect"):  # a lazy frame of polars
-        return _records(source.collect())
-    if hasattr(source, "__arrow_c_stream__") and not hasattr(source, "to_list"):  # a series has to_list
-        return _exchanged(source)
     if not isinstance(source, Iterable):
         raise InputError(f"{type(source).__name__} is not a list of samples", fix=LIST)
     return source
 
 
-def _exchanged(source: Any) -> Iterable[Any]:
-    """The rows of a table that its library hands over by Arrow's PyCapsule interface."""
+def in_columns(table: Any) -> Any:
+    """The table with its index as columns where that has names; a lazy frame collected; of Arrow's stream a frame of polars."""
+    if hasattr(table, "lazy") and hasattr(table, "collect"):
+        return table.collect()
+    if hasattr(table, "to_dict") and hasattr(table, "reset_index") and hasattr(table, "columns"):
+        return table.reset_index() if {*table.index.names} - {None, *table.columns} else table
+    known = ("columns", "to_pylist", "iter_rows", "to_list")  # a series has to_list
+    if not hasattr(table, "__arrow_c_stream__") or any(hasattr(table, name) for name in known):
+        return table
     try:
         import polars as pl
     except ImportError:
         fix = f"{install_extra('tables')}, or give a list of mappings"
-        raise MissingPart(f"{type(source).__name__}: reading this table takes polars", fix=fix) from None
-    return pl.DataFrame(source).iter_rows(named=True)
+        raise MissingPart(f"{type(table).__name__}: reading this table takes polars", fix=fix) from None
+    return pl.DataFrame(table)
 
 
 def _fields(row: Mapping[Any, Any]) -> Iterator[tuple[str, Json]]:

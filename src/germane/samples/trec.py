@@ -55,7 +55,7 @@ from germane.samples.files import (
     shown_name,
     whole_text,
 )
-from germane.samples.frames import fields_of, is_table, parquet_batches, plain
+from germane.samples.frames import fields_of, in_columns, is_table, parquet_batches, plain
 
 Format: TypeAlias = Literal["trec", "tsv", "csv", "jsonl", "json", "parquet"]
 Qrels: TypeAlias = Mapping[str, Mapping[str, int]]
@@ -846,6 +846,7 @@ def document_columns(
         row = source if isinstance(source, Mapping) else _row_fields(source[0], kind) if source else None
         first = row if isinstance(row, Mapping) else {}
     elif fmt is None:
+        source = in_columns(source)
         found: Any = getattr(source, "column_names", None) or getattr(source, "columns", ())
         first = {str(name): next(iter(source[name]), None) for name in found}
     elif fmt in _BETWEEN:
@@ -1021,6 +1022,7 @@ def _frame_records(
     frame: Any, name: str, kind: Kind, columns: Mapping[str, str] | None, before: int = 0
 ) -> Iterator[_Record]:
     """The rows of a DataFrame under the roles of their columns; a place's line is the number of the row."""
+    frame = in_columns(frame)
     names = getattr(frame, "column_names", None) or frame.columns  # an Arrow table has both
     result = frame_roles([str(column) for column in names], name, columns, kind)
     names_of = _chosen_key(columns) | result
