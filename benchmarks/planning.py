@@ -1,78 +1,32 @@
-"""What is promised before anything is judged or labelled, against simulation: `python -m benchmarks planning`.
+"""What is promised before anything more is labelled, against simulation: `python -m benchmarks planning`.
 
-1. Power: a pilot says how many queries pass a margin where there is no difference, and how many show a difference; so many
-   are drawn again and again from the same distribution. Aim: within .03 of the promise. Estimand: queries like these.
-2. Labels (where LLMJUDGE names the folder of the LLMJudge challenge's data): 100 labels on 25 queries of 40 passages say
-   how many give a corrected interval of a width; as many are drawn. Aim: the mean width within 15%, of both estimands.
+LLMJUDGE names the folder of the LLMJudge challenge's data: 100 labels on 25 queries of 40 passages say how many give a corrected
+interval of a width; as many are drawn. Aim: the mean width within 15%, of both estimands.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
 from benchmarks.corrected_means import Data, read
-from benchmarks.coverage import clipped, mixture
 from germane.statistics.correction import POPULATIONS, CorrectedMean, Population, corrected_query_mean
-from germane.statistics.intervals import group_cases, mean_interval
-from germane.statistics.power import Pilot, smallest
 
 Floats = NDArray[np.float64]
-Draw = Callable[[np.random.Generator, int], Floats]
 QUERIES, PASSAGES, LABELS = 25, 40, 100
-PILOT = 20_000
-"""Differences in a pilot: many, since what is tested is the rule and not the luck of a pilot."""
-SHAPES: dict[str, Draw] = {
-    "normal, sd .05": clipped(0, 0.05),
-    "normal, sd .15": clipped(0, 0.15),
-    "60% ties": mixture(0.6, clipped(0, 0.3)),
-    "85% ties": mixture(0.85, clipped(0, 0.3)),
-    "skewed, gains": lambda rng, n: np.clip(rng.exponential(0.1, n) - 0.1, -1, 1),
-    "skewed, losses": lambda rng, n: np.clip(0.1 - rng.exponential(0.1, n), -1, 1),
-}
 
 
 def main(*, quick: bool = False, peers: tuple[str, ...] = ()) -> None:
     """Print what was promised beside what came."""
     del peers
     rounds = 200 if quick else 2000
-    show_power(rounds)
     if folder := os.environ.get("LLMJUDGE"):
         show_labels(read(Path(folder)), rounds // 10)
     else:
         print("labels are left out: LLMJUDGE names no folder")
-
-
-def show_power(rounds: int) -> None:
-    print(f"== promised and simulated power, {rounds:,} samples each ==")
-    worst = (0.0, "")
-    for name, draw in SHAPES.items():
-        rng = np.random.default_rng(4)
-        pilot = Pilot(group_cases(draw(rng, PILOT) - float(draw(rng, PILOT).mean()), None))
-        for margin in (0.02, 0.05, 0.1):
-            for what, power in (("pass", pilot.power_to_pass), ("show", pilot.power)):
-                n = smallest(
-                    lambda many, power=power, margin=margin: power(many, margin), pilot.about(margin)
-                )  # type: ignore[misc]
-                if n is None or n < 20:
-                    continue
-                moved = margin if what == "show" else 0.0
-                held = 0
-                for _ in range(rounds):
-                    d = np.clip(draw(rng, n) + moved, -1, 1)
-                    ends = mean_interval(d, value_range=(-1, 1), differences=True).ends or (-1, 1)
-                    held += ends[0] > (0.0 if what == "show" else -margin)
-                promised, came = power(n, margin), held / rounds
-                worst = max(worst, (abs(promised - came), f"{name}, {what} {margin:g}, n {n}"))
-                print(
-                    f"{name:16} {what} {margin:<5g} {n:6,} queries: promised {promised:.3f}, came {came:.3f}",
-                    flush=True,
-                )
-    print(f"worst: {worst[0]:.3f} ({worst[1]})", flush=True)
 
 
 def in_rounds(labels: int, rng: np.random.Generator) -> NDArray[np.bool_]:

@@ -1,4 +1,4 @@
-"""What a number of queries can show, how two runs' lists differ, and systems in order."""
+"""How two runs' lists differ, and systems in order."""
 
 from __future__ import annotations
 
@@ -11,12 +11,6 @@ from germane import Report, evaluate
 from germane.errors import InputError
 from germane.reports.pairing import rank_systems
 from germane.reports.summary import p_in_words
-
-
-@pytest.fixture(autouse=True)
-def few_draws(monkeypatch: pytest.MonkeyPatch) -> None:
-    """How well power is simulated is held by tests/statistics/test_power.py."""
-    monkeypatch.setattr("germane.statistics.power._MORE_DRAWS", 250)
 
 
 def rows(system: str, shift: int, n: int = 30) -> list[dict[str, Any]]:

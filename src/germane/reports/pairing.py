@@ -9,7 +9,6 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import zip_longest
-from math import isfinite
 from typing import TYPE_CHECKING, Literal
 
 import numpy as np
@@ -39,8 +38,7 @@ from germane.statistics.comparison import (
     holm,
     paired_difference,
 )
-from germane.statistics.intervals import Interval, group_cases
-from germane.statistics.power import Pilot
+from germane.statistics.intervals import Interval
 from germane.tables.cases import CaseValues
 from germane.tables.counterparts import are_line_numbers, counterparts, texts_of
 from germane.types import Json, Sample
@@ -528,16 +526,6 @@ class PairedSystems:
             test=self.test,
             seed=self.seed,
         )
-
-    def pilot(self, measure: str) -> Pilot:
-        """The gain of B over A in the cases measured for both, by independent unit."""
-        ours, theirs = self.values(measure)
-        both = np.flatnonzero(ours.complete & theirs.complete)
-        names = self.a.scores.clusters_of(ours.case[both], self.clusters)
-        units = group_cases(theirs.low[both] - ours.low[both], names)
-        span = limits_of(range_of(self.a.types[measure]), ours, theirs)
-        end = span[1] - span[0] if span and isfinite(span[1]) else None
-        return Pilot(units if higher_is_better(self.a.types[measure]) else units.negated, end)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from germane.statistics.distributions import normal_cdf, normal_quantile
 from germane.statistics.intervals import SAME, UPPER, Interval, group_cases, mean_interval
-from germane.statistics.power import POWER, Pilot
+from germane.statistics.power import POWER, detectable
 
 Floats = NDArray[np.float64]
 
@@ -123,7 +123,7 @@ def paired_difference(
     interval = mean_interval(change, clusters=clusters, bounds=bounds, value_range=limits, differences=True)
     units = group_cases(change, clusters)
     complete = len(change) > 0 and not np.isnan(change).any()
-    pilot = Pilot(units, limits[1] if limits and isfinite(limits[1]) else None)
+    end = limits[1] if limits and isfinite(limits[1]) else None
     paired_test = None if interval.p is None else PairedTest(interval.p, interval.method)
     if test == "sign-flip":
         paired_test = sign_flip_test(change, clusters=clusters, seed=seed) if complete else None
@@ -137,7 +137,7 @@ def paired_difference(
         wins=int((change > SAME).sum()),
         ties=int((np.abs(change) <= SAME).sum()),
         losses=int((change < -SAME).sum()),
-        detectable=pilot.detectable(len(units.sums)) if complete and pilot.varies else None,
+        detectable=detectable(units, end) if complete else None,
     )
 
 
