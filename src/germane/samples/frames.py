@@ -64,7 +64,10 @@ def not_rows(source: Mapping[Any, Any]) -> InputError:
 
 def is_table(value: Any) -> bool:
     """True for a DataFrame, or another table whose rows `records` gives."""
-    return hasattr(value, "columns") or hasattr(value, "to_pylist") or hasattr(value, "__arrow_c_stream__")
+    kind = type(value)  # of which a lazy frame need not be asked
+    return any(hasattr(kind, name) for name in ("columns", "to_pylist", "__arrow_c_stream__")) or hasattr(
+        value, "columns"
+    )
 
 
 _BATCH = 1 << 16
