@@ -332,16 +332,13 @@ def _remarks(comparison: Comparison, row: MeasureComparison) -> Iterator[str]:
     if ends is None and row.interval.why:
         yield f"{name}: no interval: {row.interval.why}"
     if parts is not None and parts.labels and parts.share is not None:
-        amounts = {"retrieval": parts.retrieval, "labels": parts.labels}
-        text = ", ".join(
-            _amount(cause, amount, parts.ends.get(cause)) for cause, amount in amounts.items() if amount
-        )
-        yield f"{name}: {text}; {parts.share:.0%} of what moved is other labels on the same passages"
-
-
-def _amount(cause: str, amount: float, ends: tuple[float, float] | None) -> str:
-    within = f" ({interval_in_words(ends, sign='+')})" if ends else ""
-    return f"{cause} {amount:+.4f}{within}"
+        amounts = []
+        for cause, amount in (("retrieval", parts.retrieval), ("labels", parts.labels)):
+            if amount:
+                between = parts.ends.get(cause)
+                within = f" ({interval_in_words(between, sign='+')})" if between else ""
+                amounts.append(f"{cause} {amount:+.4f}{within}")
+        yield f"{name}: {', '.join(amounts)}; {parts.share:.0%} of what moved is other labels on the same passages"
 
 
 def _only_in(comparison: Comparison, start: str) -> Iterator[str]:

@@ -184,14 +184,12 @@ class _ScoredAgain:
         self._rows: list[Mapping[str, Outcome]] = []
         self._changed = pair.a.scores.numbers if pair.by_query else _judged_otherwise(pair.a, pair.b)
         self._settings = [settings_of(side.report) for side in (pair.a, pair.b)]
-        self._differs = {name: self._marks() for name in ("shown", "lists", *_TEXTS)}
+        cases = len(pair.a.scores.cases)
+        self._differs = {name: np.zeros(cases, np.bool_) for name in ("shown", "lists", *_TEXTS)}
         look_up = _SharedVerdicts(pair.a, pair.b)
         remaining = pair.samples_in_both()
         while some := list(islice(remaining, _BLOCK)):
             self._add(some, look_up)
-
-    def _marks(self) -> Bools:
-        return np.zeros(len(self._pair.a.scores.cases), np.bool_)
 
     def _add(self, cases: Sequence[tuple[str, list[Sample], list[Sample]]], look_up: _SharedVerdicts) -> None:
         """Score these cases: the id, the samples of A and those of B."""

@@ -330,7 +330,10 @@ class _Samples:
         """The ranks of all relevant documents."""
         notes = [f"{counted(count, 'sample')} left out: {why}" for why, count in self.left.items()]
         staged = any(sample.stages for sample, _ in self.samples)
-        if staged and all(_same_end(lists) for _, lists in self.samples):
+        if staged and all(  # the contexts are what the last stage handed on
+            len(lists) < 2 or lists[-1][0] != _CONTEXTS or lists[-1][1].keys() == lists[-2][1].keys()
+            for _, lists in self.samples
+        ):
             self.samples = [
                 (sample, lists[:-1] if len(lists) > 1 and lists[-1][0] == _CONTEXTS else lists)
                 for sample, lists in self.samples
@@ -402,11 +405,6 @@ def _ids(contexts: Sequence[Context]) -> Ranks | None:
 def _ranks(ids: Iterable[str]) -> Ranks:
     """The rank of each document in a list; of one that is there twice the best counts, and the others close up."""
     return {document: rank for rank, document in enumerate(dict.fromkeys(ids), 1)}
-
-
-def _same_end(lists: Sequence[tuple[str, Ranks]]) -> bool:
-    """True if the contexts are what the last stage handed on."""
-    return len(lists) < 2 or lists[-1][0] != _CONTEXTS or lists[-1][1].keys() == lists[-2][1].keys()
 
 
 def _merge(names: list[str], others: Sequence[str]) -> None:

@@ -90,15 +90,14 @@ class Corpus:
             named = f"{len(document)}:{document}{text}".encode()
             total += int.from_bytes(hashlib.sha256(named).digest()[:16], "big")
             count += 1
-            if (name := hash(document)) in seen and self._has_twice(document):
+            # of a million ids, two have the same hash once in forty million times
+            if (name := hash(document)) in seen and sum(
+                other == document for other, _ in self.documents()
+            ) > 1:
                 problem = f"document {document} stands there twice"
                 raise InputError(problem, fix="give each document its own id", place=self._location)
             seen.add(name)
         return {"digest": f"{total % 2**128:032x}", "documents": count, "name": self.path.name}
-
-    def _has_twice(self, document: str) -> bool:
-        """True if it stands there twice: of a million ids, two have the same hash once in forty million times."""
-        return sum(other == document for other, _ in self.documents()) > 1
 
     def texts_of(self, ids: Collection[str]) -> dict[str, str]:
         """The texts of those of these documents that it has."""

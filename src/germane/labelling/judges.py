@@ -8,7 +8,6 @@ from contextlib import suppress
 from dataclasses import replace
 
 import numpy as np
-from numpy.typing import NDArray
 
 from germane.clean import counted, markdown_table
 from germane.errors import InputError
@@ -18,7 +17,7 @@ from germane.reports.correction.draws import design_of
 from germane.reports.data import ReportData
 from germane.reports.gates import Gate, check_gate
 from germane.reports.summary import in_digits, interval_in_words, p_in_words
-from germane.statistics.agreement import JudgeAgreement, agreement, compare_kappas
+from germane.statistics.agreement import agreement, compare_kappas
 from germane.tables.labels import Label, LabelBook
 from germane.types import Json
 
@@ -107,7 +106,8 @@ def audit_judges(reports: Sequence[ReportData], *, every: bool = False) -> dict[
             "interval": interval and list(interval),
             "p": kappa.p,
             "distinguishable": worse,
-            "raw": _with_failures(agreed, weights, known),
+            # what a judge does not grade is wrong
+            "raw": (agreed.raw or 0.0) * float(weights[known].sum() / weights.sum()) if agreed else 0.0,
             "kappa_graded": agreed.kappa if agreed and same_scale else None,
             "bias": {"mean": agreed and agreed.bias.mean, "interval": agreed and agreed.bias.ends and list(agreed.bias.ends)},
             "corrected": list(_widths(corrected)),
@@ -134,13 +134,6 @@ def audit_judges(reports: Sequence[ReportData], *, every: bool = False) -> dict[
             *_warnings(reports, len(several)),
         ],
     }
-
-
-def _with_failures(
-    agreed: JudgeAgreement | None, weights: NDArray[np.float64], known: NDArray[np.intp]
-) -> float:
-    """The share of equal grades, where those that a judge does not give are wrong."""
-    return (agreed.raw or 0.0) * float(weights[known].sum() / weights.sum()) if agreed else 0.0
 
 
 def _failures(lines: Sequence[Mapping[str, Json]]) -> Iterator[str]:

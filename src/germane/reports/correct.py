@@ -405,7 +405,9 @@ class Corrections:
             len(rows.items),
             rows.measure.definition.range,
         )
-        ends = mean_interval(values, clusters=self._clusters_of(rows), value_range=limits).ends
+        clusters = self._tables.clusters()
+        names = [clusters.get(case, f"case {case}") for case in rows.names] if clusters else None
+        ends = mean_interval(values, clusters=names, value_range=limits).ends
         return CorrectedMean(
             mean=mean, ends=ends, set_ends=(mean, mean), set_human_ends=(mean, mean), method="labels of all", judged=summary.mean or 0.0,
             human=mean, human_ends=ends, labels=count, total=count, queries=len(rows.cases), ess=float(count),
@@ -478,11 +480,6 @@ class Corrections:
             result, labels=int(labelled.sum()), total=len(rows.items), queries=whole,
             method=f"{result.method}, whole queries",
         )  # fmt: skip
-
-    def _clusters_of(self, rows: ScoreTerms) -> list[str] | None:
-        """The cluster of each case, where any case has one."""
-        clusters = self._tables.clusters()
-        return [clusters.get(case, f"case {case}") for case in rows.names] if clusters else None
 
     def human(self, rows: ScoreTerms, book: LabelBook, unsure: float) -> Floats | str:
         """People's value of each case, nan where a label is missing; or why there is none at all.

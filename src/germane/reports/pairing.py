@@ -145,7 +145,8 @@ class MeasureComparison:
         if difference is None:
             return "not measured"
         ends, corrected = interval.ends, self.corrected
-        digits = next((n for n in (2, 3) if _tells(n, (difference, *(ends or ())))), 4)
+        least = min((abs(value) for value in (difference, *(ends or ())) if value), default=1.0)
+        digits = next((n for n in (2, 3) if least >= 10.0**-n), 4)
         text = (
             f"95% interval {interval_in_words(ends, digits, '+')}" if ends else f"no interval: {interval.why}"
         )
@@ -197,11 +198,6 @@ class MeasureComparison:
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self.sentence(several=True)}>"
-
-
-def _tells(digits: int, values: Iterable[float]) -> bool:
-    """True if no value but 0 is rounded to 0."""
-    return all(value == 0 or abs(value) >= 10.0**-digits for value in values)
 
 
 def adjusted(rows: Iterable[MeasureComparison], primary: Collection[str]) -> list[MeasureComparison]:

@@ -359,7 +359,8 @@ def _summary(
         sizes = of_case.sum(axis=1)
         trials = (int(sizes.min()), int(sizes.max())) if sizes.max() > 1 else None
         # a case without a value counts once, by the worst of its trials
-        counts = np.bincount(_worst_status(of_case), minlength=len(STATUSES)).tolist()
+        worst = len(STATUSES) - 1 - np.argmax(of_case[:, ::-1] > 0, axis=1)
+        counts = np.bincount(np.where(of_case[:, 0] > 0, 0, worst), minlength=len(STATUSES)).tolist()
     reasons, times = np.unique(codes[codes > 0], return_counts=True)
     why = zip((cases.whys[code] or "" for code in reasons.tolist()), times.tolist(), strict=True)
     return MeasureSummary(
@@ -391,12 +392,6 @@ def _summary(
         failed=failed,
         why=tuple(sorted(why, key=lambda reason: (-reason[1], reason[0]))[:_REASONS]),
     )
-
-
-def _worst_status(of_case: NDArray[np.int64]) -> NDArray[np.intp]:
-    """The status of each case: ok if one of its trials has a value, else the worst of them, from their counts by status."""
-    worst = len(STATUSES) - 1 - np.argmax(of_case[:, ::-1] > 0, axis=1)
-    return np.where(of_case[:, 0] > 0, 0, worst)
 
 
 def _sum(values: NDArray[np.float64]) -> float:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TypeAlias
 
@@ -44,19 +44,16 @@ def _lines(frame: Frame, lines: Mapping[str, Points]) -> tuple[str, list[tuple[s
     drawn_lines = dict(list(lines.items())[:_MOST_SERIES])
     left = len(lines) - len(drawn_lines)
     drawn = "".join(polyline(frame, points, number) for number, points in enumerate(drawn_lines.values()))
-    return drawn, _series(drawn_lines), f"{left} more are not drawn" if left else ""
+    series = [
+        (tag("g", marker(0, 0, number, 4.5), color=f"s{number % len(SERIES)}"), name or "-")
+        for number, name in enumerate(drawn_lines)
+    ]
+    return drawn, series, f"{left} more are not drawn" if left else ""
 
 
-def _thinned(marks: Sequence[int], most: int = 14) -> Sequence[int]:
+def _thinned(marks: Sequence[int], most: int) -> Sequence[int]:
     step = -(-len(marks) // most)
     return marks if step == 1 else [*marks[:-1:step], marks[-1]]
-
-
-def _series(names: Iterable[str]) -> list[tuple[str, str]]:
-    return [
-        (tag("g", marker(0, 0, number, 4.5), color=f"s{number % len(SERIES)}"), name or "-")
-        for number, name in enumerate(names)
-    ]
 
 
 _SHADES = (("relevant", "good"), ("not relevant", "none"))

@@ -44,7 +44,8 @@ def markdown(report: ReportData, comparison: Mapping[str, Json] | None = None) -
     At most 60 lines are not folded. `comparison` is what `germane compare --json` says of it.
     """
     if comparison:
-        yield from _first(_outcomes(comparison), _MOST_OUTCOMES)
+        sentences = [row["sentence"] for row in comparison["comparisons"] if row["sentence"]]
+        yield from _first([f"**{markdown_text(text, 400)}**  \n" for text in sentences], _MOST_OUTCOMES)
     word, (head, *gates) = report.verdict.word, report.verdict.lines()
     yield f"**{word.capitalize()}** {markdown_text(head.removeprefix(f'verdict  {word}'), 600)}\n\n"
     judge = report.manifest.get("judge") or {}
@@ -136,12 +137,6 @@ def _further_means(report: ReportData, means: TextTable) -> Iterator[str]:
     if report.by_call:
         yield from _first_rows(by_call_table(report), _MOST_ROWS)
         yield f"{by_call_remark(report)}\n\n"
-
-
-def _outcomes(comparison: Mapping[str, Json]) -> list[str]:
-    """The outcome of each primary measure against the baseline, in a sentence."""
-    sentences = [row["sentence"] for row in comparison["comparisons"] if row["sentence"]]
-    return [f"**{markdown_text(sentence, 400)}**  \n" for sentence in sentences]
 
 
 def _changes(comparison: Mapping[str, Json]) -> Iterator[str]:
