@@ -21,10 +21,12 @@ __all__ = [
     "fold",
     "html_lines",
     "html_table",
+    "markdown_lines",
     "markdown_table",
     "markdown_text",
     "shorten",
     "some_of",
+    "table_text",
     "without_controls",
 ]
 
@@ -245,16 +247,35 @@ def markdown_table(heads: Sequence[str], rows: Iterable[Iterable[str]]) -> Itera
     yield from (f"| {' | '.join(row)} |\n" for row in rows)
 
 
+def table_text(text: str, most: int = 200) -> str:
+    """The shortened text for a cell of a table in Markdown that a terminal shows as it is."""
+    return shorten(text, most).replace("|", "\\|")
+
+
+def markdown_lines(text: str) -> str:
+    """Markdown of headings, lists and tables of `table_text`, with all its texts as `markdown_text` has them, for a file."""
+
+    def escaped(line: str) -> str:
+        mark, rest = re.fullmatch(r"(#+ |- |)(.*)", line, re.DOTALL).groups()  # type: ignore[union-attr]
+        cells = (part.replace("\\|", "|") for part in re.split(r"(?<!\\)\|", rest))
+        return (
+            mark
+            + "|".join(f" {markdown_text(part, 1000)} " if part.strip() else part for part in cells).strip()
+        )
+
+    return "\n".join(map(escaped, text.split("\n")))
+
+
 def markdown_text(text: str, most: int = 200) -> str:
     """The shortened text for Markdown: nothing in it is markup, a link, or what GitHub takes for a person, an issue or a commit."""
     words = shorten(text, most)
-    for char in "\\|`*_<>[]~$":
+    for char in "\\|`*_<>[]~$&":
         words = words.replace(char, f"\\{char}")
     return _REFERENCE.sub(lambda match: f"{match[0]}<!-- -->", words)
 
 
 _REFERENCE = re.compile(
-    r"(?<![\w&)])@(?=\w)|@(?=[\w\\-]+\.[a-z])|(?<!&)#(?=\w)|\bgh-(?=\d)|(?:https?|ftp|mailto|xmpp):|\bwww\."
+    r"(?<![\w)])@(?=\w)|(?<=\))@(?=\d*[a-z])|@(?=[\w\\-]+\.[a-z])|#(?=\w)|\bgh-(?=\d)|(?:https?|ftp|mailto|xmpp):|\bwww\."
     r"|(?<![\w.])(?=[a-f]*\d)[0-9a-f]{6}(?=[0-9a-f]{1,34}\b)",
     re.IGNORECASE,
 )

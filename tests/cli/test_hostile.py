@@ -11,7 +11,7 @@ from xml.etree import ElementTree
 
 import pytest
 
-from tests.cli.conftest import Cli
+from tests.cli.conftest import Cli, write_jsonl
 from tests.command import invoke
 from tests.server import Act, ModelServer
 
@@ -185,25 +185,40 @@ def test_a_key_in_an_error_is_masked(inside: Cli, tmp_path: Path) -> None:
 
 def test_markdown_has_no_link_or_reference_of_the_data(inside: Cli, tmp_path: Path) -> None:
     """Addresses, people, issues and commits; a comment divides them, since GitHub reads through entities."""
-    name = "@octocat a@example.com octo/repo#12 GH-3 http://evil.example www.evil.example 1a2b3c4d5e6f"
+    name = "@octocat a@example.com octo/repo#12 GH-3 http://evil.example www.evil.example 1a2b3c4d5e6f &#64;octocat )@octocat"
     rows = [
         {
             "id": f"{name} {n}",
             "query": name,
             "system": name,
-            "qrels": {"d": 1},
-            "retrieved_context_ids": ["e", "d"],
+            "qrels": {name: 1},
+            "contexts": [{"id": "e", "text": f"{n}"}, {"id": name, "text": name}],
         }
         for n in range(3)
     ]
-    (tmp_path / "s.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
-    assert inside("run", "s.jsonl", "-m", "RR", "-o", "r.md", "-o", "r").code == 0
-    assert inside("compare", "r", "r", "-o", "c.md").code == 0
-    pages = [(tmp_path / name).read_text() for name in ("r.md", "c.md")]
-    assert "evil" in pages[0]
+    write_jsonl(tmp_path / "s.jsonl", *rows)
+    judged = ("run", "s.jsonl", "-m", "RR context_precision", "--judge", "lexical")
+    assert inside(*judged, "-o", "r", "-o", "r.md").code == 0
+    items = [json.loads(line)["item"] for line in (tmp_path / "r" / "items.jsonl").read_text().splitlines()]
+    label = {"kind": "relevance", "scale": "graded", "answer": 2}
+    write_jsonl(
+        tmp_path / "l.jsonl",
+        *({**label, "item": item, "who": f"{name} {n}"} for item in items for n in (1, 2)),
+    )
+    for words in (
+        ("label", "r", "--import", "l.jsonl"),
+        ("compare", "r", "r", "-o", "c.md"),
+        ("audit", "r", "--all", "-o", "a.md"),
+        ("audit", "r", "--gold", "-o", "g.md"),
+    ):
+        found = inside(*words)
+        assert found.code == 0, found.err
+    pages = [path.read_text() for path in tmp_path.glob("?.md")]
+    assert len(pages) == 4
     for page in pages:
-        assert not re.search(r"@octocat|@example|#12|GH-3|http:/|www\.e|1a2b3c4d5e6f", page)
-        assert "RR" in page
+        assert not re.search(r"@octocat|@example|#12|#64|GH-3|http:/|www\.e|1a2b3c4d5e6f", page)
+        assert "RR" in page or "octocat" in page
+    assert inside("audit", "r", "-o", "a.html").code == 2
 
 
 HOSTILE = "b\u001b]52;c;ZXZpbA==\u0007\u009b31m\u202e\n::error title=a:b::PWN\r::error::PWN ##[error]PWN\x7f"

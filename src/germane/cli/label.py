@@ -439,6 +439,9 @@ def audit(folders: Sequence[Path], *, json: bool, output: Path | None, every: bo
     from germane.tables.folder import is_own
 
     folders = folders or latest_reports("audit")
+    written = (".md", ".txt", *[".csv"] * gold)
+    if output is not None and output.suffix and output.suffix.lower() not in written:
+        raise InputError(f"-o {output}: audit writes no such file", fix=f"name it {', '.join(written)}")
     if output is not None and any(is_own(output, folder) for folder in folders):
         raise InputError(f"{output} is the report's own", fix="write to another file")
     reports = list(map(Report.open, folders))
@@ -458,9 +461,10 @@ def audit(folders: Sequence[Path], *, json: bool, output: Path | None, every: bo
     text = "".join(f"{line}\n" for line in lines)
     if output is not None:
         output.parent.mkdir(parents=True, exist_ok=True)
+        from germane.clean import markdown_lines
         from germane.samples.files import write_whole
 
-        write_whole(output, [text])
+        write_whole(output, [text if output.suffix.lower() in {".csv", ".txt"} else markdown_lines(text)])
         say(f"wrote {output}")
     if json:
         print_document(result)

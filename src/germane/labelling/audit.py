@@ -12,7 +12,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from germane.clean import counted, markdown_table, shorten
+from germane.clean import counted, markdown_table, shorten, table_text
 from germane.labelling.schema import AgreedLine, KindLine
 from germane.questions.relevance import HELPS
 from germane.reports.correction.draws import design_of, is_drawn
@@ -417,7 +417,7 @@ def _text(value: Json) -> str:
         return f"{value:.3f}"
     if isinstance(value, list | tuple):
         return ", ".join(map(_text, value))
-    return "-" if value is None else shorten(str(value), 200).replace("|", "\\|")
+    return "-" if value is None else table_text(str(value))
 
 
 def _interval(estimate: Mapping[str, Json]) -> str:

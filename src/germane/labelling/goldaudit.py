@@ -10,7 +10,7 @@ from math import fsum, nan
 import numpy as np
 from msgspec import structs
 
-from germane.clean import counted, markdown_table, shorten
+from germane.clean import counted, markdown_table, table_text
 from germane.errors import InputError
 from germane.labelling.audit import AuditedJudge, yes
 from germane.labelling.queue import LabelQueue, LabelTask
@@ -182,13 +182,13 @@ class _Worth:
 def gold_lines(audit: Mapping[str, Json]) -> Iterator[str]:
     """The audit of the gold for a terminal, as Markdown."""
     suspects, means = audit["suspects"], audit["means"]
-    judges = ", ".join(str(value) for value in audit["judges"])
+    judges = ", ".join(table_text(str(value)) for value in audit["judges"])
     yield f"{counted(audit['places'], 'document')} with a label of gold and of {judges}; gold counts from grade {audit['counts_from']}"
     rows = []
     for suspect in suspects[:SHOWN]:
         gold = "-" if suspect["gold"] is None else str(suspect["gold"])
         grades = ", ".join("-" if grade is None else f"{grade:g}" for grade in suspect["grades"])
-        names = (shorten(suspect[name], 60).replace("|", "\\|") for name in ("query", "id"))
+        names = (table_text(suspect[name], 60) for name in ("query", "id"))
         rows.append([f"{suspect['doubt']:.2f}", in_digits(suspect["moves"], "+"), *names, gold, grades])
     yield ""
     yield "".join(markdown_table(_HEADS, rows))[:-1]
@@ -203,7 +203,7 @@ def mean_lines(audit: Mapping[str, Json]) -> Iterator[str]:
     """The mean with gold as it is, as people corrected it, and its bounds; nothing where there is no measure of gold."""
     if not (means := audit["means"]):
         return
-    yield f"{audit['measure']}: {means['gold']:.4f} with gold as it is"
+    yield f"{table_text(audit['measure'])}: {means['gold']:.4f} with gold as it is"
     if means["looked_at"]:
         wrong = (
             f"{means['wrong']} of the {counted(means['looked_at'], 'place')} that they looked at are wrong"

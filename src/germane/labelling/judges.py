@@ -9,7 +9,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from germane.clean import counted, markdown_table
+from germane.clean import counted, markdown_table, table_text
 from germane.errors import InputError
 from germane.labelling.audit import FEW, AuditedJudge, not_counted, yes
 from germane.reports.correct import corrections_of
@@ -236,13 +236,16 @@ def judges_lines(audit: Mapping[str, Json]) -> Iterator[str]:
         ends = line["interval"] and tuple(line["interval"])
         behind = _signed(line["difference"], ends) if ends else "-"
         price = "unknown" if line["cost_usd"] is None else f"${line['cost_usd']:.4f}"
-        widths = ", ".join(f"{value['width']:.3f} {value['measure']}" for value in line["corrected"][:2])
+        widths = ", ".join(
+            f"{value['width']:.3f} {table_text(value['measure'])}" for value in line["corrected"][:2]
+        )
         rows.append([
-            line["name"], *([str(line["failed"])] if several else []), in_digits(line["kappa"], digits=3), behind, p_in_words(line["p"]),
+            table_text(line["name"]), *([str(line["failed"])] if several else []), in_digits(line["kappa"], digits=3), behind, p_in_words(line["p"]),
             _signed(**line["bias"]), widths or "-",
-            str(line["calls"]), price, "; ".join(value["gate"] for value in line["gates_otherwise"]) or "-",
+            str(line["calls"]), price, "; ".join(table_text(value["gate"]) for value in line["gates_otherwise"]) or "-",
         ])  # fmt: skip
     heads = [_HEADS[0], *(["failed"] if several else []), *_HEADS[1:]]
     yield "".join(markdown_table(heads, rows))
-    yield f"best: {audit['best']}; not distinguishable from it: {', '.join(audit['not_distinguishable'])}"
-    yield from (f"- {warning}" for warning in audit["warnings"])
+    best, *others = (table_text(str(name)) for name in (audit["best"], *audit["not_distinguishable"]))
+    yield f"best: {best}; not distinguishable from it: {', '.join(others)}"
+    yield from (f"- {table_text(warning, 1000)}" for warning in audit["warnings"])
