@@ -522,14 +522,14 @@ def use_python(_: Bench, path: Path) -> None:
         value = json.loads(path.read_text(errors="replace"))
     except ValueError:
         return
-    forms = [value]
+    forms = [] if isinstance(value, str) else [value]  # a text is a path
     if isinstance(value, list):
         forms.append([tuple(row) if isinstance(row, list) else row for row in value])
         with contextlib.suppress(Exception), warnings.catch_warnings():
             warnings.simplefilter("error")
             forms.append(pd.DataFrame(value))
     for run in forms:
-        for gold in (*GOLDS, value):
+        for gold in (*GOLDS, *forms[:1]):
             with contextlib.suppress(GermaneError):
                 check_report(rank_runs(run, gold, "RR"))
 

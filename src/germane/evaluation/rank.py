@@ -34,10 +34,11 @@ from germane.reports.gates import Gate
 from germane.reports.report import Report
 from germane.samples.contexts import Lists, column_of_documents
 from germane.samples.files import BadRows, on_disk, shown_name
-from germane.samples.frames import is_table
+from germane.samples.frames import is_table, records
 from germane.samples.trec import (
     EXAMPLES,
     GOLD,
+    RUN,
     Format,
     Hits,
     NotTabular,
@@ -49,6 +50,8 @@ from germane.samples.trec import (
     gold_file,
     read_qrels,
     read_run,
+    roles_of,
+    row_fields,
 )
 from germane.tables.part import Part, merge
 from germane.tables.scores import Ids, Noted, SampleKey, ScoreTable
@@ -256,18 +259,19 @@ def hits_of(
     """
     if isinstance(run, str | Path):
         run = RunFile(run)
+    elif not is_table(run) and not isinstance(run, RunFile | Run | Mapping) and isinstance(run, Iterable):
+        run = list(run)
+    more = partial(_other_values, run)
     if isinstance(run, RunFile):
         with on_disk(run.path) as path:
             run, notes = _with_document_column(replace(run, path=path), gold, doc_id)
             if doc_id is None and (hits := run.hits(gold)) is not None:
                 name = shown_name(path)
                 hits = replace(hits, notes=(*notes, *hits.notes))
-                return name, _with_unmet(name, _matched(name, hits), run.lists)
+                return name, _with_unmet(name, _matched(name, hits), run.lists, more)
             run = read_run(path, fmt=run.fmt, columns=run.columns, bad=run.bad)
             run = replace(run, notes=(*notes, *run.notes))
     elif not isinstance(run, Run):
-        keep = is_table(run) or isinstance(run, Mapping) or not isinstance(run, Iterable)
-        run = run if keep else list(run)
         columns = {name: {"doc": name} for name in document_columns(run)} or {"": {}}
         lists = {name: partial(_read_lists, run, columns=columns[name]) for name in columns}
         chosen, notes = _document_column("run", lists, gold, doc_id)
@@ -279,7 +283,7 @@ def hits_of(
     listed = run
     qrels = gold.mapping if doc_id is None else _mapped(gold.mapping, doc_id)
     hits = _matched(listed.name, _hits(listed, qrels, duplicates, doc_id))
-    return listed.name, _with_unmet(listed.name, hits, lambda: [_lists_of(listed, doc_id)])
+    return listed.name, _with_unmet(listed.name, hits, lambda: [_lists_of(listed, doc_id)], more)
 
 
 def _with_document_column(
@@ -324,10 +328,16 @@ def _document_column(
     return chosen, [*notes, note] if note else notes
 
 
-def _with_unmet(name: str, hits: Hits, lists: Callable[[], Iterable[Lists]]) -> Hits:
+def _with_unmet(
+    name: str,
+    hits: Hits,
+    lists: Callable[[], Iterable[Lists]],
+    more: Callable[[], Iterable[tuple[str, str]]],
+) -> Hits:
     """The hits with the note about gold ids that occur in no list, or only in another spelling.
 
-    `lists` returns the run's lists, some queries at a time. Other spellings are looked for in the first ones.
+    `lists` returns the run's lists, some queries at a time. Other spellings are looked for in the first ones. `more` returns
+    other values of the results, each with a description.
     """
     relevant = hits.grades > 0
     missed = relevant.copy()
@@ -335,7 +345,7 @@ def _with_unmet(name: str, hits: Hits, lists: Callable[[], Iterable[Lists]]) -> 
     note = None
     if (relevant & missed).any() and not (relevant & ~missed).any():
         docs = hits.docs if isinstance(hits.docs, list) else hits.docs.to_list()
-        note = _absent_note([docs[at] for at in np.flatnonzero(missed).tolist()], lists())
+        note = _absent_note([docs[at] for at in np.flatnonzero(missed).tolist()], lists(), more)
     if (
         note is None
         and missed.any()
@@ -349,7 +359,9 @@ def _with_unmet(name: str, hits: Hits, lists: Callable[[], Iterable[Lists]]) -> 
     return hits if note is None else replace(hits, notes=(*hits.notes, f"{name}: {note}"))
 
 
-def _absent_note(docs: Sequence[str], lists: Iterable[Lists]) -> str | None:
+def _absent_note(
+    docs: Sequence[str], lists: Iterable[Lists], more: Callable[[], Iterable[tuple[str, str]]]
+) -> str | None:
     """The note about gold ids none of which occurs in a list; None where one does."""
     absent, listed = dict.fromkeys(docs), dict[str, None]()
     for some in lists:
@@ -362,7 +374,38 @@ def _absent_note(docs: Sequence[str], lists: Iterable[Lists]) -> str | None:
         return None
     from germane.labelling.unmatched import absent_note
 
-    return f"{len(absent)} {absent_note(list(absent), len(absent), listed)}"
+    return f"{len(absent)} {absent_note(list(absent), len(absent), listed, elsewhere=more())}"
+
+
+def _other_values(run: Any) -> Iterator[tuple[str, str]]:
+    """The values of a run's columns that are not read, and of the other keys in its lists, each with a description."""
+    from germane.labelling.moving import other_values
+    from germane.samples.cells import Cells
+    from germane.samples.fields import read_contexts
+    from germane.samples.reading import READERS
+
+    rows, columns = run, None
+    if isinstance(run, Mapping | Run):
+        rows = [run] if isinstance(run, Mapping) else []
+    elif isinstance(run, RunFile):
+        reader, _ = READERS.get(f".{format_of(run.path, run.fmt)}", (None, ""))
+        cells, columns = Cells(lambda _, among=(): "query"), run.columns  # noqa: ARG005
+        rows = (row for _, row, _ in reader(Path(run.path), cells)) if reader is not None else []
+    elif is_table(run):
+        rows = records(run)
+    with suppress(InputError):
+        for fields in islice((row_fields(row, RUN) for row in rows), _MOST_QUERIES):
+            if not isinstance(fields, dict):
+                continue
+            roles = roles_of(list(fields), RUN, columns)
+            for name in fields if "query" in roles else ():
+                if name not in roles.values() and isinstance(fields[name], str | int):
+                    yield f"in the column {name!r} (--columns doc={name} reads it)", str(fields[name])
+            listed = [fields.get(roles.get("docs"))] if "query" in roles else list(fields.values())
+            for docs in islice(filter(None, listed), _MOST_QUERIES):
+                with suppress(ValueError):
+                    for context in read_contexts(docs):
+                        yield from other_values(context)
 
 
 def _missed_queries(

@@ -263,7 +263,7 @@ def gold_notes(report: ReportData, corpus: Corpus | None) -> Iterator[tuple[int,
         if absent:
             passages = [passage.context for sample in samples for passage in sample.ranked_passages()]
             listed = dict.fromkeys(context.id for context in passages if context.id is not None)
-            values = chain.from_iterable(map(_other_values, passages))
+            values = chain.from_iterable(map(other_values, passages))
             where = "no list" if corpus is None else "no list and not in the corpus"
             yield len(absent), absent_note(absent, total, listed, where=where, elsewhere=values)
             return
@@ -273,7 +273,7 @@ def gold_notes(report: ReportData, corpus: Corpus | None) -> Iterator[tuple[int,
         yield near_note(pairs)
 
 
-def _other_values(context: Context) -> Iterator[tuple[str, str]]:
+def other_values(context: Context) -> Iterator[tuple[str, str]]:
     """The text of a passage and the values of its metadata, each with a description."""
     yield "the texts of contexts", context.text
     for name, value in context.metadata.items():

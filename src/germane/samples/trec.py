@@ -257,7 +257,7 @@ def _rows(
         if isinstance(source, Mapping):
             records = _mapped_records(source, name, kind, bad, columns)
         elif isinstance(source, list):
-            rows = ((number, _row_fields(row, kind)) for number, row in enumerate(source, 1))
+            rows = ((number, row_fields(row, kind)) for number, row in enumerate(source, 1))
             records = _json_records(rows, name, kind, bad, columns)
         else:
             records = _frame_records(source, name, kind, columns)
@@ -283,7 +283,7 @@ def _row_list(source: Any, name: str, kind: Kind) -> list[Any]:
     raise InputError(f"{describe(source)} is not {kind.name}", fix=kind.python, place=SourceLocation(name))
 
 
-def _row_fields(row: Any, kind: Kind) -> Any:
+def row_fields(row: Any, kind: Kind) -> Any:
     """The fields of a row as JSON has them: of a mapping, a record, or a tuple with the columns of a table without a header."""
     if isinstance(row, Struct):
         row = asdict(row)
@@ -843,7 +843,7 @@ def document_columns(
     names = list[str]()
     first: Mapping[Any, Any] = {}
     if isinstance(source, list | Mapping):
-        row = source if isinstance(source, Mapping) else _row_fields(source[0], kind) if source else None
+        row = source if isinstance(source, Mapping) else row_fields(source[0], kind) if source else None
         first = row if isinstance(row, Mapping) else {}
     elif fmt is None:
         source = in_columns(source)
