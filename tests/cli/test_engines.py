@@ -18,9 +18,10 @@ import pytest
 from germane import Report
 from germane.errors import InputError
 from germane.evaluation.parts.engines import Engine
+from germane.evaluation.parts.share import Share
 from germane.ledger.store import SQLiteLedger
 from tests.cli.conftest import started, wait_for
-from tests.server import ModelServer
+from tests.server import Act, ModelServer
 from tests.server.asked import Asked
 
 from .conftest import Cli, write_jsonl
@@ -275,3 +276,33 @@ def test_a_script_that_each_worker_would_run_again(tmp_path: Path) -> None:
         )
         assert done.returncode == code, done.stderr
         assert ('put what it does under: if __name__ == "__main__":' in done.stderr) == bool(code)
+
+
+@pytest.mark.parametrize(
+    ("flags", "code"), [((), 0), (("--max-unmeasured", "0.05"), 3), (("--seed", "0"), 0)]
+)
+def test_a_flag_at_its_default_holds_for_finished_parts(
+    inside: Cli, tmp_path: Path, flags: tuple[str, ...], code: int
+) -> None:
+    """A part that was finished with another option is scored again from what is known; nothing is asked twice."""
+    rows = [
+        {"id": f"q{n}", "query": f"q {n};", "contexts": [{"id": "d", "text": f"t{n}"}]} for n in range(12)
+    ]
+    failed = [{**row, "error": "failed"} if n in {1, 2} else row for n, row in enumerate(rows)]
+    write_jsonl(tmp_path / "data.jsonl", *failed)
+    second = [row["query"] for row in rows if Share(2, 2).has(str(row["query"]))]
+    broken = [str(query).encode() for query in second]
+    with ModelServer(
+        lambda asked: Act(status=401) if any(q in asked.content for q in broken) else None
+    ) as server:
+        options = ("--engine", "processes:2", "--max-unmeasured", "0.9", "--seed", "7")
+        assert inside(*words(server, "r", *options), env=KEY).code == 2
+        (first, other) = (tmp_path / "r/parts" / f"{n}-of-2" / "manifest.json" for n in (1, 2))
+        assert ('"complete"' in first.read_text(), '"complete"' in other.read_text()) == (True, False)
+        broken.clear()
+        before = server.count
+        ran = inside("run", "--resume", "r", "--base-url", server.url, *flags, env=KEY)
+        assert (ran.code, server.count - before) == (
+            code,
+            len([q for q in second if q not in {"q 1;", "q 2;"}]),
+        ), ran.err

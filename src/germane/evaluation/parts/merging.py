@@ -36,7 +36,7 @@ from germane.types import Json
 from germane.version import __version__
 
 _OWN = {"part", "engine", "folder", "ledger", "outputs", "rpm", "tpm", "jobs", "timeout", "price", "max_cost", "max_calls",
-        "base_url", "baseline", "format"}  # fmt: skip
+        "base_url", "baseline", "format", "store"}  # fmt: skip
 """Options in which parts of one evaluation may differ."""
 
 
@@ -170,11 +170,16 @@ def _differing(row: Mapping[str, Any], other: Mapping[str, Any]) -> list[str]:
     """The entries in which two parts differ that belong to one evaluation."""
     names = {"of": "of", "cases": "cases", "gates": "gates", "inputs": "the inputs"}
     results = [text for name, text in names.items() if row["part"].get(name) != other["part"].get(name)]
-    options = {**row["options"], **other["options"]}.keys() - _OWN
-    results += sorted(name for name in options if row["options"].get(name) != other["options"].get(name))
+    results += differing_options(row["options"], other["options"])
     identity = [canonical((m.get("judge") or {}).get("identity")) for m in (row, other)]
     results += ["the corpus"] * (row.get("corpus") != other.get("corpus"))
     return [*results, *["the judge"] * (identity[0] != identity[1])]
+
+
+def differing_options(row: Mapping[str, Any], other: Mapping[str, Any]) -> list[str]:
+    """The options that all parts of one evaluation share and in which these two manifests differ."""
+    names = {**row, **other}.keys() - _OWN
+    return sorted(name for name in names if row.get(name) != other.get(name))
 
 
 def _add_counts(folder: ReportFolder, manifests: Sequence[Mapping[str, Any]]) -> None:

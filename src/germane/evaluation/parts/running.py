@@ -16,12 +16,12 @@ from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
-from germane.encoding import now
+from germane.encoding import decode, encode, now
 from germane.errors import GermaneError, InputError, Interrupted, JudgeError, LimitReached
 from germane.evaluation.choice import keeps_answers, open_ledger
 from germane.evaluation.options import Callbacks, Options
 from germane.evaluation.parts.engines import Engine
-from germane.evaluation.parts.merging import merge_parts
+from germane.evaluation.parts.merging import differing_options, merge_parts
 from germane.evaluation.parts.remote import is_there, local, pack, remove, unpacked
 from germane.evaluation.parts.share import Share
 from germane.evaluation.plan import Plan, split_evaluations
@@ -65,13 +65,19 @@ class Inputs:
         """The URL of a part that is finished."""
         return f"{self.store}/{_PARTS}/{share.folder}.zip"
 
+    def has_finished(self, part: Path) -> bool:
+        """True if the part in a folder is complete, with the options that hold now, and nothing in it is asked again."""
+        stored = read_manifest(part)
+        same = not differing_options(stored.get("options") or {}, decode(encode(self.options)))
+        return stored.get("status") == "complete" and same and not (self.retry_errors or self.reask)
+
 
 def run_part(inputs: Inputs, number: int, of: int) -> None:
     """Run one part, or continue it; one that is finished stays as it is. Raises as `run` does."""
     share = Share(number, of)
     if not inputs.store:
         _run_in(inputs.whole / _PARTS / share.folder, inputs, share)
-    elif inputs.retry_errors or inputs.reask or not is_there(inputs.at(share)):
+    elif not (is_there(inputs.at(share)) and inputs.has_finished(unpacked(inputs.at(share))[0])):
         with tempfile.TemporaryDirectory(prefix="germane-part-") as scratch:
             folder = Path(scratch) / share.folder
             _run_in(folder, inputs, share)
@@ -105,8 +111,7 @@ def _run_in(folder: Path, inputs: Inputs, share: Share) -> None:
             "store": None,
         }
         ReportFolder(folder).write_manifest({"created": now(), "cwd": inputs.cwd, "options": own}, "running")
-    done = read_manifest(folder).get("status") == "complete"
-    if not done or inputs.retry_errors or inputs.reask:
+    if not inputs.has_finished(folder):
         run(
             inputs.flags,
             resume=folder,
