@@ -169,7 +169,12 @@ def test_a_damaged_ledger_stops_a_run(inside: Cli, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("version", "said"), [(3, "older germane (format 3"), (99, "newer germane (format 99")]
+    ("version", "said"),
+    [
+        (3, "germane ledger import REPORT/judgements.jsonl"),
+        (1, "older germane (format 1"),
+        (99, "newer germane (format 99"),
+    ],
 )
 def test_a_ledger_of_another_version_is_never_rewritten(
     inside: Cli, ledger: Path, version: int, said: str

@@ -87,6 +87,24 @@ def test_what_is_inside_or_named_by_the_user_is_read(inside: Cli, repository: Pa
     assert inside("run", "evals/link.jsonl", *words, cwd=repository).code == 0
 
 
+def test_a_continued_report_imports_nothing(inside: Cli, repository: Path) -> None:
+    """A Python file with a measure runs where a flag names it, not where a manifest or the config does."""
+    (repository / "m.py").write_text(
+        "from pathlib import Path\nfrom germane.measures import measure\nPath('ran').touch()\n@measure\ndef mine(sample):\n    return 1.0\n"
+    )
+    write_jsonl(repository / "s.jsonl", {"query": "q", "contexts": ["c"]})
+    words = ("s.jsonl", "--judge", "lexical", "--untrusted")
+    assert inside("run", *words, "-m", "m.py:mine", "-o", "r", cwd=repository).code == 0
+    (repository / "ran").unlink()
+    refused = [inside("run", "--resume", "r", "--untrusted", cwd=repository)]
+    (repository / "germane.toml").write_text('measures = ["m.py:mine"]')
+    refused.append(inside("run", *words, "--force", cwd=repository))
+    for ran in refused:
+        assert (ran.code, "a measure runs 'm.py:mine'" in ran.err) == (2, True), ran.err
+    assert not (repository / "ran").exists()
+    assert inside("run", "--resume", "r", "-m", "m.py:mine", "--untrusted", cwd=repository).code == 0
+
+
 def test_without_a_repository_the_folder_is_the_limit(inside: Cli, repository: Path) -> None:
     """What stands above the eval file is then outside."""
     (repository / ".git").rmdir()

@@ -374,16 +374,19 @@ def load_suite(
     return tuple(dict.fromkeys(results)), files
 
 
-def _suite_of(options: Options, warn: Warn, *, dry: bool = False) -> Suite:
+def _suite_of(options: Options, warn: Warn, *, flags: Options | None = None, dry: bool = False) -> Suite:
+    """The suite of these options; a measure that the `flags` do not name is named by a file: a manifest, or the config."""
     if not options.paths:
         raise InputError("nothing to evaluate", fix="name an eval file, a data file or a folder")
     paths, files = load_suite(options.paths, warn)
-    usual = read_config().values.get("measures", ())
+    usual = () if options.measures else read_config().values.get("measures", ())
     return Suite(
         paths=paths,
         files=files,
         options=options,
-        measures=parse_measures(options.measures),
+        measures=parse_measures(
+            options.measures, Path() if flags and flags.measures != options.measures else None
+        ),
         usual=parse_measures(usual, Path()),
         dry=dry,
         warn=warn,
@@ -544,7 +547,7 @@ class Plan:
             problem = "--until looks at all cases together, and parts know nothing of one another"
             raise InputError(problem, fix="leave out --part and --engine, or draw: --sample 1000")
         self.notices = Notices(lambda notice: warn(str(notice)))
-        suite = _suite_of(self.options, self.notices, dry=dry)
+        suite = _suite_of(self.options, self.notices, flags=flags, dry=dry)
         if (flags.trials or 1) > 1 and not suite.asks_targets:
             problem = f"--trials {flags.trials}: no target is asked, and what is stored was answered once"
             raise InputError(problem, fix="name one with --target, or leave out --trials")

@@ -455,7 +455,8 @@ def check_format(address: str, version: int, fix: str) -> None:
     if version > FORMAT:
         raise LedgerError(f"{address}: written by a newer germane {written}; update germane, or {fix}")
     raise LedgerError(
-        f"{address}: written by an older germane {written}, whose answers cannot be looked up any more; {fix}"
+        f"{address}: written by an older germane {written}, whose answers cannot be looked up any more; {fix}; "
+        "what was paid is kept in reports: germane ledger import REPORT/judgements.jsonl"
     )
 
 
