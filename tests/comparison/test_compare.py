@@ -26,6 +26,7 @@ from germane.questions import AnyQuestion
 from germane.reports.schema import schema_of
 from germane.statistics.comparison import holm
 from germane.statistics.intervals import mean_interval
+from germane.statistics.ranking import rank_biased_overlap
 from germane.types import Json
 from tests.command import invoke
 
@@ -88,6 +89,23 @@ def test_queries_are_paired_by_id(before: Report, after: Report) -> None:
     flipped = compare(before, after, test="sign-flip")["nDCG@5"]
     assert flipped.p == pytest.approx(oracle.pvalue, abs=0.002)
     assert (found.test, flipped.test) == ("Gaffke", "sign-flip, 10,000 random flips")
+
+
+def test_the_lists_overlap_over_the_queries_of_both(before: Report, after: Report) -> None:
+    """The mean of the queries' rank-biased overlaps, in a line and in the document; without lists neither."""
+    lists = [
+        {sample.id: [context.id for context in sample.contexts or ()] for sample in report.samples()}
+        for report in (before, after)
+    ]
+    both = [rank_biased_overlap(lists[0][query], lists[1][query]) for query in lists[0]]
+    found = compare(before, after)
+    assert found.to_json()["rank_biased_overlap"] == {"B": {"mean": pytest.approx(np.mean(both)), "n": 40}}
+    line = f"rank-biased overlap: {np.mean(both):.4f} over 40 queries (p = 0.9; 1 = the same lists)"
+    assert line in str(found)
+    assert line in COMPARISON_FORMATS[".md"](found)
+    told = [{"id": "q1", "query": "q", "response": "it is so", "reference": "it is"}]
+    plain = evaluate(told, "answer_relevancy", judge="lexical")
+    assert compare(plain, plain, names=("A", "B")).to_json()["rank_biased_overlap"] == {}
 
 
 def test_what_is_not_in_both_is_listed(before: Report, after: Report) -> None:

@@ -10,7 +10,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
-from germane.clean import clean, clean_lines, counted
+from germane.clean import clean, clean_lines
 from germane.cli.values import pairs, print_document, refuse_input
 from germane.errors import InputError, install_extra
 
@@ -154,9 +154,9 @@ def _overlap(chosen: Any) -> Iterator[str]:
         {query: _best_first(results.ids, results.scores) for query, results in run.queries.items()}
         for run in runs
     )
-    overlap, n = mean_overlap(first, second)
-    if n:
-        yield f"rank-biased overlap of the two runs: {overlap:.4f} over {counted(n, 'query')} (p = 0.9; 1 = the same lists)"
+    overlap = mean_overlap((first[query], second[query]) for query in first if query in second)
+    if overlap:
+        yield f"rank-biased overlap of the two runs: {overlap}"
 
 
 def _best_first(ids: Sequence[str], scores: Sequence[float] | None) -> list[str]:

@@ -17,6 +17,7 @@ from germane.comparison.formats import Comparison
 from germane.comparison.parts import (
     compared,
     how_judged,
+    list_overlap,
     mixed_scores,
     moved_queries,
     served_models,
@@ -139,11 +140,13 @@ def compare(
         others = dict.fromkeys(name for side in sides for name in side.types if name not in chosen)
         notes += [f"not in all of them, not compared: {', '.join(others)}"] if others else []
     moved = {pair.b.name: moved_queries(pair, first[0]) for pair in pairs}
+    overlaps = {pair.b.name: overlap for pair in pairs if (overlap := list_overlap(pair))}
     return Comparison(
         systems=tuple(side.name for side in sides),
         primary=tuple(first),
         comparisons=tuple(rows),
         only_in=only_in,
+        overlaps=overlaps,
         worst={name: worst for name, (worst, _) in moved.items()},
         best={name: best for name, (_, best) in moved.items()},
         notes=tuple(dict.fromkeys(notes)),

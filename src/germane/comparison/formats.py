@@ -29,6 +29,7 @@ from germane.reports.summary import (
     p_in_words,
 )
 from germane.samples.files import write_whole
+from germane.statistics.ranking import Overlap
 from germane.types import Json
 from germane.wholetable import hanging, plain_text
 
@@ -54,13 +55,14 @@ class Comparison:
     `comparisons` hold one row per system and measure, after those over all cases the ones per slice. `gates` are
     the results against the margins, and those of `fail_on_regression`; `verdict` is the worst of them, "pass", "fail" or
     "undecided", None where there are none. `only_in` lists the cases that another system does
-    not have, `worst` and `best` the queries that moved most by `primary[0]`, by the name of the system.
+    not have, `overlaps` say how alike the lists are to those of the first system, `worst` and `best` the queries that moved most by `primary[0]`, by the name of the system.
     """
 
     systems: tuple[str, ...]
     primary: tuple[str, ...]
     comparisons: tuple[MeasureComparison, ...]
     only_in: Mapping[str, Sequence[str]]
+    overlaps: Mapping[str, Overlap] = field(default_factory=dict)
     worst: Mapping[str, Sequence[MovedLine]] = field(default_factory=dict)
     best: Mapping[str, Sequence[MovedLine]] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
@@ -138,6 +140,7 @@ class Comparison:
             gates=[gate.as_json() for gate in self.gates],
             slices=slices,
             only_in={system: list(cases) for system, cases in self.only_in.items()},
+            rank_biased_overlap={system: overlap._asdict() for system, overlap in self.overlaps.items()},
             moved={
                 system: {name: to_builtins(of.get(system, [])) for name, of in moved.items()}
                 for system in self.held
@@ -205,7 +208,10 @@ def _parts(comparison: Comparison, *, every: bool) -> Iterator[RenderableType]:
     notes = [f"note     {clean(note)}" for note in comparison.notes[:kept]]
     if hidden := len(comparison.notes) - kept:
         notes.append(f"note     {counted(hidden, 'more note')}: -v and the page show them")
-    yield from map(Text, (*_only_in(comparison, "only in  "), *notes, *_methods(comparison)))
+    yield from map(
+        Text,
+        (*_lists(comparison, "lists    "), *_only_in(comparison, "only in  "), *notes, *_methods(comparison)),
+    )
     if comparison.verdict is not None:
         word = _WORDS[comparison.verdict]
         text = Text(f"verdict  {word} (exit code {comparison.exit_code}){clean(comparison.because)}")
@@ -341,6 +347,12 @@ def _remarks(comparison: Comparison, row: MeasureComparison) -> Iterator[str]:
         yield f"{name}: {', '.join(amounts)}; {parts.share:.0%} of what moved is other labels on the same passages"
 
 
+def _lists(comparison: Comparison, start: str = "") -> Iterator[str]:
+    for system, overlap in comparison.overlaps.items():
+        of = f" of {clean(system)}" if comparison.several else ""
+        yield f"{start}rank-biased overlap{of}: {overlap}"
+
+
 def _only_in(comparison: Comparison, start: str) -> Iterator[str]:
     for system, cases in comparison.only_in.items():
         if cases:
@@ -421,7 +433,7 @@ def _csv(comparison: Comparison) -> str:
 
 def _markdown(comparison: Comparison) -> str:
     lines = [line for row in comparison.whole for line in _remarks(comparison, row)]
-    lines += [*_only_in(comparison, "only in "), *comparison.notes]
+    lines += [*_lists(comparison), *_only_in(comparison, "only in "), *comparison.notes]
     head = [f"**{markdown_text(sentence, 400)}**  \n" for sentence in comparison.sentences]
     table = _file_table(comparison).markdown(markdown_text)
     parts = [*head, "\n" if head else "", table, "\n", *map(_bullet, lines)]

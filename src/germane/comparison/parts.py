@@ -30,7 +30,7 @@ from germane.reports.explain import recorded, settings_of
 from germane.reports.manifest import models_in
 from germane.reports.pairing import Floats, MeasureComparison, PairedSystems, Side
 from germane.reports.summary import higher_is_better, known_measure
-from germane.statistics.ranking import list_changes
+from germane.statistics.ranking import Overlap, list_changes, mean_overlap
 from germane.types import Context, Json, Judgement, Sample
 
 Bools: TypeAlias = NDArray[np.bool_]
@@ -374,6 +374,20 @@ def moved_queries(
     theirs_of = {in_a[case]: sample for case, sample in pair.b.first_of(in_a).items()}
     first = [pair.a.first_of(cases), theirs_of]
     return list(map(moved, worst)), list(map(moved, best))
+
+
+def list_overlap(pair: PairedSystems) -> Overlap | None:
+    """The mean rank-biased overlap of the lists of the queries that both have; None where no lists are known."""
+    if not (pair.a.has_samples and pair.b.has_samples):
+        return None
+    firsts = ((ours[0], theirs[0]) for _, ours, theirs in pair.samples_in_both())
+    return mean_overlap(
+        (_passages(a), _passages(b)) for a, b in firsts if a.contexts is not None and b.contexts is not None
+    )
+
+
+def _passages(sample: Sample) -> list[str]:
+    return [context.id or context.text for context in distinct_contexts(sample)]
 
 
 def _gold_ranks(a: Sample, b: Sample) -> list[tuple[str, int | None, int | None]]:

@@ -117,10 +117,17 @@ class MovedLines(Line):
     best: list[MovedLine]
 
 
+class OverlapLine(Line):
+    """The mean rank-biased overlap (p = 0.9) of a system's lists with those of the system that it is compared with, over `n` queries."""
+
+    mean: float
+    n: int
+
+
 class ComparisonDocument(Line):
     """The document of `germane compare --json`.
 
-    `only_in` lists the queries that others do not have, by system. `verdict` is null where there are no `gates`: none of --margin, no --fail-on-regression.
+    `only_in` lists the queries that others do not have, by system; `rank_biased_overlap` is there for the systems whose lists are known. `verdict` is null where there are no `gates`: none of --margin, no --fail-on-regression.
     """
 
     schema_version: Literal[1]
@@ -133,5 +140,6 @@ class ComparisonDocument(Line):
     comparisons: list[ComparedLine]
     slices: list[ComparedSlice]
     only_in: dict[str, list[str]]
+    rank_biased_overlap: dict[str, OverlapLine]
     moved: dict[str, MovedLines]
     notes: list[str]

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Sequence
 from math import fsum
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
+from germane.clean import counted
 from germane.errors import InputError
 
 T = TypeVar("T", bound=Hashable)
@@ -45,12 +46,20 @@ def rank_biased_overlap(a: Sequence[Hashable], b: Sequence[Hashable], p: float =
     return (1 - p) / p * total + ((overlap - overlap_at_s) / l + overlap_at_s / s) * p**l
 
 
-def mean_overlap(
-    a: Mapping[str, Sequence[Hashable]], b: Mapping[str, Sequence[Hashable]]
-) -> tuple[float, int]:
-    """The mean rank-biased overlap (p = 0.9) of two systems' lists, and over how many queries, those of both, it is."""
-    values = [rank_biased_overlap(a[query], b[query]) for query in a if query in b]
-    return fsum(values) / len(values) if values else 0.0, len(values)
+class Overlap(NamedTuple):
+    """The mean rank-biased overlap (p = 0.9) of two systems' lists, and over how many queries it is."""
+
+    mean: float
+    n: int
+
+    def __str__(self) -> str:
+        return f"{self.mean:.4f} over {counted(self.n, 'query')} (p = 0.9; 1 = the same lists)"
+
+
+def mean_overlap(pairs: Iterable[tuple[Sequence[Hashable], Sequence[Hashable]]]) -> Overlap | None:
+    """The mean overlap of the two lists of each query; None where there is none."""
+    values = [rank_biased_overlap(a, b) for a, b in pairs]
+    return Overlap(fsum(values) / len(values), len(values)) if values else None
 
 
 def list_changes(a: Sequence[T], b: Sequence[T]) -> tuple[list[T], list[T], list[tuple[T, int, int]]]:
