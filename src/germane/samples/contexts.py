@@ -297,7 +297,7 @@ class DocumentIds:
     def take(self, samples: Iterable[Sample], rows: Callable[[int], Json]) -> Iterator[Sample]:
         """Yield the samples that are ready when these are there; `rows` returns what the one of a number was read from."""
         for number, sample in enumerate(samples):
-            others = _other_columns(sample) if self.column is None else {}
+            others = {} if self.column is not None else _other_columns(sample)
             if others and not isinstance(row := rows(number), Sample):
                 if not self._beside and (own := _beside(row, others)):
                     self.own, self._beside = own, True
@@ -346,12 +346,13 @@ class DocumentIds:
 
 def _other_columns(sample: Sample) -> dict[str, None]:
     """The keys in the metadata of contexts that hold another id than the context's."""
+    lists = [sample.contexts or (), *[call.contexts for call in sample.calls or ()]]
+    known = [context for contexts in lists for context in contexts if context.metadata]
     return {
         key: None
-        for passage in sample.ranked_passages()
-        if (context := passage.context).metadata and context.id is not None
+        for context in known
         for key in id_keys(tuple(context.metadata))
-        if _id_under(context, key) != context.id
+        if context.id is not None and _id_under(context, key) != context.id
     }
 
 
