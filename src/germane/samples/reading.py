@@ -74,7 +74,7 @@ def read_samples(
 
     ids, samples = read(only, warn)
     if only is not None:
-        ids.whole = functools.partial(read, None, None)
+        ids.whole = functools.partial(read, None, warn)
     return samples
 
 
