@@ -13,7 +13,7 @@ from pydantic import BeforeValidator, Field, PlainValidator, ValidationInfo
 
 from germane.clean import fold
 from germane.errors import InputError, Invalid, SourceLocation, describe
-from germane.samples.contexts import only_contexts
+from germane.samples.contexts import DocumentIds, document_ids, only_contexts
 from germane.samples.fields import SPELLINGS
 from germane.samples.files import (
     JsonFault,
@@ -448,13 +448,16 @@ def read_eval_file(
             "trials": file.trials or file.execution.trials,
         }
     )
-    result = []
+    result: list[tuple[Node, Case]] = []
     for number, node in enumerate(inline, 1):
         try:
-            result.append(_case(node, number, file, warn, faults, replaced=replaced))
+            result.append((node, _case(node, number, file, warn, faults, replaced=replaced)))
         except InputError as fault:
             faults.append(fault)
-    cases = tuple(result)
+    ids = DocumentIds(SourceLocation(str(path)), warn, document_ids(file.doc_id) if file.doc_id else None)
+    read = ids.take([case.sample for _, case in result], lambda at: result[at][0].json())
+    samples = [*read, *ids.rest()]
+    cases = tuple(replace(case, sample=sample) for (_, case), sample in zip(result, samples, strict=True))
     _check_ids(cases, faults)
     if not inline and not file.data and not faults:
         fix = "write data: samples.jsonl, or cases under evalcases:"
