@@ -19,6 +19,9 @@ ROW = {"id": "a", "query": "tides?", "qrels": {"d": 1}, "contexts": [{"id": "d",
         ("questions", "d.jsonl", "--judge", "openai:m", "-m", "context_precision", "-o", "link.jsonl"),
         ("label", "report", "--export", "d.jsonl"),
         ("label", "report", "--import", "l.csv", "--export", "l.csv"),
+        ("label", "report", "--export", "report/samples.jsonl"),
+        ("compare", "report", "report", "-o", "report/manifest.json"),
+        ("questions", "report", "-o", "report/samples.jsonl"),
         ("rank", "r.csv", "--qrels", "g.csv", "-m", "RR", "-o", "r.csv"),
         ("rank", "r.csv", "--qrels", "g.csv", "-m", "RR", "-o", "g.csv"),
     ],
@@ -36,8 +39,8 @@ def test_an_input_is_never_overwritten(
     Path("g.csv").write_text("query_id,doc_id,grade\na,d,1\n")
     Path("link.jsonl").symlink_to("d.jsonl")
     assert invoke("run", "d.jsonl", "-m", "RR", "-o", "report").code == 0
-    before = {path.name: path.read_bytes() for path in tmp_path.iterdir() if path.is_file()}
+    before = {path.name: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}
     done = invoke(*words)
     assert (done.code, done.out) == (2, "")
     assert "would overwrite the input" in done.err
-    assert {path.name: path.read_bytes() for path in tmp_path.iterdir() if path.is_file()} == before
+    assert {path.name: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()} == before

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from germane.cli.values import print_document, say
+from germane.cli.values import print_document, refuse_input, say
 
 
 def compare(
@@ -25,6 +25,8 @@ def compare(
     from germane.comparison.formats import COMPARISON_FORMATS, render_comparison
 
     named = list(reports) or latest_reports("compare", 2)
+    for path in output:
+        refuse_input(path, named)
     if not reports:
         check_same_data(*named)
     comparison = compare_reports(*named, **{name: value for name, value in flags.items() if value != []})

@@ -192,7 +192,8 @@ def _check_export(export: Path | None, imported: Path | None, report: Report) ->
     if export is not None:
         options, folder = report.manifest.get("options") or {}, Path(report.manifest.get("cwd") or ".")
         names = (*(options.get("paths") or ()), options.get("labels"), options.get("corpus"))
-        refuse_input(export, [imported, *(folder / str(name) for name in names if name)], "--export")
+        inputs = [imported, report.folder, *(folder / str(name) for name in names if name)]
+        refuse_input(export, inputs, "--export")
 
 
 def _user() -> str:
@@ -436,14 +437,13 @@ def audit(folders: Sequence[Path], *, json: bool, output: Path | None, every: bo
     from germane.labelling.audit import audit_judge, audit_lines
     from germane.labelling.judges import audit_judges, judges_lines
     from germane.reports.report import Report
-    from germane.tables.folder import is_own
 
     folders = folders or latest_reports("audit")
     written = (".md", ".txt", *[".csv"] * gold)
     if output is not None and output.suffix and output.suffix.lower() not in written:
         raise InputError(f"-o {output}: audit writes no such file", fix=f"name it {', '.join(written)}")
-    if output is not None and any(is_own(output, folder) for folder in folders):
-        raise InputError(f"{output} is the report's own", fix="write to another file")
+    if output is not None:
+        refuse_input(output, folders)
     reports = list(map(Report.open, folders))
     if gold:
         from germane.labelling.goldaudit import audit_gold, gold_lines, queue_rows

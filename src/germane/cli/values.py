@@ -42,10 +42,16 @@ def say(message: str) -> None:
 
 
 def refuse_input(path: Path, inputs: Iterable[object], flag: str = "-o") -> None:
-    """InputError, before anything is spent or written, where the file to be written is one of those that are read."""
-    for name in inputs:
+    """InputError, before anything is spent or written, where the file to be written is one of those that are read.
+
+    Of a report folder these are its own files.
+    """
+    from germane.tables.folder import is_own
+
+    for name in filter(None, inputs):
         with suppress(OSError, ValueError):  # the URL of a store, or a name that no file can have
-            if name is not None and path.is_file() and path.samefile(str(name)):
+            read = Path(str(name))
+            if (path.is_file() and path.samefile(read)) or (read.is_dir() and is_own(path, read)):
                 raise InputError(f"{flag} {path} would overwrite the input", fix="name another file")
 
 
