@@ -334,12 +334,12 @@ def context_entity_recall(sample: Sample, *, match: str) -> Program[Outcome]:
 def plain(entity: str) -> str:
     """An entity as it is compared: folded as words are, single spaces, no punctuation or white space at the edges."""
     text = folded(entity)
-    inner = [position for position, char in enumerate(text) if not _edge(char)]
+    inner = [
+        position
+        for position, char in enumerate(text)
+        if not (char.isspace() or unicodedata.category(char).startswith("P"))
+    ]
     return " ".join((text[inner[0] : inner[-1] + 1] if inner else text).split())
-
-
-def _edge(char: str) -> bool:
-    return char.isspace() or unicodedata.category(char).startswith("P")
 
 
 def alike(name: str, other: str) -> bool:

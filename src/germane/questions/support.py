@@ -122,10 +122,6 @@ class Support(ContextSetQuestion[tuple[Supported, ...]]):
         first, second = self.contexts[:middle], self.contexts[middle:]
         return replace(self, contexts=first), replace(self, contexts=second)
 
-    def rank_of(self, context: str) -> int:
-        """The first place of a context in the ranking."""
-        return self.ranks[self.contexts.index(context)][0]
-
     def merge(self, windows: Sequence[tuple[Support, Json]]) -> Json:
         """The payload of the whole from those of its windows (halves, halves of these, ...), in order.
 

@@ -64,12 +64,6 @@ def delimiter_of(first: str, usual: str) -> str:
     return next((mark for mark in ";\t" if mark in outside), usual)
 
 
-def note_on_delimiter(delimiter: str) -> str:
-    """The note that a CSV file has another separator than the comma."""
-    name = "a tab" if delimiter == "\t" else repr(delimiter)
-    return f"the cells of this CSV file are separated by {name}, and were read so"
-
-
 def table_rows(
     lines: Iterable[str],
     delimiter: str,
@@ -89,7 +83,8 @@ def table_rows(
             break
     between = delimiter_of(before[-1] if before else "", delimiter)
     if between != delimiter:
-        note(note_on_delimiter(between))
+        name = "a tab" if between == "\t" else repr(between)
+        note(f"the cells of this CSV file are separated by {name}, and were read so")
     rows = chain(before, lines)
     read = _tsv_rows(rows) if between == "\t" else _csv_rows(rows, between, name, bad)
     return ((start, cells) for start, cells in read if any(cell.strip() for cell in cells))
@@ -260,11 +255,6 @@ _OFTEN = 10
 """Passages of the web may hold menus and code: from one cell in so many on, a separator means several passages."""
 
 
-def is_joined_passages(text: str) -> bool:
-    """True if a text looks like several passages with a separator between them."""
-    return _JOINED_PASSAGES.search(_ENTITY.sub(" ", text)) is not None
-
-
 class _FieldOf(Protocol):
     def __call__(self, key: str, among: Iterable[str] = ()) -> str | None: ...
 
@@ -367,7 +357,7 @@ class Cells:
             return cell
         if field == "contexts" and (cell.lstrip().startswith('"') or not looks_listed(cell)):
             self.counts.passages[name] += 1
-            if is_joined_passages(cell):
+            if _JOINED_PASSAGES.search(_ENTITY.sub(" ", cell)):
                 self.counts.add("passages", name, where((name,)))
             return [cell]
         return _value(cell, field)

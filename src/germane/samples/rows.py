@@ -189,7 +189,10 @@ class RowReader:
                 continue
             columns = dict(zip(keys, zip(*[row.values() for _, row, _ in some], strict=True), strict=True))
             if any(_NULL in map(type, column) for column in columns.values()):
-                rest = [(number, _without_nulls(row), where) for number, row, where in some]
+                rest = [
+                    (number, {key: value for key, value in row.items() if value is not None}, where)
+                    for number, row, where in some
+                ]
                 samples += self._samples(rest, keys)
                 continue
             plan, wrong = self._plan(keys, among or keys), None
@@ -322,10 +325,6 @@ def _keys_of(row: Row) -> tuple[Any, ...] | None:
         fix = 'write {"id": "q1", "query": "..."}'
         raise Invalid(f"a sample is an object, and this is {describe(row[1])}", fix)
     return tuple(row[1])
-
-
-def _without_nulls(row: dict[str, Json]) -> dict[str, Json]:
-    return {key: value for key, value in row.items() if value is not None}
 
 
 @functools.lru_cache(maxsize=4096)

@@ -91,17 +91,12 @@ def begin_worker() -> None:
     threading.Thread(target=watch, name="germane-parent", daemon=True).start()
 
 
-def _library(name: str, engine: str) -> Any:
-    """The library of an engine; MissingPart where its extra is not installed."""
-    try:
-        return import_module(name)
-    except ImportError:
-        raise MissingPart(f"--engine {engine} needs {name}", fix=install_extra(engine)) from None
-
-
 @contextmanager
 def _dask(engine: Engine) -> Iterator[tuple[Executor, int]]:
-    distributed = _library("distributed", "dask")
+    try:
+        distributed: Any = import_module("distributed")
+    except ImportError:
+        raise MissingPart("--engine dask needs distributed", fix=install_extra("dask")) from None
     cluster = None
     try:
         if not engine.address:

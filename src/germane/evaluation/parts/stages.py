@@ -107,17 +107,14 @@ class Stages:
         self._cases_up_to = np.cumsum(np.bincount(self._position, new, minlength=len(order)))
         self._goals, self._seed, self._of = goals, seed, of or sum(first)
         self._clusters: dict[str, str] = {}
-        self._begun, self._ended = 0, self._units_for(PILOT)
+        self._begun = 0  # the units that hold PILOT cases come first
+        self._ended = min(int(np.searchsorted(self._cases_up_to, PILOT)) + 1, len(self._cases_up_to))
         self._sizes = [self.count]
 
     @property
     def count(self) -> int:
         """The number of cases in the stages up to now."""
         return int(self._cases_up_to[self._ended - 1]) if self._ended else 0
-
-    def _units_for(self, cases: int) -> int:
-        """The number of units, first in order, that hold this number of cases."""
-        return min(int(np.searchsorted(self._cases_up_to, cases)) + 1, len(self._cases_up_to))
 
     def holds(self, row: int) -> bool:
         """True if the stage that is judged now holds the case of this number, from 0."""

@@ -173,7 +173,7 @@ class GroupCall:
                 if not long.too_long:
                     raise
                 if not (smaller := window.halves()):
-                    number = question.rank_of(window.contexts[0])
+                    number = question.ranks[question.contexts.index(window.contexts[0])][0]
                     raise GaveUp(f"context {number} alone is too long: {long}") from None
                 todo[:0] = smaller
                 continue
