@@ -133,3 +133,17 @@ def test_tables_that_are_not_in_columns_yet():
     for run in (frame.lazy(), stream, indexed):
         for gold in (polars.DataFrame(graded.to_dict("list")).lazy(), graded.set_index("query_id")):
             assert rank(run, gold, "RR")["RR"].mean == 0.5
+
+
+@pytest.mark.parametrize("kind", [tuple, list])
+def test_numbers_without_a_name_are_never_read_in_silence(kind):
+    """Rows of three are a table without a header; pairs are scores, as a mapping is."""
+    rows = [kind(("q", f"{at}0", at)) for at in (1, 2, 3)]
+    read = rank(rows, {"q": {"20": 1}}, "RR")
+    assert (read["RR"].mean, "read as the rank" in read.manifest["notes"][0]) == (0.5, True)
+    with pytest.raises(InputError, match="may be the rank or a score"):
+        rank([rows[1], rows[0], rows[2]], {"q": {"20": 1}}, "RR")
+    pairs = {"q": [("10", 1), ("20", 2), ("30", 3), ("40", 4)]}
+    read = rank(pairs, {"q": {"20": 1}}, "RR")
+    assert read["RR"].mean == pytest.approx(1 / 3)
+    assert "were read as scores" in read.manifest["notes"][0]

@@ -191,7 +191,9 @@ def read_run(
     if not isinstance(source, str | Path):
         source = source if isinstance(source, Mapping) or is_table(source) else _row_list(source, "run", RUN)
         run = _collect_run("run", _rows(source, "run", None, columns, RUN, bad), bad)
-        triples = isinstance(source, list) and all(type(row) is tuple and len(row) == 3 for row in source)
+        triples = isinstance(source, list) and all(
+            type(row) in {tuple, list} and len(row) == 3 for row in source
+        )
         return _ranks_not_scores(run) if triples else run
     with on_disk(source) as file:
         name, fmt = shown_name(source), format_of(file, fmt)
@@ -349,7 +351,12 @@ def _in_roles(listed: Any, kind: Kind) -> dict[str, Any]:
     items = [item if type(item) is str else _item(item) for item in listed]
     if items and all(type(item) is tuple for item in items):
         docs, numbers = zip(*items, strict=True)
-        return {kind.list_role: list(docs), kind.value: list(numbers)}
+        once = len({*docs}) == len(docs)
+        return (
+            {kind.list_role: dict(zip(docs, numbers, strict=True))}
+            if once
+            else {kind.list_role: [*docs], kind.value: [*numbers]}
+        )
     return {kind.list_role: items}
 
 
