@@ -112,7 +112,7 @@ class StoredAnswers:
 
     def values(self, asked: Sequence[Sequence[AnyQuestion]]) -> list[list[Any]]:
         """The typed answer to each question of these lists, Unanswered in place of one that is not there."""
-        answers = (answer or _NONE for answer in self._find(asked, _answer_in))
+        answers = (answer or _NONE for answer in self._find(asked, _decode_answer))
         return [
             [
                 value_of(question, answer.answer, answer.error)
@@ -168,10 +168,6 @@ class _Answer(Struct, gc=False):
 _decode_answer = msgspec.json.Decoder(_Answer).decode
 _MISSING = "no stored judgement"
 _NONE = _Answer(error=_MISSING)
-
-
-def _answer_in(line: bytes) -> _Answer:
-    return _decode_answer(line)
 
 
 def _judgement_in(line: bytes) -> Judgement:

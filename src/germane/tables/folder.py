@@ -243,7 +243,7 @@ class ReportFolder(Counts):
         for name, file in self._files.items():
             file.close()
             if name in _TABLES:
-                hashes[f"{name}.jsonl"] = _sha256(self._path(name))
+                hashes[f"{name}.jsonl"] = _digest_and_lines(self._path(name))[0]
         written = {name: self._path(name) for name in _TABLES if name in self._files}
         labels = self._path("labels")
         self._end = ""
@@ -530,10 +530,6 @@ class _SampleFields(msgspec.Struct):
     tags: tuple[str, ...] = ()
     cluster: str | None = None
     graders: int = 0
-
-
-def _sha256(path: Path) -> str:
-    return _digest_and_lines(path)[0]
 
 
 def _digest_and_lines(path: Path) -> tuple[str, int]:
