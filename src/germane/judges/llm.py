@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import Iterable, Mapping, Sequence
+from copy import copy
 from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -312,6 +313,11 @@ class LLMJudge(Judge):
             threading.Thread(target=getattr, args=(self, "price"), daemon=True).start()
         loop = asyncio.get_running_loop()
         if self._calls and self._loop is not loop:
+            if self._own is not None:  # no connections of ours: only limits are of one event loop
+                twin = copy(self)
+                twin.requests = AdaptiveConcurrency(self.requests.limit)
+                vars(twin).update(_client=None, _calls=0)
+                return await twin.answer(questions)
             raise InputError(
                 f"the judge {self.name} is in use in another thread, to which its connections belong",
                 fix=f'make a judge for each thread, or give its name: judge="{self.name}"',
