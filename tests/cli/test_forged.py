@@ -9,6 +9,8 @@ from typing import Any
 
 import pytest
 
+from germane import Context, Report, Sample, evaluate
+from germane.judges import FakeJudge
 from tests.cli.conftest import Cli, write_jsonl
 
 ROWS = [
@@ -244,3 +246,13 @@ def test_a_forged_document_is_an_error(
     found = inside("compare", "d.json", "r")
     assert found.code == 2
     assert message in found.err
+
+
+def test_a_judge_that_gives_a_grade_as_text_makes_a_report_that_opens(tmp_path: Path) -> None:
+    """Somebody's own judge, whose grade is stored as the number that was measured with."""
+    sample = Sample(id="a", query="q", contexts=(Context(text="x"),))
+    made = evaluate([sample], ["context_precision"], judge=FakeJudge(lambda _: {"grade": "2"}))
+    assert made["context_precision"].mean == 1.0
+    made.save(tmp_path / "r")
+    (judgement,) = Report.open(tmp_path / "r").judgements()
+    assert judgement.answer["grade"] == 2

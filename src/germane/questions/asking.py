@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Any, TypeAlias, TypeVar
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from germane.errors import AnswerError
 from germane.questions.question import Question
@@ -55,8 +56,14 @@ class Answer(Struct, frozen=True, gc=False):
 
 
 def answered(question: Question[Any], judgement: Judgement) -> Answer:
-    """The answer that a judgement of the question holds, with its value; `Unanswered` where that cannot be used."""
-    return Answer(judgement, value_of(question, judgement.answer, judgement.error))
+    """The answer that a judgement of the question holds, with its value; `Unanswered` where that cannot be used.
+
+    A grade that somebody's own judge gave as text, "2", is the number in the judgement.
+    """
+    value, given = value_of(question, judgement.answer, judgement.error), judgement.answer
+    if isinstance(given, dict) and isinstance(given.get("grade"), str) and not isinstance(value, Unanswered):
+        judgement = replace(judgement, answer={**given, "grade": value.grade})
+    return Answer(judgement, value)
 
 
 def value_of(question: Question[Any], answer: Json, error: str | None) -> Any:
