@@ -181,7 +181,7 @@ class TestPanel:
             "openai:dead",
             base_url=nowhere,
             api_key="k",
-            retry=RetryPolicy(connect=1, backoff=0.01, startup=0.1),
+            retry=RetryPolicy(connect=1, backoff=0.01),
         )
         with ModelServer() as server:
             report = evaluate(rows(9), MEASURE, judge=[dead, judge_of(server)])

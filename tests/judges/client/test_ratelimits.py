@@ -139,7 +139,8 @@ class TestAdaptiveConcurrency:
 class TestCircuitBreaker:
     def test_it_opens_after_faults_in_a_row_and_says_what_the_last_was(self) -> None:
         """Three in a row open it; who comes after the outage is turned away with the last fault."""
-        circuit = CircuitBreaker(RetryPolicy(circuit_failures=3, startup=0.001))
+        circuit = CircuitBreaker(RetryPolicy(circuit_failures=3, outage=0.001))
+        circuit.succeeded()
         for _ in range(3):
             assert not circuit.open
             circuit.failed("connection refused")
@@ -151,9 +152,16 @@ class TestCircuitBreaker:
     def test_a_success_between_keeps_it_closed(self) -> None:
         """Only faults in a row count."""
         circuit = CircuitBreaker(RetryPolicy(circuit_failures=2))
+        circuit.succeeded()
         for _ in range(5):
             circuit.failed("x")
             circuit.succeeded()
+        assert not circuit.open
+
+    def test_it_stays_closed_for_an_endpoint_that_never_answered(self) -> None:
+        """Its attempts end the run."""
+        circuit = CircuitBreaker(RetryPolicy(circuit_failures=1))
+        circuit.failed("connection refused")
         assert not circuit.open
 
 

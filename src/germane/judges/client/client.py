@@ -410,8 +410,9 @@ class ModelClient:
         if decision.action is Action.RETRY:
             self.breaker.reached |= decision.status not in {0, UNKNOWN}
             if self.breaker.failed(decision.why):
-                seconds = self.breaker.outage
-                _log.warning("%s does not answer: %s; trying for %.0f s more", url, decision.why, seconds)
+                _log.warning(
+                    "%s does not answer: %s; trying for %.0f s more", url, decision.why, policy.outage
+                )
             call.faults += 1
             call.failures += not self.breaker.open
             if call.failures >= policy.attempts:

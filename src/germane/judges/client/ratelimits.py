@@ -257,7 +257,7 @@ class Pause:
 
 
 class CircuitBreaker:
-    """Opens after failures in a row, closes with any answer, and is `exhausted` after `outage` (or `startup`) seconds of failures."""
+    """Opens after failures in a row of an endpoint that has answered before, closes with any answer, and is `exhausted` after an outage."""
 
     def __init__(self, policy: RetryPolicy) -> None:
         self.reached = False
@@ -274,14 +274,9 @@ class CircuitBreaker:
         return self._opened is not None
 
     @property
-    def outage(self) -> float:
-        """Seconds for which a dead endpoint is asked again."""
-        return self._policy.outage if self.reached else min(self._policy.startup, self._policy.outage)
-
-    @property
     def exhausted(self) -> str:
         """The reason why the endpoint is given up; "" unless it was down for longer than `outage`."""
-        if self._opened is None or self._failed_at - self._opened < self.outage:
+        if self._opened is None or self._failed_at - self._opened < self._policy.outage:
             return ""
         return f"{self._failures} requests in a row failed, the last with: {self._last}; not asked any more"
 
@@ -293,7 +288,7 @@ class CircuitBreaker:
         """One more failure; whether it opened the circuit."""
         self._failures += 1
         self._last, self._failed_at = why, monotonic()
-        if self._opened is not None or self._failures < self._policy.circuit_failures:
+        if self.open or not self.reached or self._failures < self._policy.circuit_failures:
             return False
         self._opened = self._failed_at
         return True

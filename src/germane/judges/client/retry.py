@@ -45,7 +45,6 @@ class RetryPolicy:
         longest: The longest such wait.
         circuit_failures: Failures in a row, over all calls, that open the circuit breaker.
         outage: The time for which an endpoint that has answered before is asked again while the circuit is open.
-        startup: The same for an endpoint that has never answered.
         hopeless: Requests that an endpoint which never answered may refuse before it is given up.
 
     Raises:
@@ -61,7 +60,6 @@ class RetryPolicy:
     longest: float = 60.0
     circuit_failures: int = 10
     outage: float = 30.0
-    startup: float = 5.0
     hopeless: int = 30
 
     def __post_init__(self) -> None:
