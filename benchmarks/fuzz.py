@@ -41,6 +41,7 @@ import pandas as pd
 import yaml
 
 from germane import GermaneError, Report, compare, evaluate, read_samples
+from germane.evalfiles import read_eval_file
 from germane.evaluation.options import Options, read_config
 from germane.evaluation.rank import rank as rank_runs
 from germane.evaluation.run import forecast
@@ -52,7 +53,6 @@ from germane.ledger.store import COLUMNS, SQLiteLedger
 from germane.measures.measure import Measure
 from germane.reports.formats import FORMATS
 from germane.samples import samples_from
-from germane.samples.evalfile import read_eval_file
 from germane.samples.reading import rows_of
 from germane.samples.rows import sample_to_json
 from germane.samples.trec import read_qrels, read_run

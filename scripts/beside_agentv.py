@@ -3,7 +3,7 @@
     npm install --prefix /tmp/agentv agentv@4.42.4
     python -m scripts.beside_agentv /tmp/agentv/node_modules/.bin/agentv
 
-prints the table of docs/addons/coming-from.md and writes tests/fixtures/agentv/recorded.json, which the tests hold germane to:
+prints the table of docs/addons/coming-from.md and writes tests/addons/agentv/recorded/recorded.json, which the tests hold germane to:
 AgentV takes 800 MB of packages, too much for each run of them. The model is the tests' server.
 """
 
@@ -22,7 +22,7 @@ from typing import Any
 from tests.server import Act, ModelServer
 from tests.server.asked import Asked
 
-FILES = Path(__file__).parents[1] / "tests" / "fixtures" / "agentv"
+FILES = Path(__file__).parents[1] / "tests" / "addons" / "agentv" / "recorded"
 JUDGE = "gpt-4o-mini"
 
 

@@ -5,7 +5,7 @@
 
 The folder gets a small stand-in of `@agentv/eval`, which is not on npm: the document on stdin with its keys in camelCase, the
 result on stdout. The model is a server on 127.0.0.1 that speaks the Responses API and finds relevant what names aspirin.
-Writes tests/fixtures/original/recorded.json, which tests/cli/test_original.py holds germane to.
+Writes tests/addons/agentv/original/recorded.json, which tests/addons/agentv/test_original.py holds germane to.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ import threading
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
-FIXTURES = Path(__file__).parents[1] / "tests" / "fixtures" / "original"
+FIXTURES = Path(__file__).parents[1] / "tests" / "addons" / "agentv" / "original"
 READ = ("question", "expected_outcome", "expected_messages", "candidate_answer")
 EVAL = """
 const camel = (value) => Array.isArray(value) ? value.map(camel) : value && typeof value === "object"

@@ -10,9 +10,11 @@ import ast
 import inspect
 import json
 import re
+import sys
 from collections.abc import Iterator, Mapping
+from importlib import import_module
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any
 
 import msgspec
 from pydantic import BaseModel
@@ -22,29 +24,20 @@ from germane.addons import own
 from germane.cli.verbs import VERBS, function_of
 from germane.comparison.schema import ComparisonDocument
 from germane.diagnosis.schema import DiagnosisDocument, DiagnosisDocuments, StagesDocument, StagesDocuments
+from germane.evalfiles import EvalFile
 from germane.flags import SETTINGS, flags_of
-from germane.graders.composite import Aggregator
-from germane.graders.field_accuracy import FieldRule
-from germane.graders.grader import CaseGrader
-from germane.graders.llm_grader import RubricItem, ScoreRange
 from germane.graders.measure_grader import MeasureGrader
-from germane.graders.specs import ALIASES, TYPES
-from germane.graders.text_assertion import TextAssertion
-from germane.graders.tool_trajectory import ExpectedCall
 from germane.labelling.moving import LabelsCheckDocument, LabelsMoveDocument
 from germane.labelling.schema import AuditDocument
 from germane.ledger.store import FORMAT
-from germane.measures.measure import definitions
-from germane.questions.gradertypes import Test
 from germane.reports.gates import _IN_WORDS, FUNCTIONS
 from germane.reports.schema import Document, ExplainDocument, schema_of
-from germane.samples.evalfile import CaseEntry, EvalFile, Execution
 from germane.samples.fields import FIELDS, IDS, PASSAGE, PASSAGE_SPELLINGS, SPELLINGS, Field, spellings
-from germane.samples.yamltext import YamlModel
 from germane.tables.folder import SCHEMA_VERSION
 from germane.targets.target import Models
 from germane.targets.targetsfile import PROVIDERS
 from germane.types import Sample
+from germane.yamltext import YamlModel
 
 DOCS = Path(__file__).parents[1] / "docs"
 SCHEMA = DOCS / "schema" / "evalfile.schema.json"
@@ -207,16 +200,8 @@ def properties(model: type[BaseModel], others: Mapping[str, str]) -> Schema:
     return found
 
 
-def _aliases(model: type[YamlModel]) -> dict[str, str]:
+def aliases_of(model: type[YamlModel]) -> dict[str, str]:
     return {other: name for name, listed in model.aliases.items() for other in listed}
-
-
-def grader_types() -> dict[str, list[str]]:
-    """Each type of grader that is not a measure, in every spelling."""
-    found = {name: spelled(name) for name in TYPES}
-    for other, name in ALIASES.items():
-        found[name] += spelled(other)
-    return found
 
 
 def sample_schema() -> Schema:
@@ -316,104 +301,43 @@ def _filled(*names: str) -> Schema:
     return {"required": list(names), "properties": dict.fromkeys(names, filled)}
 
 
-def evalfile_schema() -> Schema:
-    """The JSON Schema of an eval file, for editors: completion, descriptions, and a mark under what cannot be right.
-
-    What it cannot say (names that must differ, files that must exist, measures' parameters) `germane validate` says.
-    """
-    sample = json.loads(json.dumps(sample_schema()).replace('"#/properties/', '"#/$defs/sample/properties/'))
-    kinds = grader_types()
-    tests = [word for test in get_args(Test) for word in spelled(test)]
-    names = [definition.name for definition in definitions()]
-    others = {other: name for other, name in _aliases(MeasureGrader).items() if other != "threshold"}
+def measure_schema() -> tuple[Schema, Schema]:
+    """The keys of an entry under `measures:`, and the keys that every grader has."""
+    others = {other: name for other, name in aliases_of(MeasureGrader).items() if other != "threshold"}
     common = {
         key: shape
         for key, shape in properties(MeasureGrader, others).items()
         if key not in {"measure", "name"}
     }
     common |= {key: {"type": ["string", "null"]} for key in ("name", "metric", "measure")}
-    grader: Schema = {
-        "type": "object",
-        "properties": {
-            "type": {
-                "description": "A measure's name (`germane measures`), or a grader.",
-                "anyOf": [{"enum": [*(one for many in kinds.values() for one in many), *tests, *names]}, {"type": "string"}],
-            },
-            **common,
-        },
-        "allOf": [
-            {
-                "if": {"properties": {"type": {"enum": spellings}}, "required": ["type"]},
-                "then": {"properties": {**properties(TYPES[name], _aliases(TYPES[name]))}},
-            }
-            for name, spellings in kinds.items()
-        ],
-    }  # fmt: skip
-    for case in grader["allOf"]:  # members and aggregators are graders again
-        for key in ("graders", "evaluators", "assertions", "assert", "members"):
-            if key in case["then"]["properties"]:
-                case["then"]["properties"][key] = {"$ref": "#/$defs/graders"}
-    hidden = {"patternProperties": {r"^(\$|x-|_)": {}}, "additionalProperties": False}
-    graders = {"$ref": "#/$defs/graders"}
-    lists = dict.fromkeys(("measures", "metrics", "evaluators", "assertions", "assert"), graders)
-    execution = {**properties(Execution, _aliases(Execution)), **lists}
-    own = {**properties(CaseEntry, _aliases(CaseEntry)), **lists}
-    own["execution"] = {"$ref": "#/$defs/execution"}
-    case = {"type": "object", "properties": {**sample["properties"], **own}}
-    for key in ("input_messages", "expected_messages", "input", "expected_output"):
-        for spelling in spelled(key):
-            own[spelling] = case["properties"][spelling] = {"$ref": "#/$defs/messages"}
-    for key in spelled("id"):
-        case["properties"][key] = {
-            "description": "Its name; else its number.",
-            "type": ["string", "number", "null"],
-        }
-    whole = {
-        **properties(EvalFile, _aliases(EvalFile)),
-        **lists,
-        "execution": {"$ref": "#/$defs/execution"},
+    kind = {"description": "A measure's name (`germane measures`).", "type": "string"}
+    return {"type": "object", "properties": {"type": kind, **common}}, common
+
+
+HIDDEN = {"patternProperties": {r"^(\$|x-|_)": {}}, "additionalProperties": False}
+"""Keys that anybody may add, and no others."""
+
+
+def evalfile_schema() -> Schema:
+    """The JSON Schema of an eval file, for editors: completion, descriptions, and a mark under what cannot be right.
+
+    What it cannot say (names that must differ, files that must exist, measures' parameters) `germane validate` says.
+    """
+    entry, _ = measure_schema()
+    listed = {"type": "array", "items": {"anyOf": [{"type": "string"}, entry]}}
+    measures = {
+        "description": "Names of measures, or measures with options.",
+        "anyOf": [listed, entry, {"type": ["string", "null"]}],
     }
-    cases = {
-        "anyOf": [
-            {
-                "type": "array",
-                "items": {"anyOf": [{"$ref": "#/$defs/case"}, {"type": "string", "pattern": "^file://"}]},
-            },
-            {"type": ["string", "null"]},
-        ]
-    }
-    described = {"description": "The cases, or a file of samples."}
-    whole |= {key: {**described, **cases} for key in ("evalcases", "tests", "cases", "samples")}
+    whole = {**properties(EvalFile, aliases_of(EvalFile)), "measures": measures, "metrics": measures}
     whole |= {key: {} for key in EvalFile.ignored if key not in whole}
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "title": "germane eval file",
-        "description": "What to evaluate, by which graders, and what must be reached.",
+        "description": "What to evaluate, by which measures, and what must be reached.",
         "type": "object",
         "properties": whole,
-        **hidden,
-        "$defs": {
-            **sample["$defs"],
-            "sample": {"properties": sample["properties"]},
-            "case": case,
-            "grader": grader,
-            "graders": {
-                "description": "Names of measures, or graders.",
-                "anyOf": [
-                    {"type": "array", "items": {"anyOf": [{"type": "string"}, {"$ref": "#/$defs/grader"}]}},
-                    {"$ref": "#/$defs/grader"},
-                    {"type": ["string", "null"]},
-                ],
-            },
-            "execution": {"anyOf": [{"type": "object", "properties": execution, **hidden}, {"type": "null"}]},
-            "messages": {
-                "description": "A text, or messages of {role, content}.",
-                "anyOf": [
-                    {"type": ["string", "number", "boolean", "null", "object"]},
-                    {"type": "array", "items": {"type": "object", "required": ["role"]}},
-                ],
-            },
-        },
+        **HIDDEN,
     }
 
 
@@ -429,40 +353,14 @@ def evalfile_page() -> str:
         "`docs/schema/evalfile.schema.json`; `germane validate --schema > evalfile.schema.json` writes that file):\n",
         "```yaml\n# yaml-language-server: $schema=evalfile.schema.json\n```\n",
         "## The file\n",
-        _table(EvalFile, _aliases(EvalFile)),
-        "Cases stand under one of `evalcases`, `tests`, `cases`, `samples`: a list, or the name of a file. Known and without effect:",
-        f"{', '.join(f'`{key}`' for key in EvalFile.ignored if key not in {'evalcases', 'tests', 'cases', 'samples'})}.\n",
-        "## A case\n",
-        "Its own graders, and any field of a sample (`query`, `contexts`, `qrels`, `reference`, `tags`, ...: docs/schema/sample.schema.json).",
-        "Other keys are kept as metadata. Under `evalcases`, graders of its own replace the file's; elsewhere they come on top.\n",
-        _table(CaseEntry, _aliases(CaseEntry)),
-        "## execution\n",
-        _table(Execution, _aliases(Execution)),
-        "## Every grader\n",
-        "A measure's name ([measures.md](../measures.md)), or a mapping with `type` (or `metric`, `measure`) and these keys, on top or under",
-        "`config`. What the types mean: [graders.md](../graders.md).\n",
-        _table(CaseGrader, {}),
-        "## type: a measure\n",
-        "Its parameters stand in the name or beside it: `type: nDCG, k: 10`.\n",
-        _table(MeasureGrader, _aliases(MeasureGrader), leave=CaseGrader),
+        table_of(EvalFile, aliases_of(EvalFile)),
+        f"Known and without effect: {', '.join(f'`{key}`' for key in EvalFile.ignored)}. Files with cases (`evalcases`, `tests`) are",
+        "AgentV's: [agentv](../addons/agentv.md).\n",
+        "## A measure\n",
+        "Its name ([measures.md](../measures.md)), or a mapping with `type` (or `metric`, `measure`) and these keys, on top or under `config`. Its",
+        "parameters stand in the name or beside it: `type: nDCG, k: 10`.\n",
+        table_of(MeasureGrader, aliases_of(MeasureGrader)),
     ]
-    for name, model in TYPES.items():
-        others = [other for other, meant in ALIASES.items() if meant == name]
-        also = f"\n\nAlso written {', '.join(f'`{other}`' for other in others)}." if others else ""
-        parts += [
-            f"## type: {name}\n\n{_first(model)}{also}\n",
-            _table(model, _aliases(model), leave=CaseGrader),
-        ]
-    parts += [
-        f"## Text assertions\n\n`type:` {', '.join(f'`{test}`' for test in get_args(Test))}; `not_` before it turns it round.\n",
-        _table(TextAssertion, _aliases(TextAssertion), leave=CaseGrader, hide={"test"}),
-    ]
-    parts_of: dict[str, type[YamlModel]] = {
-        "An item of `rubrics`": RubricItem, "An item of `score_ranges`": ScoreRange, "An item of `fields`": FieldRule,
-        "An item of `expected`": ExpectedCall, "`aggregator`": Aggregator,
-    }  # fmt: skip
-    for title, part in parts_of.items():
-        parts += [f"## {title}\n", _table(part, _aliases(part))]
     return "\n".join(parts)
 
 
@@ -477,10 +375,10 @@ def targets_page() -> str:
     ]
     for name, model in PROVIDERS.items():
         parts += [
-            f"## provider: {name}\n\n{_first(model)}\n",
-            _table(model, _aliases(model)),
+            f"## provider: {name}\n\n{first_sentence(model)}\n",
+            table_of(model, aliases_of(model)),
         ]
-    parts += ["## models\n", _table(Models, {})]
+    parts += ["## models\n", table_of(Models, {})]
     return "\n".join(parts)
 
 
@@ -567,9 +465,19 @@ def addon_page(path: Path) -> str:
     parts = [path.read_text("utf-8").partition(MADE)[0] + MADE]
     for verb in declared.verbs:
         parts += ["", *_command(verb)]
+    if hook := _hook(path.stem):
+        parts += ["", hook.section()]
     if rows := _equals(DOCS.parent / "tests" / "addons" / path.stem):
         parts += ["", "## What equals which program", "", _EQUALS, rows, ""]
     return "\n".join(parts)
+
+
+def _hook(name: str) -> Any:
+    """The script that makes further pages of an add-on; None where it has none."""
+    there = (Path(__file__).parent / f"{name}_pages.py").exists()
+    if str(DOCS.parent) not in sys.path:
+        sys.path.insert(0, str(DOCS.parent))  # run as a file, and not from here
+    return import_module(f"scripts.{name}_pages") if there else None
 
 
 _EQUALS = "| program | what equals it | within | except | shown by |\n| --- | --- | --- | --- | --- |"
@@ -635,12 +543,12 @@ have, or of the program that wrote the recorded values. Where a program's number
 _TOML = {str: "text", list: "list of texts", int: "whole number", float: "number"}
 
 
-def _first(model: type) -> str:
+def first_sentence(model: type) -> str:
     """The first sentence of a model's docstring."""
     return " ".join(inspect.cleandoc(model.__doc__ or "").partition("\n\n")[0].split())
 
 
-def _table(
+def table_of(
     model: type[BaseModel],
     others: Mapping[str, str],
     *,
@@ -706,6 +614,8 @@ def pages() -> Iterator[tuple[Path, str]]:
     yield DOCS / "compatibility.md", compatibility_page()
     for name in own():
         yield DOCS / "addons" / f"{name}.md", addon_page(DOCS / "addons" / f"{name}.md")
+        if hook := _hook(name):
+            yield from hook.files()
 
 
 if __name__ == "__main__":

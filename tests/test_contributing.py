@@ -55,12 +55,10 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
     put_entry("judges/__init__.py", '"lexical": (', '"length": ("LengthJudge",)', ",\n    ")
     put_entry("judges/__init__.py", '"lexical": "Lex', '"length": "LengthJudge"', ", ")
     put("judges/__init__.py", '    "LexicalJudge",\n', '    "LengthJudge",\n')
-    (package / "graders" / "max_words.py").write_text(block("class MaxWords"), "utf-8")
-    put(
-        "graders/specs.py", "from germane.graders.measure", "from germane.graders.max_words import MaxWords\n"
-    )
-    put("graders/specs.py", "        LLMGrader, CodeGrader,", "        MaxWords,\n")
-    put("questions/gradertypes.py", '    "composite": ', '    "max_words": "limits kept / 1",\n')
+    addon = "addons/agentv/__init__.py"
+    (package / "addons/agentv/graders/max_words.py").write_text(block("class MaxWords"), "utf-8")
+    entry = '"max_words": GraderType(f"{_HERE}.graders.max_words:MaxWords", "limits kept / 1")'
+    put_entry(addon, '"composite": GraderType(', entry, ",\n        ")
     tests = home / "tests_of_guides"
     tests.mkdir()
     for number, one in enumerate(one for one in BLOCKS if "def test_" in one):
@@ -115,6 +113,6 @@ def test_the_commands_of_the_guides_run(home: Path) -> None:
 
 def test_the_code_of_the_guides_is_as_the_house_is(home: Path) -> None:
     """Ruff with all its rules; what is a part of a file stands among names that this cannot see."""
-    config, files = str(ROOT / "pyproject.toml"), ("judges/length.py", "graders/max_words.py")
+    config, files = str(ROOT / "pyproject.toml"), ("judges/length.py", "addons/agentv/graders/max_words.py")
     done = ran(home, "-m", "ruff", "check", "--config", config, *(f"germane/{file}" for file in files))
     assert done.returncode == 0, done.stdout

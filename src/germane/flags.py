@@ -11,7 +11,7 @@ from typing import Any, Literal, NamedTuple
 
 from germane import addons
 
-__all__ = ["CI", "DATA", "JUDGE", "MEASURES", "MONEY", "OUTPUT", "Flag"]
+__all__ = ["CI", "DATA", "JUDGE", "MEASURES", "MONEY", "OUTPUT", "Flag", "borrowed"]
 
 DATA, JUDGE, MEASURES, MONEY, OUTPUT, CI = "Data", "Judge", "Measures", "Money", "Output", "CI"
 GROUPS = (DATA, JUDGE, MEASURES, MONEY, OUTPUT, CI)
@@ -116,7 +116,6 @@ FLAGS = (
     Flag("[QUERY]", "explain", DATA, "A sample's id, its query, or a part of it; without it the worst are named."),
     Flag("[MEASURE]", "explain", MEASURES, "One measure; without it all."),
     Flag("[MEASURE]", "measures", MEASURES, "One measure in full; also FILE.py:NAME.", name="name"),
-    Flag("TYPE", "grade", MEASURES, "context_precision@5, or any grader, such as field_accuracy or cost.", name="measure"),
     Flag("[DIR]", "init", DATA, "Where to write it.", Path, name="folder"),
     Flag("[PATH...]", "validate", DATA, "Eval files, or folders of them; targets.yaml; samples.", Path, name="paths"),
     Flag("FILE...", "ledger import", DATA, "Exports, or the judgements.jsonl (or judgements.parquet) of reports.", Path, name="files"),
@@ -152,14 +151,13 @@ FLAGS = (
     Flag("--schema", "validate", DATA, "Print the JSON Schema of eval files, for editors.", bool),
     # who judges, and how
     Flag("--judge", "run,questions", JUDGE, "Who judges: labels, gold, lexical or a model (openai:gpt-4o-mini); several are a panel and vote.", many=True, setting=(str, list)),
-    Flag("--judge", "grade", JUDGE, "Who judges: labels, lexical or a model (openai:gpt-4o-mini)."),
     Flag("--judge", "ledger export", DATA, "Only answers of this judge."),
     Flag("--labels", "run,questions", JUDGE, "People's labels, for --judge labels and labels=human: .jsonl, .csv, TREC qrels, or a report.", Path, value="FILE", at_url="kept"),
     Flag("--labels", "labels check,labels move", DATA, "People's labels in addition to those of the samples or the report: .jsonl, .csv, TREC qrels, or a report.", Path, value="FILE"),
     Flag("--repeat", "run,questions", JUDGE, "How often each judge is asked; the answers vote.", int, value="N", default=1, least=1, setting=(int,), in_file=True),
     Flag("--cancel", "ledger batches", MONEY, "Have this batch cancelled: what it has answered is kept.", value="ID"),
     Flag("--base-url", "ledger batches", JUDGE, "With --cancel: where the batch is, if that is not its provider's own host.", value="URL"),
-    Flag("--base-url", "run,questions,grade", JUDGE, "An OpenAI-compatible endpoint for the judge.", value="URL"),
+    Flag("--base-url", "run,questions", JUDGE, "An OpenAI-compatible endpoint for the judge.", value="URL"),
     Flag("--header", "run", JUDGE, "A header for the judge's endpoint; repeatable, written down nowhere.", name="headers", value="NAME=VALUE", many=True),
     Flag("--model-parameter", "run,questions", JUDGE, "A parameter in each request, e.g. seed=7; repeatable.", name="parameters", value="NAME=VALUE", many=True),
     Flag("--temperature", "run,questions", JUDGE, "The model's temperature; 0.1 without this.", float, value="T", least=0),
@@ -168,8 +166,8 @@ FLAGS = (
     Flag("--tpm", "run", JUDGE, "Judge tokens per minute at most, in all.", float, value="N", least=1),
     Flag("--timeout", "run", JUDGE, "Seconds that one answer may take; 120 without this.", float, value="SECONDS", least=0.1),
     Flag("-j --jobs", "run", JUDGE, "Judge requests in flight at most, in all.", int, value="N", least=1, setting=(int,)),
-    Flag("--against", "run,questions,grade", JUDGE, "What relevance is judged against: auto, query, reference, response or criterion.", value="TEXT", setting=(str,), in_file=True),
-    Flag("--scale", "run,questions,grade,label", JUDGE, "Grades: graded (0-3) or binary.", setting=(str,), also={"label": "Without it as judged."}),
+    Flag("--against", "run,questions", JUDGE, "What relevance is judged against: auto, query, reference, response or criterion.", value="TEXT", setting=(str,), in_file=True),
+    Flag("--scale", "run,questions,label", JUDGE, "Grades: graded (0-3) or binary.", setting=(str,), also={"label": "Without it as judged."}),
     Flag("--rubric", "run,questions", JUDGE, "What the grades mean: trec (UMBRELA) or usefulness.", setting=(str,)),
     Flag("--reading", "run,questions", JUDGE, "fused: one request asks all that concerns a text; single: one question.", default="fused", setting=(str,), in_file=True),
     Flag("--batch", "run,questions", JUDGE, "Passages of one query in one request.", int, value="N", default=1, least=1, setting=(int,), in_file=True),
@@ -198,7 +196,6 @@ FLAGS = (
          choices=("interval", "sign-flip"), default="interval"),
     Flag("-k", "stages", MEASURES, "The first places that count; without it all, or 10 where samples have no stages and longer lists.", int, value="K", least=1),
     Flag("--rel", "stages", MEASURES, "The lowest grade that counts as relevant.", int, value="GRADE", default=1, least=1),
-    Flag("--option", "grade", MEASURES, "An option of the grader; JSON where it is. Repeatable.", value="NAME=VALUE", many=True),
     # what is asked, what that costs, and where answers are kept
     Flag("--dry-run", "run", MONEY, "Count calls, tokens and price; ask neither judge nor target.", bool),
     Flag("--later", "run", MONEY, "Ask in the provider's batches, at half price: they are sent, and the command ends; --resume REPORT --later fetches.", bool),
@@ -209,10 +206,10 @@ FLAGS = (
     Flag("--resume", "run", MONEY, "Continue this evaluation.", Path, value="REPORT", at_url="refused"),
     Flag("--retry-errors", "run", MONEY, "With --resume: ask again what the judge failed at.", bool),
     Flag("--reask", "run", MONEY, "With --resume: go on with another judge, which is asked everything again.", bool),
-    Flag("--ledger", "run,questions,answers,grade,ledger stats,ledger batches,ledger export,ledger import", MONEY,
+    Flag("--ledger", "run,questions,answers,ledger stats,ledger batches,ledger export,ledger import", MONEY,
          "Where answers are kept; without it .germane/ledger.sqlite of the project.", value="PLACE", setting=(str,)),
-    Flag("--replay", "run,grade", MONEY, "Ask no judge: answers come from this ledger, or an export of one; a missing one is exit code 3.", value="LEDGER"),
-    Flag("--no-cache", "run,grade", MONEY, "Neither read nor write the shared ledger.", bool),
+    Flag("--replay", "run", MONEY, "Ask no judge: answers come from this ledger, or an export of one; a missing one is exit code 3.", value="LEDGER"),
+    Flag("--no-cache", "run", MONEY, "Neither read nor write the shared ledger.", bool),
     Flag("--kind", "ledger export", DATA, "Only this kind of question, such as relevance or claims."),
     Flag("--since", "ledger export", DATA, "Only answers from this date on.", value="DATE"),
     Flag("-o --output", "run", OUTPUT, "A report file (.html .json .jsonl .csv .md .txt .xml .svg .png .parquet) or the report folder; repeatable.", Path, value="PATH", many=True, at_url="kept"),
@@ -257,6 +254,15 @@ def flags_of(verb: str) -> list[Flag]:
     """The flags of one verb: arguments in order, and options; of a command that nobody here knows those of installed add-ons."""
     known = [flag for flag in (*FLAGS, *addons.flags()) if verb in flag.verbs.split(",")]
     return known or [flag for flag in addons.flags(installed=True) if verb in flag.verbs.split(",")]
+
+
+def borrowed(verb: str, of: str, *spellings: str) -> list[Flag]:
+    """Flags of a command of the core, as a command of an add-on has them."""
+    return [
+        flag._replace(verbs=verb, setting=(), also=None)
+        for flag in FLAGS
+        if of in flag.verbs.split(",") and flag.long in spellings
+    ]
 
 
 OPTION_DEFAULTS = ("seed", "repeat", "reading", "batch", "max_unmeasured")

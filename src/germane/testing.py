@@ -25,12 +25,13 @@ from germane.judges.fake import FakeJudge
 if TYPE_CHECKING:
     import pytest
 
+    from germane.evalfiles.case import Case
+    from germane.evalfiles.evalfile import EvalFile
     from germane.judges.judge import Judge, Judges
     from germane.measures.scoring import Grader
     from germane.reports.data import ReportData
     from germane.reports.gates import Gate
     from germane.reports.report import Report
-    from germane.samples.evalfile import Case, EvalFile
     from germane.tables.part import Part
     from germane.types import Json, Sample
 

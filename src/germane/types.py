@@ -33,6 +33,7 @@ __all__ = [
     "Step",
     "ToolCall",
     "Usage",
+    "freeze",
     "key_of",
 ]
 

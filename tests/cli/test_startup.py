@@ -24,9 +24,9 @@ print(json.dumps([code, sorted(sys.modules)]))
 CLIENTS = ("httpx", "httpx2", "http.client", "http.server", "pydantic_ai", "germane.judges.client")
 FORMATS = ("pydantic", "yaml", "sqlite3", "xml", "polars", "pyarrow")
 FILES = (
-    "germane.samples.evalfile",
+    "germane.evalfiles.evalfile",
     "germane.samples.trec",
-    "germane.samples.yamltext",
+    "germane.yamltext",
     "germane.graders",
     "germane.targets",
     "germane.ledger.store",
@@ -41,7 +41,7 @@ FILES = (
     "germane.statistics.comparison",
     "germane.statistics.correction",
     "germane.judges.llm",
-    "germane.judges.loopback",
+    "germane.addons.agentv.loopback",
     "germane.questions.payload",
 )
 UNUSED = (*CLIENTS, *FORMATS, *FILES)

@@ -17,10 +17,10 @@ from germane.diagnosis.stages import StagesReport, follow_samples
 from germane.errors import InputError
 from germane.evaluation.rank import rank
 from germane.reports.schema import schema_of
+from germane.reports.text.wholetable import plain_text
 from germane.samples import samples_from
 from germane.samples.contexts import compile_rule
 from germane.targets.target import complete
-from germane.wholetable import plain_text
 from tests.command import invoke
 
 PUBLISHED = Path(__file__).parents[2] / "docs" / "schema" / "stages.schema.json"

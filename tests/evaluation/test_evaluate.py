@@ -173,7 +173,7 @@ def test_a_score_explains_itself() -> None:
 
 def test_graders_are_evaluated_beside_measures() -> None:
     """Graders of eval files in Python: each under its name, scripts and gates too; two of one name are refused."""
-    from germane.graders import CodeGrader, FieldAccuracy, FieldRule, Latency
+    from germane.addons.agentv.graders import CodeGrader, FieldAccuracy, FieldRule, Latency
 
     row = {
         "id": "a",

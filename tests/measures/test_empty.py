@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from germane import evaluate
-from germane.evaluation.grade import grade
+from germane.addons.agentv.grading import grade
 from germane.judges import LexicalJudge, LLMJudge
 from germane.measures import Measure
 from germane.samples.reading import samples_from

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from germane.evaluation.grade import grade
+from germane.addons.agentv.grading import grade
 from germane.graders import MeasureGrader
 from germane.judges import FakeJudge
 from germane.measures import Measure

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from germane import evaluate
-from germane.evaluation.grade import grade
+from germane.addons.agentv.grading import grade
 from germane.judges import FakeJudge, Reply
 from germane.measures import Measure
 from germane.questions import AnyQuestion, Relevance, StatementRelevance, Support

@@ -14,8 +14,8 @@ from germane.questions import AnyQuestion
 from germane.reports import ranking
 from germane.reports.report import Report
 from germane.reports.text.terminal import render_plain
+from germane.reports.text.wholetable import WholeTable, plain_text
 from germane.types import Json
-from germane.wholetable import WholeTable, plain_text
 
 WIDTHS = (60, 80, 100, 160)
 SYSTEMS = ("bm25", "a-dense-retriever-with-a-long-name/v2.0_final", "hybrid:rerank=cross-encoder,k=100")

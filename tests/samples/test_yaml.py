@@ -9,7 +9,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from germane.errors import InputError, SourceLocation
-from germane.samples.yamltext import parse_yaml
+from germane.yamltext import parse_yaml
 
 
 def fault(text: str) -> InputError:

@@ -12,8 +12,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from germane.errors import InputError, TargetError
+from germane.evalfiles import Case
 from germane.samples.contexts import find_contexts
-from germane.samples.evalfile import Case
 from germane.targets import open_target
 from germane.types import Call, Context, Sample
 

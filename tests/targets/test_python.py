@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from germane.errors import TargetError
-from germane.samples.evalfile import Case, read_eval_file
+from germane.evalfiles import Case, read_eval_file
 from germane.targets import Target, open_target
 from germane.types import Call, Context, Message, Sample
 

@@ -17,11 +17,25 @@ from typing import Any, Literal, NamedTuple, TypeAlias
 
 from germane.errors import InputError
 
-__all__ = ["GROUP", "Addon", "Reader", "all_of", "find", "flags", "load", "own", "reader_of"]
+__all__ = [
+    "GROUP",
+    "Addon",
+    "Dialect",
+    "GraderType",
+    "Reader",
+    "all_of",
+    "find",
+    "flags",
+    "load",
+    "own",
+    "reader_of",
+]
 
 GROUP = "germane.addons"
 """The group of entry points with which an installed package registers its add-on."""
-Kind: TypeAlias = Literal["measures", "readers", "verbs", "writers"]
+Kind: TypeAlias = Literal[
+    "dialects", "graders", "judges", "measures", "questions", "readers", "verbs", "writers"
+]
 _NONE: Mapping[str, Any] = MappingProxyType({})
 
 
@@ -39,11 +53,43 @@ class Reader(NamedTuple):
     first: Sequence[Sequence[str]]
 
 
+class Dialect(NamedTuple):
+    """A form of eval files other than germane's own.
+
+    Attributes:
+        read: The function, `module:object`, a `germane.evalfiles.EvalFileReader`.
+        keys: The keys by any of which a file is known to be one, in any spelling.
+    """
+
+    read: str
+    keys: Sequence[str]
+
+
+class GraderType(NamedTuple):
+    """A type of grader that is no measure.
+
+    Attributes:
+        make: The class, `module:object`, a `germane.graders.CaseGrader`; "" = it is not run.
+        formula: What its score means; scores are stored under the type. Where it is not run, what to write instead.
+        aliases: Other names of the type.
+        fixed: Fields of the class that the type says.
+    """
+
+    make: str
+    formula: str
+    aliases: Sequence[str] = ()
+    fixed: Mapping[str, Any] = _NONE
+
+
 class Addon(NamedTuple):
     """What an add-on brings: names, each with `module:object` or a record of it.
 
     Attributes:
         about: What it is for, in one sentence.
+        dialects: Forms of eval files.
+        graders: Types of grader that are no measure, by the name to write.
+        judges: Judges that answer by other means than a model: functions that make one, by name.
+        questions: Kinds of question, by the kind that is stored; their classes.
         measures: Measures, what `@measure` returns, by their names.
         readers: Readers of rows in other forms, by the name of the form.
         verbs: Commands, each a function whose parameters are its flags and the sentence that `germane --help` says of it.
@@ -52,6 +98,10 @@ class Addon(NamedTuple):
     """
 
     about: str
+    dialects: Mapping[str, Dialect] = _NONE
+    graders: Mapping[str, GraderType] = _NONE
+    judges: Mapping[str, str] = _NONE
+    questions: Mapping[str, str] = _NONE
     measures: Mapping[str, str] = _NONE
     readers: Mapping[str, Reader] = _NONE
     verbs: Mapping[str, tuple[str, str]] = _NONE

@@ -93,7 +93,6 @@ def answers(files: Sequence[Path], *, ledger: str | None, json: bool) -> int:
     write it, or has the model's text as its response. A line that failed or cannot be read stays asked: `germane questions` writes it
     again. Exit code 3 where there is such a line.
     """
-    import germane.graders.llm_grader  # noqa: F401 - kinds of question of its own
     from germane.evaluation.choice import ledger_address
     from germane.judging.requests import Answers, read_answers
     from germane.ledger.asked import FILE, AskedTable

@@ -32,10 +32,10 @@ from germane.reports.gates import worst_exit_code
 from germane.reports.report import Report, reports_in, same_command
 from germane.reports.text.markdown import markdown_of
 from germane.reports.text.terminal import quiet_notes, render
+from germane.reports.text.wholetable import WholeTable
 from germane.samples.files import copied, shown_name
 from germane.tables.folder import read_manifest
 from germane.types import FrozenDict, Json
-from germane.wholetable import WholeTable
 
 if TYPE_CHECKING:
     from rich.progress import Progress as Bar

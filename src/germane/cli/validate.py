@@ -14,7 +14,7 @@ from germane.cli.values import print_document, print_lines, say
 from germane.errors import InputError, SourceLocation
 
 if TYPE_CHECKING:
-    from germane.samples.evalfile import EvalFile, GraderSpec
+    from germane.evalfiles.evalfile import EvalFile, GraderSpec
     from germane.samples.files import Warn
 
 
@@ -87,7 +87,7 @@ def faults_of(path: Path, warn: Warn, unchecked: dict[str, None] | None = None) 
 
     `unchecked` gets what cannot be told without importing it, or a variable that is not set.
     """
-    from germane.samples.evalfile import read_eval_file
+    from germane.evalfiles.evalfile import read_eval_file
     from germane.samples.reading import faults_in
 
     if path.suffix not in {".yaml", ".yml"}:
@@ -110,8 +110,8 @@ def _check_eval_file(
     from germane.reports.gates import Gate
     from germane.samples.files import read_text
     from germane.samples.reading import faults_in
-    from germane.samples.yamltext import not_set, parse_yaml, unset_variables
     from germane.targets.targetsfile import check_target
+    from germane.yamltext import not_set, parse_yaml, unset_variables
 
     names: set[str] = set()
     specs = (*file.measures, *(grader for case in file.cases for grader in case.graders))
@@ -143,9 +143,9 @@ def _check_eval_file(
 
 def _check_plan(path: Path) -> None:
     """InputError for what `run` refuses of an eval file before anything is asked, whatever the judge."""
+    from germane.evalfiles.evalfile import read_eval_file
     from germane.evaluation.options import Options
     from germane.evaluation.plan import Plan
-    from germane.samples.evalfile import read_eval_file
 
     if path.suffix not in {".yaml", ".yml"}:
         _check_ids(path)
@@ -178,7 +178,7 @@ def _check_ids(path: Path) -> None:
 def _asked_at(file: EvalFile, name: str) -> SourceLocation:
     """The first place where an eval file names a target."""
     from germane.samples.files import read_text
-    from germane.samples.yamltext import parse_yaml
+    from germane.yamltext import parse_yaml
 
     keys = ("target", "targets")
     nodes = [parse_yaml(read_text(file.path), str(file.path))]
@@ -195,8 +195,8 @@ def _asked_at(file: EvalFile, name: str) -> SourceLocation:
 def _check_targets_file(path: Path, warn: Warn, faults: list[InputError], unchecked: dict[str, None]) -> None:
     """Check each entry of a targets file, and add what is wrong with it to `faults`."""
     from germane.samples.files import read_text
-    from germane.samples.yamltext import parse_yaml
     from germane.targets.targetsfile import check_target
+    from germane.yamltext import parse_yaml
 
     listed = (parse_yaml(read_text(path), str(path)).pairs or {}).get("targets")
     entries = (listed.items if listed is not None else None) or []

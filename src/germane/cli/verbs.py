@@ -25,7 +25,6 @@ _MODULES = {
     "compare": ("compare",),
     "diagnose": ("stages", "diagnose"),
     "report": ("report", "explain"),
-    "grade": ("grade",),
     "label": ("label", "audit"),
     "labels": ("labels check", "labels move"),
     "validate": ("measures", "validate"),

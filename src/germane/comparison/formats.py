@@ -28,10 +28,10 @@ from germane.reports.summary import (
     interval_in_words,
     p_in_words,
 )
+from germane.reports.text.wholetable import hanging, plain_text
 from germane.samples.files import write_whole
 from germane.statistics.ranking import Overlap
 from germane.types import Json
-from germane.wholetable import hanging, plain_text
 
 _LONGEST_HEAD = 16
 _FEW_DIFFERING = 10

@@ -15,8 +15,8 @@ from germane.diagnosis.stages import StagesReport
 from germane.reports.ranking import TextTable
 from germane.reports.schema import line_of
 from germane.reports.summary import LIKE_THESE, in_digits, interval_in_words, p_in_words
+from germane.reports.text.wholetable import hanging
 from germane.types import Json
-from germane.wholetable import hanging
 
 _BAR = 24
 """Signs of a bar of all relevant documents."""

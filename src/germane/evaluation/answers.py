@@ -178,12 +178,13 @@ def open_targets(cases: Sequence[PlannedCase], *, live: bool = True) -> dict[_Sy
 
 def check_targets(cases: Iterable[PlannedCase]) -> None:
     """InputError where a target of these cases is unknown, or not trusted: before a folder is made."""
-    from germane.targets.targetsfile import check_asked
+    asked = dict.fromkeys(
+        (planned.target, planned.targets_file or planned.folder) for planned in cases if planned.target
+    )
+    if asked:
+        from germane.targets.targetsfile import check_asked  # which most evaluations have no use for
 
-    for name, where in dict.fromkeys(
-        (planned.target, planned.targets_file or planned.folder) for planned in cases
-    ):
-        if name:
+        for name, where in asked:
             check_asked(name, where)
 
 

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterable, Sequence
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from msgspec import structs
 
+from germane.addons import find, load
 from germane.clean import mask_urls, some_of
 from germane.errors import InputError
 from germane.evaluation.options import JudgeOptions, environment, read_config
@@ -21,10 +21,18 @@ from germane.measures.scoring import Grader, Job
 from germane.questions.question import AnyQuestion
 from germane.types import Json, Sample
 
+__all__ = [
+    "check_answers",
+    "judged_by",
+    "ledger_address",
+    "needs_judge",
+    "no_judge",
+    "open_ledger",
+    "pick_judge",
+]
+
 if TYPE_CHECKING:
     from germane.judges.labels import LabelsJudge
-    from germane.judges.loopback import AskJudge
-    from germane.judges.script import ScriptJudge
     from germane.judging.pool import Pool
     from germane.ledger.store import LedgerTable
 
@@ -39,8 +47,8 @@ class Router:
 
     def __init__(self, judge: Judge | None) -> None:
         self.judge = judge
-        self._scripts: ScriptJudge | None = None
-        self._ask: AskJudge | None = None
+        self._scripts: Judge | None = None
+        self._ask: Any = None
 
     def lend(self, pool: Pool) -> None:
         """Let scripts that ask for a judge ask this evaluation's, through its pool."""
@@ -51,9 +59,7 @@ class Router:
         """The judge that answers this question: a script itself, else the evaluation's. InputError where none is named."""
         if question.by_program:
             if self._scripts is None:
-                from germane.judges.script import ScriptJudge
-
-                self._scripts = ScriptJudge(ask=self._ask)
+                self._scripts = load(find("judges", "script"))(ask=self._ask)
             return self._scripts
         if self.judge is None:
             raise no_judge([question.kind])
@@ -156,10 +162,9 @@ def pick_judge(
     in_file: str | None = None,
     *,
     options: JudgeOptions | None = None,
-    proxy: str | None = None,
     needed: Sequence[str] = (),
 ) -> Judge | None:
-    """The judge that is named first (see `judge_words`), else a runner's proxy; None where none is named or needed.
+    """The judge that is named first (see `judge_words`); None where none is named or needed.
 
     `needed` are the names of the measures that ask one.
 
@@ -185,10 +190,6 @@ def pick_judge(
 
             check_shared(judges, asked.base_url, asked.headers)
         return panel_of(judges, asked.repeat)
-    if proxy:
-        from germane.judges.proxy import ProxyJudge
-
-        return ProxyJudge(proxy, os.environ.get("AGENTV_TARGET_PROXY_TOKEN", ""))
     if needed:
         raise no_judge(needed)
     return None

@@ -49,6 +49,10 @@ from germane.tables.part import Part
 from germane.tables.stored import EarlierJudgements
 from germane.types import Json, Sample
 
+__all__ = [
+    "report_on",
+]
+
 if TYPE_CHECKING:
     from germane.graders.grader import CaseGrader
     from germane.labelling.corpus import Corpus

@@ -22,6 +22,10 @@ from germane.flags import SETTINGS
 from germane.samples.files import nearest, repository_root, untrusted, without_scheme
 from germane.types import FrozenDict, Json
 
+__all__ = [
+    "JudgeOptions",
+]
+
 if TYPE_CHECKING:
     from germane.judging.pool import Pool
     from germane.reports.data import ReportData

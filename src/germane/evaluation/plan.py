@@ -49,8 +49,9 @@ from germane.samples.rows import names_for
 from germane.types import Json, Sample
 
 if TYPE_CHECKING:
+    from germane.evalfiles.case import Case
+    from germane.evalfiles.evalfile import EvalFile, GraderSpec
     from germane.labelling.files import LabelFile
-    from germane.samples.evalfile import Case, EvalFile, GraderSpec
 
 
 Only: TypeAlias = Callable[[str], bool]
@@ -241,7 +242,7 @@ class Suite:
             return graders_of(self.measures or self.usual)
         from germane.graders.specs import graders_of_specs
 
-        specs, threshold = file.measures, file.execution.threshold
+        specs, threshold = file.measures, file.threshold
         if case is not None:
             specs, threshold = case.graders, case.threshold
         key = (threshold, *map(id, specs))
@@ -368,7 +369,7 @@ def load_suite(
     files: dict[Path, EvalFile] = {}
     for path in results if read else ():
         if path.suffix in _YAML:
-            from germane.samples.evalfile import read_eval_file
+            from germane.evalfiles.evalfile import read_eval_file
 
             files[path] = read_eval_file(path, warn=warn)
     return tuple(dict.fromkeys(results)), files

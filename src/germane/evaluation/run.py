@@ -319,7 +319,6 @@ class _Run:
 
         AskedLater where batches are under way and nobody waits for them.
         """
-        import germane.graders.llm_grader  # noqa: F401 - kinds of question of its own
         from germane.judging.batches import Batches, has_open
         from germane.ledger.store import LedgerTable
 

@@ -1,34 +1,37 @@
-"""Graders: what a case scores by its answer, its tool calls, its cost, a script's or a model's word, or a measure."""
+"""Graders: what a case scores by a measure with options, or by a type of grader that an add-on brings."""
 
-from germane.graders.code_grader import CodeGrader
-from germane.graders.composite import Aggregator, Composite
-from germane.graders.field_accuracy import FieldAccuracy, FieldRule
-from germane.graders.grader import CaseGrader, DirectGrader, GraderResult
-from germane.graders.limits import Cost, Latency, TokenUsage
-from germane.graders.llm_grader import LLMGrader, RubricItem
+from germane.graders.grader import (
+    CaseGrader,
+    Checks,
+    Command,
+    DirectGrader,
+    GraderResult,
+    Number,
+    Numbers,
+    Verdict,
+    is_answered,
+    together,
+    verdict_of,
+)
 from germane.graders.measure_grader import MeasureGrader
-from germane.graders.specs import Where, grader_of
-from germane.graders.text_assertion import TextAssertion
-from germane.graders.tool_trajectory import ExpectedCall, ToolTrajectory
+from germane.graders.specs import Where, grader_of, is_grader, measure_named, scored
 
 __all__ = [
-    "Aggregator",
     "CaseGrader",
-    "CodeGrader",
-    "Composite",
-    "Cost",
+    "Checks",
+    "Command",
     "DirectGrader",
-    "ExpectedCall",
-    "FieldAccuracy",
-    "FieldRule",
     "GraderResult",
-    "LLMGrader",
-    "Latency",
     "MeasureGrader",
-    "RubricItem",
-    "TextAssertion",
-    "TokenUsage",
-    "ToolTrajectory",
+    "Number",
+    "Numbers",
+    "Verdict",
     "Where",
     "grader_of",
+    "is_answered",
+    "is_grader",
+    "measure_named",
+    "scored",
+    "together",
+    "verdict_of",
 ]

@@ -10,18 +10,24 @@ from typing import Annotated, Any, ClassVar, Literal, Self, TypeAlias, TypeVar
 import numpy as np
 from pydantic import AfterValidator, Field, PlainValidator, ValidationError, model_validator
 
+from germane import yamltext
 from germane.errors import GermaneError, InputError, Invalid, describe
-from germane.graders.transcript import is_answered
+from germane.evalfiles.case import Case
 from germane.measures.outcome import Outcome
 from germane.measures.scoring import BORDERLINE, PASS, STRICT, define_grader
 from germane.questions.asking import Missing, Program
-from germane.samples import yamltext
-from germane.samples.evalfile import Case
 from germane.samples.files import check_trusted
-from germane.samples.yamltext import Flag, Keys, Share, YamlModel, plain, wrong_in
 from germane.types import FrozenDict, Json, Sample, Status
+from germane.yamltext import Flag, Keys, Share, YamlModel, plain, wrong_in
 
 R = TypeVar("R")
+
+
+def is_answered(case: Case) -> bool:
+    """True if the system's answer is known, be it empty."""
+    return case.sample.response is not None or any(m.role == "assistant" for m in case.sample.messages)
+
+
 Verdict: TypeAlias = Literal["pass", "borderline", "fail"]
 Checks: TypeAlias = Iterable[tuple[bool | None, str]]
 """Pairs of a result (None = it does not count) and its description; "" has none."""
@@ -155,6 +161,10 @@ class CaseGrader(YamlModel, ABC):
 
     type: ClassVar[str]
     """The name of the grader's type in eval files."""
+    opens_config: ClassVar[bool] = True
+    """Whether options may stand under `config` as well."""
+    named_by_value: ClassVar[bool] = False
+    """Whether one without a name is called by its type and value, as its entry stands."""
     computed: ClassVar[tuple[str, ...]] = ("compatibility",)
     unread: ClassVar = {
         "preprocessors": "convert the files in the target, or in a code_judge: graders read text",
@@ -174,7 +184,7 @@ class CaseGrader(YamlModel, ABC):
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
         cls.what = getattr(cls, "type", cls.what)
-        if "type" in vars(cls) and not cls.__module__.startswith("germane.graders."):
+        if "type" in vars(cls) and not cls.__module__.startswith("germane."):
             define_grader(cls.type)
 
     @model_validator(mode="wrap")
@@ -210,6 +220,11 @@ class CaseGrader(YamlModel, ABC):
     def label(self) -> str:
         """The name that it is reported under."""
         return self.name or self.type
+
+    @property
+    def stored_type(self) -> str:
+        """The type that its scores are stored under."""
+        return self.type
 
     @property
     def gate(self) -> float | None:

@@ -9,6 +9,7 @@ from msgspec import structs
 from pydantic import InstanceOf, PlainValidator
 
 from germane.errors import Invalid, describe
+from germane.evalfiles.case import Case
 from germane.graders.grader import CaseGrader, GraderResult, together
 from germane.measures.explaining import CANNOT, Explanation, explain_judged, explain_ranked
 from germane.measures.labels import Settings
@@ -16,9 +17,8 @@ from germane.measures.measure import Measure
 from germane.measures.outcome import Outcome
 from germane.measures.scoring import DECLARED, Block, Grader, Job
 from germane.questions.asking import Program
-from germane.samples.evalfile import Case
-from germane.samples.yamltext import Flag, Texts, WholeNumber
 from germane.types import Context, FrozenDict, Sample
+from germane.yamltext import Flag, Texts, WholeNumber
 
 NOT_FOUND = "No retrieved context found in candidate answer"
 

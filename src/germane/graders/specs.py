@@ -4,59 +4,38 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
-from typing import Any, Literal, get_args
+from typing import Any, Literal
 
+from germane.addons import GraderType, all_of, load, own
 from germane.clean import fold
 from germane.errors import InputError, SourceLocation, collect_or_raise
-from germane.graders.code_grader import CodeGrader
-from germane.graders.composite import Composite
-from germane.graders.field_accuracy import FieldAccuracy
+from germane.evalfiles.evalfile import EvalFile, GraderSpec
 from germane.graders.grader import CaseGrader
-from germane.graders.limits import Cost, Latency, TokenUsage
-from germane.graders.llm_grader import LLMGrader
 from germane.graders.measure_grader import MeasureGrader
-from germane.graders.text_assertion import TextAssertion
-from germane.graders.tool_trajectory import ToolTrajectory
 from germane.measures.declaration import FILE_MARK, find_measure
 from germane.measures.labels import Settings
 from germane.measures.measure import Measure
 from germane.measures.scoring import DECLARED, Grader
-from germane.questions.gradertypes import FORMULAS, Test
-from germane.samples.evalfile import EvalFile, GraderSpec
 from germane.samples.files import Warn, nearest
-from germane.samples.yamltext import Node, misspelling_of, node_of, read_model
 from germane.types import FrozenDict, Json
+from germane.yamltext import Node, misspelling_of, node_of, read_model
 
-TYPES: dict[str, type[CaseGrader]] = {
-    kind.type: kind
-    for kind in (
-        LLMGrader, CodeGrader, FieldAccuracy, ToolTrajectory, Latency, Cost, TokenUsage, Composite,
-    )
-}  # fmt: skip
-"""The graders that are no measure, by the type to write; text assertions are written by their test."""
-ALIASES = {
-    "llm_grader": "llm_judge",
-    "llm_rubric": "llm_judge",
-    "rubric": "llm_judge",
-    "rubrics": "llm_judge",
-    "code_grader": "code_judge",
-    "script": "code_judge",
-    "assert_set": "composite",
-}
-_UNSUPPORTED = {
-    "inlineassert": "write the TypeScript function as a program: type: code-grader",
-    "executionmetrics": "write type: latency, cost or token-usage, or count in a program: type: code-grader",
-    "skilltrigger": "write type: tool-trajectory with expected: [{tool: Skill, args: {skill: NAME}}], or a code-grader",
-}
-"""What to write instead of a type of AgentV that is not run."""
-_CANONICAL: dict[str, str] = {fold(name): ALIASES.get(name, name) for name in (*FORMULAS, *ALIASES)}
+
+@cache
+def _kinds(*, installed: bool = False) -> dict[str, tuple[str, GraderType]]:
+    """The types of grader that add-ons bring, by every folded name, each with the name to write."""
+    return {
+        fold(name): (canonical, kind)
+        for canonical, kind in all_of("graders", installed=installed).items()
+        for name in (canonical, *kind.aliases)
+    }
 
 
 def is_grader(name: str) -> str:
     """The canonical type of a grader that is not a measure, whatever its spelling; "" for anything else."""
-    return _CANONICAL.get(fold(name), "")
+    return _kinds().get(fold(name), ("",))[0]
 
 
 class NotImported(InputError):
@@ -117,18 +96,20 @@ def _resolve_type(node: Node, where: Where) -> tuple[type[CaseGrader], Node, dic
     fixed: dict[str, Any] = {}
     if name.startswith(("not_", "not-")):
         name, fixed["negate"] = name[4:], True
-    canonical = is_grader(name)
-    if canonical == "code_judge":
-        return CodeGrader, node, fixed
-    node = _opened(node)
-    if not canonical:
-        measure, node = _measure(name, node, where)
-        return MeasureGrader, node, {**fixed, "measure": measure, "settings": where.settings}
-    if canonical not in TYPES:
-        return TextAssertion, node, {**fixed, "test": canonical}
-    if fold(name) == "assertset" and "threshold" not in _keys(node):
-        fixed["all_pass"] = True
-    return TYPES[canonical], node, fixed
+    _, kind = _kinds().get(fold(name), ("", None))
+    if kind is None:
+        try:
+            measure, opened = _measure(name, _opened(node), where)
+        except InputError as unknown:
+            _, kind = _kinds(installed=not isinstance(unknown, NotImported)).get(fold(name), ("", None))
+            if kind is None:
+                raise
+        else:
+            return MeasureGrader, opened, {**fixed, "measure": measure, "settings": where.settings}
+    if not kind.make:
+        raise InputError(f"grader type {name} is not supported", fix=kind.formula)
+    made: type[CaseGrader] = load(kind.make)
+    return made, _opened(node) if made.opens_config else node, {**fixed, **kind.fixed}
 
 
 def _keys(node: Node) -> set[str]:
@@ -196,13 +177,15 @@ def measure_named(text: str, folder: Path | None = None, *, lenient: bool = Fals
     if not error.problem.startswith("unknown measure"):
         raise error
     head = text.partition("(")[0].partition("@")[0].strip()
-    near = nearest(head, [*TYPES, *(name.replace("_", "-") for name in get_args(Test)), *ALIASES])
-    if fold(head) in _UNSUPPORTED:
-        raise InputError(f"grader type {head} is not supported", fix=_UNSUPPORTED[fold(head)])
-    usual = (
-        f"name a measure (`germane measures` lists them) or one of {', '.join(TYPES)}; "
-        "a script of .agentv/assertions is type: code-grader, command: [bun, run, FILE]"
-    )
+    kinds = dict(_kinds().values())
+    near = nearest(head, [*kinds, *(name.replace("_", "-") for name in kinds)])
+    usual = "name a measure (`germane measures` lists them)"
+    if kinds:
+        names = [name for name, kind in kinds.items() if kind.make and not kind.fixed]
+        usual += f" or one of {', '.join(names)}; "
+        usual += "a script of .agentv/assertions is type: code-grader, command: [bun, run, FILE]"
+    elif "agentv" not in own():
+        usual += "; graders that are no measures come with the add-on agentv, which is not there"
     fix = f"did you mean {near!r}?" if near else error.fix if "did you mean" in error.fix else usual
     raise InputError(f"unknown grader or measure {text!r}", fix=fix).at(error.place)
 
@@ -240,7 +223,7 @@ def graders_of_specs(
         except InputError as fault:
             collect_or_raise(fault, faults)
             continue
-        name = first = spec.name if spec.has_name or isinstance(made, TextAssertion) else made.label
+        name = first = spec.name if spec.has_name or made.named_by_value else made.label
         number = 1
         while name in graders:
             number += 1
@@ -259,7 +242,7 @@ def scored(grader: CaseGrader) -> Grader:
             return grader.scored
         measure = grader.measure
     else:
-        measure = Measure.parse(grader.test if isinstance(grader, TextAssertion) else grader.type)
+        measure = Measure.parse(grader.stored_type)
     return Grader(
         measure=measure,
         name=grader.label,

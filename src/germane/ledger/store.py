@@ -27,6 +27,11 @@ from germane.errors import InputError, LedgerError
 from germane.ledger import files_of, secret_of
 from germane.types import FrozenDict, Judgement, Usage, freeze
 
+__all__ = [
+    "Ledger",
+    "password_apart",
+]
+
 FORMAT = 4
 """The file's `user_version`. Formats 1 to 3 had other keys, and no items: their answers cannot be looked up any more."""
 

@@ -37,6 +37,10 @@ from germane.questions.text import blank, tokens_in
 from germane.tables.labels import UNNAMED, Label, LabelBook, passage_of
 from germane.types import NOTHING, Context, Json, RankedPassage, Sample
 
+__all__ = [
+    "Settings",
+]
+
 AGAINST = ("auto", "query", "reference", "response", "criterion")
 RUBRICS = ("trec", "usefulness")
 

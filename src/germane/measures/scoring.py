@@ -21,6 +21,7 @@ import numpy as np
 from msgspec import Struct
 from msgspec.structs import replace as replace_fields
 
+from germane.addons import all_of
 from germane.measures import ranked
 from germane.measures.kernel import Floats, Ints, RankedLabels
 from germane.measures.labels import (
@@ -38,12 +39,15 @@ from germane.measures.labels import (
 from germane.measures.measure import Definition, LabelChoice, Measure, define
 from germane.measures.outcome import Outcome, error, incomplete, ok, safely, skipped
 from germane.questions.asking import Program, Unanswered
-from germane.questions.gradertypes import FORMULAS
 from germane.questions.relevance import HELPS, Passages
 from germane.questions.text import blank
 from germane.tables.labels import Label, has_labels
 from germane.tables.scores import ScoreTable
 from germane.types import Context, FrozenDict, Sample, key_of
+
+__all__ = [
+    "Job",
+]
 
 PASS, BORDERLINE = 0.8, 0.6
 STRICT = "strict: "
@@ -129,8 +133,9 @@ def define_grader(name: str, formula: str = "what its check returns", reference:
         _defined.add(name)
 
 
-for _name, _formula in FORMULAS.items():
-    define_grader(_name, _formula, "AgentV")
+for _name, _kind in all_of("graders").items():
+    if _kind.make:
+        define_grader(_name, _kind.formula, "AgentV")
 
 
 _ABSENT = {

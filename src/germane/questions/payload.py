@@ -27,6 +27,10 @@ from pydantic_core import ErrorDetails
 from germane.encoding import Json
 from germane.errors import AnswerError, Unended
 
+__all__ = [
+    "Limits",
+]
+
 REASON_LENGTH, TEXT_LENGTH, LIST_LENGTH = 600, 1500, 64
 """Characters of a reason and of any other text, and entries of a list, that no answer needs: at most, or at least at most."""
 _OVERHEAD, _CHARACTERS, _DRAWN_UP = 16, 3, 128

@@ -9,11 +9,16 @@ from dataclasses import replace
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, NamedTuple, Self, TypeAlias, TypeVar, cast
 
+from germane.addons import all_of, load
 from germane.encoding import canonical, digest
 from germane.errors import AnswerError, Miscounted
 from germane.questions import voting
 from germane.questions.text import blank
 from germane.types import Json
+
+__all__ = [
+    "Wording",
+]
 
 if TYPE_CHECKING:
     from germane.questions.payload import Limits, PayloadModel
@@ -282,8 +287,10 @@ AnyQuestion: TypeAlias = Question[Any]
 
 def known_kinds() -> dict[str, type[AnyQuestion]]:
     """Every type of question by its kind, users' own among them."""
-    for module in ("relevance", "listing", "support", "script"):
+    for module in ("relevance", "listing", "support"):
         import_module(f"germane.questions.{module}")
+    for target in all_of("questions").values():
+        load(target)
     result: dict[str, type[AnyQuestion]] = {}
     types: list[Any] = [Question]
     for kind in types:  # grows by the subclasses of each

@@ -13,6 +13,11 @@ from typing import Any, NamedTuple, TypeAlias
 
 from germane.encoding import Json
 
+__all__ = [
+    "Vote",
+    "of_lists",
+]
+
 Answer: TypeAlias = Mapping[str, Json]
 Schemas: TypeAlias = Mapping[str, Mapping[str, Json]]
 """The properties of an object, by name."""

@@ -7,12 +7,18 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from germane.reports.data import ReportData
-    from germane.reports.explain import Explainer
+    from germane.reports.explain import Explainer, grader_results, results_of
     from germane.reports.manifest import models_in
 
-_HOME = {"ReportData": "data", "Explainer": "explain", "models_in": "manifest"}
+_HOME = {
+    "ReportData": "data",
+    "Explainer": "explain",
+    "grader_results": "explain",
+    "results_of": "explain",
+    "models_in": "manifest",
+}
 
-__all__ = ["Explainer", "ReportData", "models_in"]
+__all__ = ["Explainer", "ReportData", "grader_results", "models_in", "results_of"]
 
 
 def __getattr__(name: str) -> Any:

@@ -116,39 +116,6 @@ def _jsonl(report: ReportData) -> Iterator[str]:
         yield json.dumps(line, ensure_ascii=False) + "\n"
 
 
-def _agentv(report: ReportData) -> Iterator[str]:
-    """The rows of AgentV's `index.jsonl`, which `agentv compare` reads: one case per line.
-
-    A case whose score could not be measured has no row: AgentV knows no other score for it than 0.
-    """
-    results = grader_results(report)
-    for case in report.cases():
-        if case.score is None:
-            continue
-        trial = f" #{case.trial}" if case.trial else ""
-        row = {
-            "timestamp": report.manifest.get("created"),
-            "test_id": f"{case.sample}{trial}",
-            "score": case.score,
-            "target": case.system or "germane",
-            "execution_status": "quality_failure" if case.verdict == "fail" else "ok",
-            "scores": [
-                {
-                    "name": row["measure"],
-                    "score": row["score"],
-                    "assertions": [
-                        {"text": text, "passed": passed}
-                        for passed, texts in ((True, row["hits"]), (False, row["misses"]))
-                        for text in texts
-                    ],
-                }
-                for row in results.get(case.key, ())
-                if row["score"] is not None
-            ],
-        }
-        yield json.dumps(row, ensure_ascii=False) + "\n"
-
-
 def _verdicts(report: ReportData) -> dict[SampleKey, str | None]:
     """The verdict on each case that has one."""
     return {case.key: case.verdict for case in report.cases()} if report.has_verdicts else {}
@@ -234,7 +201,6 @@ def _parquet(report: ReportData) -> bytes:
 FORMATS: dict[str, Callable[[ReportData], Iterable[str]]] = {
     ".json": lambda report: _json(json_document(report)),
     ".jsonl": _jsonl,
-    "index.jsonl": _agentv,
     ".csv": _csv,
     ".md": markdown,
     ".txt": lambda report: [f"{render_plain(report)}\n"],

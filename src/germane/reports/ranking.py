@@ -213,7 +213,7 @@ class TextTable:
         from rich.box import SIMPLE_HEAD
         from rich.text import Text
 
-        from germane.wholetable import WholeTable
+        from germane.reports.text.wholetable import WholeTable
 
         table = WholeTable(box=SIMPLE_HEAD, pad_edge=False, **options)
         for at, head in enumerate(self.header):

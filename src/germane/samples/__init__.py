@@ -5,60 +5,48 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any
 
-from germane.samples.files import (
-    JsonFault,
-    Notice,
-    Notices,
-    Warn,
-    locate,
-    location_in,
-    parse_strict_json,
-    read_lines,
-    read_text,
-    shown_name,
-    write_whole,
-)
+from germane.samples.files import Notice, Notices, Warn
 
 if TYPE_CHECKING:
     from germane.samples.cells import TableRow, looks_listed, refuse_printed_array, structure, table_rows
-    from germane.samples.fields import id_in, passages_in
+    from germane.samples.contexts import PATTERN_SECONDS, find_contexts, only_contexts
+    from germane.samples.fields import SPELLINGS, id_in, passages_in, read_messages
     from germane.samples.frames import records
     from germane.samples.reading import READERS, read_samples, samples_from
-    from germane.samples.rows import parse_columns
+    from germane.samples.rows import RowReader, parse_columns
 
 _HOMES = {
-    "rows": ("parse_columns",),
+    "rows": ("RowReader", "parse_columns"),
+    "contexts": ("PATTERN_SECONDS", "find_contexts", "only_contexts"),
     "reading": ("READERS", "read_samples", "samples_from"),
     "cells": ("TableRow", "looks_listed", "refuse_printed_array", "structure", "table_rows"),
     "frames": ("records",),
-    "fields": ("id_in", "passages_in"),
+    "fields": ("SPELLINGS", "id_in", "passages_in", "read_messages"),
 }
 _HOME = {name: home for home, names in _HOMES.items() for name in names}
 
 __all__ = [
+    "PATTERN_SECONDS",
     "READERS",
-    "JsonFault",
+    "SPELLINGS",
     "Notice",
     "Notices",
+    "RowReader",
     "TableRow",
     "Warn",
+    "find_contexts",
     "id_in",
-    "locate",
-    "location_in",
     "looks_listed",
+    "only_contexts",
     "parse_columns",
-    "parse_strict_json",
     "passages_in",
-    "read_lines",
+    "read_messages",
     "read_samples",
-    "read_text",
     "records",
     "refuse_printed_array",
     "samples_from",
-    "shown_name",
     "structure",
     "table_rows",
-    "write_whole",
 ]
 
 

@@ -32,6 +32,20 @@ from germane.encoding import replace_surrogates
 from germane.errors import InputError, SourceLocation, install_extra
 from germane.types import MAX_DEPTH, Json, Step
 
+__all__ = [
+    "JsonFault",
+    "check_readable",
+    "locate",
+    "location_in",
+    "parse_strict_json",
+    "read_lines",
+    "read_text",
+    "repository_root",
+    "shown_name",
+    "without_scheme",
+    "write_whole",
+]
+
 _BOM = b"\xef\xbb\xbf"
 _UTF16 = (b"\xff\xfe", b"\xfe\xff")
 _GZIP = b"\x1f\x8b"

@@ -13,8 +13,8 @@ from germane.clean import counted
 from germane.encoding import replace_surrogates, without_surrogates
 from germane.errors import InputError, SourceLocation, collect_or_raise
 from germane.samples.cells import Cells, TableRow, table_rows
-from germane.samples.collections.memory import rows_of_collection
 from germane.samples.contexts import DocumentIds, document_ids
+from germane.samples.conversations import rows_of_collection
 from germane.samples.fields import IDS, SPELLINGS
 from germane.samples.files import (
     JsonFault,

@@ -13,12 +13,12 @@ from typing import Annotated, Any, ClassVar
 from pydantic import BeforeValidator, Field, PlainValidator, PrivateAttr
 
 from germane.errors import InputError, Invalid, SourceLocation, TargetError, describe
+from germane.evalfiles.case import Case
 from germane.processes import MAX_STDOUT, child_environment, files_in, misplaced, run_program
-from germane.samples.evalfile import Case
-from germane.samples.yamltext import Positive, plain_value
 from germane.targets.shelltext import argv, check_slots, variables, with_variables
 from germane.targets.target import LARGEST, Target
 from germane.types import Json
+from germane.yamltext import Positive, plain_value
 
 _TAIL = 2000
 _ANSWERS = {"text", "output_messages", "outputMessages", "output"}

@@ -8,12 +8,12 @@ from typing import Annotated, Any, ClassVar, Self
 from pydantic import BeforeValidator, Field, PrivateAttr, model_validator
 
 from germane.errors import InputError, Invalid, SourceLocation, TargetError
-from germane.samples.evalfile import Case
+from germane.evalfiles.case import Case
 from germane.samples.reading import read_samples
-from germane.samples.yamltext import Node, Scalar, WholeNumber, plain_value
 from germane.tables.counterparts import are_line_numbers, ids_of, is_count, texts_of
 from germane.targets.target import Target
 from germane.types import Json, Sample
+from germane.yamltext import Node, Scalar, WholeNumber, plain_value
 
 
 def _response(value: Any) -> Json:

@@ -15,14 +15,14 @@ from pydantic import AfterValidator, Field, PrivateAttr, model_validator
 
 from germane.clean import counted, mask_urls
 from germane.errors import Invalid, TargetError, describe
+from germane.evalfiles.case import Case
+from germane.evalfiles.messages import content_text
 from germane.judges.client.retry import retry_after
 from germane.judges.client.transport import Secrets
-from germane.samples.evalfile import Case
 from germane.samples.fields import failure_of
-from germane.samples.messages import content_text
-from germane.samples.yamltext import Positive, WholeNumber, as_text, fill_slots, plain, with_variables
 from germane.targets.target import LARGEST, Target
 from germane.types import Json
+from germane.yamltext import Positive, WholeNumber, as_text, fill_slots, plain, with_variables
 
 if TYPE_CHECKING:
     import httpx2

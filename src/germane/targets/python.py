@@ -20,10 +20,10 @@ from typing import Annotated, Any, ClassVar, Self, TextIO
 from pydantic import AfterValidator, Field, PrivateAttr
 
 from germane.errors import GermaneError, InputError, Invalid, SourceLocation, TargetError, describe
+from germane.evalfiles.case import Case
 from germane.judging.caller import caller
-from germane.samples.evalfile import Case
-from germane.samples.yamltext import Positive, Texts, plain
 from germane.targets.target import Target
+from germane.yamltext import Positive, Texts, plain
 
 _ENDING = 1.0
 """Seconds that an event loop has to end."""

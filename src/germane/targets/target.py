@@ -12,13 +12,13 @@ from msgspec.structs import replace
 
 from germane.encoding import replace_surrogates
 from germane.errors import InputError, SourceLocation, TargetError, excerpt
-from germane.samples.evalfile import Case
+from germane.evalfiles.case import Case
+from germane.evalfiles.messages import content_text
 from germane.samples.fields import IDS, PASSAGE_LISTS, failure_of, passages_in
 from germane.samples.frames import document, fields_of, is_table, records
-from germane.samples.messages import content_text
 from germane.samples.rows import RowReader
-from germane.samples.yamltext import WholeNumber, YamlModel
 from germane.types import FrozenDict, Json, Sample
+from germane.yamltext import WholeNumber, YamlModel
 
 LARGEST = 16.0
 """Megabytes that an answer may have: what a live target sends or writes, unpacked."""

@@ -8,7 +8,12 @@ from pathlib import Path
 
 from germane.errors import InputError, SourceLocation
 from germane.samples.files import Warn, check_trusted, nearest, read_text
-from germane.samples.yamltext import (
+from germane.targets.cli import CliTarget
+from germane.targets.fixed import MockTarget, RecordedTarget
+from germane.targets.http import HttpTarget
+from germane.targets.python import PythonTarget
+from germane.targets.target import Target
+from germane.yamltext import (
     Node,
     misspelling_of,
     not_set,
@@ -17,11 +22,6 @@ from germane.samples.yamltext import (
     unset_variables,
     with_environment,
 )
-from germane.targets.cli import CliTarget
-from germane.targets.fixed import MockTarget, RecordedTarget
-from germane.targets.http import HttpTarget
-from germane.targets.python import PythonTarget
-from germane.targets.target import Target
 
 PROVIDERS: Mapping[str, type[Target]] = {
     "mock": MockTarget,

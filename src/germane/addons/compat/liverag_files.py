@@ -16,7 +16,8 @@ from germane.addons.compat.liverag import (
 )
 from germane.clean import counted, csv_lines
 from germane.errors import InputError, SourceLocation, describe
-from germane.samples import (
+from germane.samples import table_rows
+from germane.samples.files import (
     JsonFault,
     locate,
     location_in,
@@ -24,7 +25,6 @@ from germane.samples import (
     read_lines,
     read_text,
     shown_name,
-    table_rows,
     write_whole,
 )
 from germane.types import Json

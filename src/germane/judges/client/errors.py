@@ -16,6 +16,10 @@ from germane.encoding import decode
 from germane.judges.client.retry import retry_after
 from germane.types import FrozenDict, Json
 
+__all__ = [
+    "GaveUp",
+]
+
 
 class TransportError(Exception):
     """A transport brought no whole response: no connection, a broken or oversized body."""

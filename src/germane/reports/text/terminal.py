@@ -24,9 +24,9 @@ from germane.reports.summary import (
     interval_in_words,
     range_of,
 )
+from germane.reports.text.wholetable import CutRows, hanging, plain_text
 from germane.tables.scores import SampleKey
 from germane.types import Json, Score
-from germane.wholetable import CutRows, hanging, plain_text
 
 INTERVALS = f"intervals: 95%, {LIKE_THESE}"
 SIGNS = "■ relevant  □ not relevant  · unjudged  ? no verdict"

@@ -1,0 +1,191 @@
+"""What docs/addons/agentv.md says of AgentV's eval files, and their JSON Schema; scripts/reference_pages.py writes both."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import get_args
+
+from scripts.reference_pages import (
+    DOCS,
+    HIDDEN,
+    Schema,
+    aliases_of,
+    first_sentence,
+    measure_schema,
+    properties,
+    sample_schema,
+    spelled,
+    table_of,
+)
+
+from germane.addons import load, own
+from germane.addons.agentv.evalfile import AgentVFile, CaseEntry, Execution
+from germane.addons.agentv.graders.composite import Aggregator
+from germane.addons.agentv.graders.field_accuracy import FieldRule
+from germane.addons.agentv.graders.llm_grader import RubricItem, ScoreRange
+from germane.addons.agentv.graders.text_assertion import Test, TextAssertion
+from germane.addons.agentv.graders.tool_trajectory import ExpectedCall
+from germane.evalfiles import EvalFile
+from germane.graders import CaseGrader, MeasureGrader
+from germane.measures.measure import definitions
+from germane.yamltext import YamlModel
+
+_KINDS = {name: kind for name, kind in own()["agentv"].graders.items() if kind.make}
+TYPES: dict[str, type[CaseGrader]] = {
+    name: load(kind.make) for name, kind in _KINDS.items() if not kind.fixed
+}
+ALIASES = {other: name for name in TYPES for other in _KINDS[name].aliases} | {"assert_set": "composite"}
+
+
+def grader_types() -> dict[str, list[str]]:
+    """Each type of grader that is not a measure, in every spelling."""
+    found = {name: spelled(name) for name in TYPES}
+    for other, name in ALIASES.items():
+        found[name] += spelled(other)
+    return found
+
+
+def agentv_schema() -> Schema:
+    """The JSON Schema of an eval file of AgentV's, for editors: completion, descriptions, and a mark under what cannot be right.
+
+    What it cannot say (names that must differ, files that must exist, measures' parameters) `germane validate` says.
+    """
+    sample = json.loads(json.dumps(sample_schema()).replace('"#/properties/', '"#/$defs/sample/properties/'))
+    kinds = grader_types()
+    tests = [word for test in get_args(Test) for word in spelled(test)]
+    names = [definition.name for definition in definitions()]
+    _, common = measure_schema()
+    grader: Schema = {
+        "type": "object",
+        "properties": {
+            "type": {
+                "description": "A measure's name (`germane measures`), or a grader.",
+                "anyOf": [{"enum": [*(one for many in kinds.values() for one in many), *tests, *names]}, {"type": "string"}],
+            },
+            **common,
+        },
+        "allOf": [
+            {
+                "if": {"properties": {"type": {"enum": spellings}}, "required": ["type"]},
+                "then": {"properties": {**properties(TYPES[name], aliases_of(TYPES[name]))}},
+            }
+            for name, spellings in kinds.items()
+        ],
+    }  # fmt: skip
+    for case in grader["allOf"]:  # members and aggregators are graders again
+        for key in ("graders", "evaluators", "assertions", "assert", "members"):
+            if key in case["then"]["properties"]:
+                case["then"]["properties"][key] = {"$ref": "#/$defs/graders"}
+    graders = {"$ref": "#/$defs/graders"}
+    lists = dict.fromkeys(("measures", "metrics", "evaluators", "assertions", "assert"), graders)
+    execution = {**properties(Execution, aliases_of(Execution)), **lists}
+    own = {**properties(CaseEntry, aliases_of(CaseEntry)), **lists}
+    own["execution"] = {"$ref": "#/$defs/execution"}
+    case = {"type": "object", "properties": {**sample["properties"], **own}}
+    for key in ("input_messages", "expected_messages", "input", "expected_output"):
+        for spelling in spelled(key):
+            own[spelling] = case["properties"][spelling] = {"$ref": "#/$defs/messages"}
+    for key in spelled("id"):
+        case["properties"][key] = {
+            "description": "Its name; else its number.",
+            "type": ["string", "number", "null"],
+        }
+    whole = {
+        **properties(AgentVFile, aliases_of(AgentVFile)),
+        **lists,
+        "execution": {"$ref": "#/$defs/execution"},
+    }
+    cases = {
+        "anyOf": [
+            {
+                "type": "array",
+                "items": {"anyOf": [{"$ref": "#/$defs/case"}, {"type": "string", "pattern": "^file://"}]},
+            },
+            {"type": ["string", "null"]},
+        ]
+    }
+    described = {"description": "The cases, or a file of samples."}
+    whole |= {key: {**described, **cases} for key in ("evalcases", "tests", "cases", "samples")}
+    whole |= {key: {} for key in AgentVFile.ignored if key not in whole}
+    return {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "title": "AgentV eval file, as germane reads it",
+        "description": "What to evaluate, by which graders, and what must be reached.",
+        "type": "object",
+        "properties": whole,
+        **HIDDEN,
+        "$defs": {
+            **sample["$defs"],
+            "sample": {"properties": sample["properties"]},
+            "case": case,
+            "grader": grader,
+            "graders": {
+                "description": "Names of measures, or graders.",
+                "anyOf": [
+                    {"type": "array", "items": {"anyOf": [{"type": "string"}, {"$ref": "#/$defs/grader"}]}},
+                    {"$ref": "#/$defs/grader"},
+                    {"type": ["string", "null"]},
+                ],
+            },
+            "execution": {"anyOf": [{"type": "object", "properties": execution, **HIDDEN}, {"type": "null"}]},
+            "messages": {
+                "description": "A text, or messages of {role, content}.",
+                "anyOf": [
+                    {"type": ["string", "number", "boolean", "null", "object"]},
+                    {"type": "array", "items": {"type": "object", "required": ["role"]}},
+                ],
+            },
+        },
+    }
+
+
+def section() -> str:
+    """The tables of keys."""
+    parts = [
+        "## The file\n",
+        "Beside the keys of [our own eval files](../reference/evalfile.md):\n",
+        table_of(AgentVFile, aliases_of(AgentVFile), leave=EvalFile),
+        "Cases stand under one of `evalcases`, `tests`, `cases`, `samples`: a list, or the name of a file. Known and without effect:",
+        f"{', '.join(f'`{key}`' for key in AgentVFile.ignored if key not in {'evalcases', 'tests', 'cases', 'samples'})}.\n",
+        "## A case\n",
+        "Its own graders, and any field of a sample (`query`, `contexts`, `qrels`, `reference`, `tags`, ...: docs/schema/sample.schema.json).",
+        "Other keys are kept as metadata. Under `evalcases`, graders of its own replace the file's; elsewhere they come on top.\n",
+        table_of(CaseEntry, aliases_of(CaseEntry)),
+        "## execution\n",
+        table_of(Execution, aliases_of(Execution)),
+        "## Every grader\n",
+        "A measure's name ([measures.md](../measures.md)), or a mapping with `type` (or `metric`, `measure`) and these keys, on top or under",
+        "`config`.\n",
+        table_of(CaseGrader, {}),
+        "## type: a measure\n",
+        "Its parameters stand in the name or beside it: `type: nDCG, k: 10`.\n",
+        table_of(MeasureGrader, aliases_of(MeasureGrader), leave=CaseGrader),
+    ]
+    for name, model in TYPES.items():
+        others = [other for other, meant in ALIASES.items() if meant == name]
+        also = f"\n\nAlso written {', '.join(f'`{other}`' for other in others)}." if others else ""
+        parts += [
+            f"## type: {name}\n\n{first_sentence(model)}{also}\n",
+            table_of(model, aliases_of(model), leave=CaseGrader),
+        ]
+    parts += [
+        f"## Text assertions\n\n`type:` {', '.join(f'`{test}`' for test in get_args(Test))}; `not_` before it turns it round.\n",
+        table_of(TextAssertion, aliases_of(TextAssertion), leave=CaseGrader, hide={"test"}),
+    ]
+    parts_of: dict[str, type[YamlModel]] = {
+        "An item of `rubrics`": RubricItem, "An item of `score_ranges`": ScoreRange, "An item of `fields`": FieldRule,
+        "An item of `expected`": ExpectedCall, "`aggregator`": Aggregator,
+    }  # fmt: skip
+    for title, part in parts_of.items():
+        parts += [f"## {title}\n", table_of(part, aliases_of(part))]
+    return "\n".join(parts)
+
+
+def files() -> Iterator[tuple[Path, str]]:
+    """The schema."""
+    yield (
+        DOCS / "schema" / "agentv.schema.json",
+        json.dumps(agentv_schema(), ensure_ascii=False, indent=1) + "\n",
+    )

@@ -1,0 +1,84 @@
+"""AgentV's eval files and graders: cases, scripts, models and rules that grade an answer, and the document of one case."""
+
+from germane.addons import Addon, Dialect, GraderType
+from germane.flags import JUDGE, MEASURES, Flag, borrowed
+
+_HERE = "germane.addons.agentv"
+_TESTS = (
+    "contains", "contains_any", "contains_all", "icontains", "icontains_any", "icontains_all",
+    "starts_with", "ends_with", "equals", "regex", "is_json",
+)  # fmt: skip
+
+ADDON = Addon(
+    about="AgentV's eval files of both generations, its graders, its protocol for scripts and its result rows.",
+    dialects={
+        "agentv": Dialect(
+            f"{_HERE}.evalfile:read_file",
+            keys=(
+                "evalcases", "tests", "cases", "samples", "execution", "evaluators", "assertions", "assert", "compatibility", "dataset",
+                "defaults", "vars", "metadata", "input", "input_files", "workspace", "preprocessors", "suite", "depends_on",
+                "on_dependency_failure", "default_test", "threshold", "workers", "cache", "budget_usd", "fail_on_error",
+            ),
+        )
+    },
+    graders={
+        "llm_judge": GraderType(
+            f"{_HERE}.graders.llm_grader:LLMGrader",
+            "the model's score; of a rubric: satisfied weight / whole weight",
+            aliases=("llm_grader", "llm_rubric", "rubric", "rubrics"),
+        ),
+        "code_judge": GraderType(
+            f"{_HERE}.graders.code_grader:CodeGrader", "what the script prints as score", aliases=("code_grader", "script")
+        ),
+        "field_accuracy": GraderType(
+            f"{_HERE}.graders.field_accuracy:FieldAccuracy", "weight of the matching fields / weight of all"
+        ),
+        "tool_trajectory": GraderType(
+            f"{_HERE}.graders.tool_trajectory:ToolTrajectory", "expected calls that were made / expected calls"
+        ),
+        "latency": GraderType(f"{_HERE}.graders.limits:Latency", "1 within the threshold, else 0"),
+        "cost": GraderType(f"{_HERE}.graders.limits:Cost", "1 within the budget, else 0"),
+        "token_usage": GraderType(f"{_HERE}.graders.limits:TokenUsage", "1 within the limits, else 0"),
+        "composite": GraderType(
+            f"{_HERE}.graders.composite:Composite", "what the aggregator makes of the members' scores"
+        ),
+        "assert_set": GraderType(
+            f"{_HERE}.graders.composite:Composite", "the mean of the members' scores", fixed={"all_pass": True}
+        ),
+        **{
+            test: GraderType(
+                f"{_HERE}.graders.text_assertion:TextAssertion", "1 where the answer passes the test, else 0", fixed={"test": test}
+            )
+            for test in _TESTS
+        },
+        "inline_assert": GraderType("", "write the TypeScript function as a program: type: code-grader"),
+        "execution_metrics": GraderType(
+            "", "write type: latency, cost or token-usage, or count in a program: type: code-grader"
+        ),
+        "skill_trigger": GraderType(
+            "",
+            "write type: tool-trajectory with expected: [{tool: Skill, args: {skill: NAME}}], or a code-grader",
+        ),
+    },
+    judges={"script": f"{_HERE}.script_judge:ScriptJudge"},
+    questions={
+        "script": f"{_HERE}.script:ScriptGrade",
+        "script_prompt": f"{_HERE}.script:ScriptText",
+        "completion": f"{_HERE}.script:TextCompletion",
+        "llm_judge": f"{_HERE}.graders.llm_grader:FreeForm",
+        "rubric": f"{_HERE}.graders.llm_grader:RubricQuestion",
+    },
+    verbs={
+        "grade": (
+            f"{_HERE}.verb:grade",
+            "Grade one case: a code-judge document or a sample line on stdin, its score, hits, misses and reasoning on stdout.",
+        )
+    },
+    flags=[
+        Flag("TYPE", "grade", MEASURES, "context_precision@5, or any grader, such as field_accuracy or cost.", name="measure"),
+        Flag("--judge", "grade", JUDGE, "Who judges: labels, lexical or a model (openai:gpt-4o-mini)."),
+        Flag("--option", "grade", MEASURES, "An option of the grader; JSON where it is. Repeatable.", value="NAME=VALUE", many=True),
+        *borrowed("grade", "run", "--base-url", "--against", "--scale", "--ledger", "--replay", "--no-cache"),
+    ],
+    writers={"index.jsonl": f"{_HERE}.rows:index_rows"},
+)  # fmt: skip

@@ -1,0 +1,525 @@
+"""AgentV's eval files, of both generations: cases with messages, expectations and graders of their own."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Annotated, Any, ClassVar, Literal
+
+from msgspec import structs
+from pydantic import BeforeValidator, Field, PlainValidator, ValidationInfo
+
+from germane.addons.agentv.messages import input_files, messages_at
+from germane.clean import fold
+from germane.errors import InputError, Invalid, SourceLocation
+from germane.evalfiles import (
+    WRITTEN,
+    Case,
+    EvalFile,
+    GraderSpec,
+    Trials,
+    by_name,
+    content_text,
+    grader_nodes,
+    spec_of,
+    specs_of,
+)
+from germane.samples import SPELLINGS, RowReader, Warn, only_contexts
+from germane.samples.contexts import DocumentIds, document_ids
+from germane.samples.files import (
+    JsonFault,
+    check_readable,
+    parse_strict_json,
+    read_lines,
+    read_text,
+    repository_root,
+    without_scheme,
+)
+from germane.types import FrozenDict, Json, Message, freeze
+from germane.yamltext import (
+    Flag,
+    JsonMapping,
+    Keys,
+    Node,
+    Share,
+    Texts,
+    YamlModel,
+    as_list,
+    folder_of,
+    names_of,
+    node_of,
+    parse_yaml,
+    read_model,
+    with_variables,
+)
+
+
+def _measures(value: Any, info: ValidationInfo) -> tuple[GraderSpec, ...]:
+    return specs_of(included_nodes(value, info))
+
+
+def _rubric(nodes: Sequence[Node], weight: int = 1) -> GraderSpec:
+    """Statements and items of a rubric as one grader, asked of a model."""
+    location = nodes[0].location
+    pairs = node_of({"type": "rubrics", "name": "rubrics", "weight": weight}, location).pairs or {}
+    pairs["rubrics"] = Node(location, items=list(nodes))
+    node = Node(location, pairs=pairs, keys=dict.fromkeys(pairs, location))
+    return GraderSpec(name="rubrics", node=node, spec=freeze(node.json()))
+
+
+def _rubrics(value: Any, info: ValidationInfo) -> tuple[GraderSpec, ...]:
+    nodes = included_nodes(value, info)
+    return (_rubric(nodes),) if nodes else ()
+
+
+def assertions_in(value: Any, info: ValidationInfo) -> tuple[GraderSpec, ...]:
+    """The assertions of the newer generation's list, in which a text is not a measure's name but something that must be true.
+
+    All of them are one rubric in place of the first, which weighs as much as they are many.
+    """
+    nodes = included_nodes(value, info)
+    stated = [node for node in nodes if node.pairs is None]
+    kept = (node for node in nodes if node.pairs is not None or node is stated[0])
+    return tuple(_rubric(stated, len(stated)) if node.pairs is None else spec_of(node) for node in kept)
+
+
+_MEMBERS = ("evaluators", "assertions", "assert", "graders", "members")
+
+
+def included_nodes(value: Any, info: ValidationInfo) -> list[Node]:
+    """The nodes of a list of graders, those of the files that it includes in their places."""
+    return _included(grader_nodes(value), folder_of(info))
+
+
+def _included(nodes: Iterable[Node], folder: Path, above: tuple[Path, ...] = ()) -> list[Node]:
+    """`- include: NAME` stands for the assertions of .agentv/templates/NAME.yaml, or of a file with that path."""
+    result: list[Node] = []
+    for node in nodes:
+        pairs = node.pairs or {}
+        name = pairs["include"].text if pairs.keys() == {"include"} else None
+        if name:
+            file = _template(name, folder, above, node.location)
+            listed = (parse_yaml(read_text(file), str(file)).pairs or {}).get("assertions")
+            if listed is None or listed.items is None:
+                raise node.fault(f"{file} holds no assertions", "write assertions: [...] in it")
+            result += _included(listed.items, folder, (*above, file))
+        else:
+            members = {
+                key: replace(inner, items=_included(inner.items, folder, above))
+                for key, inner in pairs.items()
+                if fold(key) in _MEMBERS and inner.items is not None
+            }
+            result.append(replace(node, pairs={**pairs, **members}) if members else node)
+    return result
+
+
+def _template(name: str, folder: Path, above: tuple[Path, ...], where: SourceLocation) -> Path:
+    bare = not name.startswith(".") and not any(sign in name for sign in "/\\")
+    names = [f".agentv/templates/{name}{suffix}" for suffix in (".yaml", ".yml")] if bare else [name]
+    root = repository_root(folder)
+    upwards = (path for path in (folder, *folder.parents) if path.is_relative_to(root))
+    paths = (*(file.parent for file in above[-1:]), *upwards)
+    path = next((path for value in paths for spelt in names if (path := value / spelt).is_file()), None)
+    if path is None:
+        problem = f"no {names[0]} to include, in {folder} or above"
+        raise InputError(problem, fix="check the name", place=where)
+    if path in above:
+        chain = " -> ".join(map(str, (*above, path)))
+        raise InputError(f"the included files go round: {chain}", fix="include each file once", place=where)
+    return path
+
+
+Graders = Annotated[tuple[GraderSpec, ...], PlainValidator(_measures, json_schema_input_type=WRITTEN)]
+Assertions = Annotated[tuple[GraderSpec, ...], PlainValidator(assertions_in, json_schema_input_type=WRITTEN)]
+Rubrics = Annotated[tuple[GraderSpec, ...], PlainValidator(_rubrics, json_schema_input_type=WRITTEN)]
+
+
+class GraderLists(YamlModel):
+    """The graders that a mapping lists, under any of the names for it.
+
+    Attributes:
+        measures: Measures by name (several in one text too), or graders; they apply to every case and all data.
+        evaluators: The same, as AgentV 2 names it.
+        assertions: The same, as AgentV 4 names it; a text here is a statement that must be true of the answer.
+    """
+
+    aliases: ClassVar = {"measures": ("metrics",), "assertions": ("assert",)}
+
+    measures: Graders = ()
+    evaluators: Graders = ()
+    assertions: Assertions = ()
+
+    def graders(self, faults: list[InputError]) -> tuple[GraderSpec, ...]:
+        """All of them, with names that differ; what is wrong is added to the faults."""
+        return by_name((*self.measures, *self.evaluators, *self.assertions), faults)
+
+
+_UNREAD = {
+    "workspace": "nothing is set up: let the target's command make its workspace",
+    "preprocessors": "convert the files in the target, or in a code_judge: graders read text",
+    "suite": "write tags: [NAME]",
+    "dependson": "cases run on their own: remove it, or make them one case",
+    "ondependencyfailure": "cases run on their own: remove it",
+    "defaulttest": "write defaults: {...}",
+    "threshold": "write execution: {threshold: 0.8}: the least score of each case",
+    "workers": "germane run --jobs N",
+    "cache": "remove it: answers of judges are kept in the ledger, --no-cache asks again",
+    "budgetusd": "germane run --max-cost DOLLARS",
+    "failonerror": "germane run --max-unmeasured 0",
+}
+"""Keys of AgentV that have no meaning here, and what to write instead."""
+_TURNS = "a conversation of several turns is not run"
+
+
+class Execution(GraderLists):
+    """The settings of `execution:` of a file or a case.
+
+    Attributes:
+        target: The system to ask, by its name in the targets file.
+        targets: Several systems to ask: they are compared.
+        trials: How often each case is asked; `{count: 3}` too.
+        threshold: The least score of each case, from 0 to 1: a gate.
+        skip_defaults: Of a case: the file's graders do not apply to it.
+    """
+
+    what = "execution"
+    unread: ClassVar = {key: fix for key, fix in _UNREAD.items() if key != "threshold"}
+
+    target: str | None = None
+    targets: Annotated[tuple[str, ...], BeforeValidator(as_list)] = ()
+    trials: Trials | None = None
+    threshold: Share | None = None
+    skip_defaults: Flag = False
+
+
+def _defaults(value: Any) -> Any:
+    if isinstance(value, Node) and value.pairs is None:
+        raise Invalid("is not a mapping", "write defaults: {tags: [tax]}")
+    return value
+
+
+_ASKED = ("question", "query", "inputmessages", "input")
+_CASES = ("evalcases", "tests", "cases", "samples")
+
+
+class AgentVFile(EvalFile, GraderLists):
+    """One eval file of AgentV's: `measures` are the graders that apply to every case and to every sample of `data`.
+
+    Attributes:
+        dataset: A name for the cases, for people.
+        compatibility: `agentv` gives the values of AgentV 2.1 where they differ.
+        execution: AgentV's place for `target`, `trials`, `threshold` and `evaluators`.
+        defaults: Keys of a case, for cases without them.
+        vars: What `{{name}}` in the texts of a case stands for, where its own `vars` say nothing else.
+        metadata: Metadata of every case.
+        input: Messages before those of every case.
+        input_files: Files that every case comes with.
+    """
+
+    unread = _UNREAD
+    aliases: ClassVar = {**EvalFile.aliases, **GraderLists.aliases}
+    computed = ("path", "cases", "targets", "threshold")
+    nodes = ("defaults", "input")  # until the case is read that gets them
+    ignored = (*EvalFile.ignored, *_CASES)
+
+    measures: Graders = ()
+    dataset: str | None = None
+    compatibility: Literal["agentv"] | None = None
+    execution: Execution = Field(default_factory=Execution)
+    defaults: Annotated[Any, BeforeValidator(_defaults)] = None
+    vars: JsonMapping = FrozenDict()
+    metadata: JsonMapping = FrozenDict()
+    input: Any = None
+    input_files: Texts = ()
+
+
+def read_file(
+    path: Path, root: Node, parsed: Callable[[Path], Node], warn: Warn | None, faults: list[InputError]
+) -> EvalFile:
+    """The content of an eval file with cases; what is wrong is added to the faults."""
+    folder = path.resolve().parent
+    root, inline, replaced = _cases_apart(root, folder, parsed)
+    file = read_model(AgentVFile, root, faults, folder=folder, warn=warn)
+    graders = by_name((*file.graders(faults), *file.execution.graders(faults)), faults)
+    target = file.target or file.execution.target
+    file = file.model_copy(
+        update={
+            "path": path,
+            "measures": graders,
+            "target": target,
+            "targets": file.execution.targets or tuple(filter(None, [target])),
+            "trials": file.trials or file.execution.trials,
+            "threshold": file.execution.threshold,
+        }
+    )
+    result: list[tuple[Node, Case]] = []
+    for number, node in enumerate(inline, 1):
+        try:
+            result.append((node, _case(node, number, file, warn, faults, replaced=replaced)))
+        except InputError as fault:
+            faults.append(fault)
+    ids = DocumentIds(SourceLocation(str(path)), warn, document_ids(file.doc_id) if file.doc_id else None)
+    read = ids.take([case.sample for _, case in result], lambda at: result[at][0].json())
+    samples = [*read, *ids.rest()]
+    cases = tuple(replace(case, sample=sample) for (_, case), sample in zip(result, samples, strict=True))
+    _check_ids(cases, faults)
+    return file.model_copy(update={"cases": cases})
+
+
+def _cases_apart(root: Node, folder: Path, parsed: Callable[[Path], Node]) -> tuple[Node, list[Node], bool]:
+    """The file, with `data` where its cases are a file of samples; else its cases; whether their graders replace the file's.
+
+    Cases stand in the file, or in files that it names.
+    """
+    pairs = {key: inner for key, inner in (root.pairs or {}).items() if not inner.is_null()}
+    results = [key for key in pairs if fold(key) in _CASES]
+    if len(results) > 1:
+        raise pairs[results[1]].fault("the file has two lists of cases", "keep one of them")
+    if not results:
+        return root, [], False
+    node, replaced = pairs[results[0]], fold(results[0]) == "evalcases"
+    if node.text is not None:
+        cases = _cases_in(node, folder, parsed) if fold(results[0]) != "samples" else None
+        if cases is not None:
+            return root, cases, replaced
+        if "data" in pairs:
+            raise node.fault("the file names samples twice", "name all of them under data: [...]")
+        keys = {**root.keys, "data": root.keys[results[0]]}
+        return replace(root, pairs={**pairs, "data": node}, keys=keys), [], False
+    if node.items is None:
+        raise node.fault(f"the cases are {node.kind}", "write a list: - id: ...")
+    inline: list[Node] = []
+    for item in node.items:
+        named = (item.text or "").startswith("file://")
+        cases = _cases_in(item, folder, parsed) if named else [item]
+        if cases is None:
+            raise item.fault(f"{item.text} holds no cases", "write data: FILE for samples")
+        inline += cases
+    return root, inline, replaced
+
+
+def _cases_in(node: Node, folder: Path, parsed: Callable[[Path], Node]) -> list[Node] | None:
+    """The cases in the files that a text names, in YAML or JSON Lines; None where these are files of samples.
+
+    It names a file, several (`cases/*.yaml`), or a folder with a case.yaml in each of its folders.
+    """
+    name = without_scheme(node.text or "")
+    paths = sorted(folder.glob(name)) if any(sign in name for sign in "*?[") else [folder / name]
+    paths = [value for path in paths for value in (sorted(path.glob("*/case.y*ml")) or [path])]
+    cases: list[Node] = []
+    for path in paths:
+        if path.suffix in {".yaml", ".yml"} and path.is_file():
+            root = parsed(path)
+            one_case = path.stem == "case" and root.pairs is not None
+            inside = [root] if one_case else root.items or (root.pairs or {}).get("tests", root).items
+            if inside is None:
+                raise root.fault("this file holds no list of cases", "write - id: ...")
+            cases += inside
+        elif path.suffix in {".jsonl", ".ndjson"} and path.is_file():
+            lines = [(number, line) for number, line in read_lines(path) if line.strip()]
+            cases += [
+                node_of(_json(path, number, line), SourceLocation(str(path), number))
+                for number, line in lines
+            ]
+        elif path.exists():
+            return None
+        else:
+            raise node.fault(f"no file {name!r} in {folder}", "check the path")
+    if not cases:
+        raise node.fault(f"{name} holds no cases", "check the path")
+    return cases
+
+
+def _json(path: Path, number: int, line: str) -> Json:
+    try:
+        return parse_strict_json(line.strip())
+    except JsonFault as fault:
+        raise fault.error(path, line, number) from None
+
+
+class CaseEntry(GraderLists):
+    """One case as it is written: the graders of its own, its messages, and every other key as a node.
+
+    Attributes:
+        id: Its name; else its number.
+        question: The query; else the last message of a user.
+        input_messages: Messages to the system: `{role, content}`, or a text.
+        expected_messages: What a good system answers; the last one's content is the reference.
+        criterion: What a good answer does.
+        reference_answer: The reference, where no message gives it.
+        conversation_id: Cases of one conversation share it.
+        target: The system to ask for this case.
+        rubrics: Statements that must be true of the answer; one grader, asked of a model.
+        metadata: Anything; slices and targets may read it.
+        vars: What `{{name}}` in the texts of this case stands for; those of graders keep their own variables.
+        input_files: Files that the case comes with, relative to the eval file.
+        execution: `target`, `evaluators`, `threshold` and `skip_defaults` of this case.
+    """
+
+    what = "a case"
+    unread = _UNREAD
+    aliases: ClassVar = {
+        **GraderLists.aliases,
+        "question": ("query",),
+        "input_messages": ("input",),
+        "expected_messages": ("expected_output",),
+        "criterion": ("expected_outcome", "outcome", "criteria"),
+    }
+    computed = ("others",)
+    nodes = ("input_messages", "expected_messages")
+
+    id: str | None = None
+    question: str | None = None
+    input_messages: Any = None
+    expected_messages: Any = None
+    criterion: str | None = None
+    reference_answer: str | None = None
+    conversation_id: str | None = None
+    target: str | None = None
+    rubrics: Rubrics = ()
+    metadata: JsonMapping = FrozenDict()
+    vars: JsonMapping = FrozenDict()
+    input_files: Texts = ()
+    execution: Execution | None = None
+    others: dict[str, Node] = Field(default_factory=dict)
+
+    @classmethod
+    def complete(cls, keys: Keys) -> None:
+        """Keys that are no field are fields of a sample; one close to any of these is a fault, another is metadata."""
+        keys.values["others"] = keys.others
+        for key in keys.others:
+            location = keys.node.keys[key]
+            if fold(key) == "turns":
+                fix = "write a case for each turn, with the messages before it under input:"
+                raise InputError(_TURNS, fix=fix, place=location)
+            if key not in SPELLINGS and key != "note":
+                instead = cls.unread.get(fold(key))
+                if instead is not None or not keys.refuse(key, (*SPELLINGS, *cls.spellings())):
+                    problem = f"a case has no key {key!r}: it is kept as metadata"
+                    keys.warn(problem, instead or "put it under metadata:", location)
+
+
+def _case(
+    node: Node, number: int, file: AgentVFile, warn: Warn | None, faults: list[InputError], *, replaced: bool
+) -> Case:
+    """One case; `number` is its id where it has none. What is wrong is added to the faults, as far as can be."""
+    folder = file.path.resolve().parent
+    node = _completed(node, file)
+    before = len(faults)
+    entry = read_model(CaseEntry, node, faults, folder=folder, warn=warn)
+    execution = entry.execution or Execution()
+    alone = execution.skip_defaults
+    asked = messages_at(entry.input_messages, "user", folder)
+    if not alone:
+        asked = (*messages_at(file.input, "user", folder), *asked)
+    expected = messages_at(entry.expected_messages, "assistant", folder)
+    query, history = _asked(entry.question, asked)
+    last = next((message.content for message in reversed(expected) if message.content is not None), None)
+    fields = {key: inner.json() for key, inner in entry.others.items() if key in SPELLINGS}
+    more = {key: inner.json() for key, inner in entry.others.items() if key not in SPELLINGS}
+    row: dict[str, Json] = {
+        "id": entry.id or str(number),
+        "query": query or None,
+        "criterion": entry.criterion,
+        **fields,
+        "metadata": {**file.metadata, **entry.metadata, **more},
+    }
+    if not any(SPELLINGS[key] == "reference" and row[key] is not None for key in fields):
+        text = "" if only_contexts(last) else content_text(last)
+        row["reference"] = entry.reference_answer or text or None
+    if not query and all(SPELLINGS[key] != "query" for key in fields):
+        fix = 'write query: "the question that was asked"'
+        if len(faults) == before or not any(fold(key) in _ASKED for key in node.pairs or {}):
+            faults.append(node.fault("a case has no query", fix))
+        row["query"] = "-"
+    reader = RowReader(warn=warn)
+    try:
+        sample = reader.read(row, number, node.at)
+    except InputError:
+        faults += reader.faults_of(row, number, node.at)
+        sample = reader.read({"id": row["id"], "query": "-"}, number, node.at)
+    if history and not sample.history:
+        sample = structs.replace(sample, history=history)
+    guidelines, files = input_files(asked)
+    named = (*(() if alone else file.input_files), *entry.input_files)
+    for name in named:  # the target gets them
+        check_readable(folder / name, node.location)
+    files = tuple(dict.fromkeys((*files, *(str((folder / name).resolve()) for name in named))))
+    return Case(
+        sample=sample,
+        graders=_graders(entry, file, node.location, faults, replaced=replaced),
+        target=entry.target or execution.target,
+        threshold=file.threshold if execution.threshold is None else execution.threshold,
+        location=node.location,
+        question=query,
+        expected_outcome=entry.criterion or "",
+        reference_answer=entry.reference_answer or content_text(last),
+        input_messages=asked or (Message(role="user", content=query),),
+        expected_messages=expected,
+        guideline_files=guidelines,
+        input_files=files,
+        conversation_id=entry.conversation_id,
+        metadata=sample.metadata,
+    )
+
+
+_OF_GRADERS = frozenset(map(fold, ("vars", "defaults", "execution", "rubrics", *GraderLists.spellings())))
+
+
+def _completed(node: Node, file: AgentVFile) -> Node:
+    """The case with the file's defaults, and with values in place of its variables.
+
+    The texts of graders stay as they are: their variables stand for the answer.
+    """
+    if node.pairs is None:
+        return node
+    names = names_of(CaseEntry)
+    own = {names.get(fold(key), key) for key in node.pairs}
+    usual = file.defaults.pairs if isinstance(file.defaults, Node) and file.defaults.pairs else {}
+    nodes = {key: inner for key, inner in usual.items() if names.get(fold(key), key) not in own}
+    pairs = {**nodes, **node.pairs}
+    keys = {**{key: file.defaults.keys[key] for key in nodes}, **node.keys}
+    own_values = pairs["vars"].json() if "vars" in pairs else None
+    values = {**file.vars, **(own_values if isinstance(own_values, dict) else {})}
+    if values:
+        filled = {
+            key: with_variables(pair, values) for key, pair in pairs.items() if fold(key) not in _OF_GRADERS
+        }
+        pairs = {**pairs, **filled}
+    return replace(node, pairs=pairs, keys=keys)
+
+
+def _graders(
+    entry: CaseEntry, file: AgentVFile, location: SourceLocation, faults: list[InputError], *, replaced: bool
+) -> tuple[GraderSpec, ...]:
+    """The graders of a case: its own, with the file's; no mapping of its own voids the file's.
+
+    A case without any that says what a good answer does is graded by a model.
+    """
+    execution = entry.execution or Execution()
+    own = by_name((*entry.graders(faults), *execution.graders(faults)), faults)
+    if not (execution.skip_defaults or (own and replaced)):
+        names = {grader.name for grader in own}
+        own = (*(grader for grader in file.measures if grader.name not in names), *own)
+    specs = by_name((*own, *entry.rubrics), faults)
+    if not specs and entry.criterion:  # AgentV asks a model whether the answer does what the case says
+        return (spec_of(node_of({"type": "llm_judge"}, location)),)
+    return specs
+
+
+def _asked(question: str | None, messages: tuple[Message, ...]) -> tuple[str, tuple[Message, ...]]:
+    users = [index for index, message in enumerate(messages) if message.role == "user"]
+    last = users[-1] if users else 0
+    history = tuple(message for message in messages[:last] if message.role != "system")
+    return question or (content_text(messages[last].content) if users else ""), history
+
+
+def _check_ids(cases: tuple[Case, ...], faults: list[InputError]) -> None:
+    seen: dict[tuple[str, str, int], Case] = {}
+    for case in cases:
+        first = seen.setdefault((case.sample.id, case.sample.system, case.sample.trial), case)
+        if first is not case:
+            line = first.location.line if first.location else 0
+            problem = f"the case {case.sample.id!r} is there already, on line {line}"
+            faults.append(InputError(problem, fix="give each case its own id", place=case.location))

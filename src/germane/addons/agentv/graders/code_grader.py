@@ -1,0 +1,124 @@
+"""The script as a grader: a program of the user's reads the case on stdin and prints a score."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, ClassVar
+
+from pydantic import Field
+
+from germane.addons.agentv.graders.transcript import names_of, script_document
+from germane.addons.agentv.script import ScriptGrade, ScriptResult
+from germane.clean import fold
+from germane.evalfiles import Case
+from germane.graders import CaseGrader, Command, GraderResult
+from germane.measures import ask
+from germane.processes import misplaced, start_folder
+from germane.questions import Program
+from germane.types import FrozenDict, freeze
+from germane.yamltext import (
+    JsonMapping,
+    Keys,
+    Node,
+    Number,
+    Texts,
+    WholeNumber,
+    folder_of,
+    for_model,
+    plain,
+    plain_value,
+)
+
+MAX_CALLS = 50
+"""Calls that `target: true` lends a script."""
+
+
+class CodeGrader(CaseGrader):
+    """The score that a program prints: one JSON document on its stdin, one on its stdout.
+
+    A program that cannot be started, ends with an error, takes longer than `timeout` or prints no score is an error, never
+    a score of 0.
+
+    Attributes:
+        script: A list is the program and its arguments, a text runs through `sh -lc`.
+        cwd: Where it starts: the eval file's folder, or the nearest above that holds the script.
+        timeout: Seconds that it may take.
+        env: Names of variables that it gets in addition to PATH, HOME, LANG and the like.
+        max_calls: Calls that it may put to the evaluation's judge, through AGENTV_TARGET_PROXY_URL; None lends none.
+        config: What the document holds under `config`.
+    """
+
+    type: ClassVar[str] = "code_judge"
+    opens_config: ClassVar[bool] = False  # the script gets it
+    aliases: ClassVar = {"script": ("command",), "timeout": ("timeout_seconds",)}
+    unread: ClassVar = {key: fix for key, fix in CaseGrader.unread.items() if key == "preprocessors"}
+
+    script: Command
+    cwd: str = "."
+    timeout: Annotated[Number, Field(gt=0), plain] = 120.0
+    env: Texts = ()
+    max_calls: WholeNumber | None = None
+    config: JsonMapping = FrozenDict()
+
+    @classmethod
+    def complete(cls, keys: Keys) -> None:
+        """Its folder starts from the eval file's; every key without a meaning goes to `config`, as AgentV has it.
+
+        A key that is close to one with a meaning is a fault, except under `config` itself.
+        """
+        values, passed = keys.values, keys.others
+        script, folder = plain_value(values.get("script", ())), folder_of(keys).resolve()
+        value = values.get("cwd")
+        values["cwd"] = str(start_folder(script, folder) if value is None else (folder / value).resolve())
+        if "target" in passed and (calls := _judge_calls(passed["target"])) is not None:
+            del passed["target"]
+            values["max_calls"], keys.node.spelt["max_calls"] = calls, "target"
+        keys.others = {key: passed.pop(key) for key in [*passed] if fold(key) in cls.unread}
+        super().complete(keys)
+        for key in passed:
+            keys.refuse(key, cls.spellings(), " A setting of the script's own stands under config:")
+        value = plain_value(values.get("config", {}))
+        if isinstance(value, dict):
+            values["config"] = {**{key: inner.json() for key, inner in passed.items()}, **value}
+        if hint := misplaced(script, values["cwd"]):
+            problem, _, instead = hint.partition(": write ")
+            keys.warn(problem, f"write {instead}", keys.node.location)
+
+    @property
+    def asks(self) -> bool:
+        """True if the program is lent a judge."""
+        return self.max_calls is not None
+
+    def compute(self, case: Case) -> Program[GraderResult]:
+        """Run it, and read what it printed."""
+        result = yield from ask(
+            ScriptGrade(
+                command=self.script,
+                document=freeze(script_document(case, self.config)),
+                cwd=self.cwd,
+                timeout=self.timeout,
+                env=self.env,
+                max_calls=self.max_calls,
+                agentv=self.agentv,
+                of=names_of(case, self.label),
+            )
+        )
+        return result_of(result)
+
+
+def result_of(output: ScriptResult) -> GraderResult:
+    """The output of a program as a result."""
+    return GraderResult(
+        score=output.score,
+        hits=output.hits,
+        misses=output.misses,
+        reasoning=output.reasoning,
+        details=output.details,
+    )
+
+
+def _judge_calls(target: Node) -> Any:
+    """Calls of the judge that `target: {max_calls: 5}` or `target: true` lends a script; None of another target."""
+    if target.pairs is None:
+        return MAX_CALLS if target.json() is True else None
+    limits = {fold(key): for_model(inner) for key, inner in target.pairs.items()}
+    return limits.get("maxcalls", MAX_CALLS)

@@ -1,0 +1,231 @@
+"""Composite: several graders make one, by a weighted mean, a share that must pass, a script or a model."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import replace
+from math import fsum
+from typing import Annotated, Any, ClassVar, Literal, Self, cast
+
+from pydantic import BeforeValidator, Field, InstanceOf, ValidationInfo, model_validator
+
+from germane.addons.agentv.evalfile import assertions_in
+from germane.addons.agentv.graders.code_grader import result_of
+from germane.addons.agentv.graders.llm_grader import FreeForm, prompt_text, template_of
+from germane.addons.agentv.graders.transcript import names_of
+from germane.addons.agentv.script import ScriptGrade
+from germane.clean import fold
+from germane.errors import InputError, Invalid
+from germane.evalfiles import Case
+from germane.graders import CaseGrader, Command, GraderResult, Numbers, Verdict, together
+from germane.measures import ask
+from germane.processes import start_folder
+from germane.questions import Program
+from germane.questions.asking import Missing
+from germane.types import FrozenDict, Json, freeze
+from germane.yamltext import Flag, Keys, Share, YamlModel, folder_of, plain_value
+
+RESULTS = "EVALUATOR_RESULTS_JSON"
+
+
+_HOW = {"weightedaverage": "weighted_average", "codegrader": "code_judge", "codejudge": "code_judge",
+        "llmgrader": "llm_judge", "llmjudge": "llm_judge"}  # fmt: skip
+
+
+class Aggregator(YamlModel):
+    """The rule by which the results of several graders become one.
+
+    Attributes:
+        type: `weighted_average` of the scores; `threshold`: the share of graders that pass; `code_judge`: a script reads
+            `{results: {name: result}}`; `llm_judge`: a model reads them.
+        weights: Weights by the graders' names; else those of the graders themselves.
+        threshold: The share that must pass.
+        path: The script: a text runs through `sh -lc`, a list is argv.
+        prompt: The prompt, with `{{EVALUATOR_RESULTS_JSON}}`.
+        cwd: Where the script starts.
+    """
+
+    what = "the aggregator"
+    text_field = "type"
+    aliases: ClassVar = {"path": ("script", "command")}
+
+    type: Annotated[
+        Literal["weighted_average", "threshold", "code_judge", "llm_judge"],
+        BeforeValidator(lambda value: _HOW.get(fold(value), value) if isinstance(value, str) else value),
+    ] = "weighted_average"
+    weights: Numbers = FrozenDict()
+    threshold: Share | None = None
+    path: Command | None = None
+    prompt: Annotated[str, template_of([RESULTS])] | None = None
+    cwd: str = "."
+
+    @classmethod
+    def complete(cls, keys: Keys) -> None:
+        """Its folder starts from the eval file's."""
+        super().complete(keys)
+        values, folder = keys.values, folder_of(keys).resolve()
+        value, path = values.get("cwd"), plain_value(values.get("path", ()))
+        values["cwd"] = str(start_folder(path, folder) if value is None else (folder / value).resolve())
+
+    @model_validator(mode="after")
+    def _complete(self) -> Self:
+        if self.type == "code_judge" and not self.path:
+            raise Invalid("has no path", "write path: ./aggregate.py")
+        if self.type == "threshold" and self.threshold is None:
+            raise Invalid("has no threshold", "write threshold: 0.5")
+        return self
+
+
+def _members(value: Any, info: ValidationInfo) -> Any:
+    """The members that an eval file lists: a text among them is something that must be true of the answer."""
+    context = info.context or {}
+    if "grader_of" not in context:
+        return value
+    return tuple(context["grader_of"](spec.node) for spec in assertions_in(value, info))
+
+
+class Composite(CaseGrader):
+    """Several graders as one; composites may hold composites.
+
+    A member that is skipped is left out. Where a member failed, the mean and the share are incomplete, with what they can
+    still become as bounds; a script and a model are then not asked.
+
+    Attributes:
+        graders: The members; their names must differ.
+        aggregator: How their results become one.
+        all_pass: Whether the verdict is `pass` only where every member passes (an assert-set without a threshold).
+    """
+
+    type: ClassVar[str] = "composite"
+    aliases: ClassVar = {
+        "graders": ("evaluators", "assertions", "assert", "members"),
+        "min_score": ("threshold",),
+    }
+
+    graders: Annotated[tuple[InstanceOf[CaseGrader], ...], Field(min_length=1), BeforeValidator(_members)]
+    aggregator: Aggregator = Aggregator()
+    all_pass: Flag = False
+
+    @model_validator(mode="after")
+    def _distinct(self) -> Self:
+        names = [grader.label for grader in self.graders]
+        if twice := next((name for name in names if names.count(name) > 1), None):
+            raise InputError(f"two members are named {twice!r}", fix="give one of them another name")
+        if unknown := next((name for name in self.aggregator.weights if name not in names), None):
+            problem = f"weights: unknown member {unknown!r}"
+            raise InputError(problem, fix=f"its members are {', '.join(names)}")
+        return self
+
+    @property
+    def asks(self) -> bool:
+        """True if a member, or the aggregator, needs a judge."""
+        return self.aggregator.type == "llm_judge" or any(grader.asks for grader in self.graders)
+
+    def compute(self, case: Case) -> Program[GraderResult]:
+        """Grade by every member at once, then put the results together."""
+        results = yield from together(grader.grade(case) for grader in self.graders)
+        results_of = {grader.label: result for grader, result in zip(self.graders, results, strict=True)}
+        broken = (
+            f"{name}: {row.why}" for name, row in results_of.items() if row.status in {"error", "incomplete"}
+        )
+        if self.aggregator.type in {"weighted_average", "threshold"}:
+            made = self._counted(results_of)
+        elif why := next(broken, ""):
+            made = GraderResult.failed(why)
+        else:
+            try:
+                made = yield from self._asked(results_of, case)
+            except Missing as missing:
+                made = self.missing(missing.why, zero=True)
+        members = [
+            {"name": name, "type": grader.type, "weight": self._weight(grader), **results_of[name].as_json()}
+            for name, grader in zip(results_of, self.graders, strict=True)
+        ]
+        return replace(made, details=freeze({**made.details, "graders": members}))
+
+    def _weight(self, grader: CaseGrader) -> float:
+        """A weight that the aggregator names, else the grader's own (AgentV: 1)."""
+        own = 1.0 if self.agentv else grader.weight
+        return float(self.aggregator.weights.get(grader.label, own))
+
+    def _counted(self, rows: Mapping[str, GraderResult]) -> GraderResult:
+        """The weighted mean, or the share that passes, of what is not skipped."""
+        kept = {name: result for name, result in rows.items() if result.status != "skipped"}
+        if not kept:
+            return GraderResult.skipped("; ".join(f"{name}: {result.why}" for name, result in rows.items()))
+        share = self.aggregator.type == "threshold"
+        weights = {grader.label: 1.0 if share else self._weight(grader) for grader in self.graders}
+        total = fsum(weights[name] for name in kept)
+        if not total and not self.agentv:
+            return GraderResult.skipped("the weights of its members sum to 0")
+        worth = [(weights[name], _ends(result, share=share)) for name, result in kept.items()]
+        ends = [fsum(weight * value[end] for weight, value in worth) / (total or 1.0) for end in (0, 1)]
+        broken = [f"{name}: {result.why}" for name, result in kept.items() if result.score is None]
+        if broken:
+            why, bounds = "; ".join(broken), (ends[0], min(1.0, ends[1]))
+            if len(broken) == len(kept):
+                return GraderResult.failed(why)
+            return GraderResult(score=None, status="incomplete", why=why, bounds=bounds)
+        hits = tuple(f"[{name}] {text}" for name, result in kept.items() for text in result.hits)
+        misses = tuple(f"[{name}] {text}" for name, result in kept.items() for text in result.misses)
+        score = min(1.0, ends[0])
+        passed = sum(result.verdict == "pass" for result in kept.values())
+        verdict: Verdict | None = None
+        if share:
+            reached = score >= cast("float", self.aggregator.threshold)
+            verdict = "pass" if reached else "fail"
+            message = f"{passed}/{len(kept)} evaluators passed (threshold: {self.aggregator.threshold:g})"
+            hits, misses = ((message, *hits), misses) if reached else (hits, (message, *misses))
+        elif self.all_pass and self.min_score is None:
+            verdict = "pass" if passed == len(kept) else "fail"
+        reasons = [f"{name}: {result.reasoning}" for name, result in kept.items() if result.reasoning]
+        reasoning = "; ".join(reasons)
+        return GraderResult(score=score, verdict=verdict, hits=hits, misses=misses, reasoning=reasoning)
+
+    def _asked(self, members: Mapping[str, GraderResult], case: Case) -> Program[GraderResult]:
+        """The result of the script, or of the model, that reads those of the members."""
+        results = {name: _sent(result, agentv=self.agentv) for name, result in members.items()}
+        if self.aggregator.type == "llm_judge":
+            values = FrozenDict({RESULTS: json.dumps(results, ensure_ascii=False, indent=2)})
+            template = self.aggregator.prompt or prompt_text("composite")
+            opinion = yield from ask(FreeForm(template=template, values=values))
+            return self.capped(opinion)
+        assert self.aggregator.path is not None
+        result = yield from ask(
+            ScriptGrade(
+                command=self.aggregator.path,
+                document=freeze({"results": results}),
+                cwd=self.aggregator.cwd,
+                agentv=self.agentv,
+                of=names_of(case, self.label),
+            )
+        )
+        misses = result.misses
+        if self.agentv:
+            misses = tuple(text.replace("Code evaluator failed", "Code aggregator failed") for text in misses)
+        return replace(result_of(result), verdict=cast("Verdict | None", result.verdict), misses=misses)
+
+
+def _ends(result: GraderResult, *, share: bool) -> tuple[float, float]:
+    """The least and the most that a member can be worth: its score, or 1 where it passes."""
+    if result.score is None:
+        return result.bounds if result.bounds and not share else (0.0, 1.0)
+    value = float(result.verdict == "pass") if share else result.score
+    return value, value
+
+
+def _sent(result: GraderResult, *, agentv: bool) -> dict[str, Json]:
+    """A member's result as a script or a model reads it."""
+    fields: dict[str, Json] = {
+        "score": result.score,
+        "verdict": result.verdict,
+        "hits": list(result.hits),
+        "misses": list(result.misses),
+        "expectedAspectCount": max(1, len(result.hits) + len(result.misses)),
+    }
+    if result.reasoning:
+        fields["reasoning"] = result.reasoning
+    if not agentv:
+        fields |= {"assertions": result.assertions, "status": result.status, "why": result.why}
+    return {**fields, "details": dict(result.details)} if result.details else fields

@@ -1,0 +1,254 @@
+"""Field accuracy: the fields of a structured answer against those of the expected one."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Mapping, Sequence
+from contextlib import suppress
+from datetime import UTC, date, datetime, timedelta
+from decimal import ROUND_HALF_UP, Decimal
+from itertools import chain
+from math import fsum, isfinite
+from typing import Annotated, ClassVar, Literal, NamedTuple
+
+import regex
+from pydantic import Field
+
+from germane.addons.agentv.graders.transcript import (
+    ABSENT,
+    answer_of,
+    json_in,
+    plain_number,
+    reference_of,
+    same,
+    value_at,
+)
+from germane.evalfiles import Case, content_text
+from germane.graders import DirectGrader, GraderResult, Number
+from germane.samples import PATTERN_SECONDS
+from germane.types import Json
+from germane.yamltext import Flag, Texts, YamlModel
+
+
+class FieldRule(YamlModel):
+    """The comparison of one field.
+
+    Attributes:
+        path: Where it stands: `invoice.lines[0].amount`.
+        match: `exact` (types count: 1 is not "1"), `numeric_tolerance` or `date` (year, month and day).
+        required: Whether an answer without it scores 0 on it; an optional field that is absent is left out.
+        weight: Its weight in the mean.
+        tolerance: How far a number may be off; with `relative` as a share of the expected one (of 0: absolutely).
+        formats: Formats of dates that are tried first: `DD/MM/YYYY`, `YYYY-MM-DD`, `DD-MMM-YYYY`.
+    """
+
+    what = "a field"
+
+    path: Annotated[str, Field(min_length=1)]
+    match: Literal["exact", "numeric_tolerance", "date"] = "exact"
+    required: Flag = True
+    weight: Number = 1.0
+    tolerance: Number = 0.0
+    relative: Flag = False
+    formats: Texts = ()
+
+
+class _Comparison(NamedTuple):
+    """The result of one field: met or not, in words, and True in `counts` if it enters the mean."""
+
+    met: bool
+    text: str
+    counts: bool = True
+
+
+class FieldAccuracy(DirectGrader):
+    """Weighted share of the fields that match: sum(weight of matching fields) / sum(weight).
+
+    `aggregation="all_or_nothing"` scores 1 where every field matches, else 0. The expected data are the last expected
+    message of the assistant that is (or holds) an object, else the reference answer.
+    """
+
+    type: ClassVar[str] = "field_accuracy"
+
+    fields: Annotated[tuple[FieldRule, ...], Field(min_length=1)]
+    aggregation: Literal["weighted_average", "all_or_nothing"] = "weighted_average"
+
+    def check(self, case: Case) -> GraderResult:
+        """Every field, compared; skipped where no answer is known."""
+        if unknown := self.unanswered(case):
+            return unknown
+        try:
+            answer = json_in(answer_of(case))
+        except ValueError:
+            why, miss = "Candidate answer is not valid JSON", "Failed to parse candidate answer as JSON"
+            return GraderResult(score=0.0, misses=(miss,), reasoning=why)
+        expected = _expected(case)
+        if expected is None:
+            why = "Could not extract expected data from expected_messages"
+            return self.absent("No expected data found in expected_messages", why)
+        return self._result([self._compared(rule, answer, expected) for rule in self.fields])
+
+    def _compared(self, rule: FieldRule, answer: Json, expected: Json) -> _Comparison:
+        path = rule.path
+        right, mine = value_at(expected, path), value_at(answer, path)
+        if right is ABSENT:
+            return _Comparison(True, f"{path}: no expected value")
+        if mine is ABSENT:
+            message = f"{path} (required, missing)" if rule.required else f"{path}: optional field missing"
+            return _Comparison(not rule.required, message, counts=rule.required)
+        compare = {"exact": _exactly, "numeric_tolerance": self._numbers, "date": self._dates}[rule.match]
+        return compare(rule, mine, right)
+
+    def _numbers(self, rule: FieldRule, mine: Json, expected: Json) -> _Comparison:
+        value, target = (_number(data, prefix=self.agentv) for data in (mine, expected))
+        if value is None or target is None:
+            return _Comparison(False, f"{rule.path} (non-numeric value)")
+        if not (isfinite(value) and isfinite(target)):
+            return _Comparison(False, f"{rule.path} (invalid numeric value)")
+        off = abs(value - target)
+        share = off / abs(target) if rule.relative and target else off
+        if share <= rule.tolerance:
+            return _Comparison(True, f"{rule.path} (within tolerance: diff={_two_digits(off)})")
+        message = f"diff={_two_digits(off)}, tolerance={plain_number(rule.tolerance)}"
+        return _Comparison(False, f"{rule.path} (outside tolerance: {message})")
+
+    def _dates(self, rule: FieldRule, mine: Json, expected: Json) -> _Comparison:
+        both = mine, expected
+        texts = [plain_number(data) if _kind(data) == "number" else str(data).strip() for data in both]
+        day, target = (date_in(text, rule.formats, agentv=self.agentv) for text in texts)
+        if day is None or target is None:
+            whose = "expected" if day else "candidate"
+            return _Comparison(False, f"{rule.path} (unparseable {whose} date)")
+        if day == target:
+            return _Comparison(True, rule.path)
+        return _Comparison(False, f"{rule.path} (date mismatch: got {day}, expected {target})")
+
+    def _result(self, comparisons: Sequence[_Comparison]) -> GraderResult:
+        hits = tuple(value.text for value in comparisons if value.met)
+        misses = tuple(value.text for value in comparisons if not value.met)
+        pairs = zip(self.fields, comparisons, strict=True)
+        counted = [(rule.weight, value.met) for rule, value in pairs if value.counts]
+        total = fsum(weight for weight, _ in counted)
+        if self.aggregation == "all_or_nothing":
+            score = float(not misses)
+        elif total or self.agentv:
+            score = fsum(weight for weight, met in counted if met) / (total or 1.0)
+        else:
+            return GraderResult.skipped("no field that counts is in the answer")
+        message = f"{len(hits)}/{len(comparisons)} fields matched"
+        return self.capped(GraderResult(score=min(1.0, score), hits=hits, misses=misses, reasoning=message))
+
+
+def _exactly(rule: FieldRule, mine: Json, expected: Json) -> _Comparison:
+    if same(mine, expected):
+        return _Comparison(True, rule.path)
+    got, kind = _kind(mine), _kind(expected)
+    differs = f"type mismatch: got {got}, expected {kind}" if got != kind else "value mismatch"
+    return _Comparison(False, f"{rule.path} ({differs})")
+
+
+def _expected(case: Case) -> Json:
+    """The last expected message of the assistant that has data, else the reference answer's; None where none has."""
+    messages = reversed(case.expected_messages)
+    contents = [message.content for message in messages if message.role == "assistant"]
+    for content in [*contents, reference_of(case)]:
+        listed = isinstance(content, list | tuple)
+        parts = listed and any(isinstance(element, Mapping) and "type" in element for element in content)
+        if isinstance(content, Mapping) or (listed and not parts):
+            return content
+        try:
+            if (data := json_in(content_text(content))) is not None:
+                return data
+        except ValueError:
+            continue
+    return None
+
+
+def _kind(value: Json) -> str:
+    """The type of a value by its name in JavaScript."""
+    if isinstance(value, bool):
+        return "boolean"
+    return "number" if isinstance(value, int | float) else "string" if isinstance(value, str) else "object"
+
+
+_PREFIX = re.compile(r"\s*([+-]?(?:Infinity|(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?))")
+
+
+def _number(value: Json, *, prefix: bool) -> float | None:
+    """A number, or a text that is one; with `prefix` a text that begins with one is enough."""
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        return float(value)
+    match = _PREFIX.match(value) if isinstance(value, str) else None
+    if match is None or not isinstance(value, str):
+        return None
+    return float(match[1]) if prefix or match.end() == len(value.rstrip()) else None
+
+
+def _two_digits(value: float) -> str:
+    return str(Decimal(value).quantize(Decimal("0.01"), ROUND_HALF_UP)) if value < 1e15 else f"{value:.2f}"
+
+
+_MONTHS = ("january", "february", "march", "april", "may", "june", "july", "august", "september", "october",
+           "november", "december")  # fmt: skip
+_NAMES = {name: n for n, month in enumerate(_MONTHS, 1) for name in (month, month[:3])} | {"sept": 9}
+_USUAL = tuple(map(re.compile, (
+    r"(?P<y>\d{4})(?:[-/](?P<m>\d{1,2})(?:[-/](?P<d>\d{1,2}))?)?(?P<time>[T ].*)?",
+    r"(?P<d>\d{1,2})[-\s]+(?P<n>[A-Za-z]{3,9})\.?,?[-\s]+(?P<y>\d{4})",
+    r"(?P<n>[A-Za-z]{3,9})\.?[-\s]+(?P<d>\d{1,2}),?[-\s]+(?P<y>\d{4})",
+    r"(?P<m>\d{1,2})[/-](?P<d>\d{1,2})[/-](?P<y>\d{4})",
+    r"(?P<d>\d{1,2})[/-](?P<m>\d{1,2})[/-](?P<y>\d{4})",
+)))  # fmt: skip
+"""ISO 8601, the name of a month, and numbers: month first, unless only the other order is a date."""
+_UNITS = {"YYYY": r"(?P<y>\d{4})", "MMM": r"(?P<n>[A-Za-z]{3,9})", "MM": r"(?P<m>\d{1,2})", "DD": r"(?P<d>\d{1,2})",
+          "HH": r"\d{1,2}", "mm": r"\d{2}", "ss": r"\d{2}(?:\.\d+)?", "Z": r"(?:Z|[+-]\d{2}:?\d{2})"}  # fmt: skip
+_UNIT = re.compile("|".join(_UNITS))
+
+
+def date_in(text: str, formats: Sequence[str] = (), *, agentv: bool = False) -> date | None:
+    """The day that a text names, None where it names none.
+
+    It is read by the first of `formats` that fits, else as ISO 8601, with the name of a month, or in numbers: month
+    first, unless only the other order is a date. With `agentv` as JavaScript reads it: a moment as its day in UTC, and in
+    numbers month first whatever the formats are.
+    """
+    if agentv and (match := _USUAL[0].fullmatch(text)) and match["time"]:
+        return _moment(text)
+    if agentv and (match := _USUAL[3].fullmatch(text)):
+        return _rolled_over(int(match["m"]), int(match["d"]), int(match["y"]), {form[:2] for form in formats})
+    escaped = () if agentv else (re.escape(form).replace(r"\-", "-") for form in formats)
+    own = (_matched(_UNIT.sub(lambda unit: _UNITS[unit[0]], form), text) for form in escaped)
+    usual = (pattern.fullmatch(text) for pattern in _USUAL)
+    days = (_day(match.groupdict()) for match in chain(own, usual) if match)
+    return next(filter(None, days), None)
+
+
+def _matched(pattern: str, text: str) -> regex.Match[str] | None:
+    """The match of a format from a file; None where it takes too long."""
+    with suppress(TimeoutError):
+        return regex.fullmatch(pattern, text, timeout=PATTERN_SECONDS)
+    return None
+
+
+def _day(parts: Mapping[str, str | None]) -> date | None:
+    month = _NAMES.get(str(parts["n"]).casefold(), 0) if "n" in parts else int(parts.get("m") or 1)
+    try:
+        return date(int(parts.get("y") or 0), month, int(parts.get("d") or 1))
+    except ValueError:
+        return None
+
+
+def _moment(text: str) -> date | None:
+    try:
+        moment = datetime.fromisoformat(text)
+    except ValueError:
+        return None
+    return (moment.astimezone(UTC) if moment.tzinfo else moment).date()
+
+
+def _rolled_over(first: int, second: int, year: int, starts: Collection[str]) -> date | None:
+    """A day in numbers as JavaScript has it: month first where that may be, a day too many is one of the next month."""
+    month_first = first <= 12 or ("MM" in starts and "DD" not in starts)
+    month, day = (first, second) if month_first else (second, first)
+    if not (1 <= month <= 12 and 1 <= day <= 31 and year):
+        return None
+    return date(year, month, 1) + timedelta(days=day - 1)

@@ -1,0 +1,110 @@
+"""Limits on what an answer took: time, money, tokens. Each reads what the target reported."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import ClassVar, Self
+
+from pydantic import model_validator
+
+from germane.addons.agentv.graders.transcript import (
+    cost_of,
+    duration_of,
+    plain_number,
+    tokens_of,
+)
+from germane.errors import InputError
+from germane.evalfiles import Case
+from germane.graders import Checks, DirectGrader, GraderResult, Number
+
+
+def _dollars(value: float) -> str:
+    return f"${value:.4f}"
+
+
+def _ms(value: float) -> str:
+    return f"{plain_number(value)}ms"
+
+
+def _limit_check(
+    name: str, value: float, most: float, show: Callable[[float], str] = plain_number, limit: str = ""
+) -> tuple[bool, str]:
+    """A check of a value against its limit, and both in words."""
+    message = f"{name} {show(value)} {'<=' if value <= most else '>'} {show(most)} {limit}"
+    return value <= most, message.rstrip()
+
+
+def _within(checks: Checks, reasoning: str) -> GraderResult:
+    """1 where every limit is kept, else 0."""
+    result = GraderResult.of_checks(checks)
+    return replace(result, score=float(not result.misses), reasoning=reasoning)
+
+
+class Latency(DirectGrader):
+    """1 where the answer took at most `threshold` milliseconds, else 0; skipped where its duration is not known."""
+
+    type: ClassVar[str] = "latency"
+    aliases: ClassVar = {"threshold": ("max_ms",)}
+
+    threshold: Number
+
+    def check(self, case: Case) -> GraderResult:
+        """Compare the duration (ms) with the threshold; skipped where it was not reported."""
+        duration = duration_of(case)
+        if duration is None:
+            reasoning = "Execution duration not reported by provider"
+            return self.absent("No duration data available in trace", reasoning)
+        reasoning = f"Execution took {_ms(duration)} (threshold: {_ms(self.threshold)})"
+        return _within([_limit_check("Duration", duration, self.threshold, _ms, "threshold")], reasoning)
+
+
+class Cost(DirectGrader):
+    """1 where the answer cost at most `budget` US dollars, else 0; skipped where its cost is not known."""
+
+    type: ClassVar[str] = "cost"
+    aliases: ClassVar = {"budget": ("threshold", "max_usd")}
+
+    budget: Number
+
+    def check(self, case: Case) -> GraderResult:
+        """Compare the cost (USD) with the budget; skipped where it was not reported."""
+        cost = cost_of(case)
+        if cost is None:
+            return self.absent("No cost data available in trace", "Execution cost not reported by provider")
+        reasoning = f"Execution cost {_dollars(cost)} (budget: {_dollars(self.budget)})"
+        return _within([_limit_check("Cost", cost, self.budget, _dollars, "budget")], reasoning)
+
+
+class TokenUsage(DirectGrader):
+    """1 where the answer took at most that many tokens, else 0: total = input + output + cached.
+
+    Skipped where no usage is known. At least one of `max_total`, `max_input` and `max_output` must be given.
+    """
+
+    type: ClassVar[str] = "token_usage"
+    aliases: ClassVar = {"max_total": ("max_total_tokens",)}
+
+    max_total: Number | None = None
+    max_input: Number | None = None
+    max_output: Number | None = None
+
+    @model_validator(mode="after")
+    def _limited(self) -> Self:
+        if self.max_total is self.max_input is self.max_output is None:
+            fix = "write max_total: 2000 (or max_input, max_output)"
+            raise InputError("token_usage has no limit", fix=fix)
+        return self
+
+    def check(self, case: Case) -> GraderResult:
+        """Each kind of token against its limit."""
+        used = tokens_of(case)
+        if used is None:
+            miss = "No token usage data available in trace"
+            return self.absent(miss, "Token usage not reported by provider")
+        counts = {"input": used.input, "output": used.output, "cached": used.cached, "total": sum(used)}
+        most = {"input": self.max_input, "output": self.max_output, "total": self.max_total}
+        limits = [(name, limit) for name, limit in most.items() if limit is not None]
+        checks = [_limit_check(f"{name.capitalize()} tokens", counts[name], limit) for name, limit in limits]
+        message = ", ".join(f"{name}={plain_number(count)}" for name, count in counts.items())
+        return _within(checks, f"token_usage {message}")

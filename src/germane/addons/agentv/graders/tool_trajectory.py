@@ -1,0 +1,175 @@
+"""Graders of an agent's tool calls: their tools, number, order and arguments."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Annotated, ClassVar, Literal, Self, TypeAlias
+
+from pydantic import Field, model_validator
+
+from germane.addons.agentv.graders.transcript import (
+    ABSENT,
+    plain_number,
+    same,
+    tool_calls,
+    trace_summary,
+    value_at,
+)
+from germane.errors import InputError
+from germane.evalfiles import Case
+from germane.graders import Checks, DirectGrader, GraderResult, Number, Numbers
+from germane.types import Json, ToolCall
+from germane.yamltext import JsonMapping, YamlModel
+
+EXPECTED = "tool calls as expected"
+ArgsMatch: TypeAlias = Literal["exact", "superset", "subset", "ignore"] | tuple[str, ...]
+
+
+class ExpectedCall(YamlModel):
+    """A tool call that is expected.
+
+    Attributes:
+        tool: The tool's name.
+        args: Arguments that it must have; absent or "any": whatever they are.
+        args_match: How they are compared, where this call differs from the others.
+        max_duration_ms: Milliseconds that it may take (`in_order` and `exact`): a check of its own, left out where the
+            call's duration is not known.
+    """
+
+    what = "an expected call"
+    aliases: ClassVar = {"tool": ("name",), "args": ("input",)}
+
+    tool: Annotated[str, Field(min_length=1)]
+    args: Literal["any"] | JsonMapping | None = None
+    args_match: ArgsMatch | None = None
+    max_duration_ms: Number | None = None
+
+
+class ToolTrajectory(DirectGrader):
+    """Share of the expected tool calls that were made.
+
+    - `any_order`: of the tools in `minimums`, the share that was called at least that often.
+    - `in_order`: of the `expected` calls, the share found one after the other; other calls in between are allowed.
+    - `exact`: position by position, over the longer of both lists: a call too many is a miss.
+    - `superset`: of the `expected` calls, the share that was made, in any order. `subset`: of the calls that were made,
+      the share that is among the `expected`.
+
+    Arguments match where each given key is equal (`args_match: superset`, the default); `exact` allows no other key,
+    `subset` no key that is not given, `ignore` anything, and a list of paths compares these alone.
+    """
+
+    type: ClassVar[str] = "tool_trajectory"
+
+    mode: Literal["any_order", "in_order", "exact", "superset", "subset"]
+    minimums: Numbers | None = None
+    expected: tuple[ExpectedCall, ...] | None = None
+    args_match: ArgsMatch = "superset"
+
+    @model_validator(mode="after")
+    def _complete(self) -> Self:
+        if self.mode == "any_order" and self.minimums is None:
+            raise InputError("any_order takes minimums", fix="write minimums: {search: 1}")
+        if self.mode != "any_order" and self.expected is None:
+            raise InputError(f"{self.mode} takes expected calls", fix="write expected: [{tool: search}]")
+        return self
+
+    def check(self, case: Case) -> GraderResult:
+        """The calls that were made against those that are expected."""
+        calls = tool_calls(case)
+        summary = trace_summary(case)
+        silent = not case.sample.messages and not self.agentv and self.mode != "any_order"
+        if summary is None or silent:
+            miss = "No trace available for evaluation"
+            return self.absent(miss, "the answer came without messages, so no tool calls are known")
+        if self.mode == "any_order":
+            return self._any_order(summary["tool_calls_by_name"])
+        expected = self.expected or ()
+        free = self.agentv or not calls or self.mode in {"in_order", "superset"}
+        if not expected and free:
+            return GraderResult(score=1.0, hits=("No tool sequence specified",))
+        if not calls and self.mode == "subset":
+            return GraderResult(score=1.0, hits=("No actual tool calls (trivially a subset)",))
+        modes = {"in_order": self._in_order, "exact": self._exact, "superset": self._superset}
+        return GraderResult.of_checks(modes.get(self.mode, self._subset)(expected, calls), EXPECTED)
+
+    def _any_order(self, made: Mapping[str, float]) -> GraderResult:
+        if not self.minimums:
+            return GraderResult(score=1.0, hits=("No tool requirements specified",))
+        message = "{}: called {} times (required ≥{})"
+        checks = []
+        for tool, least in self.minimums.items():
+            number = made.get(tool, 0)
+            checks.append((number >= least, message.format(tool, plain_number(number), plain_number(least))))
+        return GraderResult.of_checks(checks, EXPECTED)
+
+    def _in_order(self, expected: Sequence[ExpectedCall], calls: Sequence[ToolCall]) -> Checks:
+        at = 0
+        for position, call in enumerate(expected):
+            while at < len(calls) and calls[at].tool != call.tool:
+                at += 1
+            found_it = at < len(calls)
+            kept = found_it and self._matches(call, calls[at])
+            why = f": tool found at {at} but args mismatch" if found_it else ", not found in remaining trace"
+            missed = f"Expected {call.tool} at position {position}{why}"
+            yield kept, f"Found {call.tool} at position {at}" if kept else missed
+            yield from _in_time(call, calls[at] if kept else None)
+            at += found_it
+
+    def _exact(self, expected: Sequence[ExpectedCall], calls: Sequence[ToolCall]) -> Checks:
+        if len(calls) != len(expected):
+            yield None, f"Expected {len(expected)} tool calls, got {len(calls)}"
+        for position, step in enumerate(expected):
+            call = calls[position] if position < len(calls) else None
+            kept = call is not None and self._is(step, call)
+            message = f"{step.tool}{'' if kept else ' args mismatch'}"
+            if call is None or call.tool != step.tool:
+                message = f"expected {step.tool}, got {call.tool if call else 'nothing'}"
+            yield kept, f"Position {position}: {message}"
+            yield from _in_time(step, call if kept else None)
+        for _ in () if self.agentv else calls[len(expected) :]:
+            yield False, ""
+
+    def _superset(self, expected: Sequence[ExpectedCall], calls: Sequence[ToolCall]) -> Checks:
+        left = dict(enumerate(calls))
+        for step in expected:
+            at = next((at for at, call in left.items() if self._is(step, call)), None)
+            if at is None:
+                yield False, f"Expected {step.tool} not found in actual trajectory"
+            else:
+                yield True, f"Found {step.tool} at position {at}"
+                del left[at]
+
+    def _subset(self, expected: Sequence[ExpectedCall], calls: Sequence[ToolCall]) -> Checks:
+        for position, call in enumerate(calls):
+            allowed = any(self._is(step, call) for step in expected)
+            yield allowed, f"Position {position}: {call.tool} is {'' if allowed else 'not '}in allowed set"
+
+    def _is(self, step: ExpectedCall, call: ToolCall) -> bool:
+        return call.tool == step.tool and self._matches(step, call)
+
+    def _matches(self, step: ExpectedCall, call: ToolCall) -> bool:
+        how = self.args_match if step.args_match is None else step.args_match
+        if step.args is None or step.args == "any" or how == "ignore":
+            return True
+        arguments: Mapping[str, Json] = step.args
+        made = call.input
+        if not isinstance(made, Mapping):
+            return False
+        if how == "exact":
+            return same(arguments, made)
+        if how == "superset":
+            return all(key in made and same(value, made[key]) for key, value in arguments.items())
+        if how == "subset":
+            return all(key in arguments and same(value, arguments[key]) for key, value in made.items())
+        values = {path: value for path in how if (value := value_at(arguments, path)) is not ABSENT}
+        return all(same(value, value_at(made, path)) for path, value in values.items())
+
+
+def _in_time(step: ExpectedCall, call: ToolCall | None) -> Checks:
+    """A check of a call against its time limit, where it has one; None is not a call as expected. Left out without a duration."""
+    most = step.max_duration_ms
+    if most is not None and call is None:
+        yield False, ""
+    elif most is not None and call is not None and call.ms is not None:
+        duration = f"{'completed in' if call.ms <= most else 'took'} {plain_number(call.ms)}ms"
+        yield call.ms <= most, f"{step.tool} {duration} (max: {plain_number(most)}ms)"

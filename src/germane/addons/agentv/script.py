@@ -1,0 +1,215 @@
+"""Grading programs of the user's (the code-judge protocol): their results, and what they ask the judge that they are lent."""
+
+from __future__ import annotations
+
+import json
+import shlex
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import ClassVar, Generic, TypeVar
+
+from pydantic import StrictStr
+
+from germane.errors import AnswerError
+from germane.questions import PayloadModel, Question
+from germane.questions.question import Wording
+from germane.samples.files import parse_strict_json
+from germane.types import FrozenDict, Json
+
+A = TypeVar("A")
+
+
+class InvalidValue(AnswerError):
+    """A value of a program's document is not what the protocol asks for; `path` leads to it."""
+
+    def __init__(self, problem: str, *path: str | int) -> None:
+        super().__init__(problem)
+        self.path = path
+
+
+@dataclass(frozen=True, slots=True)
+class ScriptResult:
+    """The result of a grading program: a score from 0 to 1, and what it rests on."""
+
+    score: float
+    hits: tuple[str, ...] = ()
+    misses: tuple[str, ...] = ()
+    reasoning: str = ""
+    details: FrozenDict = field(default_factory=FrozenDict)
+    verdict: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Script(Question[A], Generic[A]):
+    """The output of this command for this document: a list is argv, a string runs through `sh -lc`.
+
+    `max_calls` (not None) lends the program the evaluation's judge for that many calls. With `agentv` a program that fails
+    or prints no score scores 0, as with AgentV.
+    """
+
+    by_program: ClassVar[bool] = True
+
+    command: str | tuple[str, ...]
+    document: FrozenDict
+    cwd: str = "."
+    timeout: float = 120.0
+    env: tuple[str, ...] = ()
+    max_calls: int | None = None
+    agentv: bool = False
+    of: tuple[str, ...] = field(default=(), compare=False)
+    """Sample, system, trial and grader: by these the judgement is found again, when someone looks."""
+
+    @property
+    def about(self) -> str:
+        """The document that the program reads."""
+        return json.dumps(self.document, ensure_ascii=False)
+
+    @property
+    def argv(self) -> tuple[str, ...]:
+        """The program and its arguments; a command in one text is run by a login shell."""
+        return ("sh", "-lc", self.command) if isinstance(self.command, str) else self.command
+
+    @property
+    def command_line(self) -> str:
+        """The command as its author wrote it."""
+        return self.command if isinstance(self.command, str) else shlex.join(self.command)
+
+    def inputs(self) -> dict[str, Json]:
+        """The inputs of the question: the command, the folder that it runs in, and the document on its stdin."""
+        return {"argv": list(self.argv), "cwd": self.cwd, "document": self.document}
+
+    def validate(self, payload: Json, *, as_answered: bool = False) -> Json:  # noqa: ARG002 - it has one form
+        """The whole document: a program may say more than is read."""
+        self.parse(payload)
+        return payload
+
+    def printed(self, text: str) -> Json:
+        """The payload that a program printed: one strict JSON document; JsonFault where it is not."""
+        return parse_strict_json(text)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScriptGrade(Script[ScriptResult]):
+    """Grade this case with this command."""
+
+    kind: ClassVar[str] = "script"
+
+    def printed(self, text: str) -> Json:
+        """The document; as AgentV reads it, the last of several values of one key counts."""
+        return json.loads(text, parse_constant=lambda _: None) if self.agentv else parse_strict_json(text)
+
+    def parse(self, payload: Json) -> ScriptResult:
+        """The result, of either generation of the protocol.
+
+        `score` is a number from 0 to 1 and every `passed` a boolean; as AgentV reads it, the score is cut to that range and
+        anything true has passed.
+
+        Raises:
+            AnswerError: There is no score, or a value is not as it must be.
+        """
+        if not isinstance(payload, Mapping):
+            raise AnswerError(f"the script must print one JSON object, not {type(payload).__name__}")
+        checks = payload.get("assertions") or ()
+        if not isinstance(checks, Sequence) or not all(isinstance(check, Mapping) for check in checks):
+            raise InvalidValue('"assertions" must be a list of {text, passed, evidence}', "assertions")
+        named = [(_assertion(check), self._passed(check, n)) for n, check in enumerate(checks)]
+        score = payload.get("score")
+        if score is None and checks:
+            score = sum(passed for _, passed in named) / len(named)
+        if isinstance(score, bool) or not isinstance(score, int | float) or score != score:  # noqa: PLR0124 - NaN
+            raise InvalidValue(f'the script printed no number as "score": {_as_json(score)}', "score")
+        if not 0 <= score <= 1 and not self.agentv:
+            raise InvalidValue(f'"score" must be a number from 0 to 1, not {_as_json(score)}', "score")
+        details, verdict = payload.get("details"), payload.get("verdict")
+        return ScriptResult(
+            score=float(min(1, max(0, score))),
+            hits=_texts(payload.get("hits")) or tuple(text for text, passed in named if passed),
+            misses=_texts(payload.get("misses")) or tuple(text for text, passed in named if not passed),
+            reasoning=str(payload.get("reasoning") or ""),
+            details=FrozenDict(details) if isinstance(details, Mapping) else FrozenDict(),
+            verdict=verdict if verdict in {"pass", "borderline", "fail"} else None,
+        )
+
+    def _passed(self, check: Mapping[str, Json], number: int) -> bool:
+        passed = check.get("passed")
+        if self.agentv or isinstance(passed, bool):
+            return bool(passed)
+        text = f"not {_as_json(passed)}" if "passed" in check else "and is missing"
+        problem = f'"passed" of assertion {number + 1} must be true or false, {text}'
+        raise InvalidValue(problem, "assertions", number, *(["passed"] if "passed" in check else []))
+
+    def typical(self) -> Json:
+        """A script's score of one half."""
+        return {"score": 0.5, "hits": [], "misses": [], "reasoning": ""}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScriptText(Script[str]):
+    """The prompt that this command writes for this case."""
+
+    kind: ClassVar[str] = "script_prompt"
+
+    def printed(self, text: str) -> Json:
+        """All that was printed is the text."""
+        return {"text": text.strip()}
+
+    def parse(self, payload: Json) -> str:
+        """The text; AnswerError where there is none."""
+        if not (isinstance(payload, Mapping) and isinstance(payload.get("text"), str) and payload["text"]):
+            raise AnswerError("the script printed no prompt")
+        return str(payload["text"])
+
+    def typical(self) -> Json:
+        """A payload of ordinary size: a prompt of some 400 characters."""
+        return {"text": "Is this a good answer to the question? " * 10}
+
+
+def _as_json(value: Json) -> str:
+    return json.dumps(value)[:80]
+
+
+def _texts(value: Json) -> tuple[str, ...]:
+    """The texts of a list that hold something."""
+    listed = value if isinstance(value, list | tuple) else ()
+    return tuple(text for text in listed if isinstance(text, str) and text.strip())
+
+
+def _assertion(check: Mapping[str, Json]) -> str:
+    text, evidence = str(check.get("text", "")), check.get("evidence")
+    return f"{text} - {evidence}" if evidence else text
+
+
+PLAIN = "Do what is asked."
+
+
+class CompletionPayload(PayloadModel):
+    """The answer to TextCompletion, as a payload: `{text}`."""
+
+    text: StrictStr
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TextCompletion(Question[str]):
+    """Answer this text, in whatever form it asks for: what a script puts to the judge that it is lent."""
+
+    kind: ClassVar[str] = "completion"
+    free_text: ClassVar[bool] = True
+    item_fields: ClassVar[tuple[str, ...]] = ("text",)
+    context_fields: ClassVar[tuple[str, ...]] = ("system",)
+    Payload: ClassVar[type[PayloadModel]] = CompletionPayload
+
+    text: str
+    system: str = ""
+
+    @property
+    def wording(self) -> Wording:
+        """The text as the prompt, with the system prompt that goes with it."""
+        return Wording(self.text, system=self.system or PLAIN)
+
+    def answer(self, payload: CompletionPayload) -> str:
+        """The text of the answer, as the model wrote it."""
+        return payload.text
+
+    def typical(self) -> Json:
+        """A payload of ordinary size: one sentence."""
+        return {"text": "The passage answers the question."}

@@ -1,0 +1,170 @@
+"""The script judge: a program of the user's grades one case (the code-judge protocol).
+
+One JSON document goes to the program's stdin, one comes from its stdout: `{score, hits, misses, reasoning, details}`,
+or `{score, assertions: [{text, passed, evidence}]}`. A non-zero exit, a time-out, output that is not JSON or has no
+score is an error, never a score of 0.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shlex
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any, TypeAlias
+
+from germane.addons.agentv.loopback import AskJudge, Loopback
+from germane.addons.agentv.script import InvalidValue, Script
+from germane.errors import AnswerError
+from germane.judges import LocalJudge, Reply
+from germane.processes import MAX_STDOUT, Finished, child_environment, misplaced, run_program
+from germane.questions import AnyQuestion
+from germane.samples.files import JsonFault, locate
+from germane.types import FrozenDict, Json
+
+AnyScript: TypeAlias = Script[Any]
+TAIL = 2000
+"""Characters of a program's stderr that an error shows: the last ones."""
+NO_JUDGE = "the script asks for a judge (target: max_calls), and none is named: --judge openai:gpt-4o-mini"
+
+
+class ScriptJudge(LocalJudge):
+    """Runs grading programs, each in its own process group with a time-out and a small environment.
+
+    Args:
+        concurrency: The number of programs that run at once.
+        ask: The judge that a script is lent (`pool.judge`); None lends none.
+    """
+
+    name = "script"
+    _together = 1
+
+    def __init__(self, concurrency: int = 4, ask: AskJudge | None = None) -> None:
+        self.concurrency, self.ask = concurrency, ask
+
+    async def answer(self, questions: tuple[AnyQuestion, ...]) -> Sequence[Reply]:
+        """Run the script for each question; the replies are in the order of the questions."""
+        return [await self._run(question) for question in questions]
+
+    async def _run(self, question: AnyQuestion) -> Reply:
+        if not isinstance(question, Script):
+            return Reply(error=f"a script cannot answer a question of kind {question.kind}")
+        if question.max_calls is None:
+            return await self._start(question, {})
+        if self.ask is None:
+            return Reply(error=NO_JUDGE)
+        async with Loopback(self.ask, question.max_calls) as lent:
+            reply = await self._start(question, lent.environment)
+        if lent.stopped is not None:  # its score would rest on questions that nobody answered
+            raise lent.stopped
+        calls = {"call_count": lent.calls, "max_calls": question.max_calls}
+        return replace(reply, provenance=FrozenDict({**reply.provenance, "target_proxy": FrozenDict(calls)}))
+
+    async def _start(self, question: AnyScript, own: Mapping[str, str]) -> Reply:
+        document = json.dumps(question.document, ensure_ascii=False).encode("utf-8", "replace")
+        environment = child_environment(question.env, own)
+        argv = question.argv
+        if isinstance(question.command, str):  # a login shell sets PATH anew, without a virtual environment
+            argv = (*argv[:-1], f'PATH="$PATH":{shlex.quote(environment["PATH"])}; {argv[-1]}')
+        try:
+            finished = await run_program(
+                argv, cwd=question.cwd, env=environment, seconds=question.timeout, stdin=document
+            )
+        except OSError as fault:
+            theirs = str(fault.strerror or fault)
+            why = f"could not start `{question.command_line}` in {question.cwd}: {theirs}"
+            return _failed(question, why, theirs, None)
+        return _reply(question, finished)
+
+
+def _reply(question: AnyScript, finished: Finished) -> Reply:
+    """The answer of a program that has ended, or what was wrong with it: in our words, and in AgentV's."""
+    command, ms = question.command_line, finished.ms
+    if finished.timed_out:
+        theirs = f"timed out after {question.timeout:g} s"
+        why = f"`{command}` was stopped after {question.timeout:g} s{_printed(question, finished)}"
+        return _failed(question, why, theirs, ms)
+    if finished.flooded:
+        why = f"`{command}` was stopped: it printed more than {MAX_STDOUT // 1_000_000} MB"
+        return _failed(question, why, "stdout is too long", ms)
+    if finished.code:
+        hint = misplaced(question.command, question.cwd)
+        if hint is None and finished.code == 127:
+            hint = "is the program installed and on PATH? (`env: [NAME]` passes more variables on)"
+        printed = _printed(question, finished) or "; it printed nothing"
+        why = f"`{command}` ended with exit code {finished.code}{f' ({hint})' if hint else ''}{printed}"
+        stderr, theirs = finished.tail(TAIL), f"Code evaluator exited with code {finished.code}"
+        kept = f"...(truncated, last {TAIL} chars)\n{stderr}" if len(stderr) == TAIL else stderr
+        return _failed(question, why, f"{theirs}: {kept}" if stderr else theirs, ms)
+    text = ""
+    try:
+        text = finished.stdout.decode("utf-8-sig")
+        payload = question.printed(text)
+        question.parse(payload)
+    except (ValueError, RecursionError, AnswerError) as fault:
+        if not question.agentv:
+            why = f"`{command}`: {_unreadable(fault, text)}{_printed(question, finished, out=False)}"
+            return Reply(error=why, ms=ms)
+        payload = _agentv_payload(finished.stdout)
+    return Reply(payload=payload, ms=ms, provenance=_of(question))
+
+
+_NAME = re.compile(r"\b[A-Z][A-Z0-9]*(?:_[A-Z0-9]+)+\b")
+_KEYS = ("_KEY", "_TOKEN", "_SECRET")
+
+
+def _printed(question: AnyScript, finished: Finished, *, out: bool = True) -> str:
+    """The end of what a program printed, for an error, and how to pass on a variable that it names and did not get."""
+    printed = finished.stdout.decode("utf-8", "replace").strip()[-TAIL:]
+    stderr = finished.tail(TAIL)
+    text = f"; its stderr ends: {stderr}" if stderr else ""
+    text += f"; its stdout ends: {printed}" if out and printed else ""
+    passed = child_environment(question.env)
+    names = [name for name in _NAME.findall(f"{stderr}\n{printed}") if name not in passed]
+    if missing := [name for name in names if name in os.environ or name.endswith(_KEYS)]:
+        name = missing[0]
+        state = "is set here and was not passed on" if name in os.environ else "is not set here: set it"
+        text += f" ({name} {state}; write `env: [{name}]`)"
+    return text
+
+
+def _unreadable(fault: Exception, text: str) -> str:
+    """The reason why a program's output cannot be used, with the line of its stdout that is at fault."""
+    if isinstance(fault, UnicodeDecodeError):
+        return "its stdout is not UTF-8"
+    offset: int | None = None
+    problem = str(fault)
+    if isinstance(fault, JsonFault):
+        problem, offset = f"it printed not one JSON document: {fault}", fault.offset
+    elif isinstance(fault, InvalidValue):
+        offset = locate(text, fault.path)
+    if offset is None:
+        return problem
+    line = text[text.rfind("\n", 0, offset) + 1 :].partition("\n")[0].strip()
+    return f"{problem}, in line {text.count(chr(10), 0, offset) + 1}: {line[:200]}"
+
+
+def _failed(question: AnyScript, why: str, theirs: str, ms: float | None) -> Reply:
+    """An error, or AgentV's score of 0."""
+    if not question.agentv:
+        return Reply(error=why, ms=ms)
+    payload = {"score": 0, "misses": [f"Code evaluator failed: {theirs}"], "reasoning": theirs}
+    return Reply(payload=payload, ms=ms, provenance=_of(question))
+
+
+def _agentv_payload(stdout: bytes) -> dict[str, Json]:
+    """The result that AgentV reads from a program's output: without an object, or a number as score, it is 0."""
+    try:
+        payload = json.loads(stdout.decode("utf-8-sig"), parse_constant=lambda _: None)
+    except (ValueError, RecursionError):
+        payload = None
+    result = dict(payload) if isinstance(payload, dict) else {}
+    score = result.get("score")
+    number = isinstance(score, int | float) and not isinstance(score, bool)
+    return {**result, "score": score if number else 0, "assertions": []}
+
+
+def _of(question: AnyScript) -> FrozenDict:
+    return FrozenDict(of=question.of) if question.of else FrozenDict()

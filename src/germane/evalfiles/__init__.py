@@ -1,0 +1,30 @@
+"""Eval files: what a run measures, by whom and on what data, and what each of its keys may say."""
+
+from germane.evalfiles.case import Case
+from germane.evalfiles.evalfile import (
+    WRITTEN,
+    EvalFile,
+    GraderSpec,
+    Trials,
+    by_name,
+    grader_nodes,
+    read_eval_file,
+    spec_of,
+    specs_of,
+)
+from germane.evalfiles.messages import content_text, is_guideline
+
+__all__ = [
+    "WRITTEN",
+    "Case",
+    "EvalFile",
+    "GraderSpec",
+    "Trials",
+    "by_name",
+    "content_text",
+    "grader_nodes",
+    "is_guideline",
+    "read_eval_file",
+    "spec_of",
+    "specs_of",
+]
