@@ -332,35 +332,6 @@ def test_a_large_run_that_is_not_plain_is_read_line_by_line(
         ranking.rank_part(path, {"q1": {"a": 1}}, "RR")
 
 
-def test_without_polars_a_large_run_is_read_line_by_line(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The same scores, and whoever asks learns what would be faster."""
-    path = tmp_path / "some.run"
-    path.write_text("q1 Q0 a 1 2.0 t\nq1 Q0 b 2 1.0 t\n", encoding="utf-8")
-    monkeypatch.setattr(ranking, "_LARGE", 0)
-    monkeypatch.setattr(ranking, "find_spec", lambda _: None)
-    monkeypatch.setattr(bulk, "read_hits", pytest.fail)
-    assert ranking.RunFile(path).slow
-    (score,) = ranking.rank_part(path, {"q1": {"b": 1}}, "RR").scores
-    assert score.value == 0.5
-
-
-def test_only_large_runs_of_lines_could_be_faster(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nothing is said of small files and of JSON documents."""
-    monkeypatch.setattr(ranking, "find_spec", lambda _: None)
-    small = tmp_path / "small.run"
-    small.write_text("q1 Q0 a 1 2.0 t\n", encoding="utf-8")
-    assert not ranking.RunFile(small).slow
-    assert not ranking.RunFile("-").slow
-    monkeypatch.setattr(ranking, "_LARGE", 0)
-    table, document = tmp_path / "some.csv", tmp_path / "some.json"
-    table.write_text("query_id,doc_id,score\nq1,a,1\n", encoding="utf-8")
-    document.write_text('{"q1": {"a": 1}}', encoding="utf-8")
-    assert ranking.RunFile(table).slow
-    assert not ranking.RunFile(document).slow
-
-
 def test_a_sparse_table_is_the_dense_one_without_its_unjudged_places() -> None:
     """`dense` puts them back."""
     sparse = RankedLabels.of_hits(

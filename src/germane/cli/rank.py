@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from germane.clean import clean, clean_lines
 from germane.cli.values import pairs, print_document, refuse_input
-from germane.errors import InputError, install_extra
+from germane.errors import InputError
 
 if TYPE_CHECKING:
     from germane.evaluation.rank import GoldFile, RunFile
@@ -41,7 +41,7 @@ def rank(**flags: Any) -> int:
         os.environ["GERMANE_MAX_LINE"] = chosen.max_line
     for name, value in _POLARS.items():
         os.environ.setdefault(name, value)
-    gc.set_threshold(1_000_000, 20, 100)  # importing polars makes many objects and no cycles
+    gc.set_threshold(1_000_000, 20, 100)  # reading makes many objects and no cycles
     from germane.evaluation import rank as ranking
     from germane.measures.declaration import parse_measures
     from germane.reports.gates import Gate
@@ -97,8 +97,6 @@ def _scored(chosen: Any, measures: Sequence[Measure]) -> tuple[list[Part], Seque
     from germane.evaluation import rank as ranking
 
     gold, runs, how = files_of(chosen.runs, chosen, skip=chosen.on_bad_row == "skip")
-    if any(run.slow for run, _ in runs):
-        print(f"note: large runs are read faster with polars; {install_extra('tables')}", file=sys.stderr)
     how = {"missing": chosen.missing, **how}
     parts = [ranking.rank_part(run, gold, measures, system=system, **how) for run, system in runs]
     return parts, gold.bad.notes()

@@ -16,10 +16,9 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
-from importlib.util import find_spec
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -32,6 +31,7 @@ from germane.measures.measure import Measure
 from germane.measures.ranked import values
 from germane.reports.gates import Gate
 from germane.reports.report import Report
+from germane.samples import bulk
 from germane.samples.contexts import Lists, column_of_documents
 from germane.samples.files import BadRows, on_disk, shown_name
 from germane.samples.frames import is_table, records
@@ -57,14 +57,10 @@ from germane.tables.part import Part, merge
 from germane.tables.scores import Ids, Noted, SampleKey, ScoreTable
 from germane.types import Json, Sample
 
-if TYPE_CHECKING:
-    from germane.samples.bulk import Gold
-
 DEFAULT_MEASURES = "nDCG@10 AP RR P@10 R@10 Judged@10"
 _ABSENT = "no results for this query"
-_LARGE = 1 << 20
-"""Bytes from which on a file is read in bulk, in TREC's columns eight times as many: below, importing polars costs more than
-it saves."""
+_LARGE = 1 << 16
+"""Bytes from which on a file is read in columns."""
 
 DocumentId: TypeAlias = Callable[[str], str]
 
@@ -78,40 +74,25 @@ class RunFile:
     columns: Mapping[str, str] | None = None
     bad: BadRows = field(default_factory=BadRows)
 
-    @property
-    def slow(self) -> bool:
-        """True if this file would be read faster if polars were installed."""
-        return find_spec("polars") is None and self.large
-
     @cached_property
-    def _bulk(self) -> Format | None:
-        """The format of a file that is large enough to be read in bulk; None for others."""
+    def in_columns(self) -> Format | None:
+        """The format of a file that is large enough to be read in columns; None for others."""
         path = Path(self.path)
         if not path.is_file() or path.stat().st_size < _LARGE:
             return None
         fmt = format_of(path, self.fmt)
-        large = path.stat().st_size >= _LARGE * (8 if fmt == "trec" else 1)
-        return fmt if large and fmt != "json" else None
-
-    @property
-    def large(self) -> bool:
-        """True if this file is read in bulk where polars is installed."""
-        return self._bulk is not None
+        return None if fmt == "json" else fmt
 
     def hits(self, gold: GoldFile) -> Hits | None:
         """The ranks of gold documents in a large, plain run; None where the run must be read row by row."""
-        if self._bulk is None or find_spec("polars") is None or (columns := gold.in_columns) is None:
+        if self.in_columns is None or (columns := gold.in_columns) is None:
             return None
-        from germane.samples import bulk  # needs polars
-
-        return bulk.read_hits(self.path, columns, self._bulk, self.columns)
+        return bulk.read_hits(self.path, columns, self.in_columns, self.columns)
 
     def lists(self) -> Iterator[Lists]:
         """The retrieved ids of each query of a large, plain run, some queries at a time."""
-        from germane.samples import bulk  # needs polars
-
-        assert self._bulk is not None
-        return bulk.read_lists(self.path, self._bulk, self.columns)
+        assert self.in_columns is not None
+        return bulk.read_lists(self.path, self.in_columns, self.columns)
 
 
 def _beginning(lists: Iterable[Lists]) -> Lists:
@@ -187,15 +168,13 @@ class GoldFile:
         return {query: [doc for doc, grade in grades.items() if grade > 0] for query, grades in qrels.items()}
 
     @cached_property
-    def in_columns(self) -> Gold | None:
-        """The same in columns, for a run that is read in bulk; None where it cannot be."""
-        from germane.samples.bulk import Gold  # needs polars
-
+    def in_columns(self) -> bulk.Gold | None:
+        """The same in columns, for a run that is read so; None where it cannot be."""
         gold = None
         if isinstance(self.source, str | Path) and str(self.source) != "-":
             with on_disk(gold_file(self.source)) as path:
-                gold = Gold.read(path, format_of(path, self.fmt, GOLD), self.columns)
-        return gold or Gold.of(self.mapping)
+                gold = bulk.Gold.read(path, format_of(path, self.fmt, GOLD), self.columns)
+        return gold or bulk.Gold.of(self.mapping)
 
 
 def rank(
@@ -255,7 +234,7 @@ def hits_of(
 ) -> tuple[str, Hits]:
     """The name of a run, and where its gold documents stand; `run` and the rest are those of `rank_part`.
 
-    A large file is read in bulk where polars is installed. InputError where no query of the run has gold.
+    A file that is not small is read in columns where it is plain. InputError where no query of the run has gold.
     """
     if isinstance(run, str | Path):
         run = RunFile(run)
@@ -299,7 +278,7 @@ def _with_document_column(
 
 def _first_lists(run: RunFile) -> Lists:
     """The lists of a run, of a large one those at its beginning."""
-    if run.large and find_spec("polars") is not None:
+    if run.in_columns is not None:
         with suppress(NotTabular):
             return _beginning(run.lists())
     return _read_lists(run.path, fmt=run.fmt, columns=run.columns)

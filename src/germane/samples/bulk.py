@@ -1,27 +1,28 @@
-"""Large runs: of each query only the ranks of its gold documents and the length of its list, block by block, by polars.
+"""Runs and gold in columns: of each query only the ranks of its gold documents and the length of its list, block by block.
 
-A ranked measure over gold labels needs no more of a run. Blocks are cut where a query ends, so that memory is bounded by
-the block and the gold. Gold documents are found by a 64-bit hash of query and document, and each match is compared exactly.
-A file that is not plain (an odd line, a query in two pieces, a document twice, a quoted cell, an id in JSON that is no
-text) is left to `read_run` and `read_qrels`, which know lines and name faults. The extra `tables` brings polars: import
-this module where it is installed.
+A ranked measure over gold labels needs no more of a run. A block of plain lines becomes columns by numpy: where each field starts
+and ends, its bytes as words of eight, numbers from their digits. Blocks are cut where a query ends, so that memory is bounded by the
+block and the gold. A hash of words finds the rows that may be gold documents, and the words decide. A file that is not plain (an odd
+line, a query in two pieces, a document twice, a quoted cell, an id in JSON that is no text) is left to `read_run` and `read_qrels`,
+which know lines and name faults.
 """
 
 from __future__ import annotations
 
 from array import array
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
 from functools import cached_property
 from itertools import chain
 from pathlib import Path
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
-import polars as pl
 from numpy.typing import NDArray
 
 from germane.errors import InputError, SourceLocation
-from germane.samples.files import JsonFault, opened, parse_strict_json, shown_name
+from germane.samples.files import JsonFault, opened, parse_json_lines, parse_strict_json, shown_name
 from germane.samples.frames import parquet_batches
 from germane.samples.trec import (
     EXAMPLES,
@@ -44,35 +45,167 @@ BLOCK = 2 << 20
 """Bytes that are parsed together."""
 _PIECE = 1 << 17
 """Bytes that are looked through together, which stay in the processor's cache."""
-_QUERY_SEED, _DOC_SEED = 1, 2
 _SLOTS = 4
 """The lookup table in front of a block's gold has 2**_SLOTS to 2**(_SLOTS + 1) slots per document."""
+_ODD, _SEED = np.uint64(0x9E3779B97F4A7C15), np.uint64(0xC2B2AE3D27D4EB4F)
+_POWERS = 10 ** np.arange(19)
+_DIGITS = 16
+"""Characters of a number whose digits are put together here: as a whole number they are below 2**53, or rounded once."""
 
 Keys: TypeAlias = NDArray[np.uint64]
+Bytes: TypeAlias = NDArray[np.uint8]
+
+
+@dataclass(frozen=True, eq=False)
+class Texts:
+    """Texts as their bytes in one buffer, and where each starts and ends; a sequence of str."""
+
+    data: Bytes
+    start: Numbers
+    end: Numbers
+
+    @classmethod
+    def of(cls, texts: Sequence[str]) -> Texts:
+        """The texts of a sequence."""
+        data = "".join(texts).encode("utf-8", "surrogatepass")
+        sizes = np.fromiter(
+            (len(text) if text.isascii() else len(text.encode("utf-8", "surrogatepass")) for text in texts),
+            np.int64,
+            len(texts),
+        )
+        ends = np.cumsum(sizes)
+        return cls(np.frombuffer(data, np.uint8), ends - sizes, ends)
+
+    @classmethod
+    def joined(cls, several: Sequence[Texts]) -> Texts:
+        """All of several, one after another."""
+        offsets = np.cumsum([0, *(len(texts.data) for texts in several[:-1])])
+        return cls(
+            np.concatenate([texts.data for texts in several]),
+            np.concatenate([texts.start + offset for texts, offset in zip(several, offsets, strict=True)]),
+            np.concatenate([texts.end + offset for texts, offset in zip(several, offsets, strict=True)]),
+        )
+
+    def __len__(self) -> int:
+        return len(self.start)
+
+    def __getitem__(self, at: Any) -> Any:
+        """The text at a position; of a slice or an array of positions, those texts."""
+        if isinstance(at, slice | np.ndarray):
+            return Texts(self.data, self.start[at], self.end[at])
+        return self.data[self.start[at] : self.end[at]].tobytes().decode("utf-8", "surrogatepass")
+
+    def __iter__(self) -> Iterator[str]:
+        return (text.decode("utf-8", "surrogatepass") for text in self.bytes())
+
+    def bytes(self) -> Iterator[bytes]:
+        """Each text as its bytes."""
+        data = self.data.tobytes()
+        return (data[a:b] for a, b in zip(self.start.tolist(), self.end.tolist(), strict=True))
+
+    def to_list(self) -> list[str]:
+        """The texts as a list."""
+        return list(self)
+
+    def compact(self) -> Texts:
+        """The same without the bytes that are none of theirs."""
+        sizes = self.end - self.start
+        ends = np.cumsum(sizes)
+        source = np.arange(int(ends[-1]) if len(ends) else 0) + np.repeat(self.start - (ends - sizes), sizes)
+        return Texts(self.data[source], ends - sizes, ends)
+
+    @cached_property
+    def words(self) -> list[Keys]:
+        """The bytes of each text as numbers of eight bytes, shape (texts,) each, with zeros behind its end."""
+        length = self.end - self.start
+        count = (int(length.max(initial=0)) + 7) // 8
+        padded = np.concatenate([self.data, np.zeros(8 * count + 8, np.uint8)])
+        window = np.lib.stride_tricks.sliding_window_view(padded, 8)
+        result: list[Keys] = []
+        for number in range(count):
+            bits = (np.clip(length - 8 * number, 0, 8) * 8).astype(np.uint64)
+            mask = np.where(
+                bits == 64, ~np.uint64(0), (np.uint64(1) << (bits & np.uint64(63))) - np.uint64(1)
+            )
+            word: Keys = window[self.start + 8 * number].copy().view("<u8").ravel()
+            result.append(word & mask)
+        return result
+
+    def hashed(self, seed: Keys) -> Keys:
+        """A number for each text and its seed: equal where both are, and seldom else."""
+        result = (seed + np.uint64(1)) * _SEED  # small seeds and short texts are far apart
+        result ^= result >> np.uint64(29)
+        for word in self.words:
+            mixed = (result ^ word) * _ODD
+            result = np.where(word != 0, mixed ^ (mixed >> np.uint64(29)), result)
+        return result
+
+    def equals(self, other: Texts) -> NDArray[np.bool_]:
+        """Whether each text is the other's at the same position."""
+        same: NDArray[np.bool_] = self.end - self.start == other.end - other.start
+        ours, theirs = self.words, other.words
+        for number in range(max(len(ours), len(theirs))):
+            zero = np.uint64(0)
+            same &= (ours[number] if number < len(ours) else zero) == (
+                theirs[number] if number < len(theirs) else zero
+            )
+        return same
+
+    def descending(self) -> list[Keys]:
+        """Keys for `np.lexsort`, the most important last, by which the greatest text is first, byte by byte."""
+        return [~word.byteswap() for word in reversed(self.words)]
+
+
+@dataclass(frozen=True, eq=False)
+class Rows:
+    """Query, document and number (score or grade) of some rows."""
+
+    query: Texts
+    doc: Texts
+    number: Floats
+
+    @classmethod
+    def joined(cls, several: Sequence[Rows]) -> Rows:
+        """All of several, one after another."""
+        if len(several) == 1:
+            return several[0]
+        query, doc = (Texts.joined([getattr(rows, name) for rows in several]) for name in ("query", "doc"))
+        return cls(query, doc, np.concatenate([rows.number for rows in several]))
+
+    def __len__(self) -> int:
+        return len(self.number)
+
+    def __getitem__(self, at: slice) -> Rows:
+        return Rows(self.query[at], self.doc[at], self.number[at])
+
+    @cached_property
+    def starts(self) -> Numbers:
+        """The row at which each query starts, and where the last one ends."""
+        query = self.query
+        changes: Numbers = np.flatnonzero(~query[1:].equals(query[:-1])) + 1
+        return np.concatenate([[0], changes, [len(self)]]).astype(np.int64)
 
 
 class Gold:
     """Gold in columns: its queries, how many documents each has (`sizes`), the documents and their grades."""
 
-    def __init__(self, queries: pl.Series, sizes: Numbers, docs: pl.Series, grades: Floats) -> None:
+    def __init__(self, queries: Texts, sizes: Numbers, docs: Texts, grades: Floats) -> None:
         self.queries, self.sizes, self.docs, self.grades = queries, sizes, docs, grades
-        hashed = queries.hash(_QUERY_SEED).to_numpy()
-        self._order = np.argsort(hashed).astype(np.int32)
-        self._sorted = hashed[self._order]
+        self._row = {query: row for row, query in enumerate(queries.bytes())}
         self._starts = np.cumsum(sizes) - sizes
-        self._key = docs.hash(_DOC_SEED).to_numpy() ^ np.repeat(hashed, sizes)
-        if _has_duplicates(self._sorted) or _has_duplicates(np.sort(self._key)):
+        self._key = docs.hashed(np.repeat(np.arange(len(sizes), dtype=np.uint64), sizes))
+        if len(self._row) < len(queries) or _has_duplicates(np.sort(self._key)):
             raise NotTabular("a query or a document may stand twice in the gold")
 
     @classmethod
     def of(cls, qrels: Mapping[str, Mapping[str, int]]) -> Gold | None:
         """The columns of a mapping; None where two of its hashes are equal."""
-        docs = pl.Series([doc for grades in qrels.values() for doc in grades], dtype=pl.String)
+        docs = Texts.of([doc for grades in qrels.values() for doc in grades])
         sizes = np.fromiter(map(len, qrels.values()), np.int64, len(qrels))
         values = chain.from_iterable(grades.values() for grades in qrels.values())
         grades = np.fromiter(values, np.float64, len(docs))
         try:
-            return cls(pl.Series(list(qrels), dtype=pl.String), sizes, docs, grades)
+            return cls(Texts.of(list(qrels)), sizes, docs, grades)
         except NotTabular:
             return None
 
@@ -80,50 +213,44 @@ class Gold:
     def read(cls, path: str | Path, fmt: Format, columns: Mapping[str, str] | None = None) -> Gold | None:
         """The gold in a file; None where `read_qrels` must read it."""
         try:
-            frames = list(_frames(path, fmt, columns, GOLD, []))
-            if not frames:
+            some = list(_rows(path, fmt, columns, GOLD, []))
+            if not some:
                 return None
-            frame = pl.concat(frames, rechunk=True)
-            frames.clear()
-            starts, queries = _queries(frame["query"])
-            grades = frame["grade"].cast(pl.Float64).to_numpy()
+            rows = Rows.joined(some)
+            some.clear()
+            grades, starts = rows.number, rows.starts
             if not (abs(grades) <= LARGEST_GRADE).all() or (grades % 1).any():
                 return None
-            return cls(queries, np.diff(starts), frame["doc"], grades)
+            return cls(rows.query[starts[:-1]].compact(), np.diff(starts), rows.doc.compact(), grades)
         except NotTabular:
             return None
 
-    def rows(self, hashed: Keys) -> Numbers:
-        """The number of each query with one of these hashes, -1 where there is none."""
-        if not len(self._sorted):
-            return np.full(len(hashed), -1)
-        at = np.minimum(np.searchsorted(self._sorted, hashed), len(self._sorted) - 1)
-        return np.where(self._sorted[at] == hashed, self._order[at], np.int64(-1))
+    def rows(self, queries: Texts) -> Numbers:
+        """The number of each of these queries, -1 where there is none."""
+        return np.fromiter((self._row.get(query, -1) for query in queries.bytes()), np.int64, len(queries))
 
     @property
     def ids(self) -> tuple[bytes, Numbers]:
         """The queries one after another, and where each ends."""
-        ends = np.cumsum(self.queries.str.len_bytes().to_numpy(), dtype=np.int64)
-        return self.queries.str.join("").item().encode(), ends
+        return self.queries.compact().data.tobytes(), np.cumsum(self.queries.end - self.queries.start)
 
-    def matches(
-        self, key: Keys, docs: pl.Series, starts: Numbers, rows: Numbers
-    ) -> tuple[Numbers, Numbers, Numbers]:
-        """The gold documents in some results: their positions, the positions of their queries in `rows`, and their numbers here.
+    def matches(self, key: Keys, docs: Texts, number: Numbers, rows: Numbers) -> tuple[Numbers, Numbers]:
+        """The gold documents in some results: their positions, and their numbers here.
 
-        `starts` are where the results of each query start and the last end, `rows` the number of each query here.
+        `key` are the hashes of the results with the numbers of their queries here, `number` the positions of these queries in `rows`.
         """
         judged = np.flatnonzero(rows >= 0)
         sizes = self.sizes[rows[judged]]
-        number = np.repeat(judged, sizes)
-        at = np.arange(len(number)) + np.repeat(self._starts[rows[judged]] - np.cumsum(sizes) + sizes, sizes)
+        of_query = np.repeat(judged, sizes)
+        at = np.arange(len(of_query)) + np.repeat(
+            self._starts[rows[judged]] - np.cumsum(sizes) + sizes, sizes
+        )
         order = np.argsort(self._key[at])
-        number, at = number[order], at[order]
+        of_query, at = of_query[order], at[order]
         positions, hit = _find(key, self._key[at])
-        number, at = number[hit], at[hit]
-        own = (starts[number] <= positions) & (positions < starts[number + 1])
-        same = own & (self.docs[at] == docs[positions]).to_numpy()
-        return positions[same], number[same], at[same]
+        of_query, at = of_query[hit], at[hit]
+        same = (number[positions] == of_query) & docs[positions].equals(self.docs[at])
+        return positions[same], at[same]
 
 
 def read_hits(
@@ -143,35 +270,32 @@ def read_lists(
     path: str | Path, fmt: Format, columns: Mapping[str, str] | None = None
 ) -> Iterator[dict[str, list[str]]]:
     """The ids of each query's results, in the order of the file, some queries at a time."""
-    for frame in _frames(path, fmt, columns, RUN, []):
-        starts, queries = _queries(frame["query"])
-        docs = frame["doc"].to_list()
-        bounds = zip(queries.to_list(), starts[:-1].tolist(), starts[1:].tolist(), strict=True)
+    for rows in _rows(path, fmt, columns, RUN, []):
+        starts, docs = rows.starts, rows.doc.to_list()
+        bounds = zip(rows.query[starts[:-1]], starts[:-1].tolist(), starts[1:].tolist(), strict=True)
         yield {query: docs[first:end] for query, first, end in bounds}
 
 
 def _hits(path: str | Path, gold: Gold, fmt: Format, columns: Mapping[str, str] | None) -> Hits:
     notes, ignored = list[str](), list[str]()  # the first queries without gold
-    others = array("Q")  # the hashes of all of them
+    others = array("q")  # the hashes of all of them
     lengths, tied = np.full(len(gold.sizes), -1), 0
     found: list[tuple[Numbers, Numbers, Numbers]] = []
-    for frame in _frames(path, fmt, columns, RUN, notes):
-        block = _Block(frame)
-        rows = gold.rows(block.hashed)
-        has = rows >= 0
-        if not has.all():
-            ignored += block.queries.filter(~has)[: EXAMPLES - len(ignored)].to_list()
-            others.frombytes(block.hashed[~has].tobytes())
-        if not has.any():
+    for rows in _rows(path, fmt, columns, RUN, notes):
+        block = _Block(rows, gold)
+        if not block.has.all():
+            names = block.queries[~block.has]
+            ignored += names[: EXAMPLES - len(ignored)].to_list()
+            others.extend(map(hash, names.bytes()))
+        if not block.has.any():
             continue
-        judged = rows[has]
-        if not (gold.queries[judged] == block.queries.filter(has)).all():
-            raise NotTabular("two queries have the same hash")
-        if (lengths[judged] >= 0).any():
+        judged = block.row[block.has]
+        if (lengths[judged] >= 0).any() or len(np.unique(judged)) < len(judged):
             raise NotTabular("a query is in two pieces")
-        lengths[judged] = np.diff(block.starts)[has]
-        positions, number, doc = gold.matches(block.key, block.docs, block.starts, rows)
-        found.append((rows[number], block.ranks(positions, number), doc))
+        lengths[judged] = np.diff(rows.starts)[block.has]
+        positions, doc = gold.matches(block.key, block.docs, block.number, block.row)
+        number = block.number[positions]
+        found.append((block.row[number], block.ranks(positions, number), doc))
         moved = block.moved_ties(positions, number)
         tied += len(np.unique(number[moved[gold.grades[doc[moved]] > 0]]))
     if not found and not others:
@@ -199,20 +323,22 @@ def _hits(path: str | Path, gold: Gold, fmt: Format, columns: Mapping[str, str] 
 
 
 class _Block:
-    """Some queries of a run with all their results."""
+    """Some queries of a run with all their results, and the number of each query in the gold."""
 
-    def __init__(self, frame: pl.DataFrame) -> None:
-        self.starts, self.queries = _queries(frame["query"])
-        self.docs, self._score = frame["doc"], frame["score"].to_numpy()
-        self.hashed: Keys = self.queries.hash(_QUERY_SEED).to_numpy()
-        self.key = np.repeat(self.hashed, np.diff(self.starts))
-        self.key ^= self.docs.hash(_DOC_SEED).to_numpy()
+    def __init__(self, rows: Rows, gold: Gold) -> None:
+        self.starts, self.docs, self._score = rows.starts, rows.doc, rows.number
+        self.queries: Texts = rows.query[self.starts[:-1]]
+        self.row = gold.rows(self.queries)
+        self.has = self.row >= 0
+        sizes = np.diff(self.starts)
+        self.number = np.repeat(np.arange(len(sizes)), sizes)
+        """The position of each result's query in this block."""
         if not np.isfinite(self._score).all():  # NaN, infinity, or more than a number holds
             raise NotTabular("a score is not finite")
-        if _has_duplicates(np.sort(self.key)):
+        self.key = self.docs.hashed(self.row[self.number].astype(np.uint64))
+        ours = self.key if self.has.all() else self.key[self.has[self.number]]
+        if _has_duplicates(np.sort(ours)):
             raise NotTabular("a document may stand twice in a query")
-        if _has_duplicates(np.sort(self.hashed)):
-            raise NotTabular("a query is in two pieces")
 
     def ranks(self, positions: Numbers, number: Numbers) -> Numbers:
         """The ranks of the results at some positions; `number` are those of their queries."""
@@ -240,17 +366,22 @@ class _Block:
 
     @cached_property
     def _ranks(self) -> Numbers:
-        return _ranks(self._score + 0.0, self.docs, self.starts)  # -0.0 + 0.0 is 0.0
+        """The rank of each result within its query: by score, and by id where that is tied, both descending."""
+        score = self._score + 0.0  # -0.0 + 0.0 is 0.0
+        order = np.lexsort((-score, self.number))
+        best, of_query = score[order], self.number[order]
+        same = (best[1:] == best[:-1]) & (of_query[1:] == of_query[:-1])
+        if same.any():
+            tied = np.flatnonzero(np.append(same, False) | np.insert(same, 0, False))
+            group = np.cumsum(np.insert(~same, 0, True))[tied]
+            members = order[tied]
+            order[tied] = members[np.lexsort((*self.docs[members].descending(), group))]
+        rank = np.empty(len(score), dtype=np.int64)
+        rank[order] = np.arange(1, len(score) + 1) - np.repeat(self.starts[:-1], np.diff(self.starts))
+        return rank
 
 
-def _queries(query: pl.Series) -> tuple[Numbers, pl.Series]:
-    """The row at which each query of a column starts (and the last ends), and the queries."""
-    changes = np.flatnonzero((query[1:] != query[:-1]).to_numpy()) + 1
-    starts = np.concatenate([[0], changes, [len(query)]])
-    return starts, query[starts[:-1]]
-
-
-def _has_duplicates(ordered: Keys) -> bool:
+def _has_duplicates(ordered: NDArray[Any]) -> bool:
     return bool((ordered[1:] == ordered[:-1]).any())
 
 
@@ -271,75 +402,45 @@ def _find(key: Keys, sorted_keys: Keys) -> tuple[Numbers, Numbers]:
     return positions[hit], at[hit]
 
 
-def _ranks(score: Floats, docs: pl.Series, starts: Numbers) -> Numbers:
-    """The rank of each result of a block within its query: by score, and by id where that is tied, both descending.
-
-    Query and score are put into one whole number that sorts like them; of the score the last bits are left out. Results
-    that have the same number are then compared exactly.
-    """
-    bits = np.uint64(max(1, (len(starts) - 2).bit_length()))
-    sizes = np.diff(starts)
-    raw = score.view(np.uint64)
-    sign = np.uint64(1 << 63)
-    raw = np.where(raw & sign, raw, ~(raw | sign))  # greater scores first
-    queries = np.repeat(np.arange(len(sizes), dtype=np.uint64), sizes)
-    composite = (queries << (np.uint64(64) - bits)) | (raw >> bits)
-    order = np.argsort(composite)
-    ordered = composite[order]
-    same = ordered[1:] == ordered[:-1]
-    if same.any():
-        tied = np.flatnonzero(np.append(same, False) | np.insert(same, 0, False))
-        members = order[tied]
-        frame = pl.DataFrame({"group": ordered[tied], "score": score[members], "doc": docs[members]})
-        by_id = pl.arg_sort_by("group", "score", "doc", descending=[False, True, True])
-        order[tied] = members[frame.select(by_id).to_series().to_numpy()]
-    rank = np.empty(len(score), dtype=np.int64)
-    rank[order] = np.arange(1, len(score) + 1) - np.repeat(starts[:-1], sizes)
-    return rank
-
-
-def _frames(
+def _rows(
     path: str | Path, fmt: Format, columns: Mapping[str, str] | None, kind: Kind, notes: list[str]
-) -> Iterator[pl.DataFrame]:
-    """Query, document and number of a file's rows, some whole queries at a time; remarks are added to `notes`."""
+) -> Iterator[Rows]:
+    """A file's rows, some whole queries at a time; remarks are added to `notes`."""
     if fmt == "trec":
-        yield from _whole_queries(_trec_frames(path, kind))
+        yield from _whole_queries(_trec_rows(path, kind))
     elif fmt == "parquet":
-        yield from _whole_queries(_parquet_frames(path, columns, kind))
+        yield from _whole_queries(_parquet_rows(path, columns, kind))
     elif fmt == "jsonl":
-        yield from _whole_queries(_json_frames(path, columns, kind))
+        yield from _whole_queries(_json_rows(path, columns, kind))
     elif fmt in {"tsv", "csv"}:
         between = "\t" if fmt == "tsv" else ","
         head, positions, named = _table_head(path, between, columns, kind)
-        frames = _whole_queries(_table_frames(path, between, len(head), positions, kind, skip=named))
+        rows = _whole_queries(_table_rows(path, between, positions, kind, skip=named))
         if kind is RUN and not named and len(head) == 3:
-            frames = _ranks_not_scores(frames, shown_name(path), notes)
-        yield from frames
+            rows = _ranks_not_scores(rows, shown_name(path), notes)
+        yield from rows
     else:
         raise NotTabular("a document is read as a whole")
 
 
-def _whole_queries(frames: Iterator[pl.DataFrame]) -> Iterator[pl.DataFrame]:
-    """The frames, cut where a query ends."""
-    open_query: list[pl.DataFrame] = []  # its rows so far
-    for frame in filter(len, frames):
-        query = frame["query"]
-        others = (query != query.last()).arg_true()
-        cut = others[-1] + 1 if len(others) else 0
-        if open_query and (cut or open_query[0]["query"][0] != query[0]):
-            yield pl.concat([*open_query, frame[:cut]], rechunk=True)
+def _whole_queries(blocks: Iterator[Rows]) -> Iterator[Rows]:
+    """The rows, cut where a query ends."""
+    open_query: list[Rows] = []  # its rows so far
+    for rows in filter(len, blocks):
+        cut = int(rows.starts[-2])
+        first = rows.query[:1]
+        if open_query and (cut or not open_query[0].query[:1].equals(first)[0]):
+            yield Rows.joined([*open_query, rows[:cut]])
             open_query = []
         elif cut:
-            yield frame[:cut].rechunk()
-        open_query.append(frame[cut:])
+            yield rows[:cut]
+        open_query.append(rows[cut:])
     if open_query:
-        yield pl.concat(open_query, rechunk=True)
+        yield Rows.joined(open_query)
 
 
-def _parquet_frames(
-    path: str | Path, columns: Mapping[str, str] | None, kind: Kind
-) -> Iterator[pl.DataFrame]:
-    """The columns of a Parquet file: its rows are results (or grades), or queries with lists."""
+def _parquet_rows(path: str | Path, columns: Mapping[str, str] | None, kind: Kind) -> Iterator[Rows]:
+    """The rows of a Parquet file: results (or grades), or queries with lists."""
     roles: dict[str, str] = {}
 
     def chosen(names: list[str]) -> Iterable[str]:
@@ -347,38 +448,58 @@ def _parquet_frames(
         return roles.values()
 
     for batch in parquet_batches(path, chosen):
-        yield _results(batch.select(**{role: pl.col(name) for role, name in roles.items()}), kind)
+        yield _results({role: batch[name] for role, name in roles.items()}, kind)
 
 
-def _results(frame: pl.DataFrame, kind: Kind) -> pl.DataFrame:
-    """The rows of a table as query, doc and number; NotTabular where they are not three columns of results."""
-    roles, value = frame.columns, kind.value
-    listed = [role for role in (kind.list_role, value) if isinstance(frame.schema.get(role), pl.List)]
-    if "doc" not in roles and kind.list_role not in listed:
+def _results(frame: Mapping[str, Any], kind: Kind) -> Rows:
+    """Columns of polars as rows; NotTabular where they are not three columns of results."""
+    import polars as pl  # reads Parquet alone
+
+    table, value = pl.DataFrame(dict(frame)), kind.value
+    listed = [role for role in (kind.list_role, value) if isinstance(table.schema.get(role), pl.List)]
+    if "doc" not in frame and kind.list_role not in listed:
         raise NotTabular("the documents are not lists")
-    if "doc" not in roles:
-        frame = frame.with_columns(doc=kind.list_role).drop(kind.list_role)
+    if "doc" not in frame:
+        table = table.with_columns(doc=kind.list_role).drop(kind.list_role)
         if value not in listed:
-            ranks = -pl.int_ranges(pl.col("doc").list.len())
-            frame = frame.with_columns((ranks if kind is RUN else pl.lit(1)).alias(value))
-        frame = frame.explode("doc", *([value] if value in listed or kind is RUN else []))
-    elif value not in roles and "rank" in roles:
-        frame = frame.with_columns(score=-pl.col("rank"))
-    elif (
-        kind is RUN
-        and "rank" in roles
-        and frame["score"].dtype.is_numeric()
-        and frame["rank"].dtype.is_numeric()
-    ):
-        _refuse_rising_scores(frame)
-    kinds = frame.schema
+            counted = -pl.int_ranges(pl.col("doc").list.len())
+            table = table.with_columns((counted if kind is RUN else pl.lit(1)).alias(value))
+        table = table.explode("doc", *([value] if value in listed or kind is RUN else []))
+    elif value not in frame and "rank" in frame:
+        table = table.with_columns(score=-pl.col("rank"))
+    kinds = table.schema
     ids = [kinds[name] == pl.String or kinds[name].is_integer() for name in ("query", "doc")]
     if value not in kinds or not kinds[value].is_numeric() or not all(ids):
         raise NotTabular("a column is of another type")
-    frame = frame.select(pl.col("query", "doc").cast(pl.String), pl.col(value).cast(pl.Float64))
-    if any(column.null_count() for column in frame) or (frame["query"] == "").any():
+    ranks = (
+        table["rank"].cast(pl.Float64).to_numpy()
+        if "doc" in frame and "rank" in kinds and kinds["rank"].is_numeric()
+        else None
+    )
+    table = table.select(pl.col("query", "doc").cast(pl.String), pl.col(value).cast(pl.Float64))
+    if any(column.null_count() for column in table):
         raise NotTabular("a value is missing")
-    return frame
+    query, doc = map(_texts, (table["query"], table["doc"]))
+    return _checked(Rows(query, doc, table[value].to_numpy()), ranks if value in frame else None, kind)
+
+
+def _texts(column: Any) -> Texts:
+    """The texts of a column of polars."""
+    ends = np.cumsum(column.str.len_bytes().to_numpy(), dtype=np.int64)
+    data = column.str.join("").item().encode() if len(column) else b""
+    return Texts(np.frombuffer(data, np.uint8), np.concatenate([[0], ends])[: len(ends)], ends)
+
+
+def _checked(rows: Rows, ranks: Floats | None, kind: Kind) -> Rows:
+    """The rows; NotTabular where a query has no name, or the scores of every query rise with its ranks."""
+    if (rows.query.start == rows.query.end).any():
+        raise NotTabular("a value is missing")
+    if kind is RUN and ranks is not None:
+        number = np.repeat(np.arange(len(rows.starts) - 1), np.diff(rows.starts))
+        order = np.lexsort((ranks, number))
+        if all(_rises(values[order], rows.starts) for values in (ranks, rows.number)):
+            raise NotTabular("scores rise down the ranks")
+    return rows
 
 
 def _blocks(path: str | Path, *, skip: bool = False) -> Iterator[bytes]:
@@ -419,30 +540,119 @@ def _table_head(
         raise NotTabular(str(fault)) from None
 
 
-def _table_frames(
-    path: str | Path, between: str, width: int, positions: Mapping[str, int], kind: Kind, *, skip: bool
-) -> Iterator[pl.DataFrame]:
+def _table_rows(
+    path: str | Path, between: str, positions: Mapping[str, int], kind: Kind, *, skip: bool
+) -> Iterator[Rows]:
     """The rows of a table without quotes; `skip` the first line, which is its header."""
-    schema: dict[str, pl.DataType] = {str(at): pl.String() for at in range(width)}
-    schema |= {str(at): pl.Float64() for role, at in positions.items() if role in {kind.value, "rank"}}
-    roles = {role: pl.col(str(at)) for role, at in positions.items()}
+    value = kind.value if kind.value in positions else "rank"
+    if not {"query", "doc", value} <= positions.keys():
+        raise NotTabular("it has no column of single documents with numbers")
     for data in _plain_blocks(path, skip=skip):
         if b'"' in data:
             raise NotTabular("cells are quoted")
-        frame = _csv(data, between, schema, list(positions.values())).select(**roles)
-        yield _results(frame.with_columns(pl.col("query", "doc").str.strip_chars()), kind)
+        lines = data.lstrip(b"\n")
+        while b"\n\n" in lines:
+            lines = lines.replace(b"\n\n", b"\n")
+        fields = _Fields(lines, between)
+        query, doc = (fields.texts(positions[role], strip=True) for role in ("query", "doc"))
+        ranks = fields.numbers(positions["rank"]) if "rank" in positions else None
+        numbers = fields.numbers(positions[value])
+        yield _checked(
+            Rows(query, doc, -numbers if value == "rank" else numbers),
+            None if value == "rank" else ranks,
+            kind,
+        )
 
 
-def _ranks_not_scores(frames: Iterator[pl.DataFrame], name: str, notes: list[str]) -> Iterator[pl.DataFrame]:
+class _Fields:
+    """The fields of plain lines: where each starts and ends. NotTabular where the bytes are no UTF-8."""
+
+    def __init__(self, data: bytes, between: str) -> None:
+        if data.startswith(b"\xef\xbb\xbf"):
+            raise NotTabular("a line begins with a byte-order mark")
+        try:
+            data.isascii() or data.decode()
+        except UnicodeDecodeError:
+            raise NotTabular("a line is no UTF-8") from None
+        self.data = np.frombuffer(data, np.uint8)
+        if self.data.min() < 9:
+            raise NotTabular("there are control characters")
+        separators = self.data <= 32 if between == " " else (self.data == ord(between)) | (self.data == 10)
+        self._ends = np.flatnonzero(separators)
+        last = np.flatnonzero(self.data[self._ends] == 10)
+        self._first = np.concatenate([[0], last[:-1] + 1])
+        self.counts = last - self._first + 1
+        """The number of fields in each line."""
+        self._lines = np.concatenate([[0], self._ends[last[:-1]] + 1])
+
+    def bounds(self, column: int) -> tuple[Numbers, Numbers]:
+        """Where the field of that number starts and ends in each line; NotTabular where a line has fewer."""
+        if (self.counts <= column).any():
+            raise NotTabular("a line has too few columns")
+        start = self._ends[self._first + column - 1] + 1 if column else self._lines
+        return start, self._ends[self._first + column]
+
+    def texts(self, column: int, *, strip: bool = False) -> Texts:
+        """The texts of a column; with `strip` without blanks around them."""
+        start, end = self.bounds(column)
+        if strip:
+            start, end = start.copy(), end.copy()
+            while (odd := (start < end) & (self.data[np.minimum(start, len(self.data) - 1)] <= 32)).any():
+                start[odd] += 1
+            while (odd := (start < end) & (self.data[end - 1] <= 32)).any():
+                end[odd] -= 1
+            edges = np.concatenate([self.data[start[start < end]], self.data[end[start < end] - 1]])
+            if (edges >= 128).any():
+                raise NotTabular("a cell may begin or end with white space beyond ASCII")
+        return Texts(self.data, start, end)
+
+    def numbers(self, column: int, *, whole: bool = False) -> Floats:
+        """The numbers of a column; NotTabular where one is none, or with `whole` not written with digits alone."""
+        return _numbers(self.data, *self.bounds(column), whole=whole)
+
+
+def _numbers(data: Bytes, start: Numbers, end: Numbers, *, whole: bool = False) -> Floats:
+    """Numbers from their digits, which are exact below 2**53; others as Python reads them."""
+    negative = data[start] == 45
+    first, length = start + negative, end - start
+    value, point = np.zeros(len(start), np.int64), np.zeros(len(start), np.int64)
+    seen, odd = np.zeros(len(start), np.bool_), (length > _DIGITS) | (length <= negative)
+    for place in range(min(int(length.max(initial=0)), _DIGITS)):  # from the last byte to the first
+        at = end - 1 - place
+        live = at >= first
+        byte = data[np.maximum(at, 0)]
+        is_point = live & (byte == 46)
+        odd |= is_point & (seen | (length - negative == 1))
+        point[is_point] = place
+        seen |= is_point
+        digit = byte - np.uint8(48)
+        is_digit = live & ~is_point
+        odd |= is_digit & (digit > 9)
+        value += np.where(is_digit, digit, np.uint8(0)) * _POWERS[place - seen]
+    result = value / (10.0 ** np.arange(19))[point]
+    np.negative(result, out=result, where=negative)
+    rows = np.flatnonzero(odd | seen) if whole else np.flatnonzero(odd)
+    if whole and len(rows):
+        raise NotTabular("a grade is not a whole number")
+    for row in rows.tolist():
+        text = data[start[row] : end[row]].tobytes()
+        try:
+            result[row] = float(text) if b"_" not in text else np.nan
+        except ValueError:
+            raise NotTabular("a value is no number") from None
+    return result
+
+
+def _ranks_not_scores(blocks: Iterator[Rows], name: str, notes: list[str]) -> Iterator[Rows]:
     """Bare rows, with scores made of their third column where it counts 1, 2, 3, ... in every query: it is the rank then.
 
     NotTabular where the first rows leave it open (1 to n in another order, from 0, or numbers that rise): `read_run` decides.
     """
     ranks: bool | None = None
-    for frame in frames:
-        starts, _ = _queries(frame["query"])
-        numbers, sizes = frame["score"].to_numpy(), np.diff(starts)
-        positions = np.arange(len(frame)) - np.repeat(starts[:-1], sizes) + 1
+    for rows in blocks:
+        starts, numbers = rows.starts, rows.number
+        sizes = np.diff(starts)
+        positions = np.arange(len(rows)) - np.repeat(starts[:-1], sizes) + 1
         counting = bool((numbers == positions).all())
         if ranks is None:
             least, most = (ends.reduceat(numbers, starts[:-1]) for ends in (np.minimum, np.maximum))
@@ -453,7 +663,7 @@ def _ranks_not_scores(frames: Iterator[pl.DataFrame], name: str, notes: list[str
             notes += [read_as_rank(name)] if ranks else []
         if ranks and not counting:
             raise NotTabular("the third column does not count everywhere")
-        yield frame.with_columns(-pl.col("score")) if ranks else frame
+        yield Rows(rows.query, rows.doc, -numbers) if ranks else rows
 
 
 def _rises(numbers: Floats, starts: Numbers) -> bool:
@@ -463,15 +673,7 @@ def _rises(numbers: Floats, starts: Numbers) -> bool:
     return bool(rises.all()) and bool((np.diff(starts) > 1).any())
 
 
-def _refuse_rising_scores(frame: pl.DataFrame) -> None:
-    """NotTabular where the scores of every query rise with its ranks, as far as these rows say."""
-    ordered = frame.sort("query", "rank", maintain_order=True)
-    starts, _ = _queries(ordered["query"])
-    if all(_rises(ordered[name].to_numpy(), starts) for name in ("rank", "score")):
-        raise NotTabular("scores rise down the ranks")
-
-
-def _json_frames(path: str | Path, columns: Mapping[str, str] | None, kind: Kind) -> Iterator[pl.DataFrame]:
+def _json_rows(path: str | Path, columns: Mapping[str, str] | None, kind: Kind) -> Iterator[Rows]:
     """The rows of JSON Lines that all have the same keys, and ids that are texts without escapes."""
     keys, names = list[str](), list[str]()
     for data in _plain_blocks(path):
@@ -481,17 +683,27 @@ def _json_frames(path: str | Path, columns: Mapping[str, str] | None, kind: Kind
             if not {"query", "doc", kind.value} <= set(roles):
                 raise NotTabular("a line is not a single result")
             names = [roles[role] for role in ("query", "doc", kind.value)]
-        types = [pl.String(), pl.String(), pl.Float64()]
         try:
-            frame = pl.read_ndjson(data, schema=dict(zip(names, types, strict=True)))
-        except pl.exceptions.PolarsError as error:
-            raise NotTabular(str(error)) from None
-        rows = len(frame)
-        texts = sum(data.count(f'"{key}":{blank}"'.encode()) for key in names[:2] for blank in ("", " "))
-        once = all(data.count(f'"{key}":'.encode()) == rows for key in keys)
-        if b"\\" in data or not once or texts != 2 * rows or data.count(b'":') != rows * len(keys):
-            raise NotTabular("a line has other keys, an escape, or an id that is not text")
-        yield _results(frame.select(query=names[0], doc=names[1], **{kind.value: names[2]}), kind)
+            records = parse_json_lines(data)
+        except ValueError as fault:
+            raise NotTabular(str(fault)) from None
+        count = len(records)
+        odd = not data.startswith(b"{") or data.count(b"\n{") != count - 1 or data.count(b"}\n") != count
+        if odd or data.count(b"\n") != count:
+            raise NotTabular("a line is not one object")
+        once = all(data.count(f'"{key}":'.encode()) == count for key in keys)
+        if b"\\" in data or not once or data.count(b'":') != count * len(keys):
+            raise NotTabular("a line has other keys, or an escape")
+        if not all(isinstance(record, dict) for record in records):
+            raise NotTabular("a line is no object")
+        queries, docs, numbers = ([record.get(name) for record in records] for name in names)
+        if {*map(type, queries), *map(type, docs)} != {str} or not {*map(type, numbers)} <= {int, float}:
+            raise NotTabular("an id is no text, or a value no number")
+        try:
+            made = np.array(numbers, np.float64)
+        except OverflowError:
+            raise NotTabular("a number is too large") from None
+        yield _checked(Rows(Texts.of(queries), Texts.of(docs), made), None, kind)
 
 
 def _keys_of(line: bytes) -> list[str]:
@@ -502,62 +714,29 @@ def _keys_of(line: bytes) -> list[str]:
     return list(first) if isinstance(first, dict) else []
 
 
-def _trec_frames(path: str | Path, kind: Kind) -> Iterator[pl.DataFrame]:
-    """Query, document and number of lines in TREC's columns; NotTabular where a line is none of a run, or of gold."""
-    names = ("query", "0", "doc", "rank", "score", "tag") if kind is RUN else ("query", "0", "doc", "grade")
-    schema: dict[str, pl.DataType] = dict.fromkeys(names, pl.String())
-    schema[kind.value] = pl.Float64() if kind is RUN else pl.Int64()
+def _trec_rows(path: str | Path, kind: Kind) -> Iterator[Rows]:
+    """The rows of lines in TREC's columns; NotTabular where a line is none of a run, or of gold."""
     for number, block in enumerate(_blocks(path)):
-        separator, data = _separated(block)
-        if kind is RUN and not number:
-            _refuse_rising_trec(data, separator, schema)
-        frame = _csv(data, separator, schema, [0, 2, 4 if kind is RUN else 3])
-        if kind is GOLD and data.count(separator.encode()) != 3 * len(frame):
-            raise NotTabular("a line of gold has more than four columns")
-        if b"#" in data and frame["query"].str.starts_with("#").any():
+        fields = _Fields(_separated(block), " ")
+        query, doc = fields.texts(0), fields.texts(2)
+        if (fields.data[query.start] == ord("#")).any():
             raise NotTabular("there are comments")
-        yield frame
+        if kind is GOLD:
+            if (fields.counts != 4).any():
+                raise NotTabular("a line of gold has not four columns")
+            yield Rows(query, doc, fields.numbers(3, whole=True))
+            continue
+        ranks = None
+        if not number:  # the first block says whether all scores rise down the ranks
+            with suppress(NotTabular):  # the rank is no number, and nobody reads it
+                ranks = fields.numbers(3)
+        yield _checked(Rows(query, doc, fields.numbers(4)), ranks, kind)
 
 
-def _refuse_rising_trec(data: bytes, separator: str, schema: Mapping[str, pl.DataType]) -> None:
-    """NotTabular where the first block of a TREC run leaves it open if all scores rise down the ranks."""
-    try:
-        ranked = _csv(data, separator, {**schema, "rank": pl.Float64()}, [0, 3, 4])
-    except NotTabular:  # the rank is no number, and nobody reads it
-        return
-    _refuse_rising_scores(ranked)
-
-
-def _csv(
-    data: bytes, separator: str, schema: Mapping[str, pl.DataType], columns: Sequence[int]
-) -> pl.DataFrame:
-    """The columns asked for of lines without quotes; NotTabular where one cannot be read or is missing in a line."""
-    if data.startswith(b"\xef\xbb\xbf"):
-        raise NotTabular("a line begins with a byte-order mark, which polars would drop")
-    try:
-        frame = pl.read_csv(
-            data,
-            separator=separator,
-            has_header=False,
-            quote_char=None,
-            columns=columns,
-            schema=schema,
-            truncate_ragged_lines=True,
-            missing_columns="insert",
-            extra_columns="ignore",
-        )
-    except pl.exceptions.PolarsError as error:
-        raise NotTabular(str(error)) from None
-    if any(column.null_count() for column in frame):
-        raise NotTabular("a line has too few columns")
-    return frame
-
-
-def _separated(data: bytes) -> tuple[str, bytes]:
-    """The one byte that separates the columns, and the lines with no other white space, and none twice in a row."""
-    tabs = b"\t" in data
-    if data[0] > 32 and not (tabs and b" " in data) and _single(data):
-        return ("\t" if tabs else " "), data
+def _separated(data: bytes) -> bytes:
+    """The lines with blanks or tabs between columns, and none twice in a row."""
+    if data[0] > 32 and _single(data):
+        return data
     data = data.translate(_BLANKS)
     if data.translate(None, _USUAL):
         raise NotTabular("there are control characters")
@@ -567,7 +746,7 @@ def _separated(data: bytes) -> tuple[str, bytes]:
         data = data.replace(b" \n", b"\n").replace(b"\n ", b"\n")
         while b"\n\n" in data:
             data = data.replace(b"\n\n", b"\n")
-    return " ", data.lstrip()
+    return data.lstrip()
 
 
 _BLANKS = bytes.maketrans(b"\t\v\f\r", b"    ")
