@@ -15,7 +15,7 @@ _LEFT_OUT = {"__pycache__", ".germane", "germane-reports"}
 
 
 def init(folder: Path | None, *, skill: bool, force: bool) -> None:
-    """Write out a runnable example: eval files, a small RAG system, labels, a grading script.
+    """Write out a runnable example: eval files, a small RAG system, labels.
 
     It goes to rag-evaluation, the skill to .claude/skills/rag-evaluation, where no folder is named.
     """
@@ -36,7 +36,7 @@ _NEXT = (
     "germane run                            # all eval files in evals/",
     "germane report -o report.html          # what came out, as a page",
     "germane run evals/retrieval-set.yaml   # a live system, 38 questions, gates",
-    "python3 -m unittest discover evaluators  # tests of the evaluator to copy",
+    "germane explain bloom                  # why one question scored what it did",
 )
 
 
