@@ -189,7 +189,7 @@ FLAGS = (
          also={"run": "Replaces a file's own.", "rank": "Default: nDCG@10 AP RR P@10 R@10 Judged@10.",
                "score": "Without them only the gates are decided anew.", "compare": "Default: all in common."}),
     Flag("-m --measure --metric", "diagnose", MEASURES, "A ranked measure; without it the report's first one."),
-    Flag("--by", "run,rank,score,compare,report", MEASURES, "Slices: a tag, `tags`, a field of the metadata, `turn` of a conversation, or `calls`: how many searches.", value="TAG", also={"rank": "With --queries."}),
+    Flag("--by", "run,rank,score,compare,report", MEASURES, "Slices: a tag, `tags`, a field of the metadata, `turn` of a conversation, or `calls`: how many searches.", value="TAG", setting=(str,), in_file=True, also={"rank": "With --queries."}),
     Flag("--primary", "compare", MEASURES, "Measures that the finding rests on (Holm); without it all compared.", value="MEASURE", many=True),
     Flag("--margin", "compare", CI, "The acceptable loss, e.g. 'nDCG@10: 0.02'; repeatable.", value="'MEASURE: LOSS'", many=True),
     Flag("--test", "compare", MEASURES, "interval: p is that of the interval; sign-flip: a permutation test.",

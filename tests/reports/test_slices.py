@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
+
 import pytest
 
 from germane import evaluate
 from germane.errors import InputError
 from germane.reports.formats import FORMATS
 from germane.reports.summary import summarise
+from tests.command import invoke
 
 SAMPLES = [
     {
@@ -86,3 +90,19 @@ def test_slices_are_those_of_their_own_samples():
         expected = sum(case % 3 > 0 for case in mine) / len(mine)
         assert [line.mean for line in one.summaries] == pytest.approx([expected] * 4)
         assert {line.due for line in one.summaries} == {len(mine)}
+
+
+def test_an_eval_file_names_its_slices(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As `--by` does, which goes before it; germane.toml holds where neither says anything."""
+    monkeypatch.chdir(tmp_path)
+    Path("s.jsonl").write_text("".join(json.dumps(row) + "\n" for row in SAMPLES), "utf-8")
+    Path("plain.yaml").write_text("measures: RR\ndata: s.jsonl\n", "utf-8")
+    Path("e.yaml").write_text("by: lang\nmeasures: RR\ndata: s.jsonl\n", "utf-8")
+    Path("germane.toml").write_text('by = "topic"\n', "utf-8")
+
+    def slices(*words: str) -> list[str]:
+        return [row["slice"] for row in json.loads(invoke("run", *words, "--json").out)["slices"]]
+
+    assert slices("e.yaml") == slices("plain.yaml", "--by", "lang") == ["lang=de", "lang=en"]
+    assert slices("e.yaml", "--by", "hard") == ["hard", "not hard"]
+    assert slices("plain.yaml") == ["topic=0", "topic=1"]

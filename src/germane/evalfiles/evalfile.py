@@ -184,6 +184,7 @@ class EvalFile(YamlModel):
         reading: Whether one request asks all that concerns a text (`fused`), or one question (`single`).
         against: What relevance is judged against; `auto` is the query, and the reference where there is one.
         gates: What must be reached, see gates.md: `lower(nDCG@10)>=0.7`.
+        by: Slices that are reported: a tag, `tags`, a field of the metadata, `turn` or `calls`, as `--by`.
         data: Files of samples, relative to this file.
         target: The system to ask, by its name in the targets file.
         trials: How often each case is asked; `{count: 3}` too.
@@ -220,6 +221,7 @@ class EvalFile(YamlModel):
         tuple[Annotated[tuple[str, SourceLocation], PlainValidator(_gate, json_schema_input_type=str)], ...],
         BeforeValidator(as_list),
     ] = ()
+    by: str | None = None
     data: Annotated[
         tuple[Annotated[Path, PlainValidator(_existing, json_schema_input_type=str)], ...],
         BeforeValidator(as_list),
