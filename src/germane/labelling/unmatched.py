@@ -82,10 +82,14 @@ def near_misses(queries: Iterable[tuple[Iterable[str], Iterable[str]]]) -> list[
         compared = list(islice(listed, left))
         left -= len(compared)
         for name in compared:
-            plain = name.isascii() and name.isalnum()
-            if gold := wanted.get(name.lower() if plain else _normal(name, _SPELLINGS)):
+            if gold := wanted.get(name.lower() if _is_plain(name) else _normal(name, _SPELLINGS)):
                 pairs[gold, name] = None
     return list(pairs)
+
+
+def _is_plain(name: str) -> bool:
+    """True if letter case is the only difference in spelling that an id can have."""
+    return name.isascii() and name.isprintable() and " " not in name and "." not in name
 
 
 def near_note(pairs: Sequence[Pair]) -> tuple[int, str]:

@@ -49,6 +49,7 @@ _SLOTS = 4
 """The lookup table in front of a block's gold has 2**_SLOTS to 2**(_SLOTS + 1) slots per document."""
 _ODD, _SEED = np.uint64(0x9E3779B97F4A7C15), np.uint64(0xC2B2AE3D27D4EB4F)
 _POWERS = 10 ** np.arange(19)
+_MASKS = np.array([(1 << 8 * length) - 1 for length in range(9)], np.uint64)
 _DIGITS = 16
 """Characters of a number whose digits are put together here: as a whole number they are below 2**53, or rounded once."""
 
@@ -123,12 +124,8 @@ class Texts:
         window = np.lib.stride_tricks.sliding_window_view(padded, 8)
         result: list[Keys] = []
         for number in range(count):
-            bits = (np.clip(length - 8 * number, 0, 8) * 8).astype(np.uint64)
-            mask = np.where(
-                bits == 64, ~np.uint64(0), (np.uint64(1) << (bits & np.uint64(63))) - np.uint64(1)
-            )
             word: Keys = window[self.start + 8 * number].copy().view("<u8").ravel()
-            result.append(word & mask)
+            result.append(word & _MASKS[np.clip(length - 8 * number, 0, 8)])
         return result
 
     def hashed(self, seed: Keys) -> Keys:
@@ -176,14 +173,24 @@ class Rows:
         return len(self.number)
 
     def __getitem__(self, at: slice) -> Rows:
-        return Rows(self.query[at], self.doc[at], self.number[at])
+        rows = Rows(self.query[at], self.doc[at], self.number[at])
+        first, end, _ = at.indices(len(self))
+        inside = self.starts[(self.starts > first) & (self.starts < end)]
+        rows.__dict__["starts"] = (
+            np.concatenate([[first], inside, [end]]) - first
+        )  # known, so not looked for again
+        return rows
 
     @cached_property
     def starts(self) -> Numbers:
         """The row at which each query starts, and where the last one ends."""
         query = self.query
-        changes: Numbers = np.flatnonzero(~query[1:].equals(query[:-1])) + 1
-        return np.concatenate([[0], changes, [len(self)]]).astype(np.int64)
+        size = query.end - query.start
+        changes: NDArray[np.bool_] = size[1:] != size[:-1]
+        for word in query.words:
+            changes |= word[1:] != word[:-1]
+        inside: Numbers = np.flatnonzero(changes) + 1
+        return np.concatenate([[0], inside, [len(self)]])
 
 
 class Gold:
@@ -368,14 +375,19 @@ class _Block:
     def _ranks(self) -> Numbers:
         """The rank of each result within its query: by score, and by id where that is tied, both descending."""
         score = self._score + 0.0  # -0.0 + 0.0 is 0.0
-        order = np.lexsort((-score, self.number))
-        best, of_query = score[order], self.number[order]
-        same = (best[1:] == best[:-1]) & (of_query[1:] == of_query[:-1])
+        bits = np.uint64(max(1, (len(self.starts) - 2).bit_length()))
+        raw, sign = score.view(np.uint64), np.uint64(1 << 63)
+        raw = np.where(raw & sign, raw, ~(raw | sign))  # greater scores first
+        # query and score in one whole number that sorts like them, but for the last bits of the score
+        composite = (self.number.astype(np.uint64) << (np.uint64(64) - bits)) | (raw >> bits)
+        order = np.argsort(composite)
+        ordered = composite[order]
+        same = ordered[1:] == ordered[:-1]
         if same.any():
             tied = np.flatnonzero(np.append(same, False) | np.insert(same, 0, False))
-            group = np.cumsum(np.insert(~same, 0, True))[tied]
             members = order[tied]
-            order[tied] = members[np.lexsort((*self.docs[members].descending(), group))]
+            keys = (*self.docs[members].descending(), -score[members], ordered[tied])
+            order[tied] = members[np.lexsort(keys)]
         rank = np.empty(len(score), dtype=np.int64)
         rank[order] = np.arange(1, len(score) + 1) - np.repeat(self.starts[:-1], np.diff(self.starts))
         return rank
