@@ -96,13 +96,19 @@ class RunFile:
 
 
 def _beginning(lists: Iterable[Lists]) -> Lists:
-    """The first lists of a run: those of its first block, which ends before the last query there, and of the next."""
+    """The first lists of a run, with as many ids as are compared with gold ids that were missed."""
     first: dict[str, Sequence[str]] = {}
-    for some in islice(lists, 2):
+    count = 0
+    for some in lists:
         first |= some
+        count += sum(map(len, some.values()))
+        if count >= _MOST_COMPARED:
+            break
     return first
 
 
+_MOST_COMPARED = 50_000
+"""Retrieved ids in which other spellings of gold ids are searched for."""
 _MOST_QUERIES = 10_000
 """Queries of a run whose lists are searched for other spellings of gold ids."""
 _MOST_LISTED = 100_000

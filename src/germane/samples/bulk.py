@@ -41,7 +41,7 @@ from germane.samples.trec import (
     table_columns,
 )
 
-BLOCK = 2 << 20
+BLOCK = 1 << 19
 """Bytes that are parsed together."""
 _PIECE = 1 << 17
 """Bytes that are looked through together, which stay in the processor's cache."""
