@@ -7,7 +7,7 @@ python=$PWD/.venv/bin/python
 copy=$(mktemp -d)
 trap 'rm -rf "$copy"' EXIT
 
-git ls-files -z | tar --create --null --files-from=- | tar --extract --directory "$copy"
+git ls-files -z --cached --others --exclude-standard | tar --create --null --files-from=- | tar --extract --directory "$copy"
 cd "$copy"
 rm -rf src/germane/addons/*/ tests/addons docs/addons docs/schema/agentv.schema.json examples/agentv scripts/agentv_pages.py
 export PYTHONPATH=$copy/src

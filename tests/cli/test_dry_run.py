@@ -165,8 +165,8 @@ def test_a_live_target_is_not_asked(inside: Cli, tmp_path: Path) -> None:
     (tmp_path / "targets.yaml").write_text(
         "targets: [{name: mine, provider: python, function: 'system:answer', path: .}]\n"
     )
-    cases = "".join(f"  - {{id: c{n}, query: what is thing {n}}}\n" for n in range(6))
-    (tmp_path / "suite.yaml").write_text(f"target: mine\nmeasures: [context_precision]\ncases:\n{cases}")
+    write_jsonl(tmp_path / "q.jsonl", *({"id": f"c{n}", "query": f"what is thing {n}"} for n in range(6)))
+    (tmp_path / "suite.yaml").write_text("target: mine\nmeasures: [context_precision]\ndata: q.jsonl\n")
     with ModelServer() as server:
         asked = ["run", "suite.yaml", "--judge", "openai:test", "--base-url", server.url, "--price", "1/2"]
         out = inside(*asked, "--dry-run", "--max-calls", 9, env=KEY).out
@@ -193,8 +193,8 @@ def test_a_live_target_is_not_asked(inside: Cli, tmp_path: Path) -> None:
 def test_a_recorded_target_is_read(inside: Cli, data: Path, tmp_path: Path) -> None:
     """Answers that stand in a file cost nothing: the forecast knows them."""
     (tmp_path / "targets.yaml").write_text("targets: [{name: old, provider: recorded, path: data.jsonl}]\n")
-    cases = "".join(f"  - {{id: q{n}, query: what is thing {n}}}\n" for n in range(4))
-    (tmp_path / "suite.yaml").write_text(f"target: old\nmeasures: [context_precision]\ncases:\n{cases}")
+    write_jsonl(tmp_path / "q.jsonl", *({"id": f"q{n}", "query": f"what is thing {n}"} for n in range(4)))
+    (tmp_path / "suite.yaml").write_text("target: old\nmeasures: [context_precision]\ndata: q.jsonl\n")
     found = inside("run", "suite.yaml", "--judge", "openai:test", "--dry-run", "--json", env=KEY).json
     assert (found["waiting"], found["measures"]["context_precision"]["calls"]) == (0, 12)
 

@@ -8,7 +8,6 @@ import pytest
 from germane.reports import explain
 from germane.types import Json
 from tests.cli.conftest import Cli, write_jsonl
-from tests.cli.test_run import SCRIPT, TARGETS, eval_file
 
 
 @pytest.fixture
@@ -49,21 +48,6 @@ def test_a_query_is_found_by_a_part_of_it(inside: Cli, report: str) -> None:
     assert "-m" not in unmeasured  # which `explain` does not take
 
 
-def test_a_scripts_own_words_are_shown(inside: Cli, tmp_path: Path) -> None:
-    """Hits that a grading script printed are in the report's judgements and in the explanation."""
-    (tmp_path / "grade.py").write_text(SCRIPT)
-    path = eval_file(
-        tmp_path,
-        "target: good\nevaluators: [{name: given, type: code_judge, script: [python3, grade.py], give: 0.25}]\n"
-        "evalcases: [{id: one, question: What?, expected_outcome: that}]\n",
-        TARGETS,
-    )
-    assert inside("run", path, "-o", "r").code == 0
-    ran = inside("explain", "r", "one")
-    assert "given = 0.2500" in ran.out
-    assert '+ {"answer": "yes"' in ran.out
-
-
 def test_what_stands_in_the_data_is_no_command_to_the_terminal(inside: Cli, tmp_path: Path) -> None:
     """Ids, queries, passages and reasons with escapes in them are printed without; so are errors that quote them."""
     hostile = "\x1b[31mred\x1b]0;title\x07\u202e"
@@ -77,7 +61,6 @@ def test_what_stands_in_the_data_is_no_command_to_the_terminal(inside: Cli, tmp_
         inside("explain", "r", "no such"),
         inside("run", twice, "-m", "context_precision@5", "--judge", "labels", "-o", "r2"),
         inside("run", unknown, "-m", "context_precision@5", "--judge", "labels", "-o", "r3"),
-        inside("grade", "context_precision", "--judge", "labels", stdin=f'{{"{hostile[1:]}": 1}}'),
     ):
         assert ran.out + ran.err
         assert not set(ran.out + ran.err) & {"\x1b", "\x07", "\u202e"}

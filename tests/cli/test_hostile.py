@@ -20,13 +20,14 @@ EVIL = "::add-mask::hello\n::set-output name=a::b\n##[add-mask]x\n  ::stop-comma
 FILE = {
     "judge": "labels",
     "measures": [{"type": "context_precision", "required": 0.6, "name": "prec"}],
-    "evalcases": [
-        {"id": "good", "query": "a", "contexts": [{"text": "x", "grade": 3}]},
-        {"id": ID, "query": f"q {EVIL}", "tags": [EVIL],
-         "contexts": [{"text": EVIL, "grade": 0}, {"text": "y\u001b[31m", "grade": 2}]},
-    ],
-}  # fmt: skip
-OURS = "::error file=e.yaml,line=1,title=germane::bad : :error file=x::pwn, 100%25 "
+    "data": "d.jsonl",
+}
+ROWS = [
+    {"id": "good", "query": "a", "contexts": [{"text": "x", "grade": 3}]},
+    {"id": ID, "query": f"q {EVIL}", "tags": [EVIL],
+     "contexts": [{"text": EVIL, "grade": 0}, {"text": "y\u001b[31m", "grade": 2}]},
+]  # fmt: skip
+OURS = "::error title=germane::bad : :error file=x::pwn, 100%25 "
 
 
 def live(text: str) -> list[str]:
@@ -37,6 +38,7 @@ def live(text: str) -> list[str]:
 @pytest.fixture
 def ran(inside: Cli, tmp_path: Path) -> Cli:
     (tmp_path / "e.yaml").write_text(json.dumps(FILE))
+    write_jsonl(tmp_path / "d.jsonl", *ROWS)
     outputs = [word for end in ("json", "jsonl", "csv", "md", "xml") for word in ("-o", f"r.{end}")]
     inside("run", "e.yaml", "-o", "r", *outputs)
     return inside
@@ -76,8 +78,9 @@ def test_what_is_looked_at_later_prints_none(ran: Cli, flags: tuple[str, ...]) -
 @pytest.mark.parametrize("flags", [(), ("--json",)])
 def test_a_comparison_prints_none(ran: Cli, tmp_path: Path, flags: tuple[str, ...]) -> None:
     """Queries that moved, and those that are in one report only, are named."""
-    better = {**FILE["evalcases"][1], "contexts": [{"text": EVIL, "grade": 3}]}  # type: ignore[dict-item]
-    (tmp_path / "f.yaml").write_text(json.dumps({**FILE, "evalcases": [better, {**better, "id": f"{ID}2"}]}))
+    better = {**ROWS[1], "contexts": [{"text": EVIL, "grade": 3}]}
+    write_jsonl(tmp_path / "f.jsonl", better, {**better, "id": f"{ID}2"})
+    (tmp_path / "f.yaml").write_text(json.dumps({**FILE, "data": "f.jsonl"}))
     ran("run", "f.yaml", "-o", "b")
     found = ran("compare", "r", "b", *flags)
     assert found.code == 0, found.err
@@ -87,7 +90,8 @@ def test_a_comparison_prints_none(ran: Cli, tmp_path: Path, flags: tuple[str, ..
 
 def test_validate_prints_none(inside: Cli, tmp_path: Path) -> None:
     """An id that is there twice is quoted in the message."""
-    (tmp_path / "e.yaml").write_text(json.dumps({**FILE, "evalcases": [FILE["evalcases"][1]] * 2}))
+    (tmp_path / "e.yaml").write_text(json.dumps(FILE))
+    write_jsonl(tmp_path / "d.jsonl", *[ROWS[1]] * 2)
     found = inside("validate", "e.yaml")
     assert found.code == 2
     assert "is there already" in found.out

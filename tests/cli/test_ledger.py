@@ -425,7 +425,6 @@ def test_a_place_that_is_no_file_is_refused(inside: Cli, tmp_path: Path, told: s
         ("run", data, *asked, "--dry-run"),
         ("ledger", "stats"),
         ("ledger", "import", data),
-        ("grade", "context_precision@2", "--judge", "lexical"),
     ):
         ran = inside(*words, *flags, env=env, stdin=json.dumps(GRADED[0]))
         assert (ran.code, ran.out) == (2, ""), words

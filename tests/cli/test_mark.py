@@ -13,10 +13,10 @@ from tests.server import ModelServer
 
 FILE = """
 judge: openai:test
-evalcases:
-  - {id: a, query: why?, contexts: [one], response: because, criterion: says why,
-     evaluators: [context_precision, {type: llm_judge, name: g}]}
+measures: [context_precision, answer_relevancy]
+data: s.jsonl
 """
+ROW = {"id": "a", "query": "why?", "contexts": ["one"], "response": "because"}
 
 
 @pytest.fixture
@@ -24,6 +24,7 @@ def asked(inside: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     """The texts that a run sends, sorted; no answer of an earlier run is known."""
     monkeypatch.setenv("OPENAI_API_KEY", "test")
     (tmp_path / "e.yaml").write_text(FILE)
+    (tmp_path / "s.jsonl").write_text(json.dumps(ROW))
 
     def run(*more: str) -> list[str]:
         for name in ("ledger.sqlite", "ledger.sqlite-wal", "ledger.sqlite-shm"):
@@ -41,9 +42,9 @@ def marks(users: list[str]) -> set[str]:
 
 
 def test_a_run_that_starts_again_sends_the_same(asked, tmp_path: Path) -> None:
-    """The secret beside the ledger makes the mark; without it the next is another. Graders' texts bear it as well."""
+    """The secret beside the ledger makes the mark; without it the next is another."""
     first = asked()
-    assert any("<answer-" in user for user in first)
+    assert any("<response-" in user for user in first)
     assert any("<passage-" in user for user in first)
     secret = tmp_path / "ledger.sqlite.secret"
     assert stat.S_IMODE(secret.stat().st_mode) == 0o600

@@ -12,7 +12,7 @@ import pytest
 from germane import evaluate
 from germane.comparison.compare import comparison_of
 from germane.reports.formats import write
-from tests.cli.conftest import Cli
+from tests.cli.conftest import Cli, write_jsonl
 
 TEXT = "A passage of some length that nobody wants to read in a pull request. " * 8
 
@@ -113,11 +113,10 @@ def test_no_gates_is_neutral(tmp_path: Path) -> None:
 
 def test_graders_of_fifty_cases(inside: Cli, tmp_path: Path) -> None:
     """Failed cases come first among the ten worst, with what was missed; the others' texts are left out."""
-    cases = "".join(
-        f"  - {{id: case-{n}, query: q, response: '{TEXT}', qrels: {{d: 1}}}}\n" for n in range(50)
-    )
-    graders = "".join(f"  - {{type: contains, name: has{n}, value: zzz{n}}}\n" for n in range(4))
-    (tmp_path / "e.yaml").write_text(f"evaluators:\n{graders}tests:\n{cases}")
+    row = {"query": "q", "qrels": {"d": 1}, "contexts": [{"id": "x", "text": TEXT}]}
+    write_jsonl(tmp_path / "s.jsonl", *({**row, "id": f"case-{n}"} for n in range(50)))
+    graders = "".join(f"  - {{type: R@{n}, name: has{n}}}\n" for n in range(1, 5))
+    (tmp_path / "e.yaml").write_text(f"data: s.jsonl\nmeasures:\n{graders}")
     inside("run", "e.yaml", "-o", "ci.md")
     text = (tmp_path / "ci.md").read_text("utf-8")
     lines = unfolded(text)

@@ -213,13 +213,3 @@ class TestDisagreement:
             )
         assert ran.code == 0, ran.err
         assert "mean agreement 1.00" in ran.out
-
-    def test_grade_gives_the_votes_too(
-        self, inside: Cli, server: ModelServer, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        """Under the place that they are about."""
-        monkeypatch.setenv("GERMANE_JUDGE", "openai:m1 openai:m2")
-        ran = inside("grade", "context_precision@5", "--no-cache", stdin=json.dumps(ROW))
-        (check,) = ran.json["details"]["relevance_checks"]
-        assert (check["grade"], check["votes"]) == (1, {"openai:m1": "3", "openai:m2": "1"})
-        assert check["agreement"] == 0.5

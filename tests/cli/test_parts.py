@@ -83,25 +83,6 @@ def test_a_folder_of_parts_is_merged(inside: Cli, tmp_path: Path) -> None:
     assert "parts/logs is not a report folder" in inside("merge", "parts/logs", "-o", "other").err
 
 
-def test_cases_with_graders_of_their_own(inside: Cli, tmp_path: Path) -> None:
-    """Cases of an eval file have graders of their own, numbered as in one part; its gates and counts are whole."""
-    cases = "".join(
-        f"  - {{id: q{n}, query: what is {n}, contexts: [{{text: it is {n}, grade: {n % 4}}}],"
-        f" assert: [{{type: {'context_precision@1' if n % 3 else 'P(labels=human)@1'}}}]}}\n"
-        for n in range(12)
-    )
-    gates = 'gates: ["mean(context_precision@1)>=0.2"]\n'
-    (tmp_path / "e.yaml").write_text(f"judge: labels\n{gates}cases:\n{cases}", "utf-8")
-    ran = inside("run", "e.yaml", "-o", "whole")
-    assert ran.code in {0, 1}, ran.err
-    for number in (1, 2, 3):
-        assert inside("run", "e.yaml", "-o", f"p{number}", "--part", f"{number}/3").code == 0
-    merged = inside("merge", "p1", "p2", "p3", "-o", "merged")
-    assert merged.code == ran.code, merged.err
-    assert same_tables(tmp_path / "whole", tmp_path / "merged")
-    assert means(tmp_path / "whole") == means(tmp_path / "merged")
-
-
 def test_a_sample_is_drawn_before_it_is_cut(inside: Cli, tmp_path: Path) -> None:
     """`--sample` draws from all cases, and the parts share what was drawn; a part may have no case at all."""
     write_jsonl(tmp_path / "s.jsonl", *rows(30))
@@ -224,8 +205,9 @@ def test_targets_are_asked_by_the_part_that_has_the_case(inside: Cli, tmp_path: 
     )
     target = "{name: rag, provider: python, function: 'parts_rag:answer', path: .}"
     (tmp_path / "targets.yaml").write_text(f"targets:\n  - {target}\n", "utf-8")
-    cases = "".join(f"  - {{id: q{n}, query: what is {n}, qrels: {{d{n}: 1}}}}\n" for n in range(9))
-    (tmp_path / "e.yaml").write_text(f"target: rag\nmeasures: [nDCG@5]\ncases:\n{cases}", "utf-8")
+    questions = ({"id": f"q{n}", "query": f"what is {n}", "qrels": {f"d{n}": 1}} for n in range(9))
+    write_jsonl(tmp_path / "q.jsonl", *questions)
+    (tmp_path / "e.yaml").write_text("target: rag\nmeasures: [nDCG@5]\ndata: q.jsonl\n", "utf-8")
     words = ("run", "e.yaml", "--trials", "2")
     whole = inside(*words, "-o", "whole")
     assert whole.code == 0, whole.err

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import pytest
@@ -121,18 +120,6 @@ def test_what_cannot_be_replayed_is_said(
     ran = inside(*words, *flags)
     assert ran.code == 2
     assert said in ran.err
-
-
-def test_grade_replays_too(cli: Cli, recorded: tuple[list[str], Ran]) -> None:
-    """One case as it was judged; another one is exit 3 with nothing on stdout."""
-    words, _ = recorded
-    grade = ["grade", "context_precision@5", "--judge", words[5], "--replay", "answers.jsonl"]
-    ran = cli(*grade, stdin=json.dumps(ROWS[0]))
-    assert ran.code == 0, ran.err
-    assert 0 <= ran.json["score"] <= 1
-    ran = cli(*grade, stdin=json.dumps({**ROWS[0], "query": "something else"}))
-    assert (ran.code, ran.out) == (3, "")
-    assert "2 answers are not in answers.jsonl: relevance of q0 at rank 1" in ran.err
 
 
 def test_python_replays_too(recorded: tuple[list[str], Ran], tmp_path: Path) -> None:

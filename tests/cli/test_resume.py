@@ -116,8 +116,8 @@ def test_targets_are_not_asked_again(inside: Cli, tmp_path: Path) -> None:
     (tmp_path / "targets.yaml").write_text(
         "targets: [{name: mine, provider: python, function: 'system:answer', path: .}]\n"
     )
-    cases = "".join(f"  - {{id: c{n}, query: what is thing {n}}}\n" for n in range(6))
-    (tmp_path / "suite.yaml").write_text(f"target: mine\nmeasures: [context_precision]\ncases:\n{cases}")
+    write_jsonl(tmp_path / "q.jsonl", *({"id": f"c{n}", "query": f"what is thing {n}"} for n in range(6)))
+    (tmp_path / "suite.yaml").write_text("target: mine\nmeasures: [context_precision]\ndata: q.jsonl\n")
     with ModelServer(latency=0.3) as server:
         asked = [
             "run",

@@ -232,47 +232,6 @@ def test_one_id_in_two_files_is_an_error(inside: Cli, data: Path, tmp_path: Path
     assert [line["system"] for line in ran.json["systems"]] == ["", "new"]
 
 
-def eval_file(tmp_path: Path, text: str, targets: str = "") -> Path:
-    if targets:
-        (tmp_path / "targets.yaml").write_text(targets)
-    path = tmp_path / "suite.yaml"
-    path.write_text(text)
-    return path
-
-
-def test_a_strict_measure_fails_a_case_with_noise(inside: Cli, tmp_path: Path) -> None:
-    """Its score stays; the result of the case is fail, and the score says why."""
-    suite = eval_file(
-        tmp_path,
-        """
-judge: labels
-assertions: [{type: "context_precision@5", strict: true, expected_relevant_count: 1}]
-cases:
-  - {id: clean, query: q, contexts: [{text: a, grade: 3}]}
-  - {id: noisy, query: q, contexts: [{text: a, grade: 3}, {text: b, grade: 0}]}
-  - {id: none, query: q, contexts: [{text: b, grade: 0}]}
-""",
-    )
-    document = inside("run", suite, "--json").json
-    assert [(case["sample"], case["score"], case["verdict"]) for case in document["cases"]] == [
-        ("clean", 1.0, "pass"),
-        ("noisy", 1.0, "fail"),
-        ("none", 0.0, "fail"),
-    ]
-    assert [score["why"] for score in document["scores"]] == [
-        None,
-        "strict: 1 of 2 contexts are not relevant",
-        "strict: 1 of 1 contexts are not relevant; 0 relevant contexts found, 1 expected",
-    ]
-
-
-SCRIPT = """
-import json, sys
-document = json.load(sys.stdin)
-assert document["question"] and document["criteria"], document
-print(json.dumps({"score": document["config"]["give"], "hits": [document["candidate_answer"]], "misses": []}))
-"""
-
 TARGETS = """
 targets:
   - name: good
@@ -287,41 +246,40 @@ targets:
 """
 
 
-def test_an_eval_file_with_a_script_and_a_target_a_case(inside: Cli, tmp_path: Path) -> None:
-    """Each case's execution is honoured; the file's evaluators stay where a case names only a target."""
-    (tmp_path / "grade.py").write_text(SCRIPT)
-    path = eval_file(
+def eval_file(tmp_path: Path, text: str, targets: str = "") -> Path:
+    if targets:
+        (tmp_path / "targets.yaml").write_text(targets)
+        write_jsonl(tmp_path / "one.jsonl", {"id": "one", "query": "What is it?"})
+    path = tmp_path / "suite.yaml"
+    path.write_text(text)
+    return path
+
+
+def test_a_strict_measure_fails_a_case_with_noise(inside: Cli, tmp_path: Path) -> None:
+    """Its score stays; the result of the case is fail, and the score says why."""
+    suite = eval_file(
         tmp_path,
         """
-description: two cases
-execution:
-  target: good
-  evaluators:
-    - {name: given, type: code_judge, script: [python3, grade.py], give: 0.25, required: 0.2}
-    - {name: precision, type: context_precision}
 judge: labels
-evalcases:
-  - id: one
-    expected_outcome: is good
-    input_messages: [{role: user, content: What is good?}]
-  - id: two
-    question: What is poor?
-    expected_outcome: is poor
-    execution: {target: poor}
+measures: [{type: "context_precision@5", strict: true, expected_relevant_count: 1}]
+data: rows.jsonl
 """,
-        TARGETS,
     )
-    ran = inside("run", path, "--json")
-    assert ran.code == 0, ran.err + ran.out
-    values = {(row["sample"], row["measure"]): row["value"] for row in ran.json["scores"]}
-    assert values == {
-        ("one", "given"): 0.25,
-        ("one", "precision"): 1.0,
-        ("two", "given"): 0.25,
-        ("two", "precision"): 0.5,
-    }
-    assert [case["score"] for case in ran.json["cases"]] == [0.625, 0.375]
-    assert ran.json["scores"][1]["type"] == "context_precision"
+    good, bad = {"text": "a", "grade": 3}, {"text": "b", "grade": 0}
+    lists = {"clean": [good], "noisy": [good, bad], "none": [bad]}
+    rows = ({"id": name, "query": "q", "contexts": contexts} for name, contexts in lists.items())
+    write_jsonl(tmp_path / "rows.jsonl", *rows)
+    document = inside("run", suite, "--json").json
+    assert [(case["sample"], case["score"], case["verdict"]) for case in document["cases"]] == [
+        ("clean", 1.0, "pass"),
+        ("noisy", 1.0, "fail"),
+        ("none", 0.0, "fail"),
+    ]
+    assert [score["why"] for score in document["scores"]] == [
+        None,
+        "strict: 1 of 2 contexts are not relevant",
+        "strict: 1 of 1 contexts are not relevant; 0 relevant contexts found, 1 expected",
+    ]
 
 
 def test_a_required_grader_is_a_gate(inside: Cli, tmp_path: Path) -> None:
@@ -332,7 +290,7 @@ def test_a_required_grader_is_a_gate(inside: Cli, tmp_path: Path) -> None:
 target: poor
 judge: labels
 measures: [{name: precision, type: context_precision, required: true}]
-cases: [{id: one, query: What is poor?}]
+data: one.jsonl
 """,
         TARGETS,
     )
@@ -346,7 +304,7 @@ def test_an_answer_without_contexts_is_an_error_of_its_case(inside: Cli, tmp_pat
     """Prose holds no contexts: status error, not 0, and exit 3."""
     path = eval_file(
         tmp_path,
-        "target: prose\njudge: labels\nmeasures: [context_precision]\ncases: [{id: one, query: What?}]\n",
+        "target: prose\njudge: labels\nmeasures: [context_precision]\ndata: one.jsonl\n",
         TARGETS,
     )
     ran = inside("run", path, "--json")
@@ -356,58 +314,9 @@ def test_an_answer_without_contexts_is_an_error_of_its_case(inside: Cli, tmp_pat
     assert "no contexts found" in score["why"]
 
 
-@pytest.mark.parametrize(
-    ("script", "why"),
-    [
-        ("[no-such-program-anywhere]", "could not start"),
-        ("[python3, -c, 'import sys; sys.exit(\"broken inside\")']", "broken inside"),
-        ("[python3, -c, 'print(0.9)']", "one JSON object"),
-        ("[python3, -c, 'print(\"well done\")']", "not one JSON document"),
-        ("[python3, -c, 'print(\"{}\")']", "no number"),
-        ("[python3, -c, 'import time; time.sleep(60)']", "stopped after"),
-        ("no-such-command-anywhere --now", "exit code 127"),
-    ],
-)
-def test_a_failing_script_is_an_error_and_never_a_score(
-    inside: Cli, tmp_path: Path, script: str, why: str
-) -> None:
-    """Missing, crashing, silent, talkative or hanging: status error with the reason."""
-    path = eval_file(
-        tmp_path,
-        f"""
-target: good
-evaluators: [{{name: given, type: code_judge, timeout: 2, script: {script}}}]
-evalcases: [{{id: one, question: What?}}]
-""",
-        TARGETS,
-    )
-    ran = inside("run", path, "--json")
-    (score,) = ran.json["scores"]
-    assert (score["status"], score["value"]) == ("error", None)
-    assert why in score["why"]
-    assert ran.code == 3
-
-
-def test_a_script_need_not_read_its_stdin(inside: Cli, tmp_path: Path) -> None:
-    """A program that exits at once, with a document of a megabyte waiting, harms nobody."""
-    path = eval_file(
-        tmp_path,
-        f"""
-target: good
-evaluators: [{{name: given, type: code_judge, script: 'echo "{{\\"score\\": 1}}"', padding: {"x" * 1_000_000}}}]
-evalcases: [{{id: one, question: What?}}]
-""",
-        TARGETS,
-    )
-    ran = inside("run", path, "--json")
-    assert [row["value"] for row in ran.json["scores"]] == [1.0], ran.err
-
-
 def test_two_systems_side_by_side(inside: Cli, tmp_path: Path) -> None:
     """--target twice reports each system apart."""
-    path = eval_file(
-        tmp_path, "judge: labels\nmeasures: [context_precision]\ncases: [{id: one, query: What?}]\n", TARGETS
-    )
+    path = eval_file(tmp_path, "judge: labels\nmeasures: [context_precision]\ndata: one.jsonl\n", TARGETS)
     ran = inside("run", path, "--target", "good", "--target", "poor", "--json")
     assert ran.code == 0, ran.err
     means: dict[str, Json] = {

@@ -88,22 +88,27 @@ def test_samples_in_parquet(inside: Cli, tmp_path: Path, *, as_text: bool) -> No
 ONE = """judge: labels
 measures: [context_precision@5]
 gates: ["mean(context_precision@5)>=0.9", "share(context_precision@5>=0.9)>=0.9"]
-cases:
-  - {id: q1, query: one, contexts: [{text: good, grade: 3}]}
-  - {id: q2, query: two, contexts: [{text: good, grade: 3}]}
+data: one.jsonl
 """
 TWO = """judge: labels
 measures: [context_precision@5, "P(labels=human)@5"]
 gates: ["mean(context_precision@5)<=0.1"]
-cases:
-  - {id: q3, query: three, contexts: [{text: bad, grade: 0}]}
+data: two.jsonl
 """
 
 
-def test_each_eval_file_has_its_own_means_and_gates(inside: Cli, tmp_path: Path) -> None:
-    """Two files are not one mean: each has a table of its measures, and its gates read its own cases."""
+@pytest.fixture
+def suites(tmp_path: Path) -> Path:
+    """Two eval files, each with data of its own; their folder."""
     (tmp_path / "one.yaml").write_text(ONE, "utf-8")
     (tmp_path / "two.yaml").write_text(TWO, "utf-8")
+    write_jsonl(tmp_path / "one.jsonl", row("q1", 3), row("q2", 3))
+    write_jsonl(tmp_path / "two.jsonl", row("q3", 0))
+    return tmp_path
+
+
+def test_each_eval_file_has_its_own_means_and_gates(inside: Cli, suites: Path) -> None:
+    """Two files are not one mean: each has a table of its measures, and its gates read its own cases."""
     ran = inside("run", "one.yaml", "two.yaml", "--json", "-o", "r.md", "-o", "report")
     assert ran.code == 0, ran.err
     found = {line["file"]: line["measures"] for line in ran.json["files"]}
@@ -116,22 +121,20 @@ def test_each_eval_file_has_its_own_means_and_gates(inside: Cli, tmp_path: Path)
         "share(context_precision@5>=0.9)>=0.9 in one.yaml",
         "mean(context_precision@5)<=0.1 in two.yaml",
     ]
-    text = str(Report.open(tmp_path / "report")).partition("\none.yaml")[2]  # as stored: the tables come last
+    text = str(Report.open(suites / "report")).partition("\none.yaml")[2]  # as stored: the tables come last
     assert text.index("1.0000") < text.index("two.yaml") < text.index("0.0000")
-    assert "### one.yaml" in (tmp_path / "r.md").read_text("utf-8")
-    assert Report.open(tmp_path / "report").verdict.passed
+    assert "### one.yaml" in (suites / "r.md").read_text("utf-8")
+    assert Report.open(suites / "report").verdict.passed
 
 
-def test_a_gate_of_a_file_without_cases_is_undecided(inside: Cli, tmp_path: Path) -> None:
+def test_a_gate_of_a_file_without_cases_is_undecided(inside: Cli, suites: Path) -> None:
     """`--filter` may leave a file none of its cases: its gates then say so; and a gate names measures of its own file."""
-    (tmp_path / "one.yaml").write_text(ONE, "utf-8")
-    (tmp_path / "two.yaml").write_text(TWO, "utf-8")
     ran = inside("run", "one.yaml", "two.yaml", "--filter", "q3", "--json")
     assert ran.code == 3
     assert [gate["detail"] for gate in ran.json["gates"][:1]] == [
         "none of its cases was chosen; --filter left out 2 cases"
     ]
-    (tmp_path / "one.yaml").write_text(
+    (suites / "one.yaml").write_text(
         ONE.replace("share(context_precision@5", "share(P(labels=human)@5"), "utf-8"
     )
     wrong = inside("run", "one.yaml", "two.yaml")
@@ -151,19 +154,18 @@ def test_a_gate_of_a_file_without_cases_is_undecided(inside: Cli, tmp_path: Path
     ],
 )
 def test_a_gate_that_can_never_be_decided_costs_nothing(
-    inside: Cli, tmp_path: Path, gate: str, said: str
+    inside: Cli, suites: Path, gate: str, said: str
 ) -> None:
     """It is refused before anybody is asked, and no report is left behind."""
-    (tmp_path / "one.yaml").write_text(ONE.replace("labels", "lexical"), "utf-8")
+    (suites / "one.yaml").write_text(ONE.replace("labels", "lexical"), "utf-8")
     ran = inside("run", "one.yaml", "--fail-under", gate, "--ledger", "l.sqlite", "-o", "report")
     assert (ran.code, said in ran.err) == (2, True), ran.err
-    assert not (tmp_path / "report" / "judgements.jsonl").exists()
+    assert not (suites / "report" / "judgements.jsonl").exists()
 
 
-def test_an_untrusted_report_names_no_outputs(inside: Cli, tmp_path: Path) -> None:
+def test_an_untrusted_report_names_no_outputs(inside: Cli, suites: Path) -> None:
     """A continued report says which files its start wrote: outside of its folder only those that a flag names again."""
-    (tmp_path / "one.yaml").write_text(ONE, "utf-8")
-    outside = str(tmp_path / "out.md")
+    outside = str(suites / "out.md")
     assert inside("run", "one.yaml", "-o", "report", "-o", outside).code == 0
     ran = inside("run", "--resume", "report", "--untrusted")
     assert (ran.code, "names the output" in ran.err) == (2, True)
@@ -171,11 +173,11 @@ def test_an_untrusted_report_names_no_outputs(inside: Cli, tmp_path: Path) -> No
 
 
 def test_an_untrusted_file_reads_no_variable(
-    inside: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    inside: Cli, suites: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """What is in the environment goes to nobody."""
     monkeypatch.setenv("TOKEN", "secret")
-    (tmp_path / "one.yaml").write_text(ONE.replace("query: one", "query: 'x ${{ TOKEN }}'"), "utf-8")
+    (suites / "one.yaml").write_text(ONE.replace("judge:", "description: 'x ${{ TOKEN }}'\njudge:"), "utf-8")
     assert inside("run", "one.yaml").code == 0
     ran = inside("run", "one.yaml", "--untrusted")
     assert (
@@ -184,32 +186,18 @@ def test_an_untrusted_file_reads_no_variable(
     ) == (2, True)
 
 
-def test_an_untrusted_file_sends_no_text_to_a_url_of_its_own(inside: Cli, tmp_path: Path) -> None:
+def test_an_untrusted_file_sends_no_text_to_a_url_of_its_own(inside: Cli, suites: Path) -> None:
     """Named by a flag it may; a judge without a URL stays the file's to name."""
     with ModelServer() as server:
         judge = f"openai:test@{server.url}"
-        (tmp_path / "one.yaml").write_text(ONE.replace("labels", judge), "utf-8")
+        (suites / "one.yaml").write_text(ONE.replace("labels", judge), "utf-8")
         ran = inside("run", "one.yaml", "--untrusted")
         assert (ran.code, f"--judge {judge}" in ran.err) == (2, True), ran.err
         assert server.count == 0
         inside("run", "one.yaml", "--untrusted", "--judge", judge)
         assert server.count > 0
-    (tmp_path / "one.yaml").write_text(ONE, "utf-8")
+    (suites / "one.yaml").write_text(ONE, "utf-8")
     assert inside("run", "one.yaml", "--untrusted").code == 0
-
-
-def test_several_targets_of_a_file_are_compared(inside: Cli, tmp_path: Path) -> None:
-    """Each is a system; a case with a target of its own counts to that one."""
-    made = "responses: {a: {contexts: [{text: t, grade: 3}]}, b: {contexts: [{text: t, grade: 0}]}}"
-    (tmp_path / "targets.yaml").write_text(
-        f"targets: [{{name: x, provider: mock, {made}}}, {{name: y, provider: mock, {made}}}]", "utf-8"
-    )
-    cases = "cases: [{id: a, query: one}, {id: b, query: two, target: y}]"
-    text = f"judge: labels\nmeasures: [context_precision@5]\nexecution: {{targets: [x, y]}}\n{cases}\n"
-    (tmp_path / "e.yaml").write_text(text, "utf-8")
-    found = inside("run", "e.yaml", "--json").json
-    means = {line["system"]: line["measures"]["context_precision@5"] for line in found["systems"]}
-    assert {name: (line["mean"], line["n"]) for name, line in means.items()} == {"x": (1.0, 1), "y": (0.5, 2)}
 
 
 def test_a_drawn_sample_says_how_many_of_how_many(inside: Cli, tmp_path: Path) -> None:

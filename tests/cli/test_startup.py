@@ -113,9 +113,7 @@ def test_rank(work: Path) -> None:
     assert unused_in(names, unused) == []
 
 
-@pytest.mark.parametrize(
-    "words", ["--help", "run --help", "grade --help", "ledger export --help", "--version"]
-)
+@pytest.mark.parametrize("words", ["--help", "run --help", "ledger export --help", "--version"])
 def test_help(work: Path, words: str) -> None:
     """Help needs no numbers, records or tables."""
     names = imported(work, words.split())

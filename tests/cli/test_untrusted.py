@@ -1,6 +1,5 @@
 """What an eval file that is not trusted may read: nothing outside of its repository."""
 
-import json
 from pathlib import Path
 
 import pytest
@@ -127,7 +126,7 @@ def test_a_continued_report_names_no_path_outside(inside: Cli, repository: Path)
 @pytest.mark.parametrize(
     "written",
     [
-        ("e.yaml", "input: '${{ SECRET }}'\nmeasures: [RR]\ncases: [{query: q}]"),
+        ("e.yaml", "description: '${{ SECRET }}'\nmeasures: [RR]\ndata: q.jsonl"),
         ("targets.yaml", "targets: [{name: t, provider: mock, response: '${{ SECRET }}'}]"),
         ("targets.yaml", "targets: [{name: t, provider: recorded, path: '${{ SECRET }}'}]"),
         (
@@ -141,8 +140,9 @@ def test_no_variable_of_the_environment_is_expanded(
     inside: Cli, tmp_path: Path, written: tuple[str, str], *, dry: bool
 ) -> None:
     """In the eval file or in a file that it uses: the message names the variable."""
+    write_jsonl(tmp_path / "q.jsonl", {"query": "q", "contexts": []})
     (tmp_path / "e.yaml").write_text(
-        "target: t\nmeasures: [{type: contains, value: canary}]\ncases: [{query: q}]\n"
+        "target: t\nmeasures: [context_precision]\njudge: labels\ndata: q.jsonl\n"
     )
     (tmp_path / written[0]).write_text(written[1])
     words = ("run", "e.yaml", "--untrusted", "--no-cache", "-o", "out", *["--dry-run"] * dry)
@@ -162,9 +162,7 @@ def test_a_pattern_has_a_time_limit(
     """An id that takes it too long is an error with the pattern and the id."""
     monkeypatch.setattr("germane.samples.contexts.PATTERN_SECONDS", 0.1)
     case = {"id": "s", "query": "q", "qrels": {"d": 1}, "contexts": [{"id": f"{'a' * 40}!", "text": "x"}]}
-    (tmp_path / "e.yaml").write_text(
-        json.dumps({"doc_id": "(a|aa)+$", "measures": ["RR"], "evalcases": [case]})
-    )
+    (tmp_path / "e.yaml").write_text("doc_id: (a|aa)+$\nmeasures: [RR]\ndata: s.jsonl\n")
     write_jsonl(tmp_path / "s.jsonl", case)
     ran = inside(*words.split())
     assert ran.code == 2

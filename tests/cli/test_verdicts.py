@@ -10,7 +10,8 @@ from xml.etree import ElementTree
 
 import pytest
 
-from tests.cli.conftest import Cli
+from germane.types import Json
+from tests.cli.conftest import Cli, write_jsonl
 
 ROWS: list[dict[str, Any]] = [
     {"id": "a", "query": "q", "qrels": {"d": 1}, "contexts": [{"id": "d", "text": "what q is"}]},
@@ -19,22 +20,27 @@ ROWS: list[dict[str, Any]] = [
 ]  # fmt: skip
 
 
+CASES: dict[str, list[dict[str, Json]]] = {"half": [{"id": "x"}], "whole": [{"id": "x"}, {"id": "d"}]}
+"""Lists for two cases with the gold d and, of grade 2, x: R@2 fails the first, Success@1 passes both, abstained has neither."""
+
+
+def cases_file(tmp_path: Path, *graders: str) -> str:
+    """An eval file of these cases, graded by these."""
+    rows = (
+        {"id": name, "query": name, "qrels": {"d": 1, "x": 2}, "contexts": found}
+        for name, found in CASES.items()
+    )
+    write_jsonl(tmp_path / "cases.jsonl", *rows)
+    (tmp_path / "e.yaml").write_text(f"data: cases.jsonl\nmeasures: [{', '.join(graders)}]\n")
+    return "e.yaml"
+
+
 @pytest.fixture
 def data(tmp_path: Path) -> Path:
     """Three samples: found first, found second, not found."""
     path = tmp_path / "s.jsonl"
     path.write_text("".join(json.dumps(row) + "\n" for row in ROWS))
     return path
-
-
-def cases_file(tmp_path: Path, *graders: str, more: str = "") -> str:
-    """An eval file of two cases with an answer, `abc` and `xyz`, graded by these."""
-    listed = "".join(f"  - {one}\n" for one in graders)
-    cases = "".join(
-        f"  - {{id: {name}, query: q, response: {name}, qrels: {{d: 1}}}}\n" for name in ("abc", "xyz")
-    )
-    (tmp_path / "e.yaml").write_text(f"{more}evaluators:\n{listed}tests:\n{cases}")
-    return "e.yaml"
 
 
 def counted(inside: Cli, tmp_path: Path, *words: object) -> tuple[Any, list[int]]:
@@ -72,20 +78,20 @@ def test_plain_samples_have_no_verdict(inside: Cli, data: Path, measures: str) -
 
 
 @pytest.mark.parametrize(
-    ("graders", "more", "verdicts", "failed"),
+    ("graders", "verdicts", "failed"),
     [
-        (["{type: contains, value: x}"], "", ["fail", "pass"], 1),
-        (["{type: contains, value: x, required: true}"], "", ["fail", "pass"], 1),
-        (["{type: contains, value: n}", "{type: contains, value: x}"], "", ["fail", "fail"], 2),
-        (["{type: regex, value: '.'}"], "execution: {threshold: 0.9}\n", ["pass", "pass"], 0),
-        (["{type: latency, threshold: 1}", "{type: contains, value: x}"], "", ["fail", "pass"], 1),
+        (["{type: R@2}"], ["fail", "pass"], 1),
+        (["{type: R@2, required: true}"], ["fail", "pass"], 1),
+        (["{type: P@20}", "{type: R@2}"], ["fail", "fail"], 2),
+        (["{type: Success@1}"], ["pass", "pass"], 0),
+        (["{type: abstained}", "{type: R@2}"], ["fail", "pass"], 1),
     ],
 )
 def test_failed_cases_are_counted_alike(
-    inside: Cli, tmp_path: Path, graders: list[str], more: str, verdicts: list[str], failed: int
+    inside: Cli, tmp_path: Path, graders: list[str], verdicts: list[str], failed: int
 ) -> None:
     """Terminal, Markdown, JUnit and page count the cases whose verdict is fail."""
-    ran, counts = counted(inside, tmp_path, cases_file(tmp_path, *graders, more=more))
+    ran, counts = counted(inside, tmp_path, cases_file(tmp_path, *graders))
     assert [case["verdict"] for case in ran.json["cases"]] == verdicts
     assert counts == [failed] * 4
 
@@ -99,25 +105,18 @@ def test_measures_of_an_eval_file_are_no_graders(inside: Cli, data: Path) -> Non
     assert verdicts == ["pass", "fail", "fail"]
 
 
-CONTAINS = "{type: contains, value: VALUE, required: true}"
-
-
 @pytest.mark.parametrize(
-    ("graders", "more", "code"),
+    ("graders", "code"),
     [
-        ([CONTAINS.replace("VALUE", "x"), "{type: nDCG@5}"], "", 1),
-        (["{type: regex, value: '.', required: true}", "{type: nDCG@5}"], "", 2),
-        ([CONTAINS.replace("VALUE", "x"), "{type: latency, threshold: 5}"], "", 1),
-        (["{type: regex, value: '.', weight: 2}", "{type: nDCG@5}"], "execution: {threshold: 0.5}\n", 2),
-        (["{type: contains, value: n, weight: 2}", "{type: nDCG@5}"], "execution: {threshold: 0.5}\n", 1),
-        (["{type: regex, value: '.'}", "{type: latency, threshold: 5, required: true}"], "", 3),
-        (["{type: regex, value: '.', required: true}", "{type: latency, threshold: 5}"], "", 2),
-        (["{type: latency, threshold: 5}"], "execution: {threshold: 0.5}\n", 2),
+        (["{type: R@2, required: true}", "{type: abstained}"], 1),
+        (["{type: Success@1, required: true}", "{type: abstained}"], 2),
+        (["{type: Success@1}", "{type: abstained, required: true}"], 3),
+        (["{type: abstained}"], 2),
     ],
 )
-def test_the_exit_code(inside: Cli, tmp_path: Path, graders: list[str], more: str, code: int) -> None:
+def test_the_exit_code(inside: Cli, tmp_path: Path, graders: list[str], code: int) -> None:
     """A gate that failed is told before a measure that no sample could have; a required grader that is skipped is 3."""
-    assert inside("run", cases_file(tmp_path, *graders, more=more), "--no-cache").code == code
+    assert inside("run", cases_file(tmp_path, *graders), "--no-cache").code == code
 
 
 def test_a_required_grader_that_is_skipped_in_one_case(inside: Cli, data: Path) -> None:
@@ -156,21 +155,18 @@ def test_a_stand_in_decides_nothing(inside: Cli, data: Path) -> None:
 
 
 def test_a_required_grader_that_a_stand_in_judged(inside: Cli, data: Path) -> None:
-    """It is undecided, below its threshold too, and so are its cases; a script of the user's is none."""
+    """It is undecided, below its threshold too, and so are its cases."""
     file = data.parent / "e.yaml"
     file.write_text("data: s.jsonl\njudge: lexical\nmeasures: [{type: context_precision, required: true}]\n")
     ran = inside("run", "e.yaml", "--json")
     assert (ran.code, {case["verdict"] for case in ran.json["cases"]}) == (3, {"undecided"})
     assert inside("run", "e.yaml", "--allow-stand-in").code == 1
-    script = "{type: code_judge, name: s, required: true, script: ['echo', '{\"score\": 1}']}"
-    file.write_text(f"data: s.jsonl\njudge: lexical\nmeasures: [{script}, context_precision]\n")
-    assert inside("run", "e.yaml").code == 0
 
 
 def test_several_evaluations(inside: Cli, tmp_path: Path) -> None:
     """A measure that no sample of one could have does not hide the gate that failed in another."""
-    cases_file(tmp_path, "{type: contains, value: x, required: true}")
-    (tmp_path / "f.yaml").write_text("judge: labels\n" + (tmp_path / "e.yaml").read_text().replace("contains, value: x, required: true", "nDCG@5"))  # fmt: skip
+    cases_file(tmp_path, "{type: R@2, required: true}")
+    (tmp_path / "f.yaml").write_text("data: cases.jsonl\nmeasures: [{type: abstained}]\njudge: labels\n")
     assert inside("run", "f.yaml", "--no-cache").code == 2
     assert inside("run", "e.yaml", "f.yaml", "--no-cache").code == 1
 
@@ -182,8 +178,7 @@ REFUSED = [
     "measures: [RR]\ndoc_id: '['\ndata: s.jsonl\n",
     "judge: nonsense\nmeasures: [context_precision]\ndata: s.jsonl\n",
     "judge: lexical\nmeasures: [context_recall, context_precision]\ndata: s.jsonl\n",
-    "cases: [{query: a}]\n",
-    "cases: [{query: a}]\nmeasures: [{type: contains, value: x}]\ntarget: here\n",
+    "data: s.jsonl\nmeasures: [RR]\ntarget: here\n",
     "measures: [RR]\n",
 ]
 
@@ -209,7 +204,7 @@ def test_validate_calls_nothing_valid_that_run_refuses(inside: Cli, data: Path, 
             "variable NOT_SET (it is not set)",
         ),
         (
-            "cases: [{query: a}]\nmeasures: [{type: contains, value: x}]\ntarget: py\n",
+            "data: s.jsonl\nmeasures: [RR]\ntarget: py\n",
             "the target py (it would be",
         ),
         ("measures: ['m.py:mine']\ndata: s.jsonl\n", "m.py:mine (it would be imported)"),

@@ -5,11 +5,9 @@ from __future__ import annotations
 import pytest
 
 from germane import evaluate
-from germane.addons.agentv.grading import grade
 from germane.judges import LexicalJudge, LLMJudge
-from germane.measures import Measure
-from germane.samples.reading import samples_from
 from germane.types import Call, Context, Sample
+from tests.measures.words import explained
 from tests.server import Act, ModelServer
 
 ALL = "context_precision context_relevancy context_recall context_entity_recall context_sufficiency"
@@ -41,16 +39,12 @@ def test_an_empty_passage_is_not_relevant_and_nobody_is_asked(empty, made):
 
 def test_an_empty_passage_says_so_where_it_stands():
     """Grade 0 with its reason, at its own place; a claim is found at the place of its own context."""
-    (sample,) = samples_from(
-        [{"query": "q", "reference": "One.", "contexts": ["", "Zwei.", {"id": "d", "text": ""}, "One."]}]
-    )
-    found = grade(Measure.parse("context_precision"), sample, judge=LexicalJudge()).result
-    assert found is not None
-    checks = found["details"]["relevance_checks"]
+    contexts = ["", "Zwei.", {"id": "d", "text": ""}, "One."]
+    sample = {"query": "q", "reference": "One.", "contexts": contexts}
+    checks = explained("context_precision", sample, LexicalJudge())["details"]["relevance_checks"]
     assert [checks[n]["reasoning"] for n in (0, 2)] == ["the passage is empty"] * 2
     assert [check["grade"] for check in checks][::2] == [0, 0]
-    recall = grade(Measure.parse("context_recall"), sample, judge=LexicalJudge()).result
-    assert recall is not None
+    recall = explained("context_recall", sample, LexicalJudge())
     assert recall["details"]["checks"][0]["reasoning"].startswith("context 4: ")
 
 

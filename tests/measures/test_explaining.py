@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from germane.addons.agentv.grading import grade
+from germane import evaluate
 from germane.graders import MeasureGrader
 from germane.judges import FakeJudge
 from germane.measures import Measure
 from germane.measures.measure import definitions
 from germane.questions import Relevance
-from germane.samples.reading import samples_from
+from tests.measures.words import explained
 
 EVERYTHING = {
     "query": "q",
@@ -39,13 +39,6 @@ EVERYTHING = {
         },
     ],
 }
-
-
-def explained(measure, sample, judge=None):
-    (read,) = samples_from([sample])
-    graded = grade(Measure.parse(measure), read, judge=judge or FakeJudge())
-    assert graded.result is not None, graded.error
-    return graded.result
 
 
 MEASURES = [d for d in definitions() if d.name not in {"code_judge", "abstained"}]
@@ -164,13 +157,13 @@ def test_what_nobody_labelled_is_not_called_irrelevant():
 @pytest.mark.parametrize(("strict", "verdict"), [(True, "fail"), (False, "pass")])
 def test_strict_and_expected_count(strict, verdict):
     """Any irrelevant context fails a strict verdict and leaves the score; too few relevant ones are a miss."""
-    (read,) = samples_from([{"query": "q", "contexts": ["0", "1"]}])
     grader = MeasureGrader(
         measure=Measure.parse("context_precision"), strict=strict, expected_relevant_count=2
     )
-    result = grade(grader, read, judge=graded([3, 0])).result
-    assert result is not None
-    assert (result["score"], result["details"]["verdict"]) == (1.0, verdict)
+    report = evaluate([{"query": "q", "contexts": ["0", "1"]}], [grader], judge=graded([3, 0]))
+    (case,) = report.to_json()["cases"]
+    (result,) = case["results"]
+    assert (result["score"], case["verdict"]) == (1.0, verdict)
     assert "Expected 2 relevant contexts, found 1" in result["misses"]
 
 

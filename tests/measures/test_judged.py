@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 
 from germane import evaluate
-from germane.addons.agentv.grading import grade
 from germane.judges import FakeJudge, Reply
 from germane.measures import Measure
 from germane.questions import AnyQuestion, Relevance, StatementRelevance, Support
 from germane.reports.report import Report
-from germane.samples.reading import samples_from
 from germane.types import Json, Score
+from tests.measures.words import explained
 
 
 def supports(*where: list[int]) -> Json:
@@ -31,13 +28,6 @@ def stated(**relevant: bool) -> Json:
 def one(report: Report) -> Score:
     (score,) = report.scores()
     return score
-
-
-def explained(measure: str, sample: dict[str, Json], judge: Any) -> dict[str, Json]:
-    (read,) = samples_from([sample])
-    graded = grade(Measure.parse(measure), read, judge=judge)
-    assert graded.result is not None, graded.error
-    return graded.result
 
 
 class TestWorkedExamples:

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from germane.errors import TargetError
-from germane.evalfiles import Case, read_eval_file
+from germane.evalfiles import Case
 from germane.targets import Target, open_target
 from germane.types import Call, Context, Message, Sample
 
@@ -160,14 +160,6 @@ def test_contexts_of_the_case_stay_where_the_answer_has_none(function):
     asked = Sample(id="q1", query="why?", contexts=(Context(text="own"),))
     assert answer(function("text"), asked).contexts == asked.contexts
     assert answer(function("later"), asked).contexts == (Context(text="t"), Context(id="d", score=1.0))
-
-
-def test_a_case_of_an_eval_file_is_answered(function, tmp_path):
-    """From file to answer."""
-    target = function("text")
-    (tmp_path / "e.yaml").write_text("evalcases: [{id: a, input_messages: hello, expected_outcome: x}]")
-    (case,) = read_eval_file(tmp_path / "e.yaml").cases
-    assert answer(target, case).response == "you asked hello"
 
 
 RETRIEVERS = """
@@ -335,8 +327,9 @@ def ran(tmp_path, function):
         f"targets: [{{name: t, provider: python, function: 'slow:{function}', timeout: 0.5}}]"
     )
     (tmp_path / "e.yaml").write_text(
-        "judge: lexical\ntarget: t\nmeasures: [context_precision]\nevalcases: [{id: a, query: b}]"
+        "judge: lexical\ntarget: t\nmeasures: [context_precision]\ndata: q.jsonl"
     )
+    (tmp_path / "q.jsonl").write_text('{"id": "a", "query": "b"}')
     started = time.monotonic()
     command = [sys.executable, "-m", "germane", "run", "e.yaml", "--json", "-o", "r"]
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=60, check=False)

@@ -17,6 +17,7 @@ import pytest
 import germane
 from germane import InputError, Report, evaluate
 from germane.testing import FakeJudge, assert_retrieval
+from tests.cli.conftest import write_jsonl
 
 pytest_plugins = ["pytester"]
 
@@ -272,30 +273,6 @@ def test_repeats_are_no_queries(run: Run, fields: str, words: list[str], n: str,
     )
 
 
-def test_a_repeated_case_of_an_eval_file_keeps_what_its_graders_found(
-    run: Run, pytester: pytest.Pytester
-) -> None:
-    """Each trial has its own results."""
-    pytester.mkdir("evals").joinpath("a.yaml").write_text(
-        "measures: [{type: contains, value: moon}]\ntests: [{id: a, input: what makes the tides}]\n"
-    )
-    text = """
-    import pytest
-    from germane.testing import germane_cases
-
-    @pytest.mark.parametrize("answer", ["the moon", "the sun"])
-    @germane_cases("evals/*.yaml")
-    def test_case(case, germane, answer):
-        germane.record(case, response=answer)
-    """
-    assert run(text, "--germane-report", "out").ret == pytest.ExitCode.OK
-    report = Report.open("out")
-    assert report["contains"].mean == 0.5
-    assert [sample.key for sample in report.samples()] == [("a", "", 0), ("a", "", 1)]
-    results = {tuple(row.provenance["of"][:3]): row.answer for row in report.judgements()}
-    assert [len(results["a", "", trial]["hits"]) for trial in "01"] == [1, 0]
-
-
 def test_tests_with_measures_of_their_own_make_one_report(run: Run) -> None:
     """What the report says of its rows is counted over all records; read back it is the same."""
     text = f"""{SEARCH}
@@ -360,20 +337,25 @@ def test_judged_measures_are_recorded_with_their_judge(run: Run) -> None:
 
 EVAL = """\
 measures: ["RR"]
-tests:
-  - id: first
-    input: what makes the tides
-    qrels: {d1: 1}
-  - id: second
-    input: how is coffee made
-    qrels: {d2: 1}
+data: questions.jsonl
 """
+QUESTIONS = [
+    {"id": "first", "query": "what makes the tides", "qrels": {"d1": 1}},
+    {"id": "second", "query": "how is coffee made", "qrels": {"d2": 1}},
+]
+
+
+def evals(pytester: pytest.Pytester, text: str = EVAL) -> Path:
+    """A folder with an eval file and its questions."""
+    folder = Path(pytester.mkdir("evals"))
+    folder.joinpath("a.yaml").write_text(text)
+    write_jsonl(folder / "questions.jsonl", *QUESTIONS)
+    return folder
 
 
 def test_the_cases_of_an_eval_file_are_parameters(run: Run, pytester: pytest.Pytester) -> None:
     """Each named by its id, with its gold and the file's measures; the test adds what came back."""
-    folder = pytester.mkdir("evals")
-    folder.joinpath("a.yaml").write_text(EVAL)
+    evals(pytester)
     text = """
     from germane.testing import assert_retrieval, germane_cases
 
@@ -392,8 +374,7 @@ def test_the_cases_of_an_eval_file_are_parameters(run: Run, pytester: pytest.Pyt
 
 def test_the_judge_of_an_eval_file_answers(run: Run, pytester: pytest.Pytester) -> None:
     """As in `germane run`; the block names the options of pytest."""
-    folder = pytester.mkdir("evals")
-    folder.joinpath("a.yaml").write_text(EVAL.replace("measures:", "judge: lexical\nmeasures:"))
+    evals(pytester, EVAL.replace("measures:", "judge: lexical\nmeasures:"))
     text = """
     from germane.testing import germane_cases
 
@@ -408,10 +389,10 @@ def test_the_judge_of_an_eval_file_answers(run: Run, pytester: pytest.Pytester) 
 
 def test_the_gates_of_eval_files_decide_each_over_its_own_cases(run: Run, pytester: pytest.Pytester) -> None:
     """Under xdist too; a gate on what no test recorded is named, a misspelt one is an error before any test runs."""
-    folder = pytester.mkdir("evals")
     gates = 'gates: ["mean(RR)>=0.5", "mean(RR)<=0.7", "mean(R@1)>=0"]\nmeasures: [R@1, '
-    folder.joinpath("a.yaml").write_text(EVAL.replace("measures: [", gates))
-    folder.joinpath("b.yaml").write_text(f"gates: [mean(RR)>=0.8]\n{EVAL}".replace("id: ", "id: b-"))
+    folder = evals(pytester, EVAL.replace("measures: [", gates))
+    folder.joinpath("b.yaml").write_text(f"gates: [mean(RR)>=0.8]\n{EVAL.replace('questions', 'b')}")
+    write_jsonl(folder / "b.jsonl", *({**row, "id": f"b-{row['id']}"} for row in QUESTIONS))
     text = """
     from germane.testing import germane_cases
 
@@ -436,11 +417,10 @@ def test_the_gates_of_eval_files_decide_each_over_its_own_cases(run: Run, pytest
 
 def test_the_settings_of_an_eval_file_hold(run: Run, pytester: pytest.Pytester) -> None:
     """How often the judge is asked, what it is shown, whose document a chunk is."""
-    pytester.mkdir("evals").joinpath("a.yaml").write_text(
-        "judge: lexical\nrepeat: 3\nagainst: query\ndoc_id: '^[^#]+'\n"
-        "measures: [context_precision, RR]\n"
-        "evalcases: [{id: a, question: tides?, reference_answer: The moon., qrels: {d1: 1}}]\n"
-    )
+    settings = "judge: lexical\nrepeat: 3\nagainst: query\ndoc_id: '^[^#]+'\n"
+    folder = evals(pytester, f"{settings}measures: [context_precision, RR]\ndata: a.jsonl\n")
+    row = {"id": "a", "query": "tides?", "reference": "The moon.", "qrels": {"d1": 1}}
+    write_jsonl(folder / "a.jsonl", row)
     text = """
     from germane.testing import germane_cases
 
@@ -467,7 +447,7 @@ def test_the_page_is_a_project_that_works(run: Run, pytester: pytest.Pytester) -
         """,
         **dict(files),
     )
-    pytester.mkdir("evals").joinpath("a.yaml").write_text(EVAL)
+    evals(pytester)
     found = run("", "--germane-gate", "mean(RR)>=0.7", *(f"{name}.py" for name, _ in files))
     found.assert_outcomes(passed=5)
     assert found.ret == pytest.ExitCode.OK

@@ -1,5 +1,6 @@
 """What the tests of the command line use."""
 
 from tests.cli.conftest import Cli, cli, inside, write_jsonl
+from tests.cli.test_replay import recorded
 
-__all__ = ["Cli", "cli", "inside", "write_jsonl"]
+__all__ = ["Cli", "cli", "inside", "recorded", "write_jsonl"]

@@ -5,12 +5,15 @@ import json
 import threading
 from collections.abc import Callable, Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from germane.types import Json
 from tests.cli.conftest import Cli
+from tests.cli.test_startup import UNUSED, imported, unused_in
+from tests.server import Act, Asked, ModelServer
 
 RETRIEVED = [
     {"text": "Coffee steeps for four minutes.", "grade": 3},
@@ -272,3 +275,38 @@ def test_an_expected_message_that_is_only_contexts_is_no_reference(inside: Cli, 
     assert (ran.code, ran.out) == (2, "")
     assert "no reference" in ran.err
     assert inside("grade", "context_precision", "--judge", "labels", stdin=json.dumps(document)).code == 0
+
+
+def test_the_votes_of_a_panel(inside: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    """They stand with the place that they are about."""
+    grades = {"m1": 3, "m2": 1}
+
+    def vote(asked: Asked) -> Act:
+        return Act(change=lambda answer: {**answer, "grade": grades[asked.json["model"]]})
+
+    monkeypatch.setenv("OPENAI_API_KEY", "test")
+    monkeypatch.setenv("GERMANE_JUDGE", "openai:m1 openai:m2")
+    row = {"id": "q1", "query": "what is it", "contexts": ["it is one"]}
+    with ModelServer(vote) as server:
+        monkeypatch.setenv("OPENAI_BASE_URL", server.url)
+        ran = inside("grade", "context_precision@5", "--no-cache", stdin=json.dumps(row))
+    (check,) = ran.json["details"]["relevance_checks"]
+    assert (check["grade"], check["votes"]) == (1, {"openai:m1": "3", "openai:m2": "1"})
+    assert check["agreement"] == 0.5
+
+
+def test_its_help_imports_little(tmp_path: Path) -> None:
+    """As that of the core's commands."""
+    assert unused_in(imported(tmp_path, ["grade", "--help"]), (*UNUSED, "numpy", "germane.samples")) == []
+
+
+def test_hostile_text_on_stdin(inside: Cli, tmp_path: Path) -> None:
+    """An error that quotes it has no escape in it; nor is a ledger made that cannot be kept."""
+    ran = inside("grade", "context_precision", "--judge", "labels", stdin='{"[31m\\u001b\\u202e": 1}')
+    assert ran.code == 2
+    assert not set(ran.out + ran.err) & {"\x1b", "\u202e"}
+    before = sorted(tmp_path.iterdir())
+    words = ("--judge", "lexical", "--ledger", "mysql://u:secret@h/d")
+    ran = inside("grade", "context_precision@2", *words, stdin=json.dumps(SAMPLE))
+    assert (ran.code, "a ledger cannot be kept at mysql://...; write a file" in ran.err) == (2, True)
+    assert sorted(tmp_path.iterdir()) == before

@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 
 from germane import evaluate
-from germane.addons.agentv.script import TextCompletion
 from germane.judges import LLMJudge, RetryPolicy
 from germane.questions.listing import Claims, Entities, StatementRelevance
 from germane.questions.question import AnyQuestion, key_of
@@ -235,14 +234,6 @@ class TestReached:
             *(shared, alone, alone),
             *(alone, alone),
         ]
-
-    def test_a_text_without_a_schema_has_no_limit_of_ours(self) -> None:
-        """How long it may be is for the program to say that asked for it."""
-        long = Act(text="word " * 5000, finish="length", usage={"completion_tokens": 4096})
-        with ModelServer(lambda _: long) as server:
-            (reply,) = in_turn(judge_of(server), [TextCompletion(text="Write a word.")])
-        assert (reply.error, reply.payload) == (None, {"text": "word " * 5000})
-        assert "max_tokens" not in server.asked[0].json
 
     @pytest.mark.parametrize("text", ["", "<think>It may be blue, or not, or", '{"rea'])
     def test_thoughts_get_more_room_once_for_all(self, text: str) -> None:
