@@ -50,8 +50,12 @@ _SLOTS = 4
 _ODD, _SEED = np.uint64(0x9E3779B97F4A7C15), np.uint64(0xC2B2AE3D27D4EB4F)
 _POWERS = 10 ** np.arange(19)
 _MASKS = np.array([(1 << 8 * length) - 1 for length in range(9)], np.uint64)
-_DIGITS = 16
-"""Characters of a number whose digits are put together here: as a whole number they are below 2**53, or rounded once."""
+_TENS = 10.0 ** np.arange(19)
+_DIGITS = 15
+"""Digits of a number that are put together here: as a whole number they are below 2**53, so that one division rounds once."""
+_ZEROS, _HIGH, _TO_HIGH = (np.uint64(byte * 0x0101010101010101) for byte in (0x30, 0x80, 0x46))
+"""Eight times `0`, the highest bit of a byte, and what brings every byte above `9` there."""
+_PAIRS = np.uint64(0x000000FF000000FF)
 
 Keys: TypeAlias = NDArray[np.uint64]
 Bytes: TypeAlias = NDArray[np.uint8]
@@ -121,12 +125,10 @@ class Texts:
         length = self.end - self.start
         count = (int(length.max(initial=0)) + 7) // 8
         padded = np.concatenate([self.data, np.zeros(8 * count + 8, np.uint8)])
-        window = np.lib.stride_tricks.sliding_window_view(padded, 8)
-        result: list[Keys] = []
-        for number in range(count):
-            word: Keys = window[self.start + 8 * number].copy().view("<u8").ravel()
-            result.append(word & _MASKS[np.clip(length - 8 * number, 0, 8)])
-        return result
+        window: Keys = np.ndarray((len(padded) - 7,), "<u8", padded, strides=(1,))
+        return [
+            window[self.start + at] & _MASKS.take(length - at, mode="clip") for at in range(0, 8 * count, 8)
+        ]
 
     def hashed(self, seed: Keys) -> Keys:
         """A number for each text and its seed: equal where both are, and seldom else."""
@@ -626,33 +628,55 @@ class _Fields:
 def _numbers(data: Bytes, start: Numbers, end: Numbers, *, whole: bool = False) -> Floats:
     """Numbers from their digits, which are exact below 2**53; others as Python reads them."""
     negative = data[start] == 45
-    first, length = start + negative, end - start
-    value, point = np.zeros(len(start), np.int64), np.zeros(len(start), np.int64)
-    seen, odd = np.zeros(len(start), np.bool_), (length > _DIGITS) | (length <= negative)
-    for place in range(min(int(length.max(initial=0)), _DIGITS)):  # from the last byte to the first
-        at = end - 1 - place
-        live = at >= first
-        byte = data[np.maximum(at, 0)]
-        is_point = live & (byte == 46)
-        odd |= is_point & (seen | (length - negative == 1))
-        point[is_point] = place
-        seen |= is_point
-        digit = byte - np.uint8(48)
-        is_digit = live & ~is_point
-        odd |= is_digit & (digit > 9)
-        value += np.where(is_digit, digit, np.uint8(0)) * _POWERS[place - seen]
-    result = value / (10.0 ** np.arange(19))[point]
-    np.negative(result, out=result, where=negative)
-    rows = np.flatnonzero(odd | seen) if whole else np.flatnonzero(odd)
-    if whole and len(rows):
+    dots = np.append(np.flatnonzero(data == 46), [len(data)] * 2)
+    at = np.searchsorted(dots, start)
+    dot = np.minimum(dots[at], end)
+    before, behind = dot - start - negative, np.maximum(end - dot - 1, 0)
+    odd = (
+        (before > 8)
+        | (behind > 8)
+        | (before + behind > _DIGITS)
+        | (before + behind < 1)
+        | (dots[at + 1] < end)
+    )
+    upper, is_number = _digits(data, dot, before)
+    lower, is_decimal = _digits(data, end, behind)
+    odd |= ~(is_number & is_decimal)
+    if whole and (odd | (dot < end)).any():
         raise NotTabular("a grade is not a whole number")
-    for row in rows.tolist():
-        text = data[start[row] : end[row]].tobytes()
-        try:
-            result[row] = float(text) if b"_" not in text else np.nan
-        except ValueError:
-            raise NotTabular("a value is no number") from None
+    result: Floats = (upper * _POWERS.take(behind, mode="clip") + lower) / _TENS.take(behind, mode="clip")
+    np.negative(result, out=result, where=negative)
+    if odd.any():
+        rows = np.flatnonzero(odd)
+        result[rows] = _as_python_does(Texts(data, start[rows], end[rows]))
     return result
+
+
+def _digits(data: Bytes, end: Numbers, length: Numbers) -> tuple[Numbers, NDArray[np.bool_]]:
+    """The whole numbers that up to eight digits before each end are, and whether they are digits; 0 of none."""
+    padded = np.concatenate([np.zeros(8, np.uint8), data])
+    word: Keys = np.ndarray((len(data) + 1,), "<u8", padded, strides=(1,))[end]
+    others = _MASKS.take(8 - length, mode="clip")
+    word = (word & ~others) | (_ZEROS & others)
+    are_digits = (((word + _TO_HIGH) | (word - _ZEROS)) & _HIGH) == 0
+    word = word - _ZEROS
+    word = word * np.uint64(10) + (word >> np.uint64(8))
+    word = (word & _PAIRS) * np.uint64(100 + (1_000_000 << 32)) + (
+        (word >> np.uint64(16)) & _PAIRS
+    ) * np.uint64(1 + (10_000 << 32))
+    return (word >> np.uint64(32)).astype(np.int64), are_digits
+
+
+def _as_python_does(texts: Texts) -> Floats:
+    """Texts as Python reads them as numbers; NotTabular where one is none."""
+    words = np.stack(texts.words, axis=-1) if texts.words else np.zeros((len(texts), 1), np.uint64)
+    spelt = words.view(f"S{8 * words.shape[1]}").ravel()
+    if b"_" in spelt.tobytes() or (texts.start == texts.end).any():
+        raise NotTabular("a value is no number")
+    try:
+        return spelt.astype(np.float64)
+    except ValueError:
+        raise NotTabular("a value is no number") from None
 
 
 def _ranks_not_scores(blocks: Iterator[Rows], name: str, notes: list[str]) -> Iterator[Rows]:
