@@ -16,6 +16,7 @@ SOURCE = Path(germane.__file__).parent
 
 STEPS = (
     {"errors", "encoding", "clean", "version"},
+    {"show"},
     {"addons"},
     {"flags"},
     {"types"},

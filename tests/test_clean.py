@@ -7,8 +7,9 @@ import pytest
 
 from germane import evaluate
 from germane.clean import cell, clean, shorten
-from germane.cli.printing import print_markdown
+from germane.cli.printing import print_console
 from germane.reports.formats import FORMATS
+from germane.show.table import Table, TextDocument
 
 HOSTILE = "\x1b[31mred\x1b[0m\u202e evil\x07 =HYPERLINK() | `x` <script>"
 
@@ -61,15 +62,18 @@ def test_no_text_is_a_workflow_command() -> None:
 
 
 def test_markup_in_an_id_stays_in_a_terminal(capsys: pytest.CaptureFixture[str]) -> None:
-    """Markdown of ours is laid out; stars, underscores, tags and links within its lines are characters."""
-    print_markdown(
-        "# Audit\n\n| id | query |\n| --- | --- |\n| __init__ | *a* <b> \\| [x](y) |\n\n- `c`_d_\n"
-    )
+    """Headings and tables are laid out; stars, underscores, tags and links within them are characters, which Markdown escapes."""
+    row = ["__init__", "*a* <b> | [x](y)\x1b[31m"]
+    document = TextDocument(["# Audit", "", Table(["id", "query"], "l", [row]), "", "- `c`_d_"])
+    print_console(document.rich())
     shown = capsys.readouterr().out
     assert "| ---" not in shown
     assert "# Audit" not in shown
+    assert "\x1b" not in document.text() + document.markdown()
     for text in ("__init__", "*a* <b> | [x](y)", "`c`_d_"):
         assert text in shown
+        assert text not in document.markdown()
+    assert "*a* <b> \\| [x](y)" in document.text()
 
 
 @pytest.mark.parametrize(

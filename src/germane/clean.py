@@ -2,31 +2,23 @@
 
 from __future__ import annotations
 
-import io
 import re
 import unicodedata
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
 from typing import Any, TextIO
 
 __all__ = [
     "CleanStream",
-    "Markup",
     "cell",
     "clean",
     "clean_json",
     "clean_lines",
     "counted",
-    "csv_lines",
     "fold",
-    "html_lines",
-    "html_table",
-    "markdown_lines",
-    "markdown_table",
     "markdown_text",
     "shorten",
     "some_of",
-    "table_text",
     "without_controls",
 ]
 
@@ -99,6 +91,8 @@ def hidden_in(url: str) -> dict[str, str]:
 
 def clean(text: str) -> str:
     """The text on one line without control characters, terminal escapes, direction overrides or workflow commands."""
+    if text.isascii() and text.isprintable() and ":" not in text and "#" not in text:
+        return text  # as most are
     if "\u200c" in text:
         text = _STRAY_NON_JOINER.sub("", text)
     kept = (" " if char in "\n\r\t\v\f\x85\u2028\u2029" else char for char in text)
@@ -201,69 +195,6 @@ def cell(value: object) -> object:
         text = "".join(char for char in value if char in "\n\t" or unicodedata.category(char) != "Cc")
         return f"'{text}" if text.startswith(_FORMULA) else text
     return value
-
-
-def csv_lines(rows: Iterable[Iterable[object]], delimiter: str = ",") -> Iterator[str]:
-    """The lines of a table for a spreadsheet, each value as `cell` has it."""
-    import csv  # which a terminal does not need
-
-    out = io.StringIO(newline="")
-    writer = csv.writer(out, delimiter=delimiter, lineterminator="\n")
-    for row in rows:
-        writer.writerow(map(cell, row))
-        yield out.getvalue()
-        out.seek(out.truncate(0))
-
-
-class Markup(str):
-    """HTML of our own, which is shown as it is."""
-
-    __slots__ = ()
-
-
-def html_table(heads: Iterable[str], rows: Iterable[Iterable[object]], lines: Iterable[str] = ()) -> str:
-    """A table with lines below it, for a notebook: no script, no colour of its own, so light or dark as its page is."""
-    from html import escape  # brings the names of 2,000 characters, which a terminal does not need
-
-    def escaped(cell: object) -> str:
-        return cell if isinstance(cell, Markup) else escape(clean(str(cell)))
-
-    left = "style='text-align:left'"
-    head = "".join(f"<th scope='col' {left}>{escape(clean(name))}</th>" for name in heads)
-    body = "".join(f"<tr>{''.join(f'<td {left}>{escaped(cell)}</td>' for cell in row)}</tr>" for row in rows)
-    return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>{html_lines(lines)}"
-
-
-def html_lines(lines: Iterable[str]) -> str:
-    """The lines as HTML, each a cleaned and escaped paragraph."""
-    from html import escape  # as above
-
-    return "".join(f"<p>{escape(clean(line))}</p>" for line in lines)
-
-
-def markdown_table(heads: Sequence[str], rows: Iterable[Iterable[str]]) -> Iterator[str]:
-    """The lines of a table in Markdown; its cells are Markdown already."""
-    yield f"| {' | '.join(heads)} |\n|{' --- |' * len(heads)}\n"
-    yield from (f"| {' | '.join(row)} |\n" for row in rows)
-
-
-def table_text(text: str, most: int = 200) -> str:
-    """The shortened text for a cell of a table in Markdown that a terminal shows as it is."""
-    return shorten(text, most).replace("|", "\\|")
-
-
-def markdown_lines(text: str) -> str:
-    """Markdown of headings, lists and tables of `table_text`, with all its texts as `markdown_text` has them, for a file."""
-
-    def escaped(line: str) -> str:
-        mark, rest = re.fullmatch(r"(#+ |- |)(.*)", line, re.DOTALL).groups()  # type: ignore[union-attr]
-        cells = (part.replace("\\|", "|") for part in re.split(r"(?<!\\)\|", rest))
-        return (
-            mark
-            + "|".join(f" {markdown_text(part, 1000)} " if part.strip() else part for part in cells).strip()
-        )
-
-    return "\n".join(map(escaped, text.split("\n")))
 
 
 def markdown_text(text: str, most: int = 200) -> str:

@@ -17,9 +17,9 @@ from germane.diagnosis.stages import StagesReport, follow_samples
 from germane.errors import InputError
 from germane.evaluation.rank import rank
 from germane.reports.schema import schema_of
-from germane.reports.text.wholetable import plain_text
 from germane.samples import samples_from
 from germane.samples.contexts import compile_rule
+from germane.show.terminal import plain_text
 from germane.targets.target import complete
 from tests.command import invoke
 

@@ -11,7 +11,7 @@ from sklearn.metrics import cohen_kappa_score
 from germane import evaluate
 from germane.judges import Judge
 from germane.judges.judge import Reply
-from germane.labelling.audit import audit_judge, audit_lines
+from germane.labelling.audit import audit_document, audit_judge
 from germane.labelling.queue import LabelTask, label_tasks
 from germane.labelling.session import LabellingSession
 from germane.questions.question import AnyQuestion
@@ -58,7 +58,7 @@ def test_the_judge_is_held_against_people(tmp_path: Path) -> None:
     assert set(line["between_systems"]["bias"]) == {"a", "b"}
     assert line["illegal"] == {}
     assert json.loads(json.dumps(found)) == found
-    text = "\n".join(audit_lines(found))
+    text = audit_document(found).text()
     assert "Cohen's kappa" in text
     assert "| people \\ judge | 0 | 1 | 2 | 3 |" in text
 
@@ -183,7 +183,7 @@ def test_an_audit_without_a_judge_says_so(tmp_path: Path) -> None:
     row = {"query": "q", "qrels": {"a": 1}, "contexts": [{"id": "a", "text": "x"}]}
     found = audit_judge(evaluate([row], "RR", folder=tmp_path / "r"))
     assert [warning.split(":")[0] for warning in found["warnings"]] == ["no judge was asked"]
-    assert next(audit_lines(found)) == "# Audit without a judge"
+    assert audit_document(found)[0] == "# Audit without a judge"
 
 
 class Beyond(GradeJudge):

@@ -13,7 +13,7 @@ from sklearn.metrics import cohen_kappa_score
 from germane.errors import InputError
 from germane.judges import Judge
 from germane.judges.judge import Reply
-from germane.labelling.judges import audit_judges, judges_lines
+from germane.labelling.judges import audit_judges, judges_document
 from germane.labelling.queue import queue_of
 from germane.labelling.session import LabellingSession
 from germane.questions.question import AnyQuestion
@@ -93,7 +93,7 @@ def test_judges_are_held_against_the_same_labels(tmp_path: Path) -> None:
     assert bad["distinguishable"]
     assert bad["p"] < 0.05
     assert good["corrected"][0]["width"] < bad["corrected"][0]["width"]
-    text = "\n".join(judges_lines(found))
+    text = judges_document(found).text()
     assert "best: good; not distinguishable from it: good" in text
 
 
@@ -121,7 +121,7 @@ def test_failures_do_not_flatter(tmp_path: Path) -> None:
     assert said.startswith(
         f"bad has no usable answer on {bad['failed']} of 60 labelled items, which count as wrong"
     )
-    text = "\n".join(judges_lines(failing))
+    text = judges_document(failing).text()
     assert "| failed |" in text
     assert said in text
 

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from germane.judging.driver import replay
-from germane.labelling.audit import audit_judge, audit_lines
+from germane.labelling.audit import audit_document, audit_judge
 from germane.measures.labels import Settings, sample_labels
 from germane.measures.measure import Measure
 from germane.measures.outcome import Outcome
@@ -140,7 +140,7 @@ def test_two_people_are_not_their_lower_median(tmp_path: Path) -> None:
     (line,) = audit["disagreement"]
     assert line["items"] == found.labels
     assert 0 < line["differ"] < line["items"]
-    assert "People who labelled the same" in "\n".join(audit_lines(audit))
+    assert "People who labelled the same" in audit_document(audit).text()
 
 
 def test_unsure_is_counted_in_the_corrected_mean(tmp_path: Path) -> None:

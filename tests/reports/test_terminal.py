@@ -14,7 +14,8 @@ from germane.questions import AnyQuestion
 from germane.reports import ranking
 from germane.reports.report import Report
 from germane.reports.text.terminal import render_plain
-from germane.reports.text.wholetable import WholeTable, plain_text
+from germane.show.table import Table
+from germane.show.terminal import plain_text
 from germane.types import Json
 
 WIDTHS = (60, 80, 100, 160)
@@ -71,8 +72,7 @@ def test_every_figure_is_whole(report: Report, width: int) -> None:
 def test_systems_side_by_side_are_whole(report: Report, width: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Where a column per system is too wide, systems become rows; then each row a record."""
     monkeypatch.setattr(
-        ranking,
-        "console_of",
+        "germane.show.table.console_of",
         lambda out: Console(file=out, width=width, force_terminal=True, no_color=True),
     )
     out = io.StringIO()
@@ -137,13 +137,9 @@ def test_rank_strips_begin_in_one_column() -> None:
 
 def test_a_long_name_stands_above_its_numbers() -> None:
     """It is not broken over lines as long as the numbers fit below it."""
-    table = WholeTable()
-    table.add_column("measure")
-    for head in ("baseline", "difference", "p (Holm)"):
-        table.add_column(head, justify="right")
     name = "context_relevancy(unit=context,rel=0.25)"
-    table.add_row(name, "0.1234", "-0.1406 to -0.0269", "0.0001")
-    text = plain_text(table, 50)
+    row = [name, "0.1234", "-0.1406 to -0.0269", "0.0001"]
+    text = plain_text(Table(["measure", "baseline", "difference", "p (Holm)"], rows=[row]).rich(), 50)
     assert name in text
     assert max(map(len, text.splitlines())) <= 50
     assert "  0.1234  -0.1406 to -0.0269" in text
@@ -151,20 +147,10 @@ def test_a_long_name_stands_above_its_numbers() -> None:
 
 def test_a_name_breaks_where_it_is_joined() -> None:
     """After an underscore, before a bracket; a number stays whole."""
-    table = WholeTable()
-    table.add_column("measure")
-    table.add_column("mean", justify="right")
-    table.add_row("context_relevancy(unit=context,rel=0.25)", "0.1234")
-    out = io.StringIO()
-    Console(file=out, width=26, no_color=True).print(table)
-    words = [
-        line.strip("│ ").split()[0] for line in out.getvalue().splitlines() if "_" in line or "=" in line
-    ]
+    name = "context_relevancy(unit=context,rel=0.25)"
+    text = plain_text(Table(["measure", "mean"], rows=[[name, "0.1234"]]).rich(), 26)
+    words = [line.split()[0] for line in text.splitlines() if "_" in line or "=" in line]
     assert words[0].endswith("=")
-    assert "0.25)" in out.getvalue()
-    change = WholeTable()
-    change.add_column("interval", justify="right")
-    change.add_row("-0.1406 to -0.0269")
-    Console(file=out, width=16, no_color=True).print(change)
-    assert "-0.0269" in out.getvalue()
-    assert "0.1234" in out.getvalue()
+    assert "0.25)" in text
+    assert "0.1234" in text
+    assert "-0.0269" in plain_text(Table(["interval"], "r", [["-0.1406 to -0.0269"]]).rich(), 16)

@@ -17,7 +17,7 @@ from pathlib import Path
 from time import monotonic
 from typing import TYPE_CHECKING, Literal
 
-from germane.clean import clean, counted, csv_lines, some_of
+from germane.clean import clean, counted, some_of
 from germane.cli.values import print_document, print_lines, refuse_input, say
 from germane.errors import InputError, Interrupted
 
@@ -433,44 +433,35 @@ def audit(folders: Sequence[Path], *, json: bool, output: Path | None, every: bo
     --gold: where these judges and the gold of the first report disagree most, as a queue for people. Without REPORT it is the
     latest in germane-reports.
     """
-    from germane.cli.printing import latest_reports
-    from germane.labelling.audit import audit_judge, audit_lines
-    from germane.labelling.judges import audit_judges, judges_lines
+    from germane.cli.printing import latest_reports, print_console
+    from germane.labelling.audit import audit_document, audit_judge
+    from germane.labelling.goldaudit import audit_gold, gold_document, queue_rows
+    from germane.labelling.judges import audit_judges, judges_document
     from germane.reports.report import Report
+    from germane.samples.files import write_whole
+    from germane.show.table import csv_lines
 
     folders = folders or latest_reports("audit")
-    written = (".md", ".txt", *[".csv"] * gold)
-    if output is not None and output.suffix and output.suffix.lower() not in written:
+    written, suffix = (".md", ".txt", *[".csv"] * gold), output.suffix.lower() if output is not None else ""
+    if suffix and suffix not in written:
         raise InputError(f"-o {output}: audit writes no such file", fix=f"name it {', '.join(written)}")
     if output is not None:
         refuse_input(output, folders)
     reports = list(map(Report.open, folders))
     if gold:
-        from germane.labelling.goldaudit import audit_gold, gold_lines, queue_rows
-
-        result = audit_gold(reports)
-        lines = gold_lines(result)
-        if output is not None and output.suffix.lower() == ".csv":
-            lines = (line.removesuffix("\n") for line in csv_lines(queue_rows(result)))
+        document = gold_document(result := audit_gold(reports))
     elif len(reports) == 1:
-        result = audit_judge(reports[0], every=every)
-        lines = audit_lines(result)
+        document = audit_document(result := audit_judge(reports[0], every=every))
     else:
-        result = audit_judges(reports, every=every)
-        lines = judges_lines(result)
-    text = "".join(f"{line}\n" for line in lines)
+        document = judges_document(result := audit_judges(reports, every=every))
     if output is not None:
         output.parent.mkdir(parents=True, exist_ok=True)
-        from germane.clean import markdown_lines
-        from germane.samples.files import write_whole
-
-        write_whole(output, [text if output.suffix.lower() in {".csv", ".txt"} else markdown_lines(text)])
+        text = document.text() if suffix == ".txt" else document.markdown()
+        write_whole(output, csv_lines(queue_rows(result)) if suffix == ".csv" else [text])
         say(f"wrote {output}")
     if json:
         print_document(result)
     elif output is None and sys.stdout.isatty():
-        from germane.cli.printing import print_markdown
-
-        print_markdown(text)
+        print_console(document.rich())
     elif output is None:
-        print(text, end="")
+        print(document.text(), end="")

@@ -8,7 +8,7 @@ from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from germane.clean import clean, clean_json, counted
+from germane.clean import clean_json, counted
 from germane.cli.values import print_document, print_lines, say
 from germane.errors import InputError
 
@@ -144,7 +144,7 @@ def _opened(flag: str | None, *, read_only: bool = True) -> LedgerTable:
 
 
 def _print(summary: dict[str, Json]) -> None:
-    from germane.reports.ranking import TextTable
+    from germane.show.table import Table
 
     size = f"{counted(summary['judgements'], 'judgement')}, {summary['bytes'] / 1e6:,.2f} MB, format {summary['format']}"
     print_lines(f"{summary['ledger']}: {size}")
@@ -152,11 +152,10 @@ def _print(summary: dict[str, Json]) -> None:
         return
     oldest, newest = (str(summary[end] or "an unknown time")[:19] for end in ("oldest", "newest"))
     print_lines(f"from {oldest} to {newest}\n")
-    table = TextTable(["judge", "kind", "prompt", "answers", "tokens in", "tokens out", "cost"], names=3)
+    table = Table(["judge", "kind", "prompt", "answers", "tokens in", "tokens out", "cost"], "lllr")
     for line in summary["lines"]:
-        names = clean(line["judge"]), line["kind"], line["prompt"] or "-"
         counts = (f"{line[name]:,}" for name in ("judgements", "input_tokens", "output_tokens"))
-        table.add([*names, *counts, _cost(line)])
+        table.add([line["judge"], line["kind"], line["prompt"] or "-", *counts, _cost(line)])
     table.print(sys.stdout)
 
 

@@ -31,8 +31,7 @@ from germane.reports.explain import left_out
 from germane.reports.gates import worst_exit_code
 from germane.reports.report import Report, reports_in, same_command
 from germane.reports.text.markdown import markdown_of
-from germane.reports.text.terminal import quiet_notes, render
-from germane.reports.text.wholetable import WholeTable
+from germane.reports.text.terminal import evaluations_table, quiet_notes, render
 from germane.samples.files import copied, shown_name
 from germane.tables.folder import read_manifest
 from germane.types import FrozenDict, Json
@@ -113,12 +112,8 @@ def _print(reports: Mapping[str, Report], *, quiet: bool, verbose: bool) -> None
                 print_console(Text(f"\n{name}", style="bold"))
             print_console(render(report, every=verbose))
     if "" not in reports and not quiet:
-        table = WholeTable(box=None, pad_edge=False, show_header=False, padding=(0, 2, 0, 0))
-        for name, report in reports.items():
-            code = f"(exit code {report.verdict.exit_code})"
-            table.add_row(Text(clean(name)), Text(report.verdict.word), Text(code))
         print_console(Text(f"\n{len(reports)} evaluations, each with a report of its own", style="bold"))
-        print_console(table)
+        print_console(evaluations_table(reports).rich())
 
 
 def _write(reports: Mapping[str, Report], path: Path, page: Callable[..., dict[str, Any]]) -> None:
@@ -197,16 +192,6 @@ class _Clean:
         """Render it with its texts cleaned."""
         for segment in console.render(self._renderable, options):
             yield segment if segment.control else Segment(without_controls(segment.text), segment.style)
-
-
-def print_markdown(text: str) -> None:
-    """Headings, lists and tables of Markdown to a terminal; within a line nothing is markup, since ids and queries stand there."""
-    from markdown_it import MarkdownIt  # which rich is built on
-    from rich.markdown import Markdown
-
-    markdown = Markdown("")
-    markdown.parsed = MarkdownIt("zero").enable(["heading", "list", "table"]).parse(text)
-    print_console(markdown)
 
 
 def opened(folder: Path | None) -> Report:

@@ -12,13 +12,12 @@ from msgspec import to_builtins
 from rich.console import RenderableType
 from rich.text import Text
 
-from germane.clean import clean, counted, csv_lines, html_table, markdown_text, shorten, some_of
+from germane.clean import clean, counted, markdown_text, shorten, some_of
 from germane.comparison.schema import ComparedLine, ComparisonDocument, CorrectedChangeLine, MovedLine
 from germane.errors import InputError
 from germane.reports.data import ReportData
 from germane.reports.gates import GateResult
 from germane.reports.pairing import MeasureComparison
-from germane.reports.ranking import TextTable
 from germane.reports.schema import line_of
 from germane.reports.summary import (
     LIKE_THESE,
@@ -28,8 +27,9 @@ from germane.reports.summary import (
     interval_in_words,
     p_in_words,
 )
-from germane.reports.text.wholetable import hanging, plain_text
 from germane.samples.files import write_whole
+from germane.show.table import Table, csv_lines
+from germane.show.terminal import hanging, plain_text
 from germane.statistics.ranking import Overlap
 from germane.types import Json
 
@@ -172,10 +172,10 @@ class Comparison:
         return plain_text(render_comparison(self), 120)
 
     def _repr_html_(self) -> str:
-        lines = [line for row in self.whole for line in _remarks(self, row)]
         verdict = [] if self.verdict is None else [f"verdict  {_WORDS[self.verdict]}{self.because}"]
         table = _file_table(self)
-        return html_table(table.header, table.rows, [*self.sentences, *lines, *self.notes, *verdict])
+        table.notes += [*self.sentences, *_lines(self), *verdict]
+        return table.html()
 
     def __repr__(self) -> str:
         return f"<Comparison {', '.join(self.systems)}: {'; '.join(self.sentences)}>"
@@ -223,8 +223,6 @@ def _details(comparison: Comparison) -> Iterator[RenderableType]:
     """The differences of slices, and the queries that moved."""
     if slices := [row for row in comparison.comparisons if row.slice]:
         yield _table(comparison, slices, slices=True).rich()
-        tests = sum(row.p_holm is not None for row in slices)
-        yield Text(f"  p-values of slices are adjusted over all {tests} of them (Holm)", style="dim")
     for system in comparison.held:
         for word, moved in (("worse", comparison.worst), ("better", comparison.best)):
             if queries := moved.get(system):
@@ -259,7 +257,7 @@ _NUMBERS = ("difference", "interval", "p", "p (Holm)", "win/tie/loss", "n")
 
 def _table(
     comparison: Comparison, rows: Sequence[MeasureComparison], *, slices: bool = False, file: bool = False
-) -> TextTable:
+) -> Table:
     """A line per comparison; with several systems a line for each, the first one's above.
 
     A mean is over the `n` of its line: where the others share different queries with the first, its line stands above each.
@@ -271,7 +269,10 @@ def _table(
     numbers = [name for name in _NUMBERS if name != left_out]
     heads = [*(["slice"] if slices else []), "measure", *(["system"] if several else [])]
     means = ("mean",) if several else _heads(comparison)
-    table = TextTable([*heads, *means, *numbers], names=len(heads))
+    table = Table([*heads, *means, *numbers], "l" * len(heads) + "r")
+    if slices:
+        tests = sum(row.p_holm is not None for row in rows)
+        table.notes.append(f"p-values of slices are adjusted over all {tests} of them (Holm)")
     order = list(dict.fromkeys((row.slice, row.measure) for row in rows))
     groups: dict[tuple[Any, ...], list[MeasureComparison]] = {}
     for row in sorted(rows, key=lambda row: order.index((row.slice, row.measure))):
@@ -294,7 +295,7 @@ def _table(
             names = [*titles, system] if several else [*titles[:-1], f"  {system}" if system else titles[-1]]
             bold = {at for at, mean in enumerate(of_line, len(heads)) if mean is not None and mean == best}
             figures = map(in_digits, of_line) if of_line else [""] * len(means)
-            table.add([*map(clean, names), *figures, *(cells.get(name, "") for name in numbers)], bold)
+            table.add([*names, *figures, *(cells.get(name, "") for name in numbers)], bold)
     return table
 
 
@@ -432,11 +433,9 @@ def _csv(comparison: Comparison) -> str:
 
 
 def _markdown(comparison: Comparison) -> str:
-    lines = [line for row in comparison.whole for line in _remarks(comparison, row)]
-    lines += [*_lists(comparison), *_only_in(comparison, "only in "), *comparison.notes]
     head = [f"**{markdown_text(sentence, 400)}**  \n" for sentence in comparison.sentences]
-    table = _file_table(comparison).markdown(markdown_text)
-    parts = [*head, "\n" if head else "", table, "\n", *map(_bullet, lines)]
+    table = _file_table(comparison).markdown()
+    parts = [*head, "\n" if head else "", table, "\n", *map(_bullet, _lines(comparison))]
     if comparison.verdict is not None:
         parts.append(
             f"\n**{_WORDS[comparison.verdict].capitalize()}** (exit code {comparison.exit_code})"
@@ -450,7 +449,14 @@ def _bullet(line: str) -> str:
     return f"- {markdown_text(line, 300)}\n"
 
 
-def _file_table(comparison: Comparison) -> TextTable:
+def _lines(comparison: Comparison) -> Iterator[str]:
+    """The remarks and notes of a file."""
+    for row in comparison.whole:
+        yield from _remarks(comparison, row)
+    yield from (*_lists(comparison), *_only_in(comparison, "only in "), *comparison.notes)
+
+
+def _file_table(comparison: Comparison) -> Table:
     return _table(comparison, comparison.comparisons, file=True)
 
 
@@ -458,7 +464,7 @@ COMPARISON_FORMATS: dict[str, Callable[[Comparison], str]] = {
     ".json": lambda comparison: json.dumps(comparison.to_json(), ensure_ascii=False, indent=1) + "\n",
     ".csv": _csv,
     ".md": _markdown,
-    ".tex": lambda comparison: _file_table(comparison).latex(("hline",) * 3),
+    ".tex": lambda comparison: _file_table(comparison).tex(("hline",) * 3),
     ".txt": lambda comparison: f"{plain_text(render_comparison(comparison, every=True), 120)}\n",
 }
 """The formats of a comparison, by the file's extension."""

@@ -10,12 +10,12 @@ from rich.console import RenderableType
 from rich.text import Text
 
 from germane.clean import clean, counted, shorten
-from germane.diagnosis.schema import DepthRow, DocumentRow, StageRow, SystemDiagnosis, SystemStages
+from germane.diagnosis.schema import DepthRow, StageRow, SystemDiagnosis, SystemStages
 from germane.diagnosis.stages import StagesReport
-from germane.reports.ranking import TextTable
 from germane.reports.schema import line_of
 from germane.reports.summary import LIKE_THESE, in_digits, interval_in_words, p_in_words
-from germane.reports.text.wholetable import hanging
+from germane.show.table import Table
+from germane.show.terminal import hanging
 from germane.types import Json
 
 _BAR = 24
@@ -58,11 +58,11 @@ def _stages(report: StagesReport, *, every: bool) -> Iterator[RenderableType]:
     yield Text(f"{counted(report.relevant, 'relevant document')} of {counted(report.queries, 'query')}")
     heads = ["stage", "share of them", "in", "lost", "saved", "recall", "interval"]
     changes = ["change", "interval of the change"] if len(report.stages) > 1 else []
-    table = TextTable([*heads, *changes], names=2)
+    table = Table([*heads, *changes], "llr", notes=[f"intervals: 95%, {LIKE_THESE}"])
     for stage in report.stages:
         bar = "█" * round(_BAR * stage.relevant / report.relevant)
         row = [
-            clean(stage.name),
+            stage.name,
             bar,
             f"{stage.relevant:,}",
             f"{stage.lost:,}" if stage.lost else "-",
@@ -72,20 +72,24 @@ def _stages(report: StagesReport, *, every: bool) -> Iterator[RenderableType]:
         ]
         if stage is not report.stages[0]:
             row += [in_digits(stage.difference, "+"), interval_in_words(stage.difference_interval, sign="+")]
-        table.add(row + [""] * (len(table.header) - len(row)), {5})
+        table.add(row + [""] * (len(table.heads) - len(row)), {5})
     yield table.rich()
-    yield Text(f"  intervals: 95%, {LIKE_THESE}", style="dim")
     for before, stage in zip(report.stages, report.stages[1:], strict=False):
         if words := _in_depth(before, stage):
             yield Text(f"  {words}")
     yield Text("ends     " + ", ".join(f"{count:,} {where}" for where, count in report.counts().items()))
     documents = list(report.documents()) if every else list(islice(report.documents(lost=True), _SHOWN))
-    if documents:
-        yield Text("every relevant document" if every else "lost, the best first")
-        yield _documents(report, documents)
     more = report.relevant - report.stages[-1].relevant - len(documents)
+    heads = ["query", "document", "what became of it", "grade", *report.journeys.names]
+    table = Table(heads, "lllr", title="every relevant document" if every else "lost, the best first")
     if more > 0 and not every:
-        yield Text(f"  and {more:,} more: -q prints every document, --json too", style="dim")
+        table.notes.append(f"and {more:,} more: -q prints every document, --json too")
+    for document in documents:
+        where = f"lost at {document.lost}" if document.where == "lost" else document.where
+        names = shorten(document.sample, 40), shorten(document.document, 60), where
+        table.add([*names, document.grade, *(rank or "-" for rank in document.ranks.values())])
+    if documents:
+        yield table.rich()
     yield from (Text(f"note     {clean(note)}") for note in report.journeys.notes)
 
 
@@ -108,17 +112,6 @@ def _in_depth(before: StageRow, stage: StageRow) -> str:
 def _share(row: DepthRow) -> str:
     ends = row.interval
     return f"{row.keeps:.0%}" + ("" if ends is None else f" ({ends[0]:.0%} to {ends[1]:.0%})")
-
-
-def _documents(report: StagesReport, documents: Sequence[DocumentRow]) -> RenderableType:
-    heads = ["query", "document", "what became of it", "grade", *map(clean, report.journeys.names)]
-    table = TextTable(heads, names=3)
-    for row in documents:
-        where = f"lost at {row.lost}" if row.where == "lost" else row.where
-        ranks = (str(rank) if rank else "-" for rank in row.ranks.values())
-        names = [shorten(row.sample, 40), shorten(row.document, 60), clean(where)]
-        table.add([*names, str(row.grade), *ranks])
-    return table.rich()
 
 
 # What would help
@@ -147,9 +140,15 @@ def _helps(diagnosis: SystemDiagnosis) -> Iterator[RenderableType]:
         yield Text(f"\n{clean(diagnosis.system)}", style="bold")
     some = "" if diagnosis.n == diagnosis.total else f"{diagnosis.n:,} of "
     over = f"{some}{counted(diagnosis.total, 'sample')}"
-    yield Text(f"{clean(diagnosis.measure)} is {diagnosis.mean:.4f} over {over}; what would change it")
     heads = ["change", "", "mean", "difference", "interval", "p (Holm)", "win/tie/loss", "drops"]
-    table = TextTable(heads, names=2)
+    title = f"{diagnosis.measure} is {diagnosis.mean:.4f} over {over}; what would change it"
+    notes = [
+        f"differences are paired; intervals: 95%, {LIKE_THESE}",
+        "at most: what a perfect step would bring, which nobody has",
+    ]
+    if any(line.kind == "floor" for line in diagnosis.changes):
+        notes.append("the floor is chosen for each half of the queries on the other half")
+    table = Table(heads, "llr", title=title, notes=notes)
     for line in diagnosis.changes:
         numbers = [
             in_digits(line.mean),
@@ -161,18 +160,13 @@ def _helps(diagnosis: SystemDiagnosis) -> Iterator[RenderableType]:
         ]
         table.add([line.change, "at most" if line.limit else "", *numbers], {3})
     yield table.rich()
-    yield Text(f"  differences are paired; intervals: 95%, {LIKE_THESE}", style="dim")
-    yield Text("  at most: what a perfect step would bring, which nobody has", style="dim")
-    if any(line.kind == "floor" for line in diagnosis.changes):
-        yield Text("  the floor is chosen for each half of the queries on the other half", style="dim")
-    if diagnosis.queries:
-        yield Text("queries that would gain most")
-        gains = TextTable(["query", "asked", "by", "now", "gain"], names=3)
-        for query in diagnosis.queries[:_SHOWN]:
-            name = shorten(query.sample, 40) + (f" #{query.trial}" if query.trial else "")
-            asked = shorten(query.query, 50)
-            gains.add([name, asked, query.change, in_digits(query.value), in_digits(query.gain, "+")])
+    gains = Table(["query", "asked", "by", "now", "gain"], "lllr", title="queries that would gain most")
+    if (more := len(diagnosis.queries) - _SHOWN) > 0:
+        gains.notes.append(f"and {more:,} more: --json lists them")
+    for query in diagnosis.queries[:_SHOWN]:
+        name = shorten(query.sample, 40) + (f" #{query.trial}" if query.trial else "")
+        asked, gain = shorten(query.query, 50), in_digits(query.gain, "+")
+        gains.add([name, asked, query.change, in_digits(query.value), gain])
+    if gains.rows:
         yield gains.rich()
-        if len(diagnosis.queries) > _SHOWN:
-            yield Text(f"  and {len(diagnosis.queries) - _SHOWN:,} more: --json lists them", style="dim")
     yield from (Text(f"note     {clean(note)}") for note in diagnosis.notes)

@@ -11,7 +11,6 @@ import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from io import StringIO
 from itertools import chain, count
 from math import fsum, inf
 from typing import NamedTuple, TypeAlias
@@ -33,7 +32,7 @@ from germane.measures.labels import Settings
 from germane.measures.scoring import Job
 from germane.questions.asking import Answer, answered
 from germane.questions.question import AnyQuestion
-from germane.reports.ranking import TextTable
+from germane.show.table import Table
 from germane.tables.part import Part
 from germane.tables.scores import SampleKey
 from germane.tables.stored import EarlierJudgements
@@ -152,10 +151,7 @@ class Forecast:
         """A table that a person reads."""
         lines = list(self.lines.values())
         names = [name for name in ("cached", "shared") if any(getattr(line, name) for line in lines)]
-        table, output = (
-            TextTable(["measure", "new calls", *names, "~tokens in", "~tokens out", "~price"], names=1),
-            StringIO(),
-        )
+        table = Table(["measure", "new calls", *names, "~tokens in", "~tokens out", "~price"])
         for line in lines:
             counts = (getattr(line, name) for name in names)
             tokens = line.spent.input_tokens, line.spent.output_tokens
@@ -163,9 +159,8 @@ class Forecast:
             table.add(
                 [line.measure, calls, *(f"{count:,}" for count in (*counts, *tokens)), _price(line.spent)]
             )
-        table.print(output)
         head = f"dry run: {counted(self.samples, 'sample')}, judge {self.judge}; nobody is asked"
-        return "\n".join([head, "", output.getvalue(), *self._remarks()])
+        return "\n".join([head, "", *table.plain(), "", *self._remarks()])
 
     def _remarks(self) -> Iterator[str]:
         total, lines = self.total, self.lines.values()

@@ -12,7 +12,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from germane.clean import counted, markdown_table, shorten, table_text
+from germane.clean import counted
 from germane.labelling.schema import AgreedLine, KindLine
 from germane.questions.relevance import HELPS
 from germane.reports.correction.draws import design_of, is_drawn
@@ -20,6 +20,7 @@ from germane.reports.data import ReportData
 from germane.reports.manifest import circular
 from germane.reports.schema import line_of
 from germane.reports.summary import interval_in_words
+from germane.show.table import Table, TextDocument
 from germane.statistics.agreement import agreement, krippendorff_alpha, spread_between
 from germane.tables.labels import Label, LabelBook, by_people
 from germane.types import Json, Judgement
@@ -354,33 +355,28 @@ def _judge_warnings(report: ReportData) -> Iterator[str]:
 # in words
 
 
-_TABLES: Mapping[str, tuple[str, tuple[str, ...]]] = {
-    "people": (
-        "People against people", ("kind", "people", "n", "raw", "kappa", "kappa_quadratic", "alpha_ordinal")
-    ),
-    "disagreement": ("People who labelled the same", ("kind", "items", "differ")),
-    "self_consistency": (
-        "The judge against itself", ("kind", "judge", "times", "n", "raw", "alpha_ordinal")
-    ),
-    "corrected": ("Corrected means", ("measure", "system", "judged", "corrected", "labels", "why")),
-}  # fmt: skip
-"""The title and the columns of each table of the audit."""
+_TABLES: Mapping[str, tuple[str, str, str]] = {
+    "people": ("People against people", "lr", "kind people n raw kappa kappa_quadratic alpha_ordinal"),
+    "disagreement": ("People who labelled the same", "lr", "kind items differ"),
+    "self_consistency": ("The judge against itself", "llr", "kind judge times n raw alpha_ordinal"),
+    "corrected": ("Corrected means", "llrrrl", "measure system judged corrected labels why"),
+}
+"""The title, the alignment and the columns of each table of the audit."""
 
 
-def audit_lines(audit: Mapping[str, Json]) -> Iterator[str]:
-    """The lines of the audit in Markdown; a line may hold several."""
-    yield f"# Audit of {_text(audit['judge'])}" if audit["judge"] else "# Audit without a judge"
+def audit_document(audit: Mapping[str, Json]) -> TextDocument:
+    """The audit in words and tables."""
+    document = TextDocument([f"# Audit of {audit['judge']}" if audit["judge"] else "# Audit without a judge"])
     for line in audit["kinds"]:
-        yield from _of_kind(line)
-    for name, (title, columns) in _TABLES.items():
+        document += _of_kind(line)
+    for name, (title, align, columns) in _TABLES.items():
         if audit[name]:
-            heads = [column.replace("_", " ") for column in columns]
-            rows = ([_cell(row, column) for column in columns] for row in audit[name])
-            yield f"\n## {title}\n"
-            yield "".join(markdown_table(heads, rows))[:-1]
+            rows = ([_cell(row, column) for column in columns.split()] for row in audit[name])
+            heads = [column.replace("_", " ") for column in columns.split()]
+            document += ["", f"## {title}", "", Table(heads, align, rows)]
     if audit["warnings"]:
-        yield "\n## Warnings\n"
-        yield from (f"- {shorten(warning, 1000)}" for warning in audit["warnings"])
+        document += ["", "## Warnings", "", *(f"- {warning}" for warning in audit["warnings"])]
+    return document
 
 
 def _cell(row: Mapping[str, Json], column: str) -> str:
@@ -391,8 +387,9 @@ def _cell(row: Mapping[str, Json], column: str) -> str:
     return _interval(row[column]) if isinstance(row[column], Mapping) else _text(row[column])
 
 
-def _of_kind(line: Mapping[str, Json]) -> Iterator[str]:
-    yield f"\n## {line['kind']} ({line['scale']}): {counted(line['n'], 'label')} in {counted(line['queries'], 'query')}\n"
+def _of_kind(line: Mapping[str, Json]) -> Iterator[str | Table]:
+    labels = f"{counted(line['n'], 'label')} in {counted(line['queries'], 'query')}"
+    yield from ("", f"## {line['kind']} ({line['scale']}): {labels}", "")
     kappa, quadratic, alpha = (_text(line[name]) for name in ("kappa", "kappa_quadratic", "alpha_ordinal"))
     base = f"always giving people's commonest grade would reach {_text(line['base_rate'])}"
     yield f"- equal grades {_text(line['raw'])}; {base}"
@@ -402,14 +399,16 @@ def _of_kind(line: Mapping[str, Json]) -> Iterator[str]:
         ends = f"from {between['low']:.3f} to {between['high']:.3f}"
         yield f"- bias by query: {ends}, spread {between['deviation']:.3f}"
     if systems := line["between_systems"]:
-        means = ", ".join(f"{_text(name or '-')} {mean:+.3f}" for name, mean in systems["bias"].items())
+        means = ", ".join(f"{name or '-'} {mean:+.3f}" for name, mean in systems["bias"].items())
         yield f"- bias by system: {means}; spread {systems['deviation']:.3f}"
     grades = [f"{grade:g}" for grade in line["confusion"]["grades"]]
-    rows = (
-        [grade, *(f"{round(count, 1):g}" for count in counts)]
-        for grade, counts in zip(grades, line["confusion"]["people_by_judge"], strict=True)
+    counts = line["confusion"]["people_by_judge"]
+    rows = zip(grades, counts, strict=True)
+    yield ""
+    yield Table(
+        ["people \\ judge", *grades],
+        rows=([grade, *(f"{round(n, 1):g}" for n in row)] for grade, row in rows),
     )
-    yield "\n" + "".join(markdown_table(["people \\ judge", *grades], rows))[:-1]
 
 
 def _text(value: Json) -> str:
@@ -417,7 +416,7 @@ def _text(value: Json) -> str:
         return f"{value:.3f}"
     if isinstance(value, list | tuple):
         return ", ".join(map(_text, value))
-    return "-" if value is None else table_text(str(value))
+    return "-" if value is None else str(value)
 
 
 def _interval(estimate: Mapping[str, Json]) -> str:

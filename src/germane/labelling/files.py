@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -11,7 +9,7 @@ from pathlib import Path
 
 from msgspec import structs
 
-from germane.clean import cell, counted
+from germane.clean import counted
 from germane.encoding import encode, now
 from germane.errors import InputError, SourceLocation
 from germane.measures.labels import labelled_passages, turns
@@ -21,6 +19,7 @@ from germane.samples.fields import SPELLINGS, id_in, id_keys
 from germane.samples.files import JsonFault, parse_strict_json, read_lines, read_text, write_whole
 from germane.samples.reading import READERS, suffix_of
 from germane.samples.trec import read_qrels
+from germane.show.table import csv_lines
 from germane.tables.labels import (
     UNNAMED,
     Label,
@@ -357,10 +356,7 @@ def export_labels(path: Path, report: ReportData) -> int:
     if suffix == ".csv":
         names = {(sample, item): name for (sample, name), items in documents.items() for item in items}
         rows = ({**dump_label(label), "id": names.get((label.sample, label.item))} for label in labels)
-        cells = ([cell(row[name]) for name in _COLUMNS] for row in rows)
-        out = io.StringIO(newline="")
-        csv.writer(out).writerows([_COLUMNS, *cells])
-        write_whole(path, [out.getvalue()])
+        write_whole(path, csv_lines([_COLUMNS, *([row[name] for name in _COLUMNS] for row in rows)]))
         return len(labels)
     book = LabelBook(labels)
     lines = []

@@ -10,7 +10,7 @@ from math import fsum, nan
 import numpy as np
 from msgspec import structs
 
-from germane.clean import counted, markdown_table, table_text
+from germane.clean import counted, shorten
 from germane.errors import InputError
 from germane.labelling.audit import AuditedJudge, yes
 from germane.labelling.queue import LabelQueue, LabelTask
@@ -19,6 +19,7 @@ from germane.measures.measure import Measure
 from germane.measures.scoring import Block, Job, graders_of
 from germane.reports.data import ReportData
 from germane.reports.summary import in_digits
+from germane.show.table import Table, TextDocument
 from germane.statistics.agreement import doubt_of_labels
 from germane.tables.labels import LabelBook, passage_of
 from germane.types import FrozenDict, Json, Sample
@@ -27,7 +28,6 @@ MOST = 1000
 """Places whose weight for the mean is computed, and that are listed."""
 SHOWN = 20
 QUEUE_COLUMNS = ("sample", "id", "query", "passage", "grade", "who", "doubt")
-_HEADS = ("doubt", "moves", "query", "document", "gold", "judges")
 _LONGEST = 4000
 """Characters of a passage in a queue."""
 _LEANING = 0.5
@@ -179,31 +179,29 @@ class _Worth:
         }
 
 
-def gold_lines(audit: Mapping[str, Json]) -> Iterator[str]:
-    """The audit of the gold for a terminal, as Markdown."""
-    suspects, means = audit["suspects"], audit["means"]
-    judges = ", ".join(table_text(str(value)) for value in audit["judges"])
-    yield f"{counted(audit['places'], 'document')} with a label of gold and of {judges}; gold counts from grade {audit['counts_from']}"
-    rows = []
-    for suspect in suspects[:SHOWN]:
-        gold = "-" if suspect["gold"] is None else str(suspect["gold"])
+def gold_document(audit: Mapping[str, Json]) -> TextDocument:
+    """The audit of the gold in words, with a table of the first suspects."""
+    judges = ", ".join(map(str, audit["judges"]))
+    places = counted(audit["places"], "document")
+    suspects = Table(["doubt", "moves", "query", "document", "gold", "judges"], "rrllrl")
+    for suspect in audit["suspects"][:SHOWN]:
         grades = ", ".join("-" if grade is None else f"{grade:g}" for grade in suspect["grades"])
-        names = (table_text(suspect[name], 60) for name in ("query", "id"))
-        rows.append([f"{suspect['doubt']:.2f}", in_digits(suspect["moves"], "+"), *names, gold, grades])
-    yield ""
-    yield "".join(markdown_table(_HEADS, rows))[:-1]
-    if means:
-        yield ""
-        yield from (f"- {line}" for line in mean_lines(audit))
-    yield ""
-    yield "gold is not changed; have people look at these: germane label REPORT --queue gold, or -o suspects.csv for their grades"
+        names = (shorten(suspect[name], 60) for name in ("query", "id"))
+        moves = in_digits(suspect["moves"], "+")
+        suspects.add([f"{suspect['doubt']:.2f}", moves, *names, suspect["gold"], grades])
+    head = f"{places} with a label of gold and of {judges}; gold counts from grade {audit['counts_from']}"
+    means = ["", *(f"- {line}" for line in mean_lines(audit))] if audit["means"] else []
+    return TextDocument([head, "", suspects, *means, "", _NEXT])
+
+
+_NEXT = "gold is not changed; have people look at these: germane label REPORT --queue gold, or -o suspects.csv for their grades"
 
 
 def mean_lines(audit: Mapping[str, Json]) -> Iterator[str]:
     """The mean with gold as it is, as people corrected it, and its bounds; nothing where there is no measure of gold."""
     if not (means := audit["means"]):
         return
-    yield f"{table_text(audit['measure'])}: {means['gold']:.4f} with gold as it is"
+    yield f"{audit['measure']}: {means['gold']:.4f} with gold as it is"
     if means["looked_at"]:
         wrong = (
             f"{means['wrong']} of the {counted(means['looked_at'], 'place')} that they looked at are wrong"

@@ -9,7 +9,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from germane.clean import counted, markdown_table, table_text
+from germane.clean import counted
 from germane.errors import InputError
 from germane.labelling.audit import FEW, AuditedJudge, not_counted, yes
 from germane.reports.correct import corrections_of
@@ -17,6 +17,7 @@ from germane.reports.correction.draws import design_of
 from germane.reports.data import ReportData
 from germane.reports.gates import Gate, check_gate
 from germane.reports.summary import in_digits, interval_in_words, p_in_words
+from germane.show.table import Table, TextDocument
 from germane.statistics.agreement import agreement, compare_kappas
 from germane.tables.labels import Label, LabelBook
 from germane.types import Json
@@ -223,29 +224,31 @@ def _signed(mean: float | None, interval: Sequence[float] | None) -> str:
 
 
 _HEADS = (
-    "judge", "kappa (yes or no)", "less than the best", "p", "bias", "corrected width", "calls", "price",
-    "gates decided otherwise",
+    "kappa (yes or no)", "less than the best", "p", "bias", "corrected width", "calls", "price", "gates decided otherwise",
 )  # fmt: skip
 
 
-def judges_lines(audit: Mapping[str, Json]) -> Iterator[str]:
-    """The comparison of judges as Markdown, which a terminal shows as well."""
-    yield f"# {counted(len(audit['judges']), 'judge')} on {counted(audit['items'], 'labelled item')}\n"
-    rows, several = [], any(line["failed"] for line in audit["judges"])
+def judges_document(audit: Mapping[str, Json]) -> TextDocument:
+    """The comparison of judges: a table of them, the best, and warnings."""
+    several = any(line["failed"] for line in audit["judges"])
+    heads = ["judge", *(["failed"] if several else []), *_HEADS]
+    table = Table(heads, "l" + "r" * (len(heads) - 2) + "l")
     for line in sorted(audit["judges"], key=lambda line: -(line["kappa"] or -1.0)):
         ends = line["interval"] and tuple(line["interval"])
-        behind = _signed(line["difference"], ends) if ends else "-"
-        price = "unknown" if line["cost_usd"] is None else f"${line['cost_usd']:.4f}"
-        widths = ", ".join(
-            f"{value['width']:.3f} {table_text(value['measure'])}" for value in line["corrected"][:2]
-        )
-        rows.append([
-            table_text(line["name"]), *([str(line["failed"])] if several else []), in_digits(line["kappa"], digits=3), behind, p_in_words(line["p"]),
-            _signed(**line["bias"]), widths or "-",
-            str(line["calls"]), price, "; ".join(table_text(value["gate"]) for value in line["gates_otherwise"]) or "-",
-        ])  # fmt: skip
-    heads = [_HEADS[0], *(["failed"] if several else []), *_HEADS[1:]]
-    yield "".join(markdown_table(heads, rows))
-    best, *others = (table_text(str(name)) for name in (audit["best"], *audit["not_distinguishable"]))
-    yield f"best: {best}; not distinguishable from it: {', '.join(others)}"
-    yield from (f"- {table_text(warning, 1000)}" for warning in audit["warnings"])
+        widths = ", ".join(f"{value['width']:.3f} {value['measure']}" for value in line["corrected"][:2])
+        cells = [
+            *([line["name"], line["failed"]] if several else [line["name"]]),
+            in_digits(line["kappa"], digits=3),
+            _signed(line["difference"], ends) if ends else None,
+            p_in_words(line["p"]),
+            _signed(**line["bias"]),
+            widths or None,
+            line["calls"],
+            "unknown" if line["cost_usd"] is None else f"${line['cost_usd']:.4f}",
+            "; ".join(value["gate"] for value in line["gates_otherwise"]) or None,
+        ]
+        table.add(cells)
+    title = f"# {counted(len(audit['judges']), 'judge')} on {counted(audit['items'], 'labelled item')}"
+    best, *others = (str(name) for name in (audit["best"], *audit["not_distinguishable"]))
+    result = f"best: {best}; not distinguishable from it: {', '.join(others)}"
+    return TextDocument([title, "", table, "", result, *(f"- {warning}" for warning in audit["warnings"])])

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from math import isinf
 from typing import Any
 
-from germane.clean import html_table, shorten
+from germane.clean import shorten
 from germane.measures.labels import LabelledPassage, PassageLabel, Ranking, fill_table
 from germane.measures.measure import Definition, Measure
 from germane.measures.outcome import Item, Outcome
@@ -19,6 +19,7 @@ from germane.measures.ranked import values
 from germane.measures.scoring import is_relevant, open_holes
 from germane.questions.asking import Unanswered
 from germane.questions.question import Question
+from germane.show.table import Table
 from germane.types import FrozenDict, Json
 
 CHUNK = 100
@@ -66,8 +67,7 @@ class Explanation:
 
     def _repr_html_(self) -> str:
         rows = [("+", "counted", hit) for hit in self.hits] + [("-", "did not", miss) for miss in self.misses]
-        lines = [self.reasoning] if self.reasoning else []
-        return html_table(["", self._score, "what"], rows, lines)
+        return Table(["", self._score, "what"], rows=rows, notes=filter(None, [self.reasoning])).html()
 
     def missed(self, expected: int | None = None) -> list[str]:
         """The misses, the last of them that fewer relevant contexts were found than were `expected`."""

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from msgspec import UNSET
 
 from germane.addons import all_of, find, load
-from germane.clean import clean, csv_lines
+from germane.clean import clean
 from germane.errors import InputError
 from germane.reports.data import ReportData, system_lines
 from germane.reports.explain import FOUND, grader_results
@@ -22,6 +22,7 @@ from germane.reports.schema import CaseRow, JudgeLine, SearchLine, line_of
 from germane.reports.text.markdown import markdown, markdown_of
 from germane.reports.text.terminal import notes_of, remarks_of, render_plain
 from germane.samples.files import write_whole
+from germane.show.table import csv_lines
 from germane.tables.folder import is_own
 from germane.tables.scores import SampleKey, dump_score
 from germane.types import Json

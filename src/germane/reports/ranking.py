@@ -2,44 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TextIO
+from typing import TextIO
 
 import numpy as np
 
-from germane.clean import clean, csv_lines
+from germane.clean import clean
 from germane.errors import InputError
 from germane.reports.data import ReportData, Slice
 from germane.reports.summary import higher_is_better, in_digits
 from germane.samples.files import whole_file, write_whole
+from germane.show.table import Table, csv_lines
 from germane.tables.columns import to_frame
 from germane.tables.scores import SampleKey
-from germane.types import FrozenDict
-
-if TYPE_CHECKING:
-    from rich.console import Console
-    from rich.table import Table
 
 
 def print_table(report: ReportData, out: TextIO) -> None:
     """The means, a measure per line; with several systems a column for each, the best of a line bold."""
-    table, console = ranked_table(report), console_of(out)
-    if console is not None and len(report.systems) > 1 and table.width > console.width:
-        table = ranked_table(report, turned=True)
-    table.print(out)
+    several = len(report.systems) > 1
+    ranked_table(report).print(out, (lambda: ranked_table(report, turned=True)) if several else None)
 
 
-def console_of(out: TextIO) -> Console | None:
-    """The terminal that `out` is; None where it is not one."""
-    if not out.isatty():
-        return None
-    from rich.console import Console
-
-    return Console(file=out, highlight=False)
-
-
+STYLES = {"corrected": "bold", "mean": "bold", "skipped": "dim", "incomplete": "yellow", "errors": "red"}
 COUNTS = ("skipped", "incomplete", "errors")
 """The counts of scores without a value, shown with a mean."""
 
@@ -50,7 +35,7 @@ def means_table(
     first: str = "",
     counts: Sequence[str] | None = None,
     of_all: str = "n",
-) -> TextTable:
+) -> Table:
     """A line per measure and system, of these slices or of the whole report; the slice's name stands under `first`.
 
     `counts` are the columns of counts; None = those in which anything stands. `of_all` heads how many scores there are. Where
@@ -64,18 +49,19 @@ def means_table(
         counts = [name for name in COUNTS if any(getattr(summary, name) for _, summary in lines)]
     names = [*filter(None, [first]), *(["system"] if len(report.systems) > 1 else []), "measure"]
     corrected = ["corrected", "interval"] if any(value.is_corrected for _, value in lines) else []
-    table = TextTable([*names, *corrected, "mean", "interval", of_all, *counts], names=len(names))
+    heads = [*names, *corrected, "mean", "interval", of_all, *counts]
+    table = Table(heads, "l" * len(names) + "r", styles=STYLES)
     for name, value in lines:
         called = {first: name, "system": value.system, "measure": value.measure}
         numbers = [value.in_words(), value.interval_in_words(), value.count_in_words()]
         if corrected:
             numbers = [*value.corrected_cells(), *numbers]
         cells = [str(getattr(value, count) or zero) for count in counts]
-        table.add([*(clean(called[head]) or "-" for head in names), *numbers, *cells])
+        table.add([*(called[head] or "-" for head in names), *numbers, *cells])
     return table
 
 
-def ranked_table(report: ReportData, *, turned: bool = False) -> TextTable:
+def ranked_table(report: ReportData, *, turned: bool = False) -> Table:
     """The means of a ranking: a row per measure, of several systems a column for each and how many queries they have.
 
     `turned`, each system has a row and each measure a column.
@@ -94,24 +80,25 @@ def ranked_table(report: ReportData, *, turned: bool = False) -> TextTable:
         bold.append([summary.mean is not None and summary.mean == best for summary in line])
     rows.append([summary.count_in_words() for summary in (report[measures[0], system] for system in systems)])
     bold.append([False] * len(systems))
-    heads = ["measure", *map(clean, systems)], [*measures, "n/N"]
+    heads = ["measure", *systems], [*measures, "n/N"]
     if turned:
-        heads = ["system", *measures, "n/N"], list(map(clean, systems))
+        heads = ["system", *measures, "n/N"], [*systems]
         rows, bold = (list(map(list, zip(*grid, strict=True))) for grid in (rows, bold))
-    table = TextTable(heads[0], names=1)
+    table = Table(heads[0])
     for head, row, marked in zip(heads[1], rows, bold, strict=True):
         table.add([head, *row], bold={at for at, mark in enumerate(marked, 1) if mark})
     return table
 
 
-def queries_table(report: ReportData) -> TextTable:
+def queries_table(report: ReportData) -> Table:
     """The value of every query, a line each."""
     named = len(report.systems) > 1
     heads = [*(["system"] if named else []), "query"]
-    table = TextTable([*heads, *report], names=len(heads))
-    for (query, system, _), row in per_query(report):
-        table.add([*([clean(system)] if named else []), clean(query), *map(in_digits, row)])
-    return table
+    rows = (
+        [*([system] if named else []), query, *map(in_digits, row)]
+        for (query, system, _), row in per_query(report)
+    )
+    return Table([*heads, *report], "l" * len(heads) + "r", rows)
 
 
 def print_trec(report: ReportData, out: TextIO, *, queries: bool) -> None:
@@ -150,7 +137,9 @@ def write(report: ReportData, path: Path) -> None:
     suffix = path.suffix.lower()
     if suffix in {".md", ".tex"}:
         table = ranked_table(report)
-        write_whole(path, [table.markdown() if suffix == ".md" else table.latex()])
+        write_whole(
+            path, [table.markdown(lambda cell: cell.replace("|", "\\|")) if suffix == ".md" else table.tex()]
+        )
         return
     rows = [(system, query, *values) for (query, system, _), values in per_query(report)]
     header = ["system", "query", *report]
@@ -170,87 +159,3 @@ def per_query(report: ReportData) -> Iterable[tuple[SampleKey, list[float | None
     values[scores.sample, scores.measure] = scores.value
     for key, row in zip(scores.samples, values.tolist(), strict=True):
         yield key, [None if value != value else value for value in row]  # noqa: PLR0124 - NaN
-
-
-@dataclass(slots=True)
-class TextTable:
-    """A table of text: the first `names` columns are names, the others numbers; some cells are `bold`."""
-
-    header: Sequence[str]
-    names: int
-    rows: list[Sequence[str]] = field(default_factory=list)
-    bold: list[set[int]] = field(default_factory=list)
-
-    def add(self, row: Sequence[str], bold: Iterable[int] = ()) -> None:
-        """Append a row; `bold` are the numbers of its cells that stand out."""
-        self.rows.append(row)
-        self.bold.append(set(bold))
-
-    @property
-    def width(self) -> int:
-        """Its width on a console, in characters."""
-        return sum(widths := self._widths) + 3 * (len(widths) - 1)
-
-    @property
-    def _widths(self) -> list[int]:
-        return [max(map(len, cells)) for cells in zip(self.header, *self.rows, strict=True)]
-
-    def print(self, out: TextIO) -> None:
-        """Print to a terminal with rules and weight, fitted to its width; else plain columns, never cut to a width."""
-        if (console := console_of(out)) is not None:
-            console.print(self.rich({"mean": "bold"}, show_edge=False, header_style="bold"))
-            return
-        widths = self._widths
-        for row in (self.header, *self.rows):
-            cells = (
-                cell.ljust(width) if at < self.names else cell.rjust(width)
-                for at, (cell, width) in enumerate(zip(row, widths, strict=True))
-            )
-            out.write("  ".join(cells).rstrip() + "\n")
-
-    def rich(self, styles: Mapping[str, str] = FrozenDict(), **options: Any) -> Table:
-        """The table for a rich console; `styles` are those of columns, by heading."""
-        from rich.box import SIMPLE_HEAD
-        from rich.text import Text
-
-        from germane.reports.text.wholetable import WholeTable
-
-        table = WholeTable(box=SIMPLE_HEAD, pad_edge=False, **options)
-        for at, head in enumerate(self.header):
-            table.add_column(Text(head), justify="left" if at < self.names else "right")
-        for row, bold in zip(self.rows, self.bold, strict=True):
-            kinds = ["bold" if at in bold else styles.get(head, "") for at, head in enumerate(self.header)]
-            table.add_row(*(Text(cell, style=kind) for cell, kind in zip(row, kinds, strict=True)))
-        return table
-
-    def _written(self, escape: Callable[[str], str], bold: str) -> list[list[str]]:
-        """The rows with their cells escaped, and what stands out put in place of @ in `bold`."""
-        return [
-            [bold.replace("@", escape(cell)) if at in marked else escape(cell) for at, cell in enumerate(row)]
-            for row, marked in zip(self.rows, self.bold, strict=True)
-        ]
-
-    def markdown(self, escape: Callable[[str], str] = lambda cell: cell.replace("|", "\\|")) -> str:
-        """The table in Markdown, the best values in bold; `escape` is applied to every cell."""
-        rules = ["---"] * self.names + ["---:"] * (len(self.header) - self.names)
-        lines = [list(map(escape, self.header)), rules, *self._written(escape, "**@**")]
-        return "".join(f"| {' | '.join(line)} |\n" for line in lines)
-
-    def latex(self, rules: tuple[str, str, str] = ("toprule", "midrule", "bottomrule")) -> str:
-        """The table as LaTeX's tabular, in the rules of booktabs or others."""
-        layout = "l" * self.names + "r" * (len(self.header) - self.names)
-        rows = [list(map(_tex, self.header)), *self._written(_tex, r"\textbf{@}")]
-        head, *body = (" & ".join(line) + r" \\" for line in rows)
-        top, middle, bottom = (f"\\{rule}" for rule in rules)
-        begin = rf"\begin{{tabular}}{{{layout}}}"
-        return "\n".join([begin, top, head, middle, *body, bottom, r"\end{tabular}"]) + "\n"
-
-
-_TEX = str.maketrans(
-    {sign: f"\\{sign}" for sign in "&%$#_{}"}
-    | {"\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}"}
-)
-
-
-def _tex(text: str) -> str:
-    return clean(text).translate(_TEX)

@@ -14,7 +14,7 @@ from germane.addons.compat.liverag import (
     EvaluationResult,
     Parity,
 )
-from germane.clean import counted, csv_lines
+from germane.clean import counted
 from germane.errors import InputError, SourceLocation, describe
 from germane.samples import table_rows
 from germane.samples.files import (
@@ -27,6 +27,7 @@ from germane.samples.files import (
     shown_name,
     write_whole,
 )
+from germane.show.table import csv_lines
 from germane.types import Json
 
 _Placed: TypeAlias = Iterator[tuple[SourceLocation, Json]]

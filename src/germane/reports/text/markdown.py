@@ -5,31 +5,28 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from html import escape
 from itertools import islice, zip_longest
-from typing import TYPE_CHECKING
 
 from germane.clean import clean, counted, markdown_text, shorten
 from germane.reports.data import CaseResult, ReportData
 from germane.reports.explain import grader_results, left_out, missing_gold, strips
 from germane.reports.manifest import spent_in_words
-from germane.reports.ranking import COUNTS, TextTable, means_table
+from germane.reports.ranking import COUNTS, means_table
 from germane.reports.summary import corrected_in_words, in_digits, interval_in_words, p_in_words
 from germane.reports.text.terminal import (
     INTERVALS,
     SIGNS,
     Results,
-    by_call_remark,
     by_call_table,
     case_name,
+    evaluations_table,
     failed_cases,
     lowest,
     notes_of,
     remarks_of,
 )
+from germane.show.table import Table
 from germane.tables.scores import SampleKey
 from germane.types import Json
-
-if TYPE_CHECKING:
-    pass
 
 _MOST_OUTCOMES, _MOST_GATES, _MOST_MEANS, _MOST_CHANGES, _MOST_WORST, _MOST_NOTES = 3, 6, 8, 6, 10, 40
 _MOST_ROWS = 24
@@ -56,7 +53,7 @@ def markdown(report: ReportData, comparison: Mapping[str, Json] | None = None) -
         gates = [line for line in gates if not any(line.endswith(sentence) for sentence in told)]
     yield from _first([f"- {markdown_text(line, 400)}\n" for line in gates], _MOST_GATES)
     means = means_table(report, counts=COUNTS)
-    yield from _first_rows(means, _MOST_MEANS)
+    yield means.markdown(most=_MOST_MEANS)
     if remarks := remarks_of(report):
         yield f"{markdown_text('; '.join(remarks), 600)}\n\n"
     if comparison:
@@ -85,22 +82,12 @@ def markdown_of(
     if len(reports) == 1 and "" in reports:
         yield from markdown(reports[""], comparisons.get(""))
         return
-    table = TextTable(["evaluation", "verdict", "means"], names=3)
-    for name, report in reports.items():
-        means = [f"{summary.measure} {summary.in_words()}" for summary in report.summaries[:_MOST_NAMED]]
-        more = len(report.summaries) - len(means)
-        named = ", ".join(means) + (f" and {more} more" if more > 0 else "")
-        table.add([clean(name), report.verdict.word, named])
-    yield from table.markdown(markdown_text)
+    yield evaluations_table(reports).markdown()
     for name, report in reports.items():
         opened = " open" if report.verdict.exit_code else ""
         yield f"\n<details{opened}><summary>{escape(clean(name))}: {report.verdict.word}</summary>\n\n"
         yield from markdown(report, comparisons.get(name))
         yield "\n</details>\n"
-
-
-_MOST_NAMED = 3
-"""Means in the line of one of several evaluations."""
 
 
 def _first(lines: Sequence[str], most: int) -> Iterator[str]:
@@ -111,48 +98,39 @@ def _first(lines: Sequence[str], most: int) -> Iterator[str]:
         yield f"\nand {more} more\n\n" if more > 0 else "\n"
 
 
-def _first_rows(table: TextTable, most: int) -> Iterator[str]:
-    """The first rows of a table, and how many more there are."""
-    head, rule, *rows = table.markdown(markdown_text).splitlines(keepends=True)
-    if rows:
-        yield from (head, rule)
-        yield from _first(rows, most)
-
-
 def _folded(title: str, parts: Iterable[str]) -> Iterator[str]:
     """The sections behind a title that opens them; nothing where there are none."""
     if text := "".join(parts):
         yield f"<details><summary>{title}</summary>\n\n{text}\n</details>\n"
 
 
-def _further_means(report: ReportData, means: TextTable) -> Iterator[str]:
+def _further_means(report: ReportData, means: Table) -> Iterator[str]:
     """The means that the first table leaves out: its further rows, the means per file, those per slice."""
     if len(means.rows) > _MOST_MEANS:
-        yield from _first_rows(means, 3 * _MOST_ROWS)
+        yield means.markdown(most=3 * _MOST_ROWS)
     for file in report.files:
         yield f"### {markdown_text(file.name)}\n\n"
-        yield from _first_rows(means_table(report, [file], counts=COUNTS), _MOST_ROWS)
+        yield means_table(report, [file], counts=COUNTS).markdown(most=_MOST_ROWS)
     if slices := report.own_slices()[0]:
-        yield from _first_rows(means_table(report, slices, "slice", COUNTS), _MOST_ROWS)
+        yield means_table(report, slices, "slice", COUNTS).markdown(most=_MOST_ROWS)
     if report.by_call:
-        yield from _first_rows(by_call_table(report), _MOST_ROWS)
-        yield f"{by_call_remark(report)}\n\n"
+        yield by_call_table(report).markdown(most=_MOST_ROWS)
 
 
 def _changes(comparison: Mapping[str, Json]) -> Iterator[str]:
     """The difference of each measure to the baseline."""
-    table = TextTable(["measure", "baseline", "now", "difference", "interval", "p", "n"], names=1)
+    table = Table(["measure", "baseline", "now", "difference", "interval", "p", "n"])
     rows = comparison["comparisons"]
     for row in rows:
         name = row["measure"] + (f" of {row['b']}" if len({row["b"] for row in rows}) > 1 else "")
         means = in_digits(row["mean_a"]), in_digits(row["mean_b"]), in_digits(row["difference"], "+")
         n = str(row["n"]) if row["n"] == row["due"] else f"{row['n']}/{row['due']}"
         numbers = [*means, interval_in_words(row["interval"], sign="+"), p_in_words(row["p"]), n]
-        table.add([clean(name), *numbers])
+        table.add([name, *numbers])
     if rows:
         name = rows[0]["a"] if len({row["a"] for row in rows}) == 1 else "the baseline"
         yield f"Compared with {markdown_text(name)}:\n\n"
-        yield from _first_rows(table, _MOST_CHANGES)
+        yield table.markdown(most=_MOST_CHANGES)
 
 
 def _worst_cases(report: ReportData, results: Results) -> Iterator[tuple[SampleKey, str, str, str]]:
@@ -175,17 +153,15 @@ def _worst(report: ReportData, worst: Sequence[tuple[SampleKey, str, str, str]])
     if failed < len(worst):
         lines.append(f"worst by {markdown_text(report.summaries[0].measure)} ({SIGNS.replace('  ', ', ')})")
     yield f"{', then the '.join(lines)}:\n\n"
-    table = TextTable(["query", "score", "why"], names=3)
-    for _, name, score, why in worst:
-        table.add([markdown_text(name), score, markdown_text(why, 160)])
-    yield f"{table.markdown(str)}\n"
+    rows = ((name, score, shorten(why, 160)) for _, name, score, why in worst)
+    yield Table(["query", "score", "why"], "l", rows).markdown(most=_MOST_WORST)
 
 
 def _lists(report: ReportData, keys: Sequence[SampleKey]) -> Iterator[str]:
     """What came back for the worst queries, with the sign of each place's label, and the gold that did not come back."""
     samples = report.samples_of(set(keys))
     scores = [next(iter(report.tables.scores.of_sample(key)), None) for key in keys]
-    table = TextTable(["query", "came back", "missing gold"], names=3)
+    table = Table(["query", "came back", "missing gold"], "l")
     for signs, score, _ in strips(report, [score for score in scores if score is not None]):
         if (sample := samples.get(score.key)) is not None:
             if sample.contexts is None and not sample.calls:
@@ -195,10 +171,9 @@ def _lists(report: ReportData, keys: Sequence[SampleKey]) -> Iterator[str]:
             came = ", ".join(f"{sign} {shorten(name, 40)}".strip() for sign, name in places if name)
             missing = ", ".join(shorten(gold.id, 40) for gold in missing_gold(sample)[:_MOST_PLACES])
             more = f" and {len(names) - _MOST_PLACES} more" if len(names) > _MOST_PLACES else ""
-            cells = score.sample, came + more or "nothing", missing or "none"
-            table.add([markdown_text(text, 800) for text in cells])
+            table.add([score.sample, came + more or "nothing", missing or "none"])
     if table.rows:
-        yield f"{SIGNS.replace('  ', ', ')}\n\n{table.markdown(str)}"
+        yield f"{SIGNS.replace('  ', ', ')}\n\n{table.markdown(lambda text: markdown_text(text, 800))}"
 
 
 def _cases(keys: Sequence[SampleKey], results: Results, report: ReportData) -> Iterator[str]:
@@ -213,12 +188,12 @@ def _cases(keys: Sequence[SampleKey], results: Results, report: ReportData) -> I
         if row["measure"] not in gold  # those places stand in the table of what came back
     ]
     if rows:
-        table = TextTable(_CASE_HEADS, names=len(_CASE_HEADS))
-        for case, row in rows[:_MOST_ROWS]:
-            table.add(_case_row(case, row))
+        table = Table(_CASE_HEADS, "l", (_case_row(case, row) for case, row in rows[:_MOST_ROWS]))
         some = len(rows) > _MOST_ROWS or len(keys) < len(cases)
         more = "\nThe other cases are in JSON, JSONL and CSV.\n" if some else ""
-        yield from _folded("The worst cases in full", [table.markdown(str), more])
+        yield from _folded(
+            "The worst cases in full", [table.markdown(lambda text: markdown_text(text, 160)), more]
+        )
 
 
 _CASE_HEADS = ("case", "verdict", "grader", "score", "relevance by place", "hits", "misses", "reasoning")
@@ -227,10 +202,9 @@ _RELEVANCE = {True: "relevant", False: "not relevant", None: "no verdict"}
 
 def _case_row(case: CaseResult, row: Mapping[str, Json]) -> list[str]:
     checks = row["details"].get("relevance_checks") or []
-    cells = [
+    return [
         *(case_name(case), case.verdict or "-", row["measure"]),
         row["status"] if row["score"] is None else in_digits(row["score"]),
         ", ".join(f"{check['position']}: {_RELEVANCE[check['relevant']]}" for check in checks),
         *("; ".join(row["hits"]), "; ".join(row["misses"]), row["reasoning"] or row["why"] or ""),
     ]
-    return [markdown_text(text, 160) for text in cells]

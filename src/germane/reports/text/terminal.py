@@ -10,12 +10,12 @@ from math import isfinite
 from rich.console import RenderableType
 from rich.text import Text
 
-from germane.clean import Markup, clean, counted, html_lines, html_table, shorten, some_of
+from germane.clean import clean, counted, shorten, some_of
 from germane.measures.measure import Measure
 from germane.reports.data import CaseResult, ReportData
 from germane.reports.explain import grader_results, strips
 from germane.reports.manifest import asked_in_words, circular, spent_in_words
-from germane.reports.ranking import COUNTS, TextTable, means_table
+from germane.reports.ranking import COUNTS, means_table
 from germane.reports.summary import (
     LIKE_THESE,
     MeasureSummary,
@@ -24,13 +24,13 @@ from germane.reports.summary import (
     interval_in_words,
     range_of,
 )
-from germane.reports.text.wholetable import CutRows, hanging, plain_text
+from germane.show.table import Markup, Table, html_lines
+from germane.show.terminal import hanging, plain_text
 from germane.tables.scores import SampleKey
 from germane.types import Json, Score
 
 INTERVALS = f"intervals: 95%, {LIKE_THESE}"
 SIGNS = "■ relevant  □ not relevant  · unjudged  ? no verdict"
-_STYLES = {"corrected": "bold", "mean": "bold", "skipped": "dim", "incomplete": "yellow", "errors": "red"}
 _WORST = 5
 _HOW_MUCH = re.compile(r"^\d+ of \d+ ")
 """The beginning of the reason of a score that lacks some of its verdicts."""
@@ -48,20 +48,14 @@ def render_html(report: ReportData) -> str:
     """
     table = means_table(report, report.files or None, "file" if report.files else "", COUNTS)
     summaries = [summary for file in report.files for summary in file.summaries] or report.summaries
-    rows = [[*row, bar(summary)] for row, summary in zip(table.rows, summaries, strict=True)]
+    table.heads.append("")
+    for row, summary in zip(table.rows, summaries, strict=True):
+        row.append(bar(summary))
     stand_in = (report.manifest.get("judge") or {}).get("stand_in")
-    remarks = [INTERVALS, *remarks_of(report), *corrected_in_words(report.summaries), *_whys(report)]
-    remarks += [*([stand_in] if stand_in else []), *notes_of(report)]
-    parts = [html_table([*table.header, ""], rows, remarks)]
-    worst = [
-        (in_digits(score.value), strip, score.sample, shorten(query, 80))
-        for strip, score, query in strips(report, lowest(report, _WORST))
-    ]
-    if worst:
-        first = report.summaries[0]
-        heads = (first.measure, "ranks", f"worst of {first.system}" if first.system else "worst", "query")
-        parts.append(html_table(heads, worst, [SIGNS]))
-    return "".join([*parts, html_lines(report.verdict.lines())])
+    table.notes += [INTERVALS, *remarks_of(report), *corrected_in_words(report.summaries), *_whys(report)]
+    table.notes += [*([stand_in] if stand_in else []), *notes_of(report)]
+    worst = _worst(report)
+    return "".join([table.html(), worst.html() if worst else "", html_lines(report.verdict.lines())])
 
 
 _BAR, _BAR_HEIGHT = 120, 14
@@ -94,26 +88,27 @@ def bar(summary: MeasureSummary) -> Markup:
     )
 
 
-_CALL_HEADS = ("made", "first hit", "recall so far", "interval", "spare", "repeated")
 _MOST_CALLS = 20
 
 
-def by_call_remark(report: ReportData) -> str:
-    """The meaning of the columns of `by_call_table`, and the number of lines that it leaves out."""
-    text = "made by how many samples; spare: all gold had come; repeated: the same query again"
-    more = len(report.by_call) - _MOST_CALLS
-    return f"{text}; {counted(more, 'line')} more in --json" if more > 0 else text
-
-
-def by_call_table(report: ReportData) -> TextTable:
+def by_call_table(report: ReportData) -> Table:
     """The results of each search of the samples, a line per number of the search."""
     several = len(report.systems) > 1
-    table = TextTable([*["system"] * several, "call", *_CALL_HEADS], names=1 + several)
+    note = "made by how many samples; spare: all gold had come; repeated: the same query again"
+    if (more := len(report.by_call) - _MOST_CALLS) > 0:
+        note += f"; {counted(more, 'line')} more in --json"
+    heads = ["call", "made", "first hit", "recall so far", "interval", "spare", "repeated"]
+    table = Table([*["system"] * several, *heads], "llr" if several else "lr", notes=[note])
     for line in report.by_call[:_MOST_CALLS]:
-        results = [line.first, in_digits(line.recall), interval_in_words(line.interval), line.spare]
-        cells = [line.samples, *results, line.repeated if line.call > 1 else None]
-        names = [*[clean(line.system) or "-"] * several, str(line.call)]
-        table.add([*names, *("-" if cell is None else str(cell) for cell in cells)])
+        cells = [
+            line.call,
+            line.samples,
+            line.first,
+            in_digits(line.recall),
+            interval_in_words(line.interval),
+        ]
+        repeated = line.repeated if line.call > 1 else None
+        table.add([*[line.system or "-"] * several, *cells, line.spare, repeated])
     return table
 
 
@@ -128,15 +123,15 @@ def _parts(report: ReportData, *, every: bool) -> Iterator[RenderableType]:
     if problem:
         yield Text(f"no slices: {clean(problem)}", style="yellow")
     if slices:
-        yield means_table(report, slices, "slice").rich(_STYLES)
+        yield means_table(report, slices, "slice").rich()
     if report.by_call:
         yield by_call_table(report).rich()
-        yield Text(f"  {by_call_remark(report)}", style="dim")
     if len(report.systems) > 1:
         from germane.reports.pairing import rankings  # which a report of one system has no use for
 
         yield from (Text(str(ranking)) for ranking in rankings(report, report.measures[:1]))
-    yield from _worst(report)
+    if (worst := _worst(report)) is not None:
+        yield worst.rich()
     yield from _failed(report)
     yield Text("")
     yield from _notes(report, None if every else _MOST_NOTES)
@@ -147,9 +142,9 @@ def _parts(report: ReportData, *, every: bool) -> Iterator[RenderableType]:
         yield Text(f"report   {clean(str(report.folder))}")
     for file in report.files:
         yield Text(f"\n{clean(file.name)}", style="bold")
-        yield means_table(report, [file]).rich(_STYLES)
+        yield means_table(report, [file]).rich()
     if not report.files:
-        yield means_table(report).rich(_STYLES)
+        yield means_table(report).rich()
     if any(summary.interval for summary in report.summaries):
         yield Text(f"  {INTERVALS}", style="dim")
     yield _verdict(report)
@@ -284,20 +279,40 @@ def lowest(report: ReportData, most: int) -> list[Score]:
     return [score for score in worst if score.value != best and definition.good(score.value or 0.0) < 1.0]
 
 
-def _worst(report: ReportData) -> Iterator[RenderableType]:
+def _worst(report: ReportData) -> Table | None:
+    """The worst queries by the first measure of the first system, with a sign for each place where lists are ranked."""
     rows = [
-        [Text(f"{score.value:.4f}"), Text(strip), Text(clean(score.sample), style="cyan"), Text(clean(query))]
+        [in_digits(score.value), strip, score.sample, shorten(query, 200)]
         for strip, score, query in strips(report, lowest(report, _WORST))
     ]
     if not rows:
-        return
-    first = report.summaries[0]
-    of_system = f" of {clean(first.system)}" if first.system else ""
-    has_strips = any(strip.plain for _, strip, *_ in rows)
-    yield Text(f"worst by {first.measure}{of_system}{f'   {SIGNS}' if has_strips else ''}")
-    yield CutRows(rows, "rll") if has_strips else CutRows([[value, *rest] for value, _, *rest in rows], "rl")
-    if (more := report.at_worst(first.measure, first.system) - len(rows)) > 0:
-        yield Text(f"  and {more:,} more at {rows[0][0].plain}", style="dim")
+        return None
+    first, more = report.summaries[0], ""
+    title = f"worst by {first.measure}{f' of {first.system}' if first.system else ''}"
+    if (count := report.at_worst(first.measure, first.system) - len(rows)) > 0:
+        more = f"and {count:,} more at {rows[0][0]}"
+    heads, notes = [first.measure, "ranks", "query", "asked"], [more] if more else []
+    if any(strip for _, strip, *_ in rows):
+        return Table(heads, "rl", rows, title=f"{title}   {SIGNS}", notes=notes, cut=True)
+    del heads[1]
+    return Table(
+        heads, "rl", ([value, *rest] for value, _, *rest in rows), title=title, notes=notes, cut=True
+    )
+
+
+_MOST_NAMED = 3
+"""Means in the line of one of several evaluations."""
+
+
+def evaluations_table(reports: Mapping[str, ReportData]) -> Table:
+    """A line for each of several evaluations: its verdict, its exit code and the first of its means."""
+    table = Table(["evaluation", "verdict", "exit code", "means"], "l")
+    for name, report in reports.items():
+        means = [f"{summary.measure} {summary.in_words()}" for summary in report.summaries[:_MOST_NAMED]]
+        more = len(report.summaries) - len(means)
+        named = ", ".join(means) + (f" and {more} more" if more > 0 else "")
+        table.add([name, report.verdict.word, report.verdict.exit_code, named])
+    return table
 
 
 Results = Mapping[SampleKey, Sequence[dict[str, Json]]]

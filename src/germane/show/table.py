@@ -1,0 +1,210 @@
+"""A table, declared once, and what each form makes of it: a terminal, plain text, Markdown, HTML, CSV and TeX."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from typing import TYPE_CHECKING, TextIO
+
+from germane.clean import cell as spreadsheet_cell
+from germane.clean import clean, markdown_text, shorten
+
+if TYPE_CHECKING:
+    from rich.console import Console, RenderableType
+
+__all__ = ["Markup", "Table", "TextDocument", "csv_lines", "html_lines"]
+
+
+class Markup(str):
+    """HTML of our own, which is shown as it is."""
+
+    __slots__ = ()
+
+
+class Table:
+    """Columns with their headings, rows of text, and notes below; cells are cleaned as they are added.
+
+    `align` has an l or an r for each column, names and words standing left, numbers right; its last letter holds for all further
+    columns. `styles` are those of columns in a terminal, by heading. `cut`: in a terminal the last column is cut to the rest of
+    the line, and there are no headings.
+    """
+
+    def __init__(
+        self,
+        heads: Iterable[str],
+        align: str = "lr",
+        rows: Iterable[Iterable[object]] = (),
+        *,
+        title: str = "",
+        notes: Iterable[str] = (),
+        styles: Mapping[str, str] | None = None,
+        cut: bool = False,
+    ) -> None:
+        self.heads = list(map(clean, heads))
+        self.align = align + align[-1] * (len(self.heads) - len(align))
+        self.title, self.notes, self.styles, self.cut = title, list(notes), styles or {}, cut
+        self.rows: list[list[str]] = []
+        self.bold: list[Collection[int]] = []
+        for row in rows:
+            self.add(row)
+
+    def add(self, row: Iterable[object], bold: Collection[int] = ()) -> None:
+        """Append a row; None is a dash, and `bold` are the numbers of the cells that stand out."""
+        cells = ("-" if value is None else value for value in row)
+        self.rows.append([cell if isinstance(cell, Markup) else clean(str(cell)) for cell in cells])
+        self.bold.append(bold)
+
+    def _widths(self) -> list[int]:
+        return [max(map(len, cells)) for cells in zip(self.heads, *self.rows, strict=True)]
+
+    def plain(self) -> Iterator[str]:
+        """The lines in columns, however wide."""
+        widths = self._widths()
+        for row in (self.heads, *self.rows):
+            cells = zip(row, widths, self.align, strict=True)
+            yield "  ".join(
+                f"{cell:{'<' if side == 'l' else '>'}{width}}" for cell, width, side in cells
+            ).rstrip()
+
+    def rich(self, *, edge: bool = True) -> RenderableType:
+        """The table for a console, fitted to its width without cutting anything; `edge`: with space around it."""
+        from rich.text import Text
+
+        from germane.show.terminal import FittedTable
+
+        heads = [Text(head, style="bold") for head in self.heads]
+        styles = [self.styles.get(head, "") for head in self.heads]
+        rows = [
+            [Text(cell, style="bold" if at in bold else styles[at]) for at, cell in enumerate(row)]
+            for row, bold in zip(self.rows, self.bold, strict=True)
+        ]
+        how = {"edge": edge, "cut": self.cut}
+        return FittedTable(heads, rows, self.align, title=self.title, notes=self.notes, **how)
+
+    def print(self, out: TextIO, narrow: Callable[[], Table] | None = None) -> None:
+        """Print to a terminal with rules and weight, fitted to its width, as `narrow` where it is too wide; else in plain columns."""
+        if (console := console_of(out)) is None:
+            out.writelines(f"{line}\n" for line in self.plain())
+        elif narrow is not None and sum(self._widths()) + 3 * (len(self.heads) - 1) > console.width:
+            narrow().print(out)
+        else:
+            console.print(self.rich(edge=False))
+
+    def _written(self, escape: Callable[[str], str], bold: str) -> list[list[str]]:
+        """Headings and rows with their cells escaped, and what stands out put in place of @ in `bold`."""
+        return [
+            [bold.replace("@", escape(cell)) if at in marked else escape(cell) for at, cell in enumerate(row)]
+            for row, marked in zip((self.heads, *self.rows), ((), *self.bold), strict=True)
+        ]
+
+    def markdown(self, escape: Callable[[str], str] = markdown_text, most: int | None = None) -> str:
+        """The table in Markdown with its notes below, each cell escaped.
+
+        With `most`: so many of its rows, how many more there are, and nothing where there are none.
+        """
+        if most is not None and not self.rows:
+            return ""
+        rules = ["---" if side == "l" else "---:" for side in self.align]
+        head, *rows = self._written(escape, "**@**")
+        text = "".join(f"| {' | '.join(line)} |\n" for line in (head, rules, *rows[:most]))
+        if most is not None:
+            text += f"\nand {len(rows) - most} more\n\n" if len(rows) > most else "\n"
+        return text + "".join(f"{escape(note)}\n\n" for note in self.notes)
+
+    def html(self) -> str:
+        """The table for a notebook, title and notes below it: no script, no colour of its own, so light or dark as its page is."""
+        from html import escape  # brings the names of 2,000 characters, which a terminal does not need
+
+        left = "style='text-align:left'"
+        head = "".join(f"<th scope='col' {left}>{escape(name)}</th>" for name in self.heads)
+        cells = ((cell if isinstance(cell, Markup) else escape(cell) for cell in row) for row in self.rows)
+        body = "".join(f"<tr>{''.join(f'<td {left}>{cell}</td>' for cell in row)}</tr>" for row in cells)
+        lines = html_lines(filter(None, [self.title, *self.notes]))
+        return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>{lines}"
+
+    def tex(self, rules: tuple[str, str, str] = ("toprule", "midrule", "bottomrule")) -> str:
+        """The table as LaTeX's tabular, in the rules of booktabs or others."""
+        head, *rows = (
+            " & ".join(row) + r" \\"
+            for row in self._written(lambda cell: cell.translate(_TEX), r"\textbf{@}")
+        )
+        top, middle, bottom = (f"\\{rule}" for rule in rules)
+        begin = rf"\begin{{tabular}}{{{self.align}}}"
+        return "\n".join([begin, top, head, middle, *rows, bottom, r"\end{tabular}"]) + "\n"
+
+
+_TEX = str.maketrans(
+    {sign: f"\\{sign}" for sign in "&%$#_{}"}
+    | {"\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}"}
+)
+
+
+class TextDocument(list[str | Table]):
+    """Lines and tables, one below the other; a line may begin with #, ## or - as in Markdown, and is cleaned."""
+
+    def text(self) -> str:
+        """The document as plain text: Markdown whose texts stand as they are."""
+        return self._joined(clean, lambda text: shorten(text, 200).replace("|", "\\|"))
+
+    def markdown(self) -> str:
+        """The document as Markdown in whose texts nothing is markup."""
+        return self._joined(*[lambda text: markdown_text(text, 1000)] * 2)
+
+    def _joined(self, of_line: Callable[[str], str], of_cell: Callable[[str], str]) -> str:
+        parts = []
+        for block in self:
+            if isinstance(block, Table):
+                parts.append(block.markdown(of_cell))
+            else:
+                mark, text = _marked(block)
+                parts.append(f"{mark}{of_line(text)}\n")
+        return "".join(parts)
+
+    def rich(self) -> RenderableType:
+        """The document for a console: headings stand out, and no table is cut."""
+        from rich.text import Text
+
+        from germane.show.terminal import hanging
+
+        rows: list[RenderableType] = []
+        for block in self:
+            if isinstance(block, Table):
+                rows.append(block.rich(edge=False))
+            else:
+                mark, text = _marked(block)
+                rows.append(Text(clean(text), style="bold") if "#" in mark else Text(mark + clean(text)))
+        return hanging(rows)
+
+
+def _marked(line: str) -> tuple[str, str]:
+    """The sign of a heading or of a list in front of a line, and the rest."""
+    mark = next((mark for mark in ("# ", "## ", "- ") if line.startswith(mark)), "")
+    return mark, line.removeprefix(mark)
+
+
+def console_of(out: TextIO) -> Console | None:
+    """The terminal that `out` is; None where it is not one."""
+    if not out.isatty():
+        return None
+    from rich.console import Console
+
+    return Console(file=out, highlight=False)
+
+
+def html_lines(lines: Iterable[str]) -> str:
+    """The lines as HTML, each a cleaned and escaped paragraph."""
+    from html import escape  # as above
+
+    return "".join(f"<p>{escape(clean(line))}</p>" for line in lines)
+
+
+def csv_lines(rows: Iterable[Iterable[object]], delimiter: str = ",") -> Iterator[str]:
+    """The lines of rows, headings first, for a spreadsheet, each value as `germane.clean.cell` has it."""
+    import csv  # which a terminal does not need
+
+    out = io.StringIO(newline="")
+    writer = csv.writer(out, delimiter=delimiter, lineterminator="\n")
+    for row in rows:
+        writer.writerow(map(spreadsheet_cell, row))
+        yield out.getvalue()
+        out.seek(out.truncate(0))
