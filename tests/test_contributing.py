@@ -15,9 +15,8 @@ import pytest
 
 ROOT = Path(__file__).parents[1]
 GUIDE = ROOT.joinpath("CONTRIBUTING.md").read_text("utf-8")
-BLOCKS = [
-    textwrap.dedent(block) for block in re.findall(r"^ *```py\n(.*?)^ *```$", GUIDE, re.DOTALL | re.MULTILINE)
-]
+BLOCK = re.compile(r"^ *```py\n(.*?)^ *```$", re.DOTALL | re.MULTILINE)
+BLOCKS = [textwrap.dedent(block) for block in BLOCK.findall(GUIDE)]
 SAMPLE = '{"query": "q", "contexts": [{"id": "a", "text": "one two"}, {"id": "b"}], "qrels": {"b": 1}}\n'
 
 
@@ -29,7 +28,7 @@ def block(text: str) -> str:
 
 @pytest.fixture(scope="module")
 def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A copy of src with a measure, a reader, a judge and a grader more, each where its guide says."""
+    """A copy of src with a measure, a reader and a judge more, each where its guide says."""
     home = tmp_path_factory.mktemp("contributed")
     package = home / "germane"
     shutil.copytree(ROOT / "src" / "germane", package, ignore=shutil.ignore_patterns("__pycache__"))
@@ -55,20 +54,12 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
     put_entry("judges/__init__.py", '"lexical": (', '"length": ("LengthJudge",)', ",\n    ")
     put_entry("judges/__init__.py", '"lexical": "Lex', '"length": "LengthJudge"', ", ")
     put("judges/__init__.py", '    "LexicalJudge",\n', '    "LengthJudge",\n')
-    addon = "addons/agentv/__init__.py"
-    (package / "addons/agentv/graders/max_words.py").write_text(block("class MaxWords"), "utf-8")
-    entry = '"max_words": GraderType(f"{_HERE}.graders.max_words:MaxWords", "limits kept / 1")'
-    put_entry(addon, '"composite": GraderType(', entry, ",\n        ")
     tests = home / "tests_of_guides"
     tests.mkdir()
     for number, one in enumerate(one for one in BLOCKS if "def test_" in one):
         (tests / f"test_{number}.py").write_text(one, "utf-8")
     (home / "data.jsonl").write_text(SAMPLE, "utf-8")
     (home / "data.blocks").write_text('query: one?\ncontexts: [{"id": "x"}]\nqrels: ["x"]\n', "utf-8")
-    (home / "e.yaml").write_text(
-        "evaluators: [{type: max_words, most: 50}]\n"
-        "evalcases: [{id: a, question: q, expected_messages: [{role: assistant, content: r}]}]\n"
-    )
     return home
 
 
@@ -88,31 +79,29 @@ def ran(home: Path, *words: str, stdin: str = "") -> subprocess.CompletedProcess
 
 
 def test_the_tests_of_the_guides_pass(home: Path) -> None:
-    """One for each of the four, on what the guides make."""
-    assert len(list(home.glob("tests_of_guides/*.py"))) == 4
+    """One for each of the three, on what the guides make."""
+    assert len(list(home.glob("tests_of_guides/*.py"))) == 3
     done = ran(home, "-m", "pytest", "-q", "-p", "no:cacheprovider", "tests_of_guides")
     assert done.returncode == 0, done.stdout
-    assert re.search(r"\b8 passed", done.stdout)
+    assert re.search(r"\b5 passed", done.stdout)
 
 
 def test_the_commands_of_the_guides_run(home: Path) -> None:
     """As they stand in the text, with the data that they name."""
     commands = [
-        line for line in re.findall(r"`((?:echo '[^`]*' \| )?germane (?:run|measures|validate|grade)[^`]*)`", GUIDE)
-        if "data." in line or "LinP" in line or "max_words" in line
+        line for line in re.findall(r"`((?:echo '[^`]*' \| )?germane (?:run|measures|validate)[^`]*)`", GUIDE)
+        if "data." in line or "LinP" in line
     ]  # fmt: skip
-    assert len(commands) == 6
+    assert len(commands) == 5
     for command in commands:
         piped, _, ours = command.rpartition(" | ")
         stdin = shlex.split(piped)[1] if piped else ""
         done = ran(home, "-m", *shlex.split(ours.replace('-m "nDCG@10"', "-m RR")), stdin=stdin)
         assert done.returncode == 0, (command, done.stdout, done.stderr)
-    done = ran(home, "-m", "germane", "validate", "e.yaml")
-    assert done.returncode == 0, done.stdout + done.stderr
 
 
 def test_the_code_of_the_guides_is_as_the_house_is(home: Path) -> None:
     """Ruff with all its rules; what is a part of a file stands among names that this cannot see."""
-    config, files = str(ROOT / "pyproject.toml"), ("judges/length.py", "addons/agentv/graders/max_words.py")
+    config, files = str(ROOT / "pyproject.toml"), ("judges/length.py",)
     done = ran(home, "-m", "ruff", "check", "--config", config, *(f"germane/{file}" for file in files))
     assert done.returncode == 0, done.stdout

@@ -1,4 +1,4 @@
-"""docs/security.md: behind each promise stands a test."""
+"""docs/security.md, and the pages of add-ons: behind each promise stands a test."""
 
 import re
 from pathlib import Path
@@ -6,12 +6,14 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[1]
-PROMISES = re.findall(
-    r"^\| (.+?) \| `(tests/\S+?)::(\w+)` \|$", (ROOT / "docs/security.md").read_text("utf-8"), re.MULTILINE
-)
+ROW = re.compile(r"^\| (.+?) \| `(tests/\S+?)::(\w+)` \|$", re.MULTILINE)
+PROMISES = ROW.findall((ROOT / "docs/security.md").read_text("utf-8"))
+OF_ADDONS = [
+    row for page in (ROOT / "docs").glob("addons/*.md") for row in ROW.findall(page.read_text("utf-8"))
+]
 
 
-@pytest.mark.parametrize(("promise", "file", "name"), PROMISES)
+@pytest.mark.parametrize(("promise", "file", "name"), PROMISES + OF_ADDONS)
 def test_each_promise_names_a_test_that_there_is(promise: str, file: str, name: str) -> None:
     """By file and name."""
     assert f"def {name}(" in (ROOT / file).read_text("utf-8"), promise

@@ -7,7 +7,6 @@ import pytest
 from tests.cli.conftest import Cli, write_jsonl
 from tests.server import ModelServer
 
-ASKED = "cases: [{{id: a, query: q, response: r, contexts: [c], evaluators: [{{type: llm_judge, {}}}]}}]"
 MEASURED = "measures: [context_precision]\n{}"
 
 
@@ -30,60 +29,71 @@ def repository(tmp_path: Path) -> Path:
 
 
 REACHES = [
-    ASKED.format("prompt: 'file://OUT/secret.md'"),
-    ASKED.format("prompt: ../../secret.md"),
-    ASKED.format("prompt: link.md"),
-    ASKED.format("prompt: folder/secret.md"),
-    MEASURED.format("cases: [{contexts: [c], input: [{role: user, content: [{type: file, value: ../../secret.md}]}]}]"),
-    MEASURED.format("cases: [{contexts: [c], input: [{role: user, content: [{type: file, value: OUT/secret.md}]}]}]"),
-    MEASURED.format("cases: [{query: q, contexts: [c], expected_output: [{role: user, content: [{type: file, value: link.md}]}]}]"),
-    MEASURED.format("cases: [{query: q, contexts: [c], input_files: [../../secret.md]}]"),
-    MEASURED.format("input: [{role: user, content: [{type: file, value: link.md}]}]\ncases: [{query: q, contexts: [c]}]"),
-    MEASURED.format("data: ../../secret.jsonl"),
-    MEASURED.format("data: file://OUT/secret.jsonl"),
-    MEASURED.format("data: link.jsonl"),
-    MEASURED.format("data: data"),
-    MEASURED.format("samples: [file://OUT/secret.jsonl]"),
-    MEASURED.format("cases: ../../secret.jsonl"),
-    MEASURED.format("cases: [file://folder/secret*.jsonl]"),
-    MEASURED.format("target: r\ncases: [{id: s, query: q}]"),
-    MEASURED.format("target: r\ntargets: folder/repo/evals/../targets.yaml\ncases: [{id: s, query: q}]"),
-    "assertions: [{include: ../../secret.yaml}]\ncases: [{query: q, response: r}]",
-    "assertions: [{type: composite, assertions: [{include: folder/secret.yaml}]}]\ncases: [{query: q, response: r}]",
-]  # fmt: skip
+    "data: ../../secret.jsonl",
+    "data: file://OUT/secret.jsonl",
+    "data: link.jsonl",
+    "data: data",
+    "target: r\ndata: q.jsonl",
+    "target: r\ntargets: folder/repo/evals/../targets.yaml\ndata: q.jsonl",
+]
 
 
-@pytest.mark.parametrize("written", REACHES)
-@pytest.mark.parametrize("dry", [False, True])
-def test_nothing_outside_of_the_repository_is_read(
-    inside: Cli, repository: Path, written: str, *, dry: bool
-) -> None:
-    """Not by an absolute path, by `..`, nor through links: nobody is asked."""
+def refuses(inside: Cli, repository: Path, written: str, *words: str) -> None:
+    """A run of this file reads nothing outside of its repository, and nobody is asked."""
     (repository / "evals" / "e.yaml").write_text(written.replace("OUT", str(repository.parent)))
+    write_jsonl(repository / "evals" / "q.jsonl", {"id": "s", "query": "q"})
     with ModelServer() as server:
-        words = ("evals/e.yaml", "--judge", "openai:m", "--base-url", server.url, *["--dry-run"] * dry)
-        ran = inside("run", *words, "--untrusted", cwd=repository, env={"OPENAI_API_KEY": "k"})
+        asked = ("evals/e.yaml", "--judge", "openai:m", "--base-url", server.url, *words)
+        ran = inside("run", *asked, "--untrusted", cwd=repository, env={"OPENAI_API_KEY": "k"})
         assert ran.code == 2, ran.err
         assert "outside of the repository" in ran.err
         assert "sk-secret" not in ran.out + ran.err
         assert not server.asked
 
 
+@pytest.mark.parametrize("written", REACHES)
+@pytest.mark.parametrize("words", [(), ("--dry-run",)])
+def test_nothing_outside_of_the_repository_is_read(
+    inside: Cli, repository: Path, written: str, words: tuple[str, ...]
+) -> None:
+    """Not by an absolute path, by `..`, nor through links."""
+    refuses(inside, repository, MEASURED.format(written), *words)
+
+
 def test_what_is_inside_or_named_by_the_user_is_read(inside: Cli, repository: Path) -> None:
     """Files above the eval file in the repository; a path of the command line, wherever it is."""
     write_jsonl(repository / "in.jsonl", {"query": "q", "contexts": ["c"]})
-    (repository / "prompt.md").write_text("Is {{output}} good?")
-    (repository / "evals" / "e.yaml").write_text(
-        f"{MEASURED.format('data: ../in.jsonl')}\n{ASKED.format('prompt: ../prompt.md')}"
-    )
-    with ModelServer() as server:
-        judge = ("--judge", "openai:m", "--base-url", server.url, "--untrusted", "--limit", "2")
-        env = {"OPENAI_API_KEY": "k"}
-        assert inside("run", "evals/e.yaml", *judge, cwd=repository, env=env).code in {0, 3}
-        assert len(server.asked) > 1
+    (repository / "evals" / "e.yaml").write_text(MEASURED.format("data: ../in.jsonl"))
     words = ("-m", "context_precision", "--judge", "lexical", "--untrusted")
+    assert inside("run", "evals/e.yaml", *words, cwd=repository).code == 0
     assert inside("run", "../secret.jsonl", *words, cwd=repository).code == 0
     assert inside("run", "evals/link.jsonl", *words, cwd=repository).code == 0
+
+
+CODE = {
+    "measures: ['evil.py:mine']": "a measure runs 'evil.py:mine'",
+    "measures: [RR]\ntarget: py": "the target py",
+    "measures: [RR]\ntarget: sh": "the target sh",
+    "measures: [RR]\ntarget: url": "the target url",
+}
+
+
+@pytest.mark.parametrize("written", CODE)
+def test_nothing_that_a_file_names_is_run(inside: Cli, repository: Path, written: str) -> None:
+    """No Python file is imported, no command started and no live target asked, with --untrusted or in a dry run."""
+    write_jsonl(repository / "evals" / "q.jsonl", {"query": "q", "qrels": {"d": 1}})
+    (repository / "evals" / "evil.py").write_text("open('ran', 'w')\n")
+    targets = (
+        "{name: py, provider: python, function: 'evil:answer', path: evals}",
+        "{name: sh, provider: cli, command_template: 'touch ran; echo {PROMPT}'}",
+        "{name: url, provider: http, url: 'http://127.0.0.1:9/{{query}}'}",
+    )
+    (repository / "targets.yaml").write_text(f"targets: [{', '.join(targets)}]\n")
+    (repository / "evals" / "e.yaml").write_text(f"{written}\ndata: q.jsonl\n")
+    ran = inside("run", "evals/e.yaml", "--untrusted", cwd=repository)
+    assert (ran.code, CODE[written] in ran.err, "yaml:" in ran.err) == (2, True, True), ran.err
+    inside("run", "evals/e.yaml", "--dry-run", cwd=repository)
+    assert not list(repository.rglob("ran"))
 
 
 def test_a_continued_report_imports_nothing(inside: Cli, repository: Path) -> None:

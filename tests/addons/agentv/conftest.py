@@ -2,5 +2,6 @@
 
 from tests.cli.conftest import Cli, cli, inside, write_jsonl
 from tests.cli.test_replay import recorded
+from tests.cli.test_untrusted import repository
 
-__all__ = ["Cli", "cli", "inside", "recorded", "write_jsonl"]
+__all__ = ["Cli", "cli", "inside", "recorded", "repository", "write_jsonl"]
