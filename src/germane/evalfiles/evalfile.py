@@ -262,15 +262,15 @@ def read_eval_file(
     root = parsed(path)
     file = _reader_of(root)(path, root, parsed, warn, faults)
     if not file.cases and not file.data and not faults:
+        what = "names no data" if type(file) is EvalFile else "has no cases and names no data"
         raise InputError(
-            "this file has no cases and names no data", fix=_NAME_DATA, place=SourceLocation(str(path), 1, 1)
+            f"this file {what}", fix="write data: samples.jsonl", place=SourceLocation(str(path), 1, 1)
         )
     if strict and faults:
         raise faults[0]
     return file
 
 
-_NAME_DATA = "write data: samples.jsonl, or cases under evalcases:"
 EvalFileReader = Callable[[Path, Node, Callable[[Path], Node], Warn | None, list[InputError]], EvalFile]
 """A function that reads a dialect: the path, its root, a reader of further files, where notices and faults go."""
 

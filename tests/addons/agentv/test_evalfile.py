@@ -311,7 +311,7 @@ def test_keys_of_agentv_are_no_misspellings(where, model):
         ("- a", 1, 1, "an eval file is a list"),
         ("judge: [[a]]\ncases: [{query: a}]", 1, 9, "judge[0] is a list"),
         ("against: all\ncases: [{query: a}]", 1, 10, "against is the text 'all'"),
-        ("description: d", 1, 1, "no cases and names no data"),
+        ("description: d", 1, 1, "names no data"),
         ("data: none.jsonl", 1, 7, "no file 'none.jsonl'"),
         ("cases: {a: 1}", 1, 8, "the cases are a mapping"),
         ("evalcases: []\ntests: []", 2, 8, "two lists of cases"),
