@@ -70,13 +70,13 @@ def test_every_figure_is_whole(report: Report, width: int) -> None:
 
 @pytest.mark.parametrize("width", WIDTHS)
 def test_systems_side_by_side_are_whole(report: Report, width: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where a column per system is too wide, systems become rows; then each row a record."""
+    """Where a column per system is too wide, each row becomes a record."""
     monkeypatch.setattr(
         "germane.show.table.console_of",
         lambda out: Console(file=out, width=width, force_terminal=True, no_color=True),
     )
     out = io.StringIO()
-    ranking.print_table(report, out)
+    ranking.ranked_table(report).print(out)
     text = re.sub(r"\x1b\[[0-9;]*m", "", out.getvalue())
     assert max(map(len, text.splitlines())) <= width
     for summary in report.summaries:

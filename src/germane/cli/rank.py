@@ -103,7 +103,7 @@ def _scored(chosen: Any, measures: Sequence[Measure]) -> tuple[list[Part], Seque
 
 
 def _print(report: Report, chosen: Any) -> None:
-    from germane.reports.ranking import means_table, print_table, print_trec, queries_table
+    from germane.reports.ranking import means_table, print_trec, queries_table, ranked_table
 
     for note in report.manifest["notes"]:
         print(f"note: {clean_lines(note)}", file=sys.stderr)
@@ -117,7 +117,7 @@ def _print(report: Report, chosen: Any) -> None:
         if chosen.per_query:
             queries_table(report).print(sys.stdout)
             print()
-        print_table(report, sys.stdout)
+        ranked_table(report).print(sys.stdout)
         if report.by is not None:
             print()
             means_table(report, report.slices(report.by), "slice", (), "n/N").print(sys.stdout)

@@ -17,13 +17,6 @@ from germane.show.table import Table, csv_lines
 from germane.tables.columns import to_frame
 from germane.tables.scores import SampleKey
 
-
-def print_table(report: ReportData, out: TextIO) -> None:
-    """The means, a measure per line; with several systems a column for each, the best of a line bold."""
-    several = len(report.systems) > 1
-    ranked_table(report).print(out, (lambda: ranked_table(report, turned=True)) if several else None)
-
-
 STYLES = {"corrected": "bold", "mean": "bold", "skipped": "dim", "incomplete": "yellow", "errors": "red"}
 COUNTS = ("skipped", "incomplete", "errors")
 """The counts of scores without a value, shown with a mean."""
@@ -61,32 +54,20 @@ def means_table(
     return table
 
 
-def ranked_table(report: ReportData, *, turned: bool = False) -> Table:
-    """The means of a ranking: a row per measure, of several systems a column for each and how many queries they have.
-
-    `turned`, each system has a row and each measure a column.
-    """
+def ranked_table(report: ReportData) -> Table:
+    """The means of a ranking: a row per measure; of several systems a column for each, the best of a row bold."""
     measures, systems = list(report), report.systems
     if len(systems) == 1:
         return means_table(report, counts=(), of_all="n/N")
-    rows, bold = [], []
+    table = Table(["measure", *systems])
     for name in measures:
-        line = [report[name, system] for system in systems]
-        pick = max if higher_is_better(line[0].type) else min
-        best = pick((summary.mean for summary in line if summary.mean is not None), default=None)
-        rows.append(
-            [in_digits(of.mean) + (f" ({of.interval_in_words()})" if of.interval else "") for of in line]
-        )
-        bold.append([summary.mean is not None and summary.mean == best for summary in line])
-    rows.append([summary.count_in_words() for summary in (report[measures[0], system] for system in systems)])
-    bold.append([False] * len(systems))
-    heads = ["measure", *systems], [*measures, "n/N"]
-    if turned:
-        heads = ["system", *measures, "n/N"], [*systems]
-        rows, bold = (list(map(list, zip(*grid, strict=True))) for grid in (rows, bold))
-    table = Table(heads[0])
-    for head, row, marked in zip(heads[1], rows, bold, strict=True):
-        table.add([head, *row], bold={at for at, mark in enumerate(marked, 1) if mark})
+        row = [report[name, system] for system in systems]
+        pick = max if higher_is_better(row[0].type) else min
+        best = pick((summary.mean for summary in row if summary.mean is not None), default=None)
+        cells = [in_digits(of.mean) + (f" ({of.interval_in_words()})" if of.interval else "") for of in row]
+        marked = {at for at, of in enumerate(row, 1) if of.mean is not None and of.mean == best}
+        table.add([name, *cells], marked)
+    table.add(["n/N", *(report[measures[0], system].count_in_words() for system in systems)])
     return table
 
 

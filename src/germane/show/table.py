@@ -54,17 +54,13 @@ class Table:
         self.rows.append([cell if isinstance(cell, Markup) else clean(str(cell)) for cell in cells])
         self.bold.append(bold)
 
-    def _widths(self) -> list[int]:
-        return [max(map(len, cells)) for cells in zip(self.heads, *self.rows, strict=True)]
-
     def plain(self) -> Iterator[str]:
         """The lines in columns, however wide."""
-        widths = self._widths()
+        widths = [max(map(len, cells)) for cells in zip(self.heads, *self.rows, strict=True)]
         for row in (self.heads, *self.rows):
             cells = zip(row, widths, self.align, strict=True)
-            yield "  ".join(
-                f"{cell:{'<' if side == 'l' else '>'}{width}}" for cell, width, side in cells
-            ).rstrip()
+            padded = (cell.ljust(width) if side == "l" else cell.rjust(width) for cell, width, side in cells)
+            yield "  ".join(padded).rstrip()
 
     def rich(self, *, edge: bool = True) -> RenderableType:
         """The table for a console, fitted to its width without cutting anything; `edge`: with space around it."""
@@ -78,17 +74,14 @@ class Table:
             [Text(cell, style="bold" if at in bold else styles[at]) for at, cell in enumerate(row)]
             for row, bold in zip(self.rows, self.bold, strict=True)
         ]
-        how = {"edge": edge, "cut": self.cut}
-        return FittedTable(heads, rows, self.align, title=self.title, notes=self.notes, **how)
+        return FittedTable(heads, rows, self.align, self.title, self.notes, edge, self.cut)
 
-    def print(self, out: TextIO, narrow: Callable[[], Table] | None = None) -> None:
-        """Print to a terminal with rules and weight, fitted to its width, as `narrow` where it is too wide; else in plain columns."""
-        if (console := console_of(out)) is None:
-            out.writelines(f"{line}\n" for line in self.plain())
-        elif narrow is not None and sum(self._widths()) + 3 * (len(self.heads) - 1) > console.width:
-            narrow().print(out)
-        else:
+    def print(self, out: TextIO) -> None:
+        """Print to a terminal with rules and weight, fitted to its width; else in plain columns."""
+        if (console := console_of(out)) is not None:
             console.print(self.rich(edge=False))
+        else:
+            out.writelines(f"{line}\n" for line in self.plain())
 
     def _written(self, escape: Callable[[str], str], bold: str) -> list[list[str]]:
         """Headings and rows with their cells escaped, and what stands out put in place of @ in `bold`."""
@@ -151,14 +144,19 @@ class TextDocument(list[str | Table]):
         return self._joined(*[lambda text: markdown_text(text, 1000)] * 2)
 
     def _joined(self, of_line: Callable[[str], str], of_cell: Callable[[str], str]) -> str:
-        parts = []
+        return "".join(
+            block.markdown(of_cell) if isinstance(block, Table) else f"{block[0]}{of_line(block[1])}\n"
+            for block in self._blocks()
+        )
+
+    def _blocks(self) -> Iterator[Table | tuple[str, str]]:
+        """The tables, and each line as the sign of a heading or of a list in front of it, and the rest."""
         for block in self:
-            if isinstance(block, Table):
-                parts.append(block.markdown(of_cell))
+            if isinstance(block, str):
+                mark = next((mark for mark in ("# ", "## ", "- ") if block.startswith(mark)), "")
+                yield mark, block.removeprefix(mark)
             else:
-                mark, text = _marked(block)
-                parts.append(f"{mark}{of_line(text)}\n")
-        return "".join(parts)
+                yield block
 
     def rich(self) -> RenderableType:
         """The document for a console: headings stand out, and no table is cut."""
@@ -166,20 +164,14 @@ class TextDocument(list[str | Table]):
 
         from germane.show.terminal import hanging
 
-        rows: list[RenderableType] = []
-        for block in self:
-            if isinstance(block, Table):
-                rows.append(block.rich(edge=False))
-            else:
-                mark, text = _marked(block)
-                rows.append(Text(clean(text), style="bold") if "#" in mark else Text(mark + clean(text)))
-        return hanging(rows)
-
-
-def _marked(line: str) -> tuple[str, str]:
-    """The sign of a heading or of a list in front of a line, and the rest."""
-    mark = next((mark for mark in ("# ", "## ", "- ") if line.startswith(mark)), "")
-    return mark, line.removeprefix(mark)
+        return hanging(
+            block.rich(edge=False)
+            if isinstance(block, Table)
+            else Text(clean(block[1]), style="bold")
+            if "#" in block[0]
+            else Text(block[0] + clean(block[1]))
+            for block in self._blocks()
+        )
 
 
 def console_of(out: TextIO) -> Console | None:

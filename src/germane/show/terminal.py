@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import re
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from textwrap import wrap
 
 from rich.console import Console, ConsoleOptions, Group, RenderableType, RenderResult
@@ -26,6 +27,7 @@ def plain_text(renderable: RenderableType, width: int) -> str:
     return "\n".join(clean(line).rstrip() for line in out.getvalue().rstrip().split("\n"))
 
 
+@dataclass(frozen=True, slots=True)
 class FittedTable:
     """A table fitted to the terminal; but for the last column of one that is `cut`, nothing of it is.
 
@@ -34,35 +36,29 @@ class FittedTable:
     a record of its own: `heading value` pairs.
     """
 
-    def __init__(
-        self,
-        heads: Sequence[Text],
-        rows: Sequence[Sequence[Text]],
-        align: str,
-        *,
-        title: str,
-        notes: Sequence[str],
-        edge: bool,
-        cut: bool,
-    ) -> None:
-        self._heads, self._rows, self._align = heads, rows, align
-        self._title, self._notes, self._edge, self._cuts = title, notes, edge, cut
+    heads: Sequence[Text]
+    rows: Sequence[Sequence[Text]]
+    align: str
+    title: str
+    notes: Sequence[str]
+    edge: bool
+    cut: bool
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         """Render the title, the rows in the first way that fits, and the notes."""
         width = options.max_width
-        if self._title:
-            yield HangingText(Text(self._title))
-        if self._cuts:
+        if self.title:
+            yield HangingText(Text(self.title))
+        if self.cut:
             yield from self._cut(width)
         else:
-            narrow = self._stacked(width, beside=True) or self._stacked(width)
-            yield from self._columns(width) or narrow or self._records(width)
-        for note in self._notes:
+            rows = self._columns(width) or self._stacked(width, beside=True) or self._stacked(width)
+            yield from rows or self._records(width)
+        for note in self.notes:
             yield HangingText(Text(f"  {clean(note)}", style="dim"))
 
     def _widths(self, columns: Iterable[int], *, heads: bool = True) -> list[int]:
-        rows = [self._heads, *self._rows] if heads else self._rows
+        rows = [self.heads, *self.rows] if heads else self.rows
         return [max((row[n].cell_len for row in rows), default=0) for n in columns]
 
     def _line(self, row: Sequence[Text], columns: Sequence[int], widths: Sequence[int], gap: str) -> Text:
@@ -70,55 +66,55 @@ class FittedTable:
         result = Text()
         for at, (n, width) in enumerate(zip(columns, widths, strict=True)):
             space = Text(" " * (width - row[n].cell_len))
-            result += Text(gap if at else "") + (row[n] + space if self._align[n] == "l" else space + row[n])
+            result += Text(gap if at else "") + (row[n] + space if self.align[n] == "l" else space + row[n])
         return result
 
     def _columns(self, width: int) -> list[RenderableType]:
         """The table as it is; empty where it is too wide."""
-        columns, side = range(len(self._heads)), " " if self._edge else ""
+        columns, side = range(len(self.heads)), " " if self.edge else ""
         widths = self._widths(columns)
         total = sum(widths) + 3 * (len(widths) - 1)
         if total + 2 * len(side) > width:
             return []
         head, *rows = (
             Text(side) + self._line(row, columns, widths, "   ") + Text(side)
-            for row in (self._heads, *self._rows)
+            for row in (self.heads, *self.rows)
         )
-        outer = [Text(" " * (total + 2))] if self._edge else []
+        outer = [Text(" " * (total + 2))] if self.edge else []
         return [*outer, head, Text(f"{side}{'─' * total}{side}"), *rows, *outer]
 
     def _stacked(self, width: int, *, beside: bool = False) -> list[RenderableType]:
         """Each row as two lines, its names and below them its numbers, or `beside` as one; empty where they do not fit."""
-        names = [n for n, side in enumerate(self._align) if side == "l"]
-        numbers = [n for n, side in enumerate(self._align) if side == "r"]
+        names = [n for n, side in enumerate(self.align) if side == "l"]
+        numbers = [n for n, side in enumerate(self.align) if side == "r"]
         if not names or not numbers:
             return []
         columns = [*names, *numbers] if beside else numbers
-        longest = [max([0, *map(len, _PIECE.findall(self._heads[n].plain))]) for n in numbers]
+        longest = [max([0, *map(len, _PIECE.findall(self.heads[n].plain))]) for n in numbers]
         widths = list(map(max, longest, self._widths(numbers, heads=False)))
         before = self._widths(names) if beside else []
         room = width - sum(before) - sum(widths) - len(_GAP) * len(columns)
         if room < 0:
             return []
         for at, n in enumerate(numbers):  # headings on one line, as far as there is room
-            more = min(room, max(0, self._heads[n].cell_len - widths[at]))
+            more = min(room, max(0, self.heads[n].cell_len - widths[at]))
             widths[at], room = widths[at] + more, room - more
         lines = [  # of the headings: cut between words, within them only where one is too wide
             wrap(head, size)
             if max(map(len, head.split()), default=0) <= size
             else _wrapped(Text(head), size).plain.split("\n")
-            for head, size in zip((self._heads[n].plain for n in numbers), widths, strict=True)
+            for head, size in zip((self.heads[n].plain for n in numbers), widths, strict=True)
         ]
         widths = [*before, *widths]
         result: list[RenderableType] = [Text()]
         tall = max(map(len, lines))
         for at in range(tall):
-            line = [head if at == tall - 1 else Text() for head in self._heads]
+            line = [head if at == tall - 1 else Text() for head in self.heads]
             for n, head in zip(numbers, lines, strict=True):
                 line[n] = Text(head[at - tall] if at >= tall - len(head) else "", style="bold")
             result.append(Text(_GAP) + self._line(line, columns, widths, _GAP))
         result.append(Text("─" * (sum(widths) + len(_GAP) * len(widths))))
-        for row in self._rows:
+        for row in self.rows:
             if not beside:
                 title = Text(_GAP).join(row[n] for n in names if row[n].plain.strip())
                 result.append(_wrapped(title, width))
@@ -127,9 +123,9 @@ class FittedTable:
 
     def _records(self, width: int) -> RenderResult:
         """Each row as pairs of heading and value, as many on a line as fit; further lines are indented."""
-        for row in self._rows:
+        for row in self.rows:
             line = Text()
-            for head, cell in zip(self._heads, row, strict=True):
+            for head, cell in zip(self.heads, row, strict=True):
                 pair = Text(f"{head.plain} " if head else "", style="dim") + cell
                 if line and line.cell_len + 2 + pair.cell_len > width:
                     yield HangingText(line)
@@ -139,11 +135,11 @@ class FittedTable:
 
     def _cut(self, width: int) -> RenderResult:
         """Each row on a line whose last cell is cut, or is on a line below where it had too little room."""
-        columns = range(len(self._heads) - 1)
+        columns = range(len(self.heads) - 1)
         widths = self._widths(columns, heads=False)
         used = sum(widths) + len(_GAP) * (len(widths) + 1)
         below = width - used < _READABLE
-        for row in self._rows:
+        for row in self.rows:
             line, last = Text(_GAP) + self._line(row, columns, widths, _GAP), row[-1].copy()
             last.truncate(width - (3 * len(_GAP) if below else used), overflow="ellipsis")
             if below:
