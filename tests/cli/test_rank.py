@@ -534,7 +534,9 @@ RANK, DOWN, GAPS = "was read as the rank", "counts down", "rises down every list
         (("a1 b2 c5", "b1 a9"), GAPS),
         (("a9 b5 c1", "b7 a2"), ""),
         (("a1 b2", "b1 a2"), RANK),
+        (("a1 b3", "b1 a3"), GAPS),
         (("b1 a0", "a1 b0"), ""),
+        (("a0 b1", "b0 a1"), ""),
         (("b2", "b1"), ""),
         (("c0.3 b0.2 a0.1", "b1 a2"), ""),
     ],
@@ -551,6 +553,31 @@ def test_a_column_without_a_name_is_rank_or_score(
         ran = inside("rank", name, "--qrels", "gold", "-m", "RR", "--json")
         assert ran.json["measures"]["RR"]["mean"] == pytest.approx(rr_of(numbers, rank=note == RANK)), name
         assert (note in ran.err) if note else ("third column" not in ran.err), ran.err
+
+
+@pytest.mark.parametrize(
+    ("run", "cause"),
+    [
+        ('{"q1": [{"doc_id": "7", "key": "b"}]}', "the gold's ids are in the field 'key' of contexts"),
+        (
+            '[{"query": "q1", "doc_id": "7", "score": 1, "key": "b"}]',
+            "the gold's ids are in the column 'key'",
+        ),
+        ("query,doc_id,score,key\nq1,7,1,b\n", "the gold's ids are in the column 'key'"),
+        ('{"q1": {"7": Infinity}}', "the lists have ids like 7"),
+    ],
+)
+def test_another_key_that_holds_the_ids_of_the_gold_is_named(
+    inside: Cli, tmp_path: Path, run: str, cause: str
+) -> None:
+    """In files and on standard input."""
+    (tmp_path / "gold").write_text("q1 0 b 1\n")
+    (tmp_path / "run").write_text(run)
+    for said in (
+        inside("rank", "run", "--qrels", "gold", "-m", "RR").err,
+        inside("rank", "-", "--qrels", "gold", "-m", "RR", stdin=run).err,
+    ):
+        assert cause in " ".join(said.split())
 
 
 def rr_of(numbers: tuple[str, str], *, rank: bool) -> float:

@@ -222,3 +222,44 @@ def test_a_thousand_samples_decide_and_a_share_reads_alike(tmp_path):
     done = invoke("run", path, "-m", "RR", "--json", "-o", tmp_path / "r")
     assert json.loads(done.out)["measures"]["RR"]["mean"] == 1 / 500
     assert "'chunk_id' meets the gold" in done.err
+
+
+@pytest.mark.parametrize("name", ["csv", "jsonl", "json"])
+def test_gold_on_standard_input_is_read_by_the_column_that_meets(name, tmp_path):
+    """As a file is."""
+    run = shape("jsonl", ROWS[:3], tmp_path)
+    gold = [{"query_id": "7", "document_id": "n1", "chunk_id": "d2", "grade": 1}]
+    (tmp_path / "of").mkdir()
+    text = shape(name, gold, tmp_path / "of").read_text()
+    done = invoke("rank", run, "--qrels", "-", "-m", "RR", "--json", stdin=text)
+    assert json.loads(done.out)["measures"]["RR"]["mean"] == 0.5
+    assert "'chunk_id' meets the run" in done.err
+
+
+@pytest.mark.parametrize("name", ["csv", "jsonl"])
+@pytest.mark.parametrize(("ids", "words"), [(("7", "d1"), "'chunk_id' meets"), (("d1", "7"), None)])
+def test_the_column_of_labels_that_meets_what_was_retrieved(name, ids, words, tmp_path):
+    """Labels of a file are read so, and imported ones."""
+    row = {"id": "q", "query": "q", "contexts": [{"id": "d1", "text": "t"}], "qrels": {"d1": 1}}
+    (tmp_path / "s.jsonl").write_text(json.dumps(row))
+    labels = shape(name, [{"sample": "q", "doc_id": ids[0], "chunk_id": ids[1], "grade": 3}], tmp_path)
+    options = ("-m", "context_precision", "--judge", "labels", "--no-cache")
+    ran = invoke("run", tmp_path / "s.jsonl", *options, "--labels", labels, "--json", "-o", tmp_path / "r")
+    assert json.loads(ran.out)["measures"]["context_precision"]["mean"] == 1.0
+    invoke("run", tmp_path / "s.jsonl", "-m", "RR", "--no-cache", "-o", tmp_path / "i")
+    imported = invoke("label", tmp_path / "i", "--import", labels)
+    assert "1 label added" in imported.err
+    for said in (ran.err, imported.err):
+        assert words in said if words else "could be" not in said
+
+
+@pytest.mark.parametrize("name", ["csv", "jsonl", "parquet"])
+@pytest.mark.parametrize(("ids", "words"), [(("7", "d1"), "'chunk_id' meets"), (("d1", "7"), None)])
+def test_the_column_of_a_corpus_that_meets_the_gold(name, ids, words, tmp_path):
+    """Gold is looked up in it."""
+    row = {"id": "q", "query": "q", "contexts": [{"id": "d1", "text": "t"}], "qrels": {"d1": 1}}
+    (tmp_path / "s.jsonl").write_text(json.dumps(row))
+    corpus = shape(name, [{"doc_id": ids[0], "chunk_id": ids[1], "text": "t"}], tmp_path)
+    done = invoke("labels", "check", tmp_path / "s.jsonl", "--corpus", corpus, "--json")
+    assert json.loads(done.out)["missing"] == []
+    assert words in done.err if words else not done.err

@@ -128,6 +128,8 @@ def _import(
 
     labels = import_labels(path, report, who, guideline, user)
     report.tables.append_labels(labels.labels)  # type: ignore[union-attr]
+    if labels.note:
+        say(f"note: {labels.note}")
     said = [f"{counted(len(labels.labels), 'label')} added to {folder}"]
     if labels.others:
         said.append(f"{counted(labels.others, 'row is', 'rows are')} about nothing in this report")

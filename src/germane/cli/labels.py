@@ -13,6 +13,7 @@ from germane.cli.values import print_document, refuse_input, say
 from germane.errors import InputError
 
 if TYPE_CHECKING:
+    from germane.labelling.corpus import Corpus
     from germane.tables.labels import Label
     from germane.types import Sample
 
@@ -30,6 +31,7 @@ def check(path: Path, *, corpus: Path, labels: Path | None, json: bool) -> None:
     check = check_labels(samples, searched := Corpus(corpus))
     people = carry_labels(values, samples, searched)
     check.labels = LabelsRow(**people.counts) if values else UNSET
+    _say_column(searched)
     if json:
         print_document(to_builtins(check))
         return
@@ -85,6 +87,7 @@ def move(path: Path, *, corpus: Path, labels: Path | None, output: Path, json: b
     if values:
         write_whole(beside, b"".join(encode(dump_label(label)) + b"\n" for label in people.labels))
     moved.labels = LabelsRow(**people.counts) if values else UNSET
+    _say_column(searched)
     if json:
         print_document(to_builtins(moved))
     else:
@@ -100,6 +103,11 @@ def move(path: Path, *, corpus: Path, labels: Path | None, output: Path, json: b
     say(f"wrote {output}{f' and {beside}' if values else ''}")
 
 
+def _say_column(corpus: Corpus) -> None:
+    if corpus.note:
+        say(f"note: {corpus.note}")
+
+
 def _read(path: Path, labels: Path | None) -> tuple[list[Sample], list[Label]]:
     """The samples of a file or a report, those without gold included, and people's labels of what came back for them."""
     from germane.labelling.files import LabelFile
@@ -110,4 +118,4 @@ def _read(path: Path, labels: Path | None) -> tuple[list[Sample], list[Label]]:
     stored = path.is_dir() and ((path / "manifest.json").exists() or any(path.glob("*/manifest.json")))
     report = find_report(path) if stored else None
     samples = list(read_samples(path) if report is None else report.samples())
-    return samples, labels_in(samples, report, None if labels is None else LabelFile(labels))
+    return samples, labels_in(samples, report, None if labels is None else LabelFile(labels, say))

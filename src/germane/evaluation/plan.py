@@ -574,7 +574,7 @@ class Plan:
         if self.options.labels:
             from germane.labelling.files import LabelFile
 
-            self._labels = LabelFile(local(self.options.labels))
+            self._labels = LabelFile(local(self.options.labels), lambda note: self.notices(Notice(note)))
             self.settings = self.suite.settings = replace(settings, labels=self._labels.book)
 
     def job(self, planned: PlannedCase, notes: Counter[str] | None = None) -> Job:

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from itertools import islice
@@ -33,7 +33,14 @@ from germane.reports.gates import Gate
 from germane.reports.report import Report
 from germane.samples import bulk
 from germane.samples.contexts import Lists, column_of_documents
-from germane.samples.files import BadRows, on_disk, shown_name
+from germane.samples.files import (
+    BadRows,
+    StandardInput,
+    on_disk,
+    parse_strict_json,
+    read_text,
+    shown_name,
+)
 from germane.samples.frames import is_table, records
 from germane.samples.trec import (
     EXAMPLES,
@@ -125,6 +132,7 @@ class GoldFile:
     keep_first: bool = False
     bad: BadRows = field(default_factory=BadRows)
     _chosen: bool = field(default=False, init=False)
+    _input: StandardInput | None = field(default=None, init=False)
 
     @cached_property
     def mapping(self) -> Qrels:
@@ -143,10 +151,12 @@ class GoldFile:
         self._chosen = True
         what, names = "qrels", list[str]()
         if isinstance(self.source, str | Path):
+            if str(self.source) == "-":
+                self._input = StandardInput()
+                self.source = self._input.path
             what = shown_name(file := gold_file(self.source))
-            if str(file) != "-":  # which can be read once
-                with on_disk(file) as path:
-                    names = document_columns(path, format_of(path, self.fmt, GOLD), self.columns, GOLD)
+            with on_disk(file) as path:
+                names = document_columns(path, format_of(path, self.fmt, GOLD), self.columns, GOLD)
         else:
             names = document_columns(self.source, None, self.columns, GOLD)
         if len(names) < 2:
@@ -246,29 +256,31 @@ def hits_of(
         run = RunFile(run)
     elif not is_table(run) and not isinstance(run, RunFile | Run | Mapping) and isinstance(run, Iterable):
         run = list(run)
-    more = partial(_other_values, run)
-    if isinstance(run, RunFile):
-        with on_disk(run.path) as path:
+    with ExitStack() as files:
+        if isinstance(run, RunFile):
+            path = files.enter_context(on_disk(run.path))
             run, notes = _with_document_column(replace(run, path=path), gold, doc_id)
+        more = partial(_other_values, run)
+        if isinstance(run, RunFile):
             if doc_id is None and (hits := run.hits(gold)) is not None:
                 name = shown_name(path)
                 hits = replace(hits, notes=(*notes, *hits.notes))
                 return name, _with_unmet(name, _matched(name, hits), run.lists, more)
             run = read_run(path, fmt=run.fmt, columns=run.columns, bad=run.bad)
             run = replace(run, notes=(*notes, *run.notes))
-    elif not isinstance(run, Run):
-        columns = {name: {"doc": name} for name in document_columns(run)} or {"": {}}
-        lists = {name: partial(_read_lists, run, columns=columns[name]) for name in columns}
-        chosen, notes = _document_column("run", lists, gold, doc_id)
-        run = read_run(run, columns=columns.get(chosen or ""))
-        run = replace(run, notes=(*notes, *run.notes))
-    else:
-        _, notes = _document_column(run.name, {"": partial(_lists_of, run, None)}, gold, doc_id)
-        run = replace(run, notes=(*notes, *run.notes))
-    listed = run
-    qrels = gold.mapping if doc_id is None else _mapped(gold.mapping, doc_id)
-    hits = _matched(listed.name, _hits(listed, qrels, duplicates, doc_id))
-    return listed.name, _with_unmet(listed.name, hits, lambda: [_lists_of(listed, doc_id)], more)
+        elif not isinstance(run, Run):
+            columns = {name: {"doc": name} for name in document_columns(run)} or {"": {}}
+            lists = {name: partial(_read_lists, run, columns=columns[name]) for name in columns}
+            chosen, notes = _document_column("run", lists, gold, doc_id)
+            run = read_run(run, columns=columns.get(chosen or ""))
+            run = replace(run, notes=(*notes, *run.notes))
+        else:
+            _, notes = _document_column(run.name, {"": partial(_lists_of, run, None)}, gold, doc_id)
+            run = replace(run, notes=(*notes, *run.notes))
+        listed = run
+        qrels = gold.mapping if doc_id is None else _mapped(gold.mapping, doc_id)
+        hits = _matched(listed.name, _hits(listed, qrels, duplicates, doc_id))
+        return listed.name, _with_unmet(listed.name, hits, lambda: [_lists_of(listed, doc_id)], more)
 
 
 def _with_document_column(
@@ -365,17 +377,13 @@ def _absent_note(
 def _other_values(run: Any) -> Iterator[tuple[str, str]]:
     """The values of a run's columns that are not read, and of the other keys in its lists, each with a description."""
     from germane.labelling.moving import other_values
-    from germane.samples.cells import Cells
     from germane.samples.fields import read_contexts
-    from germane.samples.reading import READERS
 
     rows, columns = run, None
     if isinstance(run, Mapping | Run):
         rows = [run] if isinstance(run, Mapping) else []
     elif isinstance(run, RunFile):
-        reader, _ = READERS.get(f".{format_of(run.path, run.fmt)}", (None, ""))
-        cells, columns = Cells(lambda _, among=(): "query"), run.columns  # noqa: ARG005
-        rows = (row for _, row, _ in reader(Path(run.path), cells)) if reader is not None else []
+        rows, columns = _rows_of(run), run.columns
     elif is_table(run):
         rows = records(run)
     with suppress(InputError):
@@ -391,6 +399,19 @@ def _other_values(run: Any) -> Iterator[tuple[str, str]]:
                 with suppress(ValueError):
                     for context in read_contexts(docs):
                         yield from other_values(context)
+
+
+def _rows_of(run: RunFile) -> Iterable[Any]:
+    """The rows of a run's file, or its one mapping; none of TREC's columns."""
+    from germane.samples.cells import Cells
+    from germane.samples.reading import READERS
+
+    if (fmt := format_of(run.path, run.fmt)) == "json":
+        document = parse_strict_json(read_text(run.path), infinite=True)
+        return document if isinstance(document, list) else [document]
+    reader, _ = READERS.get(f".{fmt}", (None, ""))
+    cells = Cells(lambda _, among=(): "query")  # noqa: ARG005
+    return [] if reader is None else (row for _, row, _ in reader(Path(run.path), cells))
 
 
 def _missed_queries(

@@ -9,14 +9,15 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
 from germane.clean import fold
 from germane.errors import InputError, SourceLocation
 from germane.measures.evidence import EDGE, tokens
-from germane.samples.cells import Cells
+from germane.samples.cells import Cells, Locate
+from germane.samples.contexts import Lists, column_of_documents
 from germane.samples.fields import id_keys
 from germane.samples.files import dataset_files, read_text
 from germane.samples.reading import READERS, suffix_of
@@ -51,6 +52,9 @@ class Corpus:
 
     def __init__(self, path: Path) -> None:
         self.path, self._location = path, SourceLocation(str(path))
+        self._column: str | None = None
+        self.note = ""
+        """What to know of the choice among several columns that could be the document's id."""
         if not path.exists():
             raise InputError("no such corpus", fix="check the path of --corpus", place=self._location)
 
@@ -58,7 +62,7 @@ class Corpus:
         """The id and the text of each document, in their order."""
         for file in self._files():
             if suffix_of(file) in READERS:
-                yield from _rows(file)
+                yield from _rows(file, self._column)
             else:
                 yield file.relative_to(self.path).as_posix(), read_text(file)
 
@@ -100,8 +104,24 @@ class Corpus:
         return {"digest": f"{total % 2**128:032x}", "documents": count, "name": self.path.name}
 
     def texts_of(self, ids: Collection[str]) -> dict[str, str]:
-        """The texts of those of these documents that it has."""
+        """The texts of those of these documents that it has. Of several columns of ids the one that has any is read from then on."""
+        if self._column is None and ids:
+            self._choose_column(ids)
         return {document: text for document, text in self.documents() if document in ids}
+
+    def _choose_column(self, ids: Collection[str]) -> None:
+        file = self._files()[0]
+        first = next(_documents(file), None) if suffix_of(file) in READERS else None
+        columns = () if first is None else id_keys(tuple(first[0]))
+
+        def listed(column: str) -> Lists:
+            self._column = column
+            return {"": [document for document, _ in self.documents() if document in ids]}
+
+        if columns[1:]:
+            lists = {column: partial(listed, column) for column in columns}
+            wanted, fix = {"": dict.fromkeys(ids, 1)}, "write the right one as id, without the others"
+            self._column, self.note, _ = column_of_documents(self.path.name, lists, wanted, fix=fix)
 
     def find(self, pieces: Iterable[str]) -> dict[str, list[TextMatch]]:
         """The places of each piece of text, whole or in part; the largest share first.
@@ -155,17 +175,25 @@ def _common_span(piece: Sequence[str], words: Sequence[str]) -> tuple[int, int] 
     return None
 
 
-def _rows(file: Path) -> Iterator[tuple[str, str]]:
+def _documents(file: Path) -> Iterator[tuple[Mapping[str, Json], Locate]]:
+    """The rows of a file, each with what names its place."""
     reader, _ = READERS[suffix_of(file)]
-    names: dict[tuple[str, ...], tuple[str | None, str | None]] = {}
     # a cell of a table is a text as it stands: no value is made of it
     cells = Cells(lambda name, among=(): "id" if id_keys((name,)) else "query")  # noqa: ARG005
     for _, row, where in reader(file, cells):
         if not isinstance(row, dict):
             raise InputError("this is not a document", fix=_FIX, place=where(()))
+        yield row, where
+
+
+def _rows(file: Path, column: str | None) -> Iterator[tuple[str, str]]:
+    """The id and the text of each row, the id from this column or from the first that could be it."""
+    names: dict[tuple[str, ...], tuple[str | None, str | None]] = {}
+    for row, where in _documents(file):
         keys = tuple(row)
         if keys not in names:
-            names[keys] = next(iter(id_keys(keys)), None), _named(keys, _TEXTS)
+            of_id = column if column in keys else next(iter(id_keys(keys)), None)
+            names[keys] = of_id, _named(keys, _TEXTS)
         of_id, of_text = names[keys]
         document, text = (row.get(name) if name else None for name in (of_id, of_text))
         if isinstance(document, int | float) and not isinstance(document, bool) and document % 1 == 0:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from msgspec import structs
@@ -15,6 +16,7 @@ from germane.errors import InputError, SourceLocation
 from germane.measures.labels import labelled_passages, turns
 from germane.reports.data import ReportData
 from germane.samples.cells import MISSING, Cells, TableRow, table_rows
+from germane.samples.contexts import Lists, column_of_documents
 from germane.samples.fields import SPELLINGS, id_in, id_keys
 from germane.samples.files import JsonFault, parse_strict_json, read_lines, read_text, write_whole
 from germane.samples.reading import READERS, suffix_of
@@ -61,13 +63,14 @@ class ImportedLabels:
     """Labels of a file that are about things in the report, and how many rows were about anything else.
 
     `unfilled` rows have no answer yet. `unchanged` labels change nothing: the report holds the same answer of the same person,
-    or a newer one.
+    or a newer one. `note` says which of several columns was read as the document's id.
     """
 
     labels: tuple[Label, ...]
     others: int
     unfilled: int = 0
     unchanged: int = 0
+    note: str = ""
 
 
 def import_labels(
@@ -85,7 +88,9 @@ def import_labels(
     """
     kinds, documents = _labelable(report)
     results, others, unfilled = list[Label](), 0, 0
-    for number, row in _rows(path):
+    rows = list(_rows(path))
+    column, note, _ = _column(path, _documents_by_column(rows), documents)
+    for number, row in rows:
         location = SourceLocation(str(path), number)
         if _is_unfilled(row):
             unfilled += 1
@@ -100,7 +105,7 @@ def import_labels(
             "reason": row.get("reason") or None,
         }
         if not (item := row.get("item")):
-            seen = documents.get(_named(row, location), {}).values()
+            seen = documents.get(_named(row, location, column), {}).values()
             labels = [load_label({**dump_label(label), **fields}, location) for label in seen]
         elif isinstance(item, str) and item in kinds:
             design = row.get("design")
@@ -129,7 +134,7 @@ def import_labels(
         if stored is not None and label.who != UNNAMED:
             same = (label.answer, label.scale) == (stored.answer, stored.scale)
             unchanged += same or time_of(label) < time_of(stored)
-    return ImportedLabels(named, others, unfilled, unchanged)
+    return ImportedLabels(named, others, unfilled, unchanged, note)
 
 
 class LabelFile:
@@ -138,22 +143,36 @@ class LabelFile:
     A folder is a report, whose labels.jsonl is read. Rows name the item, or the sample's id and the document's. A label
     stands in place of one that the context had. Where a label of a sample names a person, a passage has several, or somebody
     could not tell, all labels of that sample stand in `book`, each with its person. It knows those of the samples that it
-    was asked `on`. InputError where the file holds no label of a passage.
+    was asked `on`. Of several columns that could be the document's id, the one that meets the contexts of the first such
+    sample is read; `warn` takes the note about that. InputError where the file holds no label of a passage.
     """
 
-    def __init__(self, path: Path) -> None:
-        path = path / "labels.jsonl" if path.is_dir() else path
+    def __init__(self, path: Path, warn: Callable[[str], None] = lambda _: None) -> None:
+        self._path, self._warn = path / "labels.jsonl" if path.is_dir() else path, warn
+        self._rows = [
+            (number, row)
+            for number, row in _rows(self._path)
+            if row.get("kind", "relevance") == "relevance" and not _is_unfilled(row)
+        ]
+        self._lists = _documents_by_column(self._rows)
+        """The documents of each sample as read with each column; empty where there is no choice, or no more."""
+        self.book = LabelBook()
+        self._read(None)
+
+    def _read(self, column: str | None) -> None:
+        """Take the labels of the rows, whose documents are those of a column."""
         labels = []
-        for number, row in _rows(path):
-            if row.get("kind", "relevance") != "relevance" or _is_unfilled(row):
-                continue
-            answer, scale = _answer(row, location := SourceLocation(str(path), number))
-            item = row.get("item") or _document(*_named(row, location))
+        for number, row in self._rows:
+            answer, scale = _answer(row, location := SourceLocation(str(self._path), number))
+            item = row.get("item") or _document(*_named(row, location, column))
             row_of = {"item": item, "kind": "relevance", "answer": answer, "scale": scale}
             labels.append(load_label({**row_of, "who": row.get("who"), "at": row.get("at")}, location))
-        self.book, self._alone, self._labels = LabelBook(), LabelBook(labels), dict[str, list[Label]]()
+        self._alone, self._labels = LabelBook(labels), dict[str, list[Label]]()
         if not len(self._alone):
-            raise InputError(f"{path} holds no label of a passage", fix="name a file of labels, or a report")
+            fix = "name a file of labels, or a report"
+            raise InputError(f"{self._path} holds no label of a passage", fix=fix)
+        if not self._lists:
+            self._rows = []
         for label in labels:
             if label.item in self._alone or self._alone.unsure(label.item):
                 self._labels.setdefault(label.item, []).append(label)
@@ -163,8 +182,23 @@ class LabelFile:
         others = (label.scale for label in self._alone if label.scale not in {"graded", "binary"})
         self._scale = scale_ends(other) if (other := next(others, None)) else None
 
+    def _choose(self, sample: Sample) -> None:
+        """Read the column that meets the contexts of this sample, if one does."""
+        lists: dict[str, Lists] = {
+            name: {sample.id: listed.get(sample.id, [])} for name, listed in self._lists.items()
+        }
+        contexts = (passage.context for _, passage in labelled_passages(sample))
+        column, note, meets = _column(self._path, lists, ((sample.id, c.id) for c in contexts if c.id))
+        if meets:
+            self._lists = {}
+            self._read(column)
+            if note:
+                self._warn(note)
+
     def on(self, sample: Sample) -> tuple[Sample, tuple[Label, ...]]:
         """The sample with these labels on its contexts, and those that keep their persons, which are added to the book."""
+        if self._lists:
+            self._choose(sample)
         labels = {
             item: some
             for item, passage in labelled_passages(sample)
@@ -201,6 +235,8 @@ class LabelFile:
 
     def about(self, sample: Sample) -> Iterator[Label]:
         """The labels of a sample's passages, each with its item and who gave it."""
+        if self._lists:
+            self._choose(sample)
         for item, passage in labelled_passages(sample):
             for label in self._of(sample, passage.context, item):
                 yield _placed(label, item, sample)
@@ -228,12 +264,45 @@ def _labelable(report: ReportData) -> tuple[dict[str, str], dict[tuple[str, str]
     return kinds, documents
 
 
-def _named(row: Mapping[str, Json], location: SourceLocation) -> tuple[str, str]:
-    """The sample and the document that a row without an item is about."""
-    sample, document = row.get("sample"), id_in(row)
-    if sample is None:
-        others = row.keys() - set(id_keys(tuple(row)))
-        sample = next((row[name] for name in row if name in others and SPELLINGS.get(name) == "id"), None)
+def _documents_by_column(rows: Iterable[tuple[int, Mapping[str, Json]]]) -> dict[str, Lists]:
+    """The documents of each sample as the columns name them that could be the document's id; empty of fewer than two."""
+    about = [row for _, row in rows if not row.get("item")]
+    columns = id_keys(tuple(dict.fromkeys(name for row in about for name in row)))
+    return {name: _documents(about, name) for name in columns if columns[1:]}
+
+
+def _documents(rows: Iterable[Mapping[str, Json]], column: str) -> Lists:
+    lists: dict[str, list[str]] = {}
+    for row in rows:
+        if (document := id_in({column: row.get(column)})) is not None:
+            lists.setdefault(str(_sample_of(row)), []).append(document)
+    return lists
+
+
+def _column(
+    path: Path, lists: Mapping[str, Lists], retrieved: Iterable[tuple[str, str]]
+) -> tuple[str | None, str, bool]:
+    """The column that meets these documents of samples, with what `column_of_documents` says; None where there is no choice."""
+    if not lists:
+        return None, "", False
+    wanted: dict[str, dict[str, int]] = {}
+    for sample, document in retrieved:
+        wanted.setdefault(sample, {})[document] = 1
+    by_name = {name: partial(lists.__getitem__, name) for name in lists}
+    fix = "write the right one as id, without the others"
+    return column_of_documents(path.name, by_name, wanted, other="what was retrieved", fix=fix)
+
+
+def _sample_of(row: Mapping[str, Json]) -> Json:
+    if (sample := row.get("sample")) is not None:
+        return sample
+    others = row.keys() - set(id_keys(tuple(row)))
+    return next((row[name] for name in row if name in others and SPELLINGS.get(name) == "id"), None)
+
+
+def _named(row: Mapping[str, Json], location: SourceLocation, column: str | None) -> tuple[str, str]:
+    """The sample and the document that a row without an item is about, the latter from a column, if one was chosen."""
+    sample, document = _sample_of(row), id_in(row if column is None else {column: row.get(column)})
     if sample is None or document is None:
         fix = "name item, or sample and id (query_id and doc_id)"
         raise InputError("this row does not say what it is about", fix=fix, place=location)

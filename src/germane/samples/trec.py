@@ -463,7 +463,7 @@ class NumberedLists:
 
     Numbers that are 1 to n or 0 to n - 1 in every list, and 2 somewhere, are ranks where they rise from row to row and scores
     where they fall; in any other order nobody can tell. Other whole numbers are scores, which a note says where they rise down
-    every list, one of them of three documents or more.
+    every list.
     """
 
     def __init__(self) -> None:
@@ -508,7 +508,7 @@ class NumberedLists:
                 fix="write what it is as a header: query_id, doc_id, rank (1 is best), or query_id, doc_id, score (highest is best)",
                 place=SourceLocation(name),
             )
-        if self._whole and self._rises and self.longest > _RANKS:
+        if self._whole and self._rises and self.longest >= _RANKS and not self._counts:
             return (
                 False,
                 f"{name}: the third column rises down every list and was read as the score; {_IF_RANK}",
