@@ -41,10 +41,12 @@ from germane.samples.trec import (
     table_columns,
 )
 
-BLOCK = 1 << 19
+BLOCK = 1 << 20
 """Bytes that are parsed together."""
 _PIECE = 1 << 17
 """Bytes that are looked through together, which stay in the processor's cache."""
+_SEEDS = np.zeros(1, np.uint64)
+"""The seed of the hashes of queries."""
 _SLOTS = 4
 """The lookup table in front of a block's gold has 2**_SLOTS to 2**(_SLOTS + 1) slots per document."""
 
@@ -54,10 +56,12 @@ class Gold:
 
     def __init__(self, queries: Texts, sizes: Numbers, docs: Texts, grades: Floats) -> None:
         self.queries, self.sizes, self.docs, self.grades = queries, sizes, docs, grades
-        self._row = {query: row for row, query in enumerate(queries.bytes())}
+        hashed = queries.hashed(_SEEDS)
+        self._order = np.argsort(hashed)
+        self._sorted = hashed[self._order]
         self._starts = np.cumsum(sizes) - sizes
         self._key = docs.hashed(np.repeat(np.arange(len(sizes), dtype=np.uint64), sizes))
-        if len(self._row) < len(queries) or _has_duplicates(np.sort(self._key)):
+        if _has_duplicates(self._sorted) or _has_duplicates(np.sort(self._key)):
             raise NotTabular("a query or a document may stand twice in the gold")
 
     @classmethod
@@ -76,26 +80,41 @@ class Gold:
     def read(cls, path: str | Path, fmt: Format, columns: Mapping[str, str] | None = None) -> Gold | None:
         """The gold in a file; None where `read_qrels` must read it."""
         try:
-            some = list(_rows(path, fmt, columns, GOLD, []))
+            some = [
+                (
+                    rows.query[rows.starts[:-1]].compact(),
+                    np.diff(rows.starts),
+                    rows.doc.compact(),
+                    rows.number,
+                )
+                for rows in _rows(path, fmt, columns, GOLD, [])
+            ]
             if not some:
                 return None
-            rows = Rows.joined(some)
+            queries, sizes, docs, grades = zip(*some, strict=True)
             some.clear()
-            grades, starts = rows.number, rows.starts
-            if not (abs(grades) <= LARGEST_GRADE).all() or (grades % 1).any():
+            all_grades = np.concatenate(grades)
+            if not (abs(all_grades) <= LARGEST_GRADE).all() or (all_grades % 1).any():
                 return None
-            return cls(rows.query[starts[:-1]].compact(), np.diff(starts), rows.doc.compact(), grades)
+            return cls(Texts.joined(queries), np.concatenate(sizes), Texts.joined(docs), all_grades)
         except NotTabular:
             return None
 
-    def rows(self, queries: Texts) -> Numbers:
+    def rows(self, queries: Texts, hashed: Keys) -> Numbers:
         """The number of each of these queries, -1 where there is none."""
-        return np.fromiter((self._row.get(query, -1) for query in queries.bytes()), np.int64, len(queries))
+        if not len(self._sorted):
+            return np.full(len(hashed), -1)
+        at = np.minimum(np.searchsorted(self._sorted, hashed), len(self._sorted) - 1)
+        rows = np.where(self._sorted[at] == hashed, self._order[at], np.int64(-1))
+        has = np.flatnonzero(rows >= 0)
+        if not queries[has].equals(self.queries[rows[has]]).all():
+            raise NotTabular("two queries have the same hash")
+        return rows
 
     @property
     def ids(self) -> tuple[bytes, Numbers]:
         """The queries one after another, and where each ends."""
-        return self.queries.compact().data.tobytes(), np.cumsum(self.queries.end - self.queries.start)
+        return b"".join(self.queries.bytes()), np.cumsum(self.queries.end - self.queries.start)
 
     def matches(self, key: Keys, docs: Texts, number: Numbers, rows: Numbers) -> tuple[Numbers, Numbers]:
         """The gold documents in some results: their positions, and their numbers here.
@@ -141,7 +160,7 @@ def read_lists(
 
 def _hits(path: str | Path, gold: Gold, fmt: Format, columns: Mapping[str, str] | None) -> Hits:
     notes, ignored = list[str](), list[str]()  # the first queries without gold
-    others = array("q")  # the hashes of all of them
+    others = array("Q")  # the hashes of all of them
     lengths, tied = np.full(len(gold.sizes), -1), 0
     found: list[tuple[Numbers, Numbers, Numbers]] = []
     for rows in _rows(path, fmt, columns, RUN, notes):
@@ -149,7 +168,7 @@ def _hits(path: str | Path, gold: Gold, fmt: Format, columns: Mapping[str, str] 
         if not block.has.all():
             names = block.queries[~block.has]
             ignored += names[: EXAMPLES - len(ignored)].to_list()
-            others.extend(map(hash, names.bytes()))
+            others.frombytes(block.hashed[~block.has].tobytes())
         if not block.has.any():
             continue
         judged = block.row[block.has]
@@ -191,7 +210,8 @@ class _Block:
     def __init__(self, rows: Rows, gold: Gold) -> None:
         self.starts, self.docs, self._score = rows.starts, rows.doc, rows.number
         self.queries: Texts = rows.query[self.starts[:-1]]
-        self.row = gold.rows(self.queries)
+        self.hashed = self.queries.hashed(_SEEDS)
+        self.row = gold.rows(self.queries, self.hashed)
         self.has = self.row >= 0
         sizes = np.diff(self.starts)
         self.number = np.repeat(np.arange(len(sizes)), sizes)

@@ -83,10 +83,12 @@ class Texts:
         source = np.arange(int(ends[-1]) if len(ends) else 0) + np.repeat(self.start - (ends - sizes), sizes)
         return Texts(self.data[source], ends - sizes, ends)
 
-    @cached_property
+    @property
     def words(self) -> list[Keys]:
         """The bytes of each text as numbers of eight bytes, shape (texts,) each, with zeros behind its end."""
         length = self.end - self.start
+        if len(self.data) > 4 * int(length.sum()) + 4096:  # a few texts of a long buffer
+            return self.compact().words
         count = (int(length.max(initial=0)) + 7) // 8
         padded = np.concatenate([self.data, np.zeros(8 * count + 8, np.uint8)])
         window: Keys = np.ndarray((len(padded) - 7,), "<u8", padded, strides=(1,))
