@@ -34,9 +34,9 @@ from germane.statistics.ranking import Overlap
 from germane.types import Json
 
 _LONGEST_HEAD = 16
+"""Signs of a system's name that fit over a column of means."""
 _FEW_DIFFERING = 10
 """Queries that differ below which rare large losses are warned of."""
-"""Signs of a system's name that fit over a column of means."""
 
 _WORDS: dict[str, str] = {"pass": "passed", "fail": "failed", "undecided": "undecided"}
 _COLOUR = {"passed": "green", "failed": "red", "undecided": "yellow"}

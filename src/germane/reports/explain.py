@@ -40,6 +40,7 @@ from germane.reports.schema import (
     line_of,
 )
 from germane.reports.summary import in_digits, known_measure
+from germane.show.table import Table
 from germane.tables.judgements import GRADED, result_item, result_of_case
 from germane.tables.labels import LabelBook
 from germane.tables.scores import SampleKey
@@ -446,23 +447,20 @@ def lines_of(facts: ExplainDocument, width: int = 100) -> Iterator[str]:
 
 
 def _rank_table(contexts: Sequence[PlaceLine], width: int) -> Iterator[str]:
-    rows = [("rank", "", "label", "id", "score")]
+    table = Table(["rank", "", "label", "id", "score"], "rlllr")
     for context in contexts:
-        labels = [f"{label.source} {_grade_word(label)}" for label in context.labels]
+        labels = ", ".join(f"{label.source} {_grade_word(label)}" for label in context.labels) or "unjudged"
         score = "" if context.score is None else f"{context.score:g}"
-        visible = ", ".join(labels) or "unjudged", shorten(context.id or "", 24), score
-        rows.append((str(context.rank), _sign_of(context.labels), *visible))
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    columns = [n for n in range(5) if widths[n]]
-    left = max(width - sum(widths[n] + 2 for n in columns), 16)
-    for row, listed in zip(rows, [None, *contexts], strict=True):
-        cells = [row[n].rjust(widths[n]) if n in {0, 4} else row[n].ljust(widths[n]) for n in columns]
-        yield "  ".join([*cells, "passage" if listed is None else shorten(listed.text, left)]).rstrip()
-        for label in listed.labels if listed else ():
+        table.add([context.rank, _sign_of(context.labels), labels, shorten(context.id or "", 24), score])
+    head, *lines = table.plain()
+    indent, left = " " * head.index("label"), max(width - len(head) - 2, 16)
+    yield f"{head}  passage"
+    for line, context in zip(lines, contexts, strict=True):
+        yield f"{line.ljust(len(head))}  {shorten(context.text, left)}".rstrip()
+        for label in context.labels:
             for remark in filter(None, (label.reason, *(label.votes or ()))):
-                indent = " " * (widths[0] + widths[1] + 4)
-                line = f"{indent}{label.source}: {clean(remark)}"
-                yield from textwrap.wrap(line, width, subsequent_indent=f"{indent}  ", break_long_words=False)
+                text = f"{indent}{label.source}: {clean(remark)}"
+                yield from textwrap.wrap(text, width, subsequent_indent=f"{indent}  ", break_long_words=False)
 
 
 def _grade_word(label: LabelLine) -> str:

@@ -73,11 +73,10 @@ def ranked_table(report: ReportData) -> Table:
 
 def queries_table(report: ReportData) -> Table:
     """The value of every query, a line each."""
-    named = len(report.systems) > 1
-    heads = [*(["system"] if named else []), "query"]
+    heads = ["system", "query"] if len(report.systems) > 1 else ["query"]
     rows = (
-        [*([system] if named else []), query, *map(in_digits, row)]
-        for (query, system, _), row in per_query(report)
+        [*(system, query)[-len(heads) :], *map(in_digits, values)]
+        for (query, system, _), values in per_query(report)
     )
     return Table([*heads, *report], "l" * len(heads) + "r", rows)
 
@@ -125,8 +124,8 @@ def write(report: ReportData, path: Path) -> None:
     rows = [(system, query, *values) for (query, system, _), values in per_query(report)]
     header = ["system", "query", *report]
     if suffix == ".parquet":
-        columns = zip(*rows, strict=True)
-        frame = to_frame({name: list(column) for name, column in zip(header, columns, strict=True)}, "polars")
+        columns = map(list, zip(*rows, strict=True))
+        frame = to_frame(dict(zip(header, columns, strict=True)), "polars")
         with whole_file(path) as file:
             frame.write_parquet(file)
         return

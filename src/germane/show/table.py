@@ -55,12 +55,14 @@ class Table:
         self.bold.append(bold)
 
     def plain(self) -> Iterator[str]:
-        """The lines in columns, however wide."""
+        """The lines in columns, however wide, between the title and the notes."""
+        yield from filter(None, [self.title])
         widths = [max(map(len, cells)) for cells in zip(self.heads, *self.rows, strict=True)]
         for row in (self.heads, *self.rows):
             cells = zip(row, widths, self.align, strict=True)
             padded = (cell.ljust(width) if side == "l" else cell.rjust(width) for cell, width, side in cells)
             yield "  ".join(padded).rstrip()
+        yield from (f"  {clean(note)}" for note in self.notes)
 
     def rich(self, *, edge: bool = True) -> RenderableType:
         """The table for a console, fitted to its width without cutting anything; `edge`: with space around it."""
