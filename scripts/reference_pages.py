@@ -30,8 +30,9 @@ from germane.graders.measure_grader import MeasureGrader
 from germane.labelling.moving import LabelsCheckDocument, LabelsMoveDocument
 from germane.labelling.schema import AuditDocument
 from germane.ledger.store import FORMAT
+from germane.reports.explain import ExplainDocument
 from germane.reports.gates import _IN_WORDS, FUNCTIONS
-from germane.reports.schema import Document, ExplainDocument, schema_of
+from germane.reports.schema import Document, schema_of
 from germane.samples.fields import FIELDS, IDS, PASSAGE, PASSAGE_SPELLINGS, SPELLINGS, Field, spellings
 from germane.tables.folder import SCHEMA_VERSION
 from germane.targets.target import Models

@@ -6,11 +6,12 @@ import datetime
 import hashlib
 import json
 import re
-from collections.abc import Iterable, Sequence
-from typing import Any, TypeAlias, TypeVar
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Self, TypeAlias, TypeVar
 
 import msgspec
 import orjson
+from msgspec import UNSET, structs
 
 __all__ = ["canonical", "decode", "digest", "encode", "now", "replace_surrogates"]
 
@@ -78,6 +79,39 @@ def decode(text: str | bytes) -> Json:
         return orjson.loads(text)
     except orjson.JSONDecodeError:
         return replace_surrogates(json.loads(text))
+
+
+class Line(msgspec.Struct):
+    """A record of a `--json` document: its JSON, its schema and its attributes are declared once.
+
+    The JSON object holds the fields in their order, without those that are UNSET and those whose JSON name begins with `_`
+    (`rename=internal(...)`). `__post_init__` fills the fields that follow from others.
+    """
+
+    def as_json(self) -> dict[str, Json]:
+        """The record as scripts read it."""
+        fields: dict[str, Json] = json_of(self)
+        return fields
+
+    def replace(self, **fields: Any) -> Self:
+        """A copy with other values; what follows from them is computed anew (which `msgspec.structs.replace` does not do)."""
+        return type(self)(**{**structs.asdict(self), **fields})
+
+
+def internal(*names: str, **named: str) -> dict[str, str]:
+    """The `rename` of a record with fields that are not part of the document; `named` are JSON names of other fields."""
+    return {**{name: f"_{name}" for name in names}, **named}
+
+
+def json_of(value: Json) -> Json:
+    """A record, or records in lists and mappings, as JSON."""
+    if isinstance(value, Line):
+        names = zip(value.__struct_fields__, value.__struct_encode_fields__, strict=True)
+        fields = ((key, getattr(value, name)) for name, key in names if key[0] != "_")
+        return {key: json_of(inner) for key, inner in fields if inner is not UNSET}
+    if isinstance(value, Mapping):
+        return {key: json_of(inner) for key, inner in value.items()}
+    return list(map(json_of, value)) if isinstance(value, list | tuple) else value
 
 
 def canonical(value: Json) -> bytes:

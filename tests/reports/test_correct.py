@@ -150,7 +150,7 @@ def test_a_measure_of_order_needs_whole_queries(tmp_path: Path) -> None:
     """Some passages of each query do not give it; whole queries do, and give means over passages, too."""
     report = label(report_at(tmp_path / "r"), 30)
     assert report["context_precision"].corrected is None
-    assert "label whole queries" in report["context_precision"].corrected_why
+    assert "label whole queries" in (report["context_precision"].corrected_why or "")
     (tmp_path / "r" / "labels.jsonl").write_bytes(b"")
     report = label(report, 10 * PASSAGES, design="queries")
     for name in ("context_precision", REL):
@@ -181,7 +181,7 @@ def test_labels_of_relevance_correct_no_measure_of_claims(tmp_path: Path) -> Non
     """Kinds must match; labels on claims do correct it."""
     report = label(report_at(tmp_path / "r", "context_recall context_relevance"), 40)
     assert report["context_recall"].corrected is None
-    assert "people labelled relevance" in report["context_recall"].corrected_why
+    assert "people labelled relevance" in (report["context_recall"].corrected_why or "")
     report = label(report, 30, kind="support", of=lambda task: task.claim == "a yes")
     found = report["context_recall"].corrected
     assert found is not None

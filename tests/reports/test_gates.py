@@ -110,7 +110,7 @@ def test_the_exit_code_follows_the_order_of_precedence(
     gates: list[str], scores: list[Score], interrupted: bool, code: int
 ) -> None:
     """2 before 130 before 3 before 1 before 0."""
-    results = [GateResult("g", outcome, "") for outcome in gates]  # type: ignore[arg-type]
+    results = [GateResult(gate="g", outcome=outcome, detail="") for outcome in gates]  # type: ignore[arg-type]
     verdict = decide(results, summary(*scores), interrupted=interrupted)
     assert verdict.exit_code == code
     assert verdict.reasons

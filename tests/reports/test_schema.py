@@ -7,8 +7,10 @@ import jsonschema
 import pytest
 
 from germane import evaluate
+from germane.encoding import Line
 from germane.labelling.schema import AuditDocument
-from germane.reports.schema import Document, ExplainDocument, Line, schema_of
+from germane.reports.explain import ExplainDocument
+from germane.reports.schema import Document, schema_of
 from germane.types import Json
 from tests.command import invoke
 

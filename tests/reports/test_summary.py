@@ -174,7 +174,7 @@ def test_a_value_outside_its_range_still_has_an_interval() -> None:
 )  # fmt: skip
 def test_remarks(basis: Basis, said: str) -> None:
     """What a mean rests on is said in a sentence."""
-    assert list(basis.remarks()) == [said]
+    assert list(basis.remarks) == [said]
 
 
 @pytest.mark.parametrize(

@@ -350,7 +350,6 @@ def _show_so_far(report: Report | None, corrections: Corrections | None) -> None
     """The corrected means that the labels so far make, in a sentence each; where there are none, why."""
     if report is None or corrections is None:
         return
-    from dataclasses import replace
 
     from germane.reports.summary import corrected_in_words
 
@@ -358,7 +357,7 @@ def _show_so_far(report: Report | None, corrections: Corrections | None) -> None
     judged = [summary for summary in report.summaries if summary.basis.source == "judge"]
     means = [now.of(summary) for summary in judged]
     pairs = zip(judged, means, strict=True)
-    lines = list(corrected_in_words(replace(summary, corrected=mean) for summary, (mean, _) in pairs))
+    lines = list(corrected_in_words(summary.replace(corrected=mean) for summary, (mean, _) in pairs))
     whys = dict.fromkeys(why for mean, why in means if mean is None)
     for line in lines or (f"nothing is corrected: {why}" for why in whys):
         print_lines(f"so far   {line}")

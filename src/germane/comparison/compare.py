@@ -333,8 +333,8 @@ def _remarks(sides: Sequence[Side], names: Sequence[str]) -> list[str]:
     for side in sides:
         for summary in side.report.summaries:
             if summary.system == side.system and summary.measure in names:
-                for remark in summary.basis.remarks():
-                    if not remark.startswith("uncalibrated"):  # said of the difference
+                for remark in summary.basis.remarks:  # what follows is said of the difference
+                    if not remark.startswith("uncalibrated") and remark != summary.basis.interval_note:
                         result.setdefault(remark, {}).setdefault(side.name, {})[summary.measure] = None
     return [
         f"{f'{system}: ' if len(systems) < len(sides) else ''}{remark} ({', '.join(measures)})"

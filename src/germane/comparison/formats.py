@@ -14,6 +14,7 @@ from rich.text import Text
 
 from germane.clean import clean, counted, markdown_text, shorten, some_of
 from germane.comparison.schema import ComparedLine, ComparisonDocument, CorrectedChangeLine, MovedLine
+from germane.encoding import json_of
 from germane.errors import InputError
 from germane.reports.data import ReportData
 from germane.reports.gates import GateResult
@@ -137,7 +138,7 @@ class Comparison:
             schema_version=1,
             passed=self.exit_code == 0,
             comparisons=[_line(row, several=self.several) for row in self.whole],
-            gates=[gate.as_json() for gate in self.gates],
+            gates=json_of(self.gates),
             slices=slices,
             only_in={system: list(cases) for system, cases in self.only_in.items()},
             rank_biased_overlap={system: overlap._asdict() for system, overlap in self.overlaps.items()},

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from typing import Any
 
 from germane.clean import counted
 from germane.comparison.corrected import DecidedPair
@@ -34,13 +35,13 @@ def change_gates(gates: Sequence[Gate], report: ReportData, baseline: ReportData
     for gate in gates:
         for pair in _pairs(report, baseline):
             if isinstance(pair, str):
-                results.append(GateResult(str(gate), "undecided", pair))
+                results.append(GateResult(gate=str(gate), outcome="undecided", detail=pair))
                 continue
             types = pair.b.types
             measure = next((name for name, of in types.items() if gate.measure in {name, of}), None)
             if measure is None or pair.a.types.get(measure) != types[measure]:
                 why = f"the baseline does not hold {gate.measure}"
-                results.append(GateResult(gate.name(pair.b.system), "undecided", why))
+                results.append(GateResult(gate=gate.name(pair.b.system), outcome="undecided", detail=why))
             else:
                 results.append(_change(gate, gate.name(pair.b.system), compared(pair, measure)))
     return results
@@ -57,7 +58,7 @@ def regressions(report: ReportData, baseline: ReportData) -> list[GateResult]:
     rows: list[tuple[str, MeasureComparison]] = []
     for pair in _pairs(report, baseline):
         if isinstance(pair, str):
-            results.append(GateResult(_WORSE, "undecided", pair))
+            results.append(GateResult(gate=_WORSE, outcome="undecided", detail=pair))
             continue
         of = f" [{pair.b.system}]" if pair.b.system else ""
         both = measures_in_common([pair.a, pair.b])
@@ -65,7 +66,9 @@ def regressions(report: ReportData, baseline: ReportData) -> list[GateResult]:
         rows += [(of, compared(pair, name)) for name in common]
         if not common:
             have = "; ".join(f"{side.name}: {', '.join(side.types) or 'none'}" for side in (pair.a, pair.b))
-            results.append(GateResult(f"{_WORSE}{of}", "undecided", f"no measure in common ({have})"))
+            results.append(
+                GateResult(gate=f"{_WORSE}{of}", outcome="undecided", detail=f"no measure in common ({have})")
+            )
     settled = adjusted((row for _, row in rows), {row.measure for _, row in rows})
     return results + [regression(row, of) for (of, _), row in zip(rows, settled, strict=True)]
 
@@ -120,7 +123,8 @@ def _result(
         more += row.interval.note and f"; {row.interval.note}"
         sentence += sentence and row.interval.note and f"; {row.interval.note}"
         detail = f"{text}{more}"
-    result = GateResult(name, outcome, detail, row.stand_in, row.decided_by, sentence)
+    by: dict[str, Any] = {"stand_in": row.stand_in, "decided_by": row.decided_by}
+    result = GateResult(gate=name, outcome=outcome, detail=detail, sentence=sentence, **by)
     return with_count(result, row.measure, row.n, row.asked, "query", row.left_out and f"; {row.left_out}")
 
 

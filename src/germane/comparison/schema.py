@@ -4,7 +4,11 @@ from __future__ import annotations
 
 from typing import Literal
 
-from germane.reports.schema import DecidedBy, GateRow, IntervalEnds, Line
+from msgspec import UnsetType
+
+from germane.encoding import Line
+from germane.reports.gates import DecidedBy, GateResult
+from germane.reports.summary import IntervalEnds
 
 MarginResult = Literal["pass", "fail", "undecided"]
 
@@ -107,7 +111,7 @@ class MovedLine(Line):
     added: list[str] | None
     dropped: list[str] | None
     moved: list[tuple[str, int, int]] | None
-    gold: list[tuple[str, int | None, int | None]] | None = None
+    gold: list[tuple[str, int | None, int | None]] | UnsetType | None = None
 
 
 class MovedLines(Line):
@@ -134,7 +138,7 @@ class ComparisonDocument(Line):
     passed: bool
     exit_code: int
     verdict: MarginResult | None
-    gates: list[GateRow]
+    gates: list[GateResult]
     systems: list[str]
     primary: list[str]
     comparisons: list[ComparedLine]

@@ -6,7 +6,8 @@ from typing import Any, Literal
 
 from msgspec import UNSET, UnsetType, field
 
-from germane.reports.schema import IntervalEnds, Line
+from germane.encoding import Line
+from germane.reports.summary import IntervalEnds
 from germane.statistics.intervals import Interval
 
 

@@ -185,13 +185,13 @@ def _corrected(report: ReportData, labels: Sequence[Label]) -> ReportData:
     lines = []
     for summary in report.summaries:
         mean, why = corrections.of(summary) if summary.basis.source == "judge" else (None, "")
-        lines.append(replace(summary, corrected=mean, corrected_why=why))
+        lines.append(summary.replace(corrected=mean, corrected_why=why))
     return ReportData(report.tables, report.manifest, report.verdict, lines)
 
 
 def _widths(report: ReportData) -> Iterator[dict[str, Json]]:
     for summary in report.summaries:
-        if (mean := summary.corrected) is not None and mean.ends is not None:
+        if (mean := summary.corrected) is not None:
             interval = list(mean.ends)
             yield {
                 "measure": summary.measure, "system": summary.system, "judged": summary.mean, "mean": mean.mean,

@@ -15,11 +15,11 @@ import numpy as np
 from msgspec import UNSET, UnsetType
 from msgspec.structs import replace
 
+from germane.encoding import Line
 from germane.labelling.corpus import Corpus, TextMatch
 from germane.labelling.people import WHOLE, LabelsRow
 from germane.labelling.unmatched import absent_note, near_misses, near_note
 from germane.measures.evidence import tokens
-from germane.reports.schema import Line
 from germane.types import Context, Sample
 
 if TYPE_CHECKING:

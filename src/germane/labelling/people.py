@@ -11,11 +11,11 @@ from typing import NamedTuple
 
 from msgspec import structs
 
+from germane.encoding import Line
 from germane.labelling.corpus import Corpus, TextMatch
 from germane.labelling.files import LabelFile
 from germane.measures.labels import labelled_passages, turns
 from germane.reports.data import ReportData
-from germane.reports.schema import Line
 from germane.tables.labels import (
     UNSURE,
     Label,

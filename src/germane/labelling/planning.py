@@ -68,7 +68,7 @@ def _plan(summary: MeasureSummary, width: float) -> LabelPlan:
     mean = summary.corrected
     if mean is None or mean.pilot is None:
         first = "label two or more passages of every query at random first (--queue random --design passages)"
-        why = summary.corrected_why if mean is None else ""
+        why = summary.corrected_why or "" if mean is None else ""
         if "--design queries" not in why:  # else the reason says what to label
             kind = why.rpartition(" rests on ")[2] if " rests on " in why else ""
             why = "; ".join(filter(None, (why, f"label these: --kind {kind}" if kind else first)))

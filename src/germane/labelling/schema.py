@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Literal
 
-from germane.reports.schema import CorrectedLine, IntervalEnds, Line
+from germane.encoding import Line
+from germane.reports.summary import CorrectedSummary, IntervalEnds
 
 
 class ConfusionLine(Line):
@@ -101,7 +102,7 @@ class CorrectedMeasureLine(Line):
     measure: str
     system: str
     judged: float | None
-    corrected: CorrectedLine | None
+    corrected: CorrectedSummary | None
     why: str | None
 
 

@@ -29,7 +29,7 @@ from germane.questions.asking import Unanswered
 from germane.questions.question import AnyQuestion
 from germane.questions.relevance import HELPS, Passages
 from germane.reports.correction.draws import design_of, drift_of, is_drawn, pool_of
-from germane.reports.summary import PASSAGE_MEANS, VERDICT_MEANS, MeasureSummary
+from germane.reports.summary import PASSAGE_MEANS, VERDICT_MEANS, CorrectedSummary, MeasureSummary
 from germane.statistics.correction import (
     POPULATIONS,
     CorrectedMean,
@@ -329,7 +329,7 @@ class Corrections:
         """The labels of people, oldest first."""
         return list(self._tables.labels)
 
-    def of(self, summary: MeasureSummary) -> tuple[CorrectedMean | None, str]:
+    def of(self, summary: MeasureSummary) -> tuple[CorrectedSummary | None, str]:
         """The corrected mean, or None and why there is none."""
         if summary.mean is None:
             return None, "nothing was measured"
@@ -344,7 +344,7 @@ class Corrections:
         mean = self._of_all(rows, summary) or self._of_draw(rows, summary)
         if isinstance(mean, str):
             return None, mean
-        return (mean, "") if mean.mean is not None and mean.ends is not None else (None, mean.why)
+        return (CorrectedSummary.of(mean), "") if mean.ends is not None else (None, mean.why)
 
     def terms(self, summary: MeasureSummary) -> ScoreTerms:
         """The terms that the scores of a measure of a system rest on."""

@@ -4,21 +4,23 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, fields, replace
+from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
 from itertools import groupby
 from math import fsum
 from operator import mul
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import numpy as np
+from msgspec import Meta
+from msgspec.structs import asdict
 from numpy.typing import NDArray
 
+from germane.encoding import Line
 from germane.errors import InputError
 from germane.measures.measure import Measure
 from germane.reports.gates import Gate, GateResult, Verdict, decide
-from germane.reports.schema import SearchLine
 from germane.reports.summary import MeasureSummary, canonical_name, slices_of, summarise
 from germane.statistics.intervals import mean_interval
 from germane.tables.cases import CaseScores
@@ -207,10 +209,12 @@ class ReportData:
     def summaries_of(self, keep: NDArray[np.int64], why: str = "") -> list[MeasureSummary]:
         """The summaries over the samples with these numbers; `why` is why none of them is corrected."""
         bases = {(line.measure, line.type, line.system): line.basis for line in self.summaries}
-        return [
-            replace(line, basis=bases[line.measure, line.type, line.system], corrected_why=why)
-            for line in summarise(self.case_scores, clusters=self._clusters, keep=keep)
-        ]
+        lines = summarise(self.case_scores, clusters=self._clusters, keep=keep)
+        for line in lines:
+            basis = bases[line.measure, line.type, line.system]
+            line.basis = basis.replace(interval_note=line.basis.interval_note)
+            line.corrected_why = why or None
+        return lines
 
     @cached_property
     def _clusters(self) -> dict[str, str]:
@@ -295,7 +299,10 @@ class ReportData:
         declared = [Gate.of_stored(gate) for gate in self.manifest.get("gates", ())]
         pending = {str(gate) for gate in declared if gate.how == "change"}
         others = [gate for gate in self.verdict.gates if gate.gate not in pending]
-        self.manifest = {**self.manifest, "changes": [asdict(change) for change in changes]}
+        rows = (
+            {key: value for key, value in asdict(of).items() if value and key != "word"} for of in changes
+        )
+        self.manifest = {**self.manifest, "changes": list(rows)}
         self.decide([*changes, *others])
 
     def decide(self, results: Sequence[GateResult], *, interrupted: bool = False) -> None:
@@ -517,6 +524,25 @@ def system_lines(summaries: Iterable[MeasureSummary], **of: str) -> list[dict[st
         line = lines.setdefault(summary.system, {**of, "system": summary.system, "measures": {}})
         line["measures"][summary.measure] = summary.as_json()
     return list(lines.values()) or [{**of, "system": "", "measures": {}}]
+
+
+class SearchLine(Line):
+    """The searches number `call` of a system's samples; `samples` made at least this number of searches.
+
+    `first` is how many samples had their first relevant document from it, `recall` the mean share of the gold documents that
+    had come by then, over all samples with gold (one that made fewer searches keeps what it had), with its 95% interval.
+    `spare` counts those made after all gold had come. The four are null where no gold documents are known. `repeated` counts
+    those that asked what the same sample had asked before.
+    """
+
+    system: str
+    call: int
+    samples: int
+    first: int | None
+    recall: float | None
+    interval: Annotated[tuple[float, float], Meta(description="the lower one first")] | None
+    spare: int | None
+    repeated: int
 
 
 def _searches(samples: Iterable[Sample]) -> list[SearchLine]:

@@ -6,11 +6,12 @@ import functools
 import textwrap
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
-from typing import Any, TypeAlias
+from typing import Annotated, Any, Literal, TypeAlias
 
-from msgspec import UNSET, json
+from msgspec import UNSET, Meta, UnsetType, json
 
 from germane.clean import clean, shorten
+from germane.encoding import Line
 from germane.errors import InputError
 from germane.judges.panel import votes_on
 from germane.judging.driver import replay
@@ -26,19 +27,6 @@ from germane.questions.asking import Program, Unanswered
 from germane.questions.question import AnyQuestion
 from germane.questions.relevance import HELPS, Relevance, distribution_in_words
 from germane.reports.data import ReportData
-from germane.reports.schema import (
-    CallLine,
-    ChangedLine,
-    ExplainDocument,
-    ExplainedLine,
-    LabelLine,
-    MatrixLine,
-    MissingLine,
-    PlaceLine,
-    ResultRow,
-    SupportLine,
-    line_of,
-)
 from germane.reports.summary import in_digits, known_measure
 from germane.show.table import Table
 from germane.tables.judgements import GRADED, result_item, result_of_case
@@ -48,6 +36,132 @@ from germane.types import FrozenDict, Json, Judgement, Sample, Score, freeze
 
 Facts: TypeAlias = dict[str, Any]
 """A JSON object of an explanation."""
+
+
+Bounds = (
+    Annotated[tuple[float | None, float | None], Meta(description="the lower one first; null = without end")]
+    | None
+)
+
+
+class ResultRow(Line):
+    """The result of one grader in a case, in words; reports of more than 5,000 scores leave it out."""
+
+    measure: str
+    score: float | None
+    status: str
+    why: str | None
+    hits: list[str]
+    misses: list[str]
+    reasoning: str
+    details: dict[str, Any]
+
+
+class LabelLine(Line):
+    """Somebody's label of a place: gold, a judge's, a person's. `grade` and `relevant` are null where the judge failed.
+
+    `votes` is what each member of a panel said, `probabilities` those of the grades from 0 up (of no and yes) where the
+    judge gives them.
+    """
+
+    source: Literal["gold", "judge", "human"]
+    grade: float | bool | None
+    relevant: bool | None
+    who: str | UnsetType | None = UNSET
+    reason: str | UnsetType = UNSET
+    votes: list[str] | UnsetType = UNSET
+    probabilities: list[float] | UnsetType = UNSET
+
+
+class PlaceLine(Line):
+    """A passage that came back, at its `rank` from 1, with everybody's label; `score` is the retriever's."""
+
+    rank: int
+    id: str | None
+    score: float | None
+    text: str
+    item: str
+    labels: list[LabelLine]
+
+
+class CallLine(Line):
+    """One search: what was searched for, and what came back, best first; or the `final` list, handed back apart from the searches."""
+
+    query: str
+    contexts: list[PlaceLine]
+    final: bool | UnsetType = UNSET
+
+
+class MissingLine(Line):
+    """A gold document that did not come back."""
+
+    id: str
+    grade: int
+
+
+class SupportLine(Line):
+    """The numbers of the `contexts` (from 1) that support one claim or nugget."""
+
+    text: str
+    contexts: list[int]
+    reason: str
+
+
+class MatrixLine(Line):
+    """The contexts that support each claim or nugget."""
+
+    kind: str
+    rows: list[SupportLine]
+
+
+class ChangedLine(Line):
+    """A move that would change a score: the value after it, and the difference."""
+
+    what: str
+    value: float
+    difference: float
+
+
+class ExplainedLine(Line):
+    """One measure of a sample: its score and why it is so.
+
+    `formula` is the measure's, `numbers` the same with this sample's numbers; `hits` and `misses` are what counted and what
+    did not; `panel` what the members of a panel said; `details` what a grader of an eval file found; `changes` the moves of a
+    context that would change the score most.
+    """
+
+    measure: str
+    value: float | None
+    status: Literal["ok", "skipped", "incomplete", "error"]
+    why: str | None
+    bounds: Bounds
+    formula: str | UnsetType = UNSET
+    details: dict[str, Any] | UnsetType = UNSET
+    panel: list[dict[str, Any]] | UnsetType = UNSET
+    numbers: str | UnsetType | None = UNSET
+    changes: list[ChangedLine] | UnsetType = UNSET
+    reasoning: str | UnsetType = UNSET
+    band: str | UnsetType = UNSET
+    hits: list[str] | UnsetType = UNSET
+    misses: list[str] | UnsetType = UNSET
+
+
+class ExplainDocument(Line):
+    """The document of `germane explain --json`: everything that is known of one sample's scores."""
+
+    sample: str
+    system: str
+    trial: int
+    query: str
+    reference: str | None
+    criterion: str | None
+    response: str | None
+    error: str | None
+    tags: list[str]
+    calls: list[CallLine]
+    missing: list[MissingLine]
+    matrices: list[MatrixLine]
+    measures: list[ExplainedLine]
 
 
 def settings_of(report: ReportData) -> Settings:
@@ -91,7 +205,10 @@ def grader_results(report: ReportData) -> dict[SampleKey, list[Facts]]:
         grader = report.graders_of(score.key).get(score.measure)
         fields = {name: why.as_json()[name] for name in FOUND}
         fields["misses"] = why.missed(grader.expected_relevant_count if grader else None)
-        result.setdefault(score.key, []).append(line_of(ResultRow, score, score=score.value, **fields))
+        row = ResultRow(
+            measure=score.measure, score=score.value, status=score.status, why=score.why, **fields
+        )
+        result.setdefault(score.key, []).append(row.as_json())
     return result
 
 

@@ -14,11 +14,12 @@ from msgspec import UNSET
 
 from germane.addons import all_of, find, load
 from germane.clean import clean
+from germane.encoding import json_of
 from germane.errors import InputError
 from germane.reports.data import ReportData, system_lines
 from germane.reports.explain import FOUND, grader_results
 from germane.reports.gates import worst_exit_code
-from germane.reports.schema import CaseRow, JudgeLine, SearchLine, line_of
+from germane.reports.schema import CaseRow, JudgeLine, line_of
 from germane.reports.text.markdown import markdown, markdown_of
 from germane.reports.text.terminal import notes_of, remarks_of, render_plain
 from germane.samples.files import write_whole
@@ -50,7 +51,7 @@ def json_document(report: ReportData, *, scores: bool = True) -> dict[str, Json]
             lines = (system_lines(value.summaries, **{of: value.name}) for value in slices)
             document[key] = list(chain.from_iterable(lines))
     if report.by_call:
-        document["by_call"] = [line_of(SearchLine, line) for line in report.by_call]
+        document["by_call"] = json_of(report.by_call)
     if len(report.systems) > 1:
         from germane.reports.pairing import rankings  # which a report of one system has no use for
 

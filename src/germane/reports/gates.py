@@ -5,16 +5,17 @@ from __future__ import annotations
 import operator
 import re
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from math import fsum, isfinite
 from typing import Any, Literal
 
 import numpy as np
+from msgspec import UnsetType
 from numpy.typing import NDArray
 
 from germane.clean import clean, counted
+from germane.encoding import Line, internal, json_of
 from germane.errors import InputError, SourceLocation
-from germane.reports.schema import GateRow, line_of
 from germane.reports.summary import (
     LIKE_THESE,
     THESE,
@@ -30,6 +31,8 @@ from germane.tables.cases import CaseScores
 from germane.types import Json
 
 GateOutcome = Literal["passed", "failed", "undecided"]
+DecidedBy = Literal["corrected", "judged", "gold", "labels"]
+"""The figures that decide: the judge's corrected by people's labels, the judge's own, gold, or people's labels alone."""
 COMPARE: dict[str, Callable[[Any, float], Any]] = {
     ">=": operator.ge, ">": operator.gt, "<=": operator.le, "<": operator.lt, "=": operator.eq, "==": operator.eq,
 }  # fmt: skip
@@ -196,49 +199,39 @@ UNMEASURED = "nothing was measured"
 NO_DECISION = "a stand-in for a model judged, which decides nothing (--allow-stand-in lets it)"
 
 
-@dataclass(frozen=True, slots=True)
-class GateResult:
-    """The result of one gate; `stand_in` = the judge that it rests on stands in for a model.
+class GateResult(Line, kw_only=True, rename=internal("stand_in", "few")):
+    """The result of one gate; `word` is the outcome as it is printed, `passed (stand-in)` where a stand-in judged.
 
-    `decided_by`: whose figures decided it; "" for what no labels are behind, as for a script's score. `sentence` says the
-    result of a gate on a change: "nDCG@10 got worse: -0.14 (...)". `few` says it where most samples lack the measure.
+    `decided_by` names the figures that decided it; null for what no labels are behind, as for a script's score. `sentence` says
+    the result of a gate on a change: "nDCG@10 got worse: -0.14 (...)".
     """
 
     gate: str
     outcome: GateOutcome
+    word: str = ""
     detail: str
+    decided_by: DecidedBy | None = None
+    sentence: str | UnsetType | None = None
     stand_in: bool = False
-    decided_by: str = ""
-    sentence: str = ""
     few: str = ""
+    """The sentence that most samples lack the measure; "" where they do not."""
 
     @property
     def text(self) -> str:
         """The gate and its detail as they are printed: the sentence where it has one."""
         return self.sentence or f"{self.gate}  {self.detail}"
 
-    @property
-    def word(self) -> str:
-        """The outcome as it is printed."""
-        return f"{self.outcome} (stand-in)" if self.stand_in else self.outcome
-
-    def as_json(self) -> dict[str, Json]:
-        """The result as scripts read it."""
-        return line_of(GateRow, self, decided_by=self.decided_by or None, sentence=self.sentence or None)
+    def __post_init__(self) -> None:
+        self.word = f"{self.outcome} (stand-in)" if self.stand_in else self.outcome
+        self.sentence, self.decided_by = self.sentence or None, self.decided_by or None
 
     def without_stand_in(self) -> GateResult:
         """The result where a stand-in decides nothing: undecided if it rests on one."""
         if not self.stand_in or self.outcome == "undecided":
             return self
         sentence = self.sentence and f"{self.sentence}; {NO_DECISION}"
-        return replace(
-            self,
-            outcome="undecided",
-            detail=f"{self.detail}; {NO_DECISION}",
-            stand_in=False,
-            decided_by="",
-            sentence=sentence,
-        )
+        fields = {"detail": f"{self.detail}; {NO_DECISION}", "sentence": sentence, "decided_by": None}
+        return self.replace(outcome="undecided", stand_in=False, **fields)
 
 
 def check_gate(
@@ -269,7 +262,9 @@ def check_gate(
         names = [cases.cases[at] for at in values.case.tolist()]
         outcome, detail = _by_case(gate, names, (values.low, values.high), slices)
         name, stand_in = gate.name(summary.system), summary.basis.stand_in
-        result = GateResult(name, outcome, detail, stand_in, _source(summary))
+        result = GateResult(
+            gate=name, outcome=outcome, detail=detail, stand_in=stand_in, decided_by=_source(summary)
+        )
         results.append(_with_summary(result, summary))
     return results
 
@@ -288,7 +283,7 @@ def with_count(
     seen = f"; measured on {n:,} of {of}{more}"
     few = f"only {n:,} of {of} have {measure}" if 2 * n < total else ""
     sentence = result.sentence and result.sentence + seen
-    return replace(result, detail=result.detail + seen, sentence=sentence, few=few)
+    return result.replace(detail=result.detail + seen, sentence=sentence, few=few)
 
 
 def left_out_in_words(manifest: Mapping[str, Json]) -> str:
@@ -307,9 +302,10 @@ def decides_corrected(gate: Gate, summary: MeasureSummary) -> bool:
     return gate.mean_of == "corrected" or (of_mean and summary.corrected is not None)
 
 
-def _source(summary: MeasureSummary) -> str:
+def _source(summary: MeasureSummary) -> DecidedBy:
     """The source of the labels that a mean rests on, as `decided_by` names it."""
-    return {"gold": "gold", "human": "labels"}.get(summary.basis.source, "judged")
+    sources: dict[str, DecidedBy] = {"gold": "gold", "human": "labels"}
+    return sources.get(summary.basis.source, "judged")
 
 
 def _check(gate: Gate, summary: MeasureSummary) -> GateResult:
@@ -325,12 +321,13 @@ def _check(gate: Gate, summary: MeasureSummary) -> GateResult:
         outcome, detail = _of_cases(gate, summary, *bounds[gate.how])
     stand_in = summary.basis.stand_in and not corrected
     by = "corrected" if corrected else _source(summary)
-    return GateResult(gate.name(summary.system), outcome, detail, stand_in, by)
+    name = gate.name(summary.system)
+    return GateResult(gate=name, outcome=outcome, detail=detail, stand_in=stand_in, decided_by=by)
 
 
 def _corrected(gate: Gate, summary: MeasureSummary) -> tuple[GateOutcome, str]:
     mean = summary.corrected
-    if mean is None or mean.mean is None or mean.ends is None:
+    if mean is None:
         return "undecided", f"no corrected mean: {summary.corrected_why or 'nothing is judged'}"
     low, high = mean.ends
     value = {"lower": low, "upper": high}.get(gate.how, mean.mean)
@@ -350,11 +347,11 @@ def _end(gate: Gate, summary: MeasureSummary) -> tuple[GateOutcome, str]:
         return "undecided", f"there is no interval: {summary.interval_why or 'nothing was measured'}"
     end = summary.interval[gate.how == "upper"]
     words = f"{_printed_end(gate, summary.interval)} of {summary.interval_in_words()}, {LIKE_THESE}"
-    words += summary.interval_note and f"; {summary.interval_note}"
+    words += summary.basis.interval_note and f"; {summary.basis.interval_note}"
     return gate.holds(end, end), words
 
 
-def _printed_end(gate: Gate, ends: tuple[float, float]) -> str:
+def _printed_end(gate: Gate, ends: Sequence[float]) -> str:
     """The end that a gate is on, rounded as in its interval."""
     return f"{gate.how} end {interval_in_words(ends).split(' to ')[-(gate.how == 'upper')]}"
 
@@ -366,7 +363,7 @@ def _of_cases(gate: Gate, summary: MeasureSummary, low: float, high: float) -> t
     text = "not measured" if value is None else f"{gate.how} {value:.4f}"
     if value is not None and basis.source == "judge" and not basis.stand_in:
         text += ", uncalibrated"
-        if gate.how == "mean" and (corrected := summary.corrected) is not None and corrected.mean is not None:
+        if gate.how == "mean" and (corrected := summary.corrected) is not None:
             text += f" (corrected {corrected.mean:.4f})"
     if summary.n == 0 or outcome == "undecided":
         return "undecided", f"{text}, could be {low:.4f} to {high:.4f} once everything is judged"
@@ -511,9 +508,8 @@ class Verdict:
 
     def as_json(self) -> dict[str, Json]:
         """The result of the gate for the manifest and the JSON document."""
-        gates = [gate.as_json() for gate in self.gates]
-        reasons = list(self.reasons)
-        return {"exit_code": self.exit_code, "passed": self.passed, "reasons": reasons, "gates": gates}
+        fields = {"reasons": self.reasons, "gates": self.gates}
+        return {"exit_code": self.exit_code, "passed": self.passed, **json_of(fields)}
 
 
 _WORDS = {0: "passed", 1: "failed", 2: "not measurable", 3: "undecided"}

@@ -8,6 +8,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
+from msgspec import UNSET
+
 from germane.clean import counted, mask_urls
 from germane.encoding import now
 from germane.measures.measure import TOKENIZER, Measure
@@ -72,7 +74,7 @@ class Bases:
         """The basis of a measure by its canonical name, over the cases of a system."""
         measure = known_measure(canonical)
         counted = measure is not None and (measure.budget or measure.name == "tokens_to_first_relevant")
-        tokenizer = TOKENIZER if counted else None
+        tokenizer = TOKENIZER if counted else UNSET
         source = self._source(measure, canonical)
         added = isinstance(self._tables, ReportFolder) and self._tables.labels_added  # since it was scored
         outdated = bool(added) and Measure.remembered(canonical).labels in {"human", "best"}

@@ -15,11 +15,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from germane.clean import clean, counted
+from germane.encoding import Line
 from germane.errors import InputError
 from germane.reports.data import ReportData
 from germane.reports.gates import left_out_in_words
-from germane.reports.schema import RankedLine, line_of
 from germane.reports.summary import (
+    IntervalEnds,
     MeasureSummary,
     higher_is_better,
     in_digits,
@@ -524,6 +525,31 @@ class PairedSystems:
         )
 
 
+class RankedLine(Line):
+    """One system in its place, and its paired difference from the first over `difference_n` cases; null for the first itself.
+
+    `mde` is the smallest difference that this number of cases could have shown; a smaller one is not `distinguishable`.
+    """
+
+    system: str
+    mean: float | None
+    interval: IntervalEnds | None
+    difference: float | None
+    difference_interval: IntervalEnds | None
+    difference_n: int | None
+    p: float | None
+    p_holm: float | None
+    mde: float | None
+    distinguishable: bool | None
+
+
+class RankingLine(Line):
+    """The systems by one measure, the best first."""
+
+    measure: str
+    systems: list[RankedLine]
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RankedSystems:
     """The systems of a report in the order of their means on one measure, the best first.
@@ -540,10 +566,17 @@ class RankedSystems:
         systems = []
         for summary, behind in zip(self.systems, self.behind, strict=True):
             values = {name: getattr(behind, name, None) for name in _BEHIND}
-            values["difference_interval"] = behind and behind.interval.ends
-            values["difference_n"] = behind and behind.n
-            systems.append(line_of(RankedLine, summary, **values))
-        return {"measure": self.measure, "systems": systems}
+            ends, n = (behind.interval.ends, behind.n) if behind else (None, None)
+            row = RankedLine(
+                summary.system,
+                summary.mean,
+                summary.interval,
+                difference_interval=ends,
+                difference_n=n,
+                **values,
+            )
+            systems.append(row)
+        return RankingLine(self.measure, systems).as_json()
 
     def __str__(self) -> str:
         width = max(len(clean(summary.system) or "-") for summary in self.systems)

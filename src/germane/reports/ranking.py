@@ -41,7 +41,7 @@ def means_table(
     if counts is None:
         counts = [name for name in COUNTS if any(getattr(summary, name) for _, summary in lines)]
     names = [*filter(None, [first]), *(["system"] if len(report.systems) > 1 else []), "measure"]
-    corrected = ["corrected", "interval"] if any(value.is_corrected for _, value in lines) else []
+    corrected = ["corrected", "interval"] if any(value.corrected for _, value in lines) else []
     heads = [*names, *corrected, "mean", "interval", of_all, *counts]
     table = Table(heads, "l" * len(names) + "r", styles=STYLES)
     for name, value in lines:

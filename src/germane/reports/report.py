@@ -6,7 +6,6 @@ import warnings
 from collections import Counter, deque
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import replace
 from functools import partial
 from math import fsum, inf
 from pathlib import Path
@@ -31,6 +30,7 @@ from germane.reports.gates import (
 from germane.reports.manifest import Bases
 from germane.reports.summary import (
     MeasureSummary,
+    Sampled,
     canonical_name,
     in_digits,
     slices_of,
@@ -86,12 +86,12 @@ class Report(ReportData):
         if required := report.required:
             results += required_gates(report.cases(), required, report.stand_ins, report.summaries)
         if left := left_out_in_words(made):
-            results = [replace(result, detail=f"{result.detail}; {left}") for result in results]
+            results = [result.replace(detail=f"{result.detail}; {left}") for result in results]
         changes = [GateResult(**row) for row in made.get("changes", ())]
         for gate in gates:
             if gate.how == "change" and not any(row.gate.startswith(str(gate)) for row in changes):
                 what = "there is no baseline: give --baseline REPORT"
-                changes.append(GateResult(str(gate), "undecided", what))
+                changes.append(GateResult(gate=str(gate), outcome="undecided", detail=what))
         report.decide([*changes, *results], interrupted=interrupted)
         return report
 
@@ -343,7 +343,7 @@ def required_gates(
             what = "below its threshold" if below else "not measured"
             detail = f"{what} in {some_of(below or missing, 3)}"
         stand_in = bool(stand_ins) if name == CASE_SCORE else name in stand_ins
-        result = GateResult(f"{REQUIRED}{name}", outcome, detail, stand_in)
+        result = GateResult(gate=f"{REQUIRED}{name}", outcome=outcome, detail=detail, stand_in=stand_in)
         mine = [summary for summary in summaries if summary.measure == name]
         n, total = sum(summary.n for summary in mine), sum(summary.total for summary in mine)
         if name == CASE_SCORE:
@@ -357,11 +357,12 @@ def _checked(gate: Gate, report: ReportData) -> list[GateResult]:
     for file in report.files:
         if gate.location is not None and gate.location.file == file.name:
             if not file.summaries:
-                return [GateResult(f"{gate} in {file.name}", "undecided", "none of its cases was chosen")]
+                why = "none of its cases was chosen"
+                return [GateResult(gate=f"{gate} in {file.name}", outcome="undecided", detail=why)]
             keys = set(report.tables.scores.keys.taken(file.keep.tolist()))
             mine = partial(slices_of, (sample for sample in report.samples() if sample.key in keys))
             results = check_gate(gate, file.summaries, report.case_scores, mine, file.keep)
-            return [replace(result, gate=f"{result.gate} in {file.name}") for result in results]
+            return [result.replace(gate=f"{result.gate} in {file.name}") for result in results]
     return check_gate(gate, report.summaries, report.case_scores, report.cases_by)
 
 
@@ -435,7 +436,7 @@ def _summaries(
     bases, corrections, summaries = Bases(manifest, tables), None, list[MeasureSummary]()
     tables.scores.spell(canonical_name)
     for line in summarise(tables.scores, clusters=tables.clusters()):
-        basis = bases.of(line.type, line.system)
+        basis = bases.of(line.type, line.system).replace(interval_note=line.basis.interval_note)
         mean, why = None, ""
         if basis.source == "judge":
             why = "nothing was measured" if line.mean is None else "no human labels"
@@ -444,7 +445,7 @@ def _summaries(
 
                 corrections = corrections or correct.Corrections(tables, manifest)
                 mean, why = corrections.of(line) if corrected else (None, why)
-                basis = replace(basis, calibrated=basis.calibrated or mean is not None)
-        sampled = manifest.get("sampled")
-        summaries.append(replace(line, basis=basis, corrected=mean, corrected_why=why, sampled=sampled))
+                basis = basis.replace(calibrated=basis.calibrated or mean is not None)
+        sampled = Sampled(**drawn) if (drawn := manifest.get("sampled")) else None
+        summaries.append(line.replace(basis=basis, corrected=mean, corrected_why=why, sampled=sampled))
     return with_thresholds(summaries, (manifest.get("settings") or {}).get("scale", "graded")), corrections

@@ -4,70 +4,78 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from itertools import chain
 from math import floor, fsum, isfinite
-from typing import TYPE_CHECKING, Literal, TypeAlias
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias
 
 import numpy as np
-from msgspec import UNSET
+from msgspec import UNSET, Meta, UnsetType, field
 from numpy.typing import NDArray
 
 from germane.clean import counted
+from germane.encoding import Line, internal
 from germane.errors import InputError, SourceLocation
 from germane.measures.measure import Measure
 from germane.statistics.intervals import Interval, group_cases, mean_interval
 from germane.tables.cases import CaseScores, CaseValues
 from germane.tables.scores import STATUSES, ScoreTable
-from germane.types import FrozenDict, Json, Sample, Score
+from germane.types import FrozenDict, Sample, Score
 
+IntervalEnds = Annotated[Sequence[float], Meta(min_length=2, max_length=2, description="the lower one first")]
+IntegerEnds = Annotated[Sequence[int], Meta(min_length=2, max_length=2, description="the lower one first")]
 if TYPE_CHECKING:
     from germane.statistics.correction import CorrectedMean
 
 Source: TypeAlias = Literal["gold", "judge", "human", "best"]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Basis:
-    """The labels that the values of one measure rest on.
+class Basis(
+    Line, kw_only=True, rename=internal("labels", "stand_in", "outdated", "counts_from", "interval_note")
+):
+    """The source of the labels that a mean rests on: gold, judge, human or best; `mixed` is the share of people's labels under best.
 
-    `source` of the labels: gold, judge, human, or best (people's where there are any, else the judge's; `mixed` is then
-    the share of people's). `calibrated`: whether what a judge says was corrected by people's labels; gold and people's
-    labels need no correction. `models`, `modes` and `fused` count the judgements by the model that answered, by output
-    mode, and those that shared their request; `listed`, `windowed` and `without_temperature` those that were asked in a
-    list, in windows, and without a temperature, which the model did not take; `with_reference` and `without_reference` count the relevance verdicts that
-    were given with and without a reference (None = not known). `labels` counts people's labels; `stand_in` = the judge
-    stands in for a model and says little about quality; `outdated` = people's labels, which it reads, were added since it was
-    scored; `counts_from` is the grade from which a label counts as relevant, where measures beside it count from another one.
-    `beside` are means that belong beside one of gold labels: the
-    share of its places that is judged, and RBP's residual. `tokenizer` is how tokens are counted, where the measure counts any.
+    `models` and `modes` count judgements by the model that answered and by output mode, `fused` those that shared a request,
+    `listed` and `windowed` those asked in a list and in windows, `without_temperature` those of a model that takes none.
+    `tokenizer` is how tokens are counted, where the measure counts any.
+    `beside` are means that belong beside one of gold labels: the share of its places that is judged, RBP's residual. `remarks` belong to the mean wherever it is shown: `uncalibrated: no human labels`.
     """
 
     source: Source = "gold"
     calibrated: bool = True
-    models: Mapping[str, int] = field(default_factory=FrozenDict)
-    modes: Mapping[str, int] = field(default_factory=FrozenDict)
+    """True if what a judge says was corrected by people's labels; gold and people's labels need no correction."""
+    models: Mapping[str, int] = FrozenDict()
+    modes: Mapping[str, int] = FrozenDict()
     fused: int = 0
     listed: int = 0
     windowed: int = 0
     without_temperature: int = 0
     with_reference: int | None = None
+    """The number of relevance verdicts that were given with a reference; None = not known."""
     without_reference: int | None = None
     mixed: float | None = None
+    beside: Mapping[str, float] = FrozenDict()
+    remarks: Sequence[str] = ()
+    tokenizer: str | UnsetType = UNSET
     labels: int = 0
+    """The number of people's labels."""
     stand_in: bool = False
+    """True if the judge stands in for a model and says little about quality."""
     outdated: bool = False
+    """True if people's labels, which it reads, were added since it was scored."""
     counts_from: str = ""
-    beside: Mapping[str, float] = field(default_factory=FrozenDict)
-    tokenizer: str | None = None
+    """The grade from which a label counts as relevant, where measures beside it count from another one."""
+    interval_note: str = ""
+    """Says where the mean's interval is too narrow."""
+
+    def __post_init__(self) -> None:
+        self.remarks = [*self._remarks(), *filter(None, [self.interval_note])]
 
     @property
     def references_mixed(self) -> bool:
         """True if some verdicts were given with a reference and others without."""
         return bool(self.with_reference and self.without_reference)
 
-    def remarks(self) -> Iterator[str]:
-        """The remarks that belong to the mean wherever it is printed, one per line."""
+    def _remarks(self) -> Iterator[str]:
         if self.source == "best":
             share = "" if self.mixed is None else f"{self.mixed:.0%} human, "
             yield f"mixed: {share}not a corrected estimate"
@@ -96,11 +104,49 @@ class Basis:
                     else f"no {top}result has a gold label"
                 )
 
-    def as_json(self) -> dict[str, Json]:
-        """The basis as scripts read it."""
-        from germane.reports.schema import BasisLine, line_of
 
-        return line_of(BasisLine, self, remarks=[*self.remarks()], tokenizer=self.tokenizer or UNSET)
+class CorrectedSummary(
+    Line,
+    kw_only=True,
+    rename=internal("judged", "total", "human", "pilot", ends="interval", set_ends="set_interval"),
+):
+    """A judged mean corrected with people's labels, with its 95% interval.
+
+    `interval` is of `estimand`: "queries" = of queries like these; `set_interval` is of these queries, which has no width when
+    all is labelled. `labels` were given, in `queries` queries; `ess` labels without the judge would be worth as much. Of
+    `unsure` more nobody could tell: the interval covers whatever they are.
+    """
+
+    mean: float
+    ends: IntervalEnds
+    estimand: Literal["queries", "set"] = "queries"
+    set_ends: IntervalEnds | None
+    method: str
+    labels: int
+    queries: int | None
+    ess: float | None
+    unsure: int
+    judged: float
+    """The judge's own mean over all `total` verdicts."""
+    total: int
+    human: float | None
+    """The mean of the labels alone."""
+    pilot: Any
+    """Tells how narrow more labels would make it; None where some queries have no label."""
+
+    @classmethod
+    def of(cls, mean: CorrectedMean) -> CorrectedSummary:
+        """The corrected mean as a record."""
+        names = {*cls.__struct_fields__} - {"estimand"}
+        return cls(**{name: getattr(mean, name) for name in names})
+
+
+class Sampled(Line):
+    """The number of cases evaluated (`n`), of all cases (`of`), in an order drawn with the `seed`."""
+
+    n: int
+    of: int
+    seed: int
 
 
 _SKIPPED, _INCOMPLETE, _ERROR = range(1, len(STATUSES))
@@ -110,55 +156,64 @@ _BLOCK = 1 << 16
 """Values that are added up together."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MeasureSummary:
-    """One measure over one system's cases.
+_INTERNAL = (
+    *("measure", "type", "system", "mean_bounds", "error", "low", "high"),
+    *("edges", "due", "scores", "failed", "why"),
+)
 
-    `mean` is over the `n` cases that could be measured (None where n = 0), of `due` that should have been;
-    `mean_bounds` puts every incomplete score at its own bounds and every error anywhere in the measure's range, so that
-    failures cannot flatter. `low` and `high` are the smallest and largest value, `edges` what these could be under the same
-    rule. `total` counts cases, of which `skipped`, `incomplete` and `errors` have no trial with a value; `why` has the reasons
-    of all scores without one. `trials` is the least and the largest number of trials of a case, None where each has one.
-    `scores` counts those of all trials that should have been measured, of which `failed` are incomplete or errors.
 
-    `interval` is the confidence interval of the mean at `level` by `interval_method` over `units` cases or clusters of
-    cases; None where there is none, for the reason in `interval_why`. It covers what incomplete scores could be; `interval_note`
-    says where it is too narrow. `error`
-    is the standard error of the mean of the measured cases.
-    `basis` says whose labels the numbers rest on. `corrected` is a judged mean corrected with people's labels; None where
-    there is none, and why in `corrected_why`. `sampled`: how many cases were evaluated (`n`) of how many (`of`), drawn with
-    which `seed`; None where all were.
+class MeasureSummary(Line, kw_only=True, rename=internal(*_INTERNAL, finite_bounds="mean_bounds")):
+    """One measure over all cases; `mean` is null where nothing could be measured.
+
+    `n` cases of `total` have a value; `skipped`, `incomplete` and `errors` count those without, by the worst of their trials.
+    `trials` is how often each case was asked, [least, most] where that differs; `trials_failed` counts the trials that are
+    incomplete or errors, those of cases with a value too. Both are absent where every case was asked once.
+    `mean_bounds` puts every incomplete score at its own bounds and every error anywhere in the measure's range.
+
+    `interval` is the confidence interval of the mean at `level` over `units` cases or clusters of cases; null where there
+    is none, for the reason in `interval_why`. `estimand` says of what: "queries" = of queries like these.
     """
 
     measure: str
     type: str
     system: str = ""
     mean: float | None
-    mean_bounds: tuple[float, float] | None
-    interval: tuple[float, float] | None = None
+    interval: IntervalEnds | None = None
     interval_method: str | None = None
     level: float | None = None
     units: int | None = None
-    interval_why: str = ""
-    interval_note: str = ""
-    error: float | None = None
-    low: float | None = None
-    high: float | None = None
-    edges: tuple[tuple[float, float], tuple[float, float]] | None = None
+    interval_why: str | None = None
+    estimand: Literal["queries", "set"] = "queries"
+    mean_bounds: tuple[float, float] | None
+    """The bounds of the mean over all `due` cases that should have been measured, infinite ones too."""
+    finite_bounds: IntervalEnds | None = None
     n: int
-    due: int
     total: int
+    trials: int | IntegerEnds | UnsetType = UNSET
+    trials_failed: int | UnsetType = UNSET
     skipped: int
     incomplete: int
     errors: int
-    trials: tuple[int, int] | None = None
+    basis: Basis = field(default_factory=Basis)
+    corrected: CorrectedSummary | None = None
+    corrected_why: str | None = None
+    sampled: Sampled | None = None
+    error: float | None = None
+    """The standard error of the mean of the measured cases."""
+    low: float | None = None
+    """The smallest value; `high` is the largest, `edges` what these could be once everything is judged."""
+    high: float | None = None
+    edges: tuple[tuple[float, float], tuple[float, float]] | None = None
+    due: int
     scores: int
+    """The number of scores of all trials that should have been measured, of which `failed` are incomplete or errors."""
     failed: int
     why: tuple[tuple[str, int], ...] = ()
-    basis: Basis = field(default_factory=Basis)
-    corrected: CorrectedMean | None = None
-    corrected_why: str = ""
-    sampled: Mapping[str, int] | None = None
+    """The reasons of all scores without a value, each with its number."""
+
+    def __post_init__(self) -> None:
+        self.finite_bounds = self.mean_bounds if self.mean_bounds and isfinite(self.mean_bounds[1]) else None
+        self.interval_why, self.corrected_why = self.interval_why or None, self.corrected_why or None
 
     def __repr__(self) -> str:
         """The mean, its interval and its count: what a notebook shows of `report["nDCG@10"]`."""
@@ -169,8 +224,7 @@ class MeasureSummary:
     def remarks(self) -> Iterator[str]:
         """The remarks that belong to the mean wherever it is printed, one per line."""
         if self.mean is not None:
-            yield from self.basis.remarks()
-            yield from filter(None, [self.interval_note])
+            yield from self.basis.remarks
             if self.basis.labels and self.corrected_why:
                 yield f"not corrected: {self.corrected_why}"
 
@@ -192,55 +246,26 @@ class MeasureSummary:
 
     def count_in_words(self) -> str:
         """The number of cases with a value and of all cases; with their trials, and the share of all of a random sample."""
-        share = f"{100 * self.sampled['n'] / self.sampled['of']:.3g}%" if self.sampled else ""
+        share = f"{100 * self.sampled.n / self.sampled.of:.3g}%" if self.sampled else ""
         more = ", ".join(filter(None, (self.trials_in_words(), share)))
         return f"{self.n}/{self.total}" + (f" ({more})" if more else "")
 
     def trials_in_words(self) -> str:
         """The number of trials of each case: "5 trials each"; "" where each has one."""
-        if self.trials is None:
+        if not self.trials:
             return ""
-        least, most = self.trials
-        return f"{least} trials each" if least == most else f"{least} to {most} trials each"
+        return (
+            f"{self.trials if isinstance(self.trials, int) else '{} to {}'.format(*self.trials)} trials each"
+        )
 
     def interval_in_words(self) -> str:
         """The interval with four digits, rounded outwards; "-" where there is none."""
         return interval_in_words(self.interval)
 
-    @property
-    def is_corrected(self) -> bool:
-        """True if people's labels gave a corrected mean with an interval."""
-        return (
-            self.corrected is not None and self.corrected.mean is not None and self.corrected.ends is not None
-        )
-
     def corrected_cells(self) -> tuple[str, str]:
         """The corrected mean and its interval; "-" where there is none."""
-        mean = self.corrected if self.is_corrected else None
+        mean = self.corrected
         return (in_digits(mean.mean), interval_in_words(mean.ends)) if mean else ("-", "-")
-
-    def as_json(self) -> dict[str, Json]:
-        """The summary as scripts read it; bounds without an end (a count that could not be taken) are null."""
-        from germane.reports.schema import CorrectedLine, MeasureLine, line_of
-
-        bounds = self.mean_bounds if self.mean_bounds and isfinite(self.mean_bounds[1]) else None
-        mean, corrected = self.corrected, None
-        if mean is not None and mean.mean is not None and mean.ends is not None:
-            ends = {"interval": mean.ends, "set_interval": mean.set_ends}
-            corrected = line_of(CorrectedLine, mean, estimand="queries", **ends)
-        several, basis = self.trials is not None, self.basis.as_json()
-        return line_of(
-            MeasureLine,
-            self,
-            trials=self.trials[0] if self.trials and len({*self.trials}) == 1 else self.trials or UNSET,
-            trials_failed=self.failed if several else UNSET,
-            interval_why=self.interval_why or None,
-            mean_bounds=bounds,
-            basis={**basis, "remarks": [*self.basis.remarks(), *filter(None, [self.interval_note])]},
-            estimand="queries",
-            corrected=corrected,
-            corrected_why=self.corrected_why or None,
-        )
 
 
 def with_thresholds(lines: Sequence[MeasureSummary], scale: str) -> list[MeasureSummary]:
@@ -251,10 +276,8 @@ def with_thresholds(lines: Sequence[MeasureSummary], scale: str) -> list[Measure
     counts = [_counts_from(line, scale) for line in lines]
     if len({count for count in counts if count}) < 2:
         return list(lines)
-    return [
-        replace(line, basis=replace(line.basis, counts_from=count))
-        for line, count in zip(lines, counts, strict=True)
-    ]
+    both = zip(lines, counts, strict=True)
+    return [line.replace(basis=line.basis.replace(counts_from=count)) for line, count in both]
 
 
 def _counts_from(line: MeasureSummary, scale: str) -> str:
@@ -353,11 +376,12 @@ def _summary(
     status, codes = cases.reasons(rows)
     counts = np.bincount(status, minlength=len(STATUSES)).tolist()
     scores, failed = len(rows) - counts[_SKIPPED], counts[_INCOMPLETE] + counts[_ERROR]
-    trials = None
+    trials: int | list[int] | UnsetType = UNSET
     if cases.table.keys.trials:
         of_case = cases.counts(rows, status)
         sizes = of_case.sum(axis=1)
-        trials = (int(sizes.min()), int(sizes.max())) if sizes.max() > 1 else None
+        if (most := int(sizes.max())) > 1:
+            trials = most if (least := int(sizes.min())) == most else [least, most]
         # a case without a value counts once, by the worst of its trials
         worst = len(STATUSES) - 1 - np.argmax(of_case[:, ::-1] > 0, axis=1)
         counts = np.bincount(np.where(of_case[:, 0] > 0, 0, worst), minlength=len(STATUSES)).tolist()
@@ -374,7 +398,6 @@ def _summary(
         if ends
         else None,
         interval_why=interval.why,
-        interval_note=interval.note,
         level=interval.level if ends else None,
         units=interval.n if ends else None,
         error=kept.error if len(kept.sums) > 1 else None,
@@ -388,6 +411,8 @@ def _summary(
         incomplete=counts[_INCOMPLETE],
         errors=counts[_ERROR],
         trials=trials,
+        trials_failed=failed if trials else UNSET,
+        basis=Basis(interval_note=interval.note),
         scores=scores,
         failed=failed,
         why=tuple(sorted(why, key=lambda reason: (-reason[1], reason[0]))[:_REASONS]),
@@ -513,7 +538,7 @@ def _by_number(name: str) -> list[tuple[int, str]]:
 def corrected_in_words(summaries: Iterable[MeasureSummary]) -> Iterator[str]:
     """A sentence for each corrected mean: the judge's mean, the corrected one and its intervals."""
     for summary in summaries:
-        if (mean := summary.corrected) is not None and mean.mean is not None and mean.ends is not None:
+        if (mean := summary.corrected) is not None:
             measure = Measure.remembered(summary.type)
             what = "claims" if measure.definition.family == "judged" else "passages"
             what = "queries" if measure.name == "context_sufficiency" else what

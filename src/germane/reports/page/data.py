@@ -11,6 +11,7 @@ import numpy as np
 from msgspec import to_builtins
 
 from germane.clean import some_of
+from germane.encoding import json_of
 from germane.measures.measure import Measure
 from germane.reports.correction.draws import fingerprint, pool_of
 from germane.reports.correction.targets import choose_targets
@@ -21,7 +22,6 @@ from germane.reports.manifest import spent_in_words
 from germane.reports.page.excerpt import SEED, Excerpt
 from germane.reports.page.headline import answer, in_a_sentence, next_steps, weakest
 from germane.reports.page.render import pack
-from germane.reports.schema import SearchLine, line_of
 from germane.reports.summary import MeasureSummary, higher_is_better
 from germane.statistics.sampling import drawing_order
 from germane.tables.scores import SampleKey
@@ -126,7 +126,7 @@ class Pages:
                 for value in slices
                 for line in value.summaries
             ],
-            "by_call": [line_of(SearchLine, search_line) for search_line in report.by_call],
+            "by_call": json_of(report.by_call),
             "names": list(report.measures),
             "lower": [name for name in report.measures if not higher_is_better(report[name].type)],
             "sources": {source: SOURCES[source] for source in self._strips},

@@ -30,10 +30,10 @@ def answer(report: ReportData) -> Json:
         return None
     best = _best(lines)
     ends, mean = best.interval, best.in_words()
-    if best.corrected is not None and best.is_corrected:
+    if best.corrected is not None:
         ends, mean = best.corrected.ends, f"{in_digits(best.corrected.mean)} corrected"
     words = [f"95% interval {interval_in_words(ends)}, {LIKE_THESE}."] if ends else []
-    words += [f"The judge's own mean is {best.in_words()}."] if best.is_corrected else []
+    words += [f"The judge's own mean is {best.in_words()}."] if best.corrected else []
     if len(lines) > 1:
         others = ", ".join(f"{line.system} {in_digits(line.mean)}" for line in lines if line is not best)
         words.append(f"The best of {len(lines)} systems; the others: {others}.")

@@ -68,8 +68,8 @@ def bar(summary: MeasureSummary) -> Markup:
     if summary.mean is None or not isfinite(high - low):
         return Markup()
     mean, ends = summary.mean, summary.interval
-    if summary.is_corrected:
-        mean, ends = summary.corrected.mean, summary.corrected.ends  # type: ignore[union-attr, assignment]
+    if summary.corrected:
+        mean, ends = summary.corrected.mean, summary.corrected.ends
 
     def at(value: float) -> str:
         return f"{round(2 + (_BAR - 4) * (value - low) / (high - low), 1):g}"
