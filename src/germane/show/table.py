@@ -22,7 +22,7 @@ class Markup(str):
 
 
 class Table:
-    """Columns with their headings, rows of text, and notes below; cells are cleaned as they are added.
+    """Columns with their headings, rows of text, and notes below; whatever is shown is cleaned.
 
     `align` has an l or an r for each column, names and words standing left, numbers right; its last letter holds for all further
     columns. `styles` are those of columns in a terminal, by heading. `cut`: in a terminal the last column is cut to the rest of
@@ -42,7 +42,7 @@ class Table:
     ) -> None:
         self.heads = list(map(clean, heads))
         self.align = align + align[-1] * (len(self.heads) - len(align))
-        self.title, self.notes, self.styles, self.cut = title, list(notes), styles or {}, cut
+        self.title, self.notes, self.styles, self.cut = clean(title), list(notes), styles or {}, cut
         self.rows: list[list[str]] = []
         self.bold: list[Collection[int]] = []
         for row in rows:
