@@ -17,10 +17,10 @@ from germane.comparison.formats import Comparison
 from germane.comparison.parts import (
     compared,
     how_judged,
-    list_overlap,
     mixed_scores,
     moved_queries,
     served_models,
+    shared_of,
     verdicts_of,
 )
 from germane.comparison.regression import regression, within_margin
@@ -38,7 +38,8 @@ from germane.reports.pairing import (
 from germane.reports.report import find_report
 from germane.reports.summary import canonical_name, check_change, is_diagnostic, slices_of
 from germane.statistics.comparison import Decision, TestName
-from germane.tables.counterparts import differing, texts_of
+from germane.statistics.ranking import Overlap
+from germane.tables.counterparts import texts_of
 from germane.types import Json
 
 
@@ -129,18 +130,20 @@ def compare(
             replace(row, tests=0) for row in adjusted(sliced, first)
         ]  # a slice has no outcome of its own
     only_in: dict[str, list[str]] = {side.name: [] for side in sides}
+    overlaps: dict[str, Overlap] = {}
     for pair in pairs:
         if other_corpus(pair):
             notes.append(f"{pair.a.name} and {pair.b.name} searched different documents (--corpus)")
         only_a, only_in[pair.b.name] = pair.only_in()
-        notes += _paired(pair, len(only_a), len(only_in[pair.b.name]))
+        shared = shared_of(pair)
+        overlaps |= {pair.b.name: shared.overlap} if shared.overlap else {}
+        notes += _paired(pair, len(only_a), len(only_in[pair.b.name]), shared.renamed)
         only_in[pair.a.name] = list(dict.fromkeys([*only_in[pair.a.name], *only_a]))
     notes += [*_uncalibrated(rows), *_too_narrow(rows), *_remarks(sides, chosen)]
     if measures is None:
         others = dict.fromkeys(name for side in sides for name in side.types if name not in chosen)
         notes += [f"not in all of them, not compared: {', '.join(others)}"] if others else []
     moved = {pair.b.name: moved_queries(pair, first[0]) for pair in pairs}
-    overlaps = {pair.b.name: overlap for pair in pairs if (overlap := list_overlap(pair))}
     return Comparison(
         systems=tuple(side.name for side in sides),
         primary=tuple(first),
@@ -277,7 +280,9 @@ def _covered(pair: PairedSystems) -> list[str]:
     return [f"{both:,} of {all_of_b} were already judged for {pair.a.name}"] if theirs else []
 
 
-def _paired(pair: PairedSystems, only_a: int, only_b: int) -> list[str]:
+def _paired(
+    pair: PairedSystems, only_a: int, only_b: int, renamed: Sequence[tuple[str, str, str]]
+) -> list[str]:
     """The note that queries were paired by their texts, or that an id has two texts."""
     if pair.by_query:
         both = sum(name is not None for name in pair.by_query.values())
@@ -286,16 +291,11 @@ def _paired(pair: PairedSystems, only_a: int, only_b: int) -> list[str]:
         )
         text += f"{counted(both, 'query')} paired by text"
         return [f"{text}, {only_a + only_b} not paired" if only_a + only_b else text]
-    if pair.a.report is pair.b.report or not (pair.a.has_samples and pair.b.has_samples):
+    if not renamed:
         return []
-    ours, theirs = (texts_of(side.read()) for side in (pair.a, pair.b))
-    if not (cases := differing(ours, theirs)):
-        return []
-    what = f"{counted(len(cases), 'id')} {'has' if len(cases) == 1 else 'have'} another query in {pair.b.name} than in {pair.a.name}"
-    first = cases[0]
-    return [
-        f"{what}: {shorten(first, 40)} is {shorten(ours[first], 40)!r} and {shorten(theirs[first], 40)!r}"
-    ]
+    what = f"{counted(len(renamed), 'id')} {'has' if len(renamed) == 1 else 'have'} another query in {pair.b.name} than in {pair.a.name}"
+    first, ours, theirs = renamed[0]
+    return [f"{what}: {shorten(first, 40)} is {shorten(ours, 40)!r} and {shorten(theirs, 40)!r}"]
 
 
 def _slices(pair: PairedSystems, names: Sequence[str], by: str) -> list[MeasureComparison]:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import dataclasses
 from array import array
-from collections.abc import Callable, Container, Iterable, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import islice
-from typing import Literal, TypeAlias
+from typing import Literal, NamedTuple, TypeAlias
 
 import numpy as np
 from msgspec.structs import replace
@@ -376,14 +376,33 @@ def moved_queries(
     return list(map(moved, worst)), list(map(moved, best))
 
 
-def list_overlap(pair: PairedSystems) -> Overlap | None:
-    """The mean rank-biased overlap of the lists of the queries that both have; None where no lists are known."""
+class Shared(NamedTuple):
+    """What the samples of the queries that two systems share tell.
+
+    Attributes:
+        overlap: The mean rank-biased overlap of their lists; None where no lists are known.
+        renamed: The ids under which B has another query than A, each with both queries.
+    """
+
+    overlap: Overlap | None = None
+    renamed: Sequence[tuple[str, str, str]] = ()
+
+
+def shared_of(pair: PairedSystems) -> Shared:
+    """Read the samples of both systems once."""
     if not (pair.a.has_samples and pair.b.has_samples):
-        return None
-    firsts = ((ours[0], theirs[0]) for _, ours, theirs in pair.samples_in_both())
-    return mean_overlap(
-        (_passages(a), _passages(b)) for a, b in firsts if a.contexts is not None and b.contexts is not None
-    )
+        return Shared()
+    renamed = list[tuple[str, str, str]]()
+
+    def lists() -> Iterator[tuple[list[str], list[str]]]:
+        for case, (ours, *_), (theirs, *_) in pair.samples_in_both():
+            a, b = (" ".join(sample.query.split()) for sample in (ours, theirs))
+            if a != b and not pair.by_query:
+                renamed.append((case, a, b))
+            if ours.contexts is not None and theirs.contexts is not None:
+                yield _passages(ours), _passages(theirs)
+
+    return Shared(mean_overlap(lists()), renamed)
 
 
 def _passages(sample: Sample) -> list[str]:
