@@ -190,6 +190,9 @@ UNSUPPORTED = "Unsupported value: 'temperature' does not support 0 with this mod
         refused(500, "This value is refused.", param="temperature", code="unsupported_value"),
         refused(400, "Provider returned error", metadata={"raw": json.dumps({"error": UNSUPPORTED})}),
         refused(502, "Provider returned error", cause={"message": UNSUPPORTED}),
+        refused(500, "Internal error", innererror={"message": UNSUPPORTED}),
+        refused(500, "`temperature` may only be set to 1 when thinking is enabled."),
+        refused(502, "temperature: this field is deprecated for this model"),
     ],
 )
 def test_a_refused_parameter_is_left_out_whatever_the_status(act: Act) -> None:
@@ -205,7 +208,10 @@ def test_a_refused_parameter_is_left_out_whatever_the_status(act: Act) -> None:
     "act",
     [
         refused(500, "response_format is not supported"),
-        refused(500, "failed to parse grammar"),
+        *(refused(500, f"{words} grammar") for words in ("failed to parse", "Failed to compile")),
+        refused(500, "JSON schema conversion failed:\nUnrecognized schema"),
+        refused(500, "invalid format"),
+        refused(500, "'response_format.type' must be 'json_schema' or 'text'"),
         refused(
             503, "Provider returned error", metadata={"raw": "json_schema is not supported: response_format"}
         ),

@@ -178,7 +178,8 @@ def _text(error: Json, raw: str = "") -> str:
 def _causes(error: Mapping[str, Json]) -> Iterator[str]:
     """The words of the errors within an error: OpenRouter has the provider's as JSON text in `metadata.raw`."""
     metadata = error.get("metadata")
-    for cause in (metadata.get("raw") if isinstance(metadata, dict) else None, error.get("cause")):
+    raw = metadata.get("raw") if isinstance(metadata, dict) else None
+    for cause in (raw, error.get("cause"), error.get("innererror")):
         inner = cause
         if isinstance(cause, str):
             with suppress(ValueError, RecursionError):
@@ -226,11 +227,13 @@ _UNSUPPORTED = re.compile(
 
 _REFUSED = re.compile(
     r"un(?:supported|recogni[sz]ed|known)[ _](?:value|param|argument|field|key|request)|not (?:supported|permitted|allowed|implemented)"
-    r"|(?:does not|doesn't|cannot) support|failed to parse grammar|invalid[ _](?:json[ _])?(?:schema|grammar)|extra inputs"
+    r"|(?:does not|doesn't|cannot) support|(?:failed|unable) to \w+ .{0,20}(?:grammar|schema|format\b)|extra inputs"
+    r"|(?:invalid|unrecogni[sz]ed)[ _](?:json[ _])?(?:schema|grammar|format\b)|schema conversion failed|requires --|required for format\b"
+    r"|must be (?:one of |set to )?[\d'\"`]|(?:may|can) only be|is deprecated"
     r"|unsupported (?:response|schema|tool|temperature|max|reasoning|system|json)"
 )
 _PARAMETER = re.compile(
-    r"temperature|max_(?:completion_|output_|new_)?tokens|top_p|seed|response.?format|schema|structured|guided|grammar"
+    r"temperature|max_(?:completion_|output_|new_)?tokens|top_p|seed|format\b|schema|structured|guided|grammar"
     r"|tool|function|reasoning|thinking|system (?:role|message)|parameter|unsupported_value"
 )
 

@@ -36,7 +36,16 @@ _REASONING: Mapping[str, tuple[str, ...]] = {"off": ("none", "minimal", "low"), 
 """`reasoning_effort` to try for each setting, the first that the model takes."""
 
 _MENTIONS = {
-    "schema": ("response_format", "response format", "schema", "structured", "guided", "grammar"),
+    "schema": (
+        "response_format",
+        "response format",
+        "schema",
+        "structured",
+        "guided",
+        "grammar",
+        "invalid format",
+        "for format",
+    ),
     "tool": ("tool", "function", "grammar"),
 }
 _LIMITS = ("maxlength", "maxitems")
