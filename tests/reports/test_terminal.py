@@ -1,17 +1,15 @@
 """The report in terminals of any width: no number, measure or system is ever cut."""
 
-import io
 import re
 from collections.abc import Sequence
 
 import pytest
-from rich.console import Console
 
 from germane import evaluate
 from germane.judges.fake import FakeJudge
 from germane.judges.judge import Reply
 from germane.questions import AnyQuestion
-from germane.reports import ranking
+from germane.reports.ranking import ranked_table
 from germane.reports.report import Report
 from germane.reports.text.terminal import render_plain
 from germane.show.table import Table
@@ -69,15 +67,9 @@ def test_every_figure_is_whole(report: Report, width: int) -> None:
 
 
 @pytest.mark.parametrize("width", WIDTHS)
-def test_systems_side_by_side_are_whole(report: Report, width: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_systems_side_by_side_are_whole(report: Report, width: int) -> None:
     """Where a column per system is too wide, each row becomes a record."""
-    monkeypatch.setattr(
-        "germane.show.table.console_of",
-        lambda out: Console(file=out, width=width, force_terminal=True, no_color=True),
-    )
-    out = io.StringIO()
-    ranking.ranked_table(report).print(out)
-    text = re.sub(r"\x1b\[[0-9;]*m", "", out.getvalue())
+    text = plain_text(ranked_table(report).rich(edge=False), width)
     assert max(map(len, text.splitlines())) <= width
     for summary in report.summaries:
         assert re.search(rf"(?<![\d.]){summary.mean:.4f}(?!\d)", text)

@@ -10,9 +10,9 @@ from germane.clean import cell as spreadsheet_cell
 from germane.clean import clean, markdown_text, shorten
 
 if TYPE_CHECKING:
-    from rich.console import Console, RenderableType
+    from rich.console import RenderableType
 
-__all__ = ["Markup", "Table", "TextDocument", "csv_lines", "html_lines"]
+__all__ = ["Markup", "Table", "TextDocument", "csv_lines"]
 
 
 class Markup(str):
@@ -80,10 +80,12 @@ class Table:
 
     def print(self, out: TextIO) -> None:
         """Print to a terminal with rules and weight, fitted to its width; else in plain columns."""
-        if (console := console_of(out)) is not None:
-            console.print(self.rich(edge=False))
-        else:
+        if not out.isatty():
             out.writelines(f"{line}\n" for line in self.plain())
+            return
+        from rich.console import Console
+
+        Console(file=out, highlight=False).print(self.rich(edge=False))
 
     def _written(self, escape: Callable[[str], str], bold: str) -> list[list[str]]:
         """Headings and rows with their cells escaped, and what stands out put in place of @ in `bold`."""
@@ -114,7 +116,8 @@ class Table:
         head = "".join(f"<th scope='col' {left}>{escape(name)}</th>" for name in self.heads)
         cells = ((cell if isinstance(cell, Markup) else escape(cell) for cell in row) for row in self.rows)
         body = "".join(f"<tr>{''.join(f'<td {left}>{cell}</td>' for cell in row)}</tr>" for row in cells)
-        lines = html_lines(filter(None, [self.title, *self.notes]))
+        notes = filter(None, map(clean, [self.title, *self.notes]))
+        lines = "".join(f"<p>{escape(note)}</p>" for note in notes)
         return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>{lines}"
 
     def tex(self, rules: tuple[str, str, str] = ("toprule", "midrule", "bottomrule")) -> str:
@@ -174,22 +177,6 @@ class TextDocument(list[str | Table]):
             else Text(block[0] + clean(block[1]))
             for block in self._blocks()
         )
-
-
-def console_of(out: TextIO) -> Console | None:
-    """The terminal that `out` is; None where it is not one."""
-    if not out.isatty():
-        return None
-    from rich.console import Console
-
-    return Console(file=out, highlight=False)
-
-
-def html_lines(lines: Iterable[str]) -> str:
-    """The lines as HTML, each a cleaned and escaped paragraph."""
-    from html import escape  # as above
-
-    return "".join(f"<p>{escape(clean(line))}</p>" for line in lines)
 
 
 def csv_lines(rows: Iterable[Iterable[object]], delimiter: str = ",") -> Iterator[str]:

@@ -24,7 +24,7 @@ from germane.reports.summary import (
     interval_in_words,
     range_of,
 )
-from germane.show.table import Markup, Table, html_lines
+from germane.show.table import Markup, Table
 from germane.show.terminal import hanging, plain_text
 from germane.tables.scores import SampleKey
 from germane.types import Json, Score
@@ -54,8 +54,9 @@ def render_html(report: ReportData) -> str:
     stand_in = (report.manifest.get("judge") or {}).get("stand_in")
     table.notes += [INTERVALS, *remarks_of(report), *corrected_in_words(report.summaries), *_whys(report)]
     table.notes += [*([stand_in] if stand_in else []), *notes_of(report)]
-    worst = _worst(report)
-    return "".join([table.html(), worst.html() if worst else "", html_lines(report.verdict.lines())])
+    tables = [table, *filter(None, [_worst(report)])]
+    tables[-1].notes += report.verdict.lines()
+    return "".join(table.html() for table in tables)
 
 
 _BAR, _BAR_HEIGHT = 120, 14
