@@ -219,7 +219,7 @@ def test_two_judges_are_not_compared_in_silence() -> None:
     found = compare(a, b, across_judges=True)["context_precision@5"]
     assert found.verdicts == "judge"
     assert found.parts is None
-    assert "judged by" in found.parts_why
+    assert "judged by" in (found.parts_why or "")
     assert compare(a, b, measures="nDCG@5")["nDCG@5"].difference == 0.0
 
 
@@ -354,7 +354,7 @@ def test_the_outcome_comes_first_and_the_verdict_last(before: Report, after: Rep
 def test_markdown_mentions_nobody(before: Report, after: Report) -> None:
     """A name like a person's or an issue's is text, wherever it stands."""
     found = compare(before, after, measures="R@5")
-    rows = tuple(replace(one, a="@octo", b="#12") for one in found.comparisons)
+    rows = tuple(one.replace(a="@octo", b="#12") for one in found.comparisons)
     named = replace(found, systems=("@octo", "#12"), comparisons=rows, notes=("as @octo said in #12",))
     shown = COMPARISON_FORMATS[".md"](named)
     assert "| R@5 | @<!-- -->octo |" in shown

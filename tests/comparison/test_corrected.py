@@ -207,9 +207,11 @@ def test_unsure_answers_widen_the_interval() -> None:
     known = rng.random(500) < 0.5
     labels, chances = np.where(known, hits, np.nan), np.full(500, 0.5)
     sure = corrected_difference(weights, labels, grades, chances, queries, 25)
+    assert not isinstance(sure, str)
     unsure = known & (rng.random(500) < 0.2)
     least, most = (np.where(unsure, end, labels) for end in (0.0, 1.0))
     open_ = corrected_difference(weights, least, grades, chances, queries, 25, most=most)
+    assert not isinstance(open_, str)
     assert sure.interval.ends is not None
     assert open_.interval.ends is not None
     assert open_.unsure == unsure.sum()

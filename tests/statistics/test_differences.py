@@ -16,6 +16,7 @@ def test_the_wider_population_never_has_the_narrower_interval() -> None:
     signs = np.tile([1] * 5 + [-1] * 5, 20) / 5
     for label in (labels, 1 - labels):
         found = corrected_difference(signs, label, np.zeros(200), np.full(200, 0.4), queries, 20)
+        assert not isinstance(found, str)
         assert found.interval.ends is not None
         assert found.set_ends is not None
         assert found.p is not None
@@ -33,6 +34,7 @@ def test_the_p_value_and_the_interval_agree(seed: int) -> None:
     truth = (rng.random(120) < np.where(signs > 0, 0.75, 0.45)).astype(float)
     label = np.where(rng.random(120) < 0.5, truth, np.nan)
     found = corrected_difference(signs, label, rng.random(120), np.full(120, 0.5), queries, 15)
+    assert not isinstance(found, str)
     assert found.interval.ends is not None
     assert found.set_ends is not None
     assert found.p is not None

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import replace
 from itertools import chain
 from pathlib import Path
 
@@ -126,9 +125,7 @@ def compare(
     gates += [regression(row, several=several) for row in rows if row.tests and fail_on_regression]
     if by is not None:
         sliced = [row for pair in pairs for row in _slices(pair, chosen, by)]
-        rows += [
-            replace(row, tests=0) for row in adjusted(sliced, first)
-        ]  # a slice has no outcome of its own
+        rows += [row.replace(tests=0) for row in adjusted(sliced, first)]  # a slice has no outcome of its own
     only_in: dict[str, list[str]] = {side.name: [] for side in sides}
     overlaps: dict[str, Overlap] = {}
     for pair in pairs:
@@ -237,7 +234,7 @@ def _decided(
     if (margin := margins.get(row.measure)) is None:
         return row
     undecided = row.stand_in and not allow_stand_in
-    return replace(row, decision=Decision("undecided", margin) if undecided else row.decide(margin))
+    return row.replace(decision=Decision("undecided", margin) if undecided else row.decide(margin))
 
 
 def _clusters(a: Side, b: Side, cluster: str | Mapping[str, str] | None) -> Mapping[str, str] | None:
@@ -269,7 +266,7 @@ def _split(pair: PairedSystems, rows: Sequence[MeasureComparison]) -> list[Measu
         )
         verdicts = verdicts_of((pair.a, pair.b), name)
         split, why = (None, parts) if isinstance(parts, str) else (parts, "")
-        results.append(replace(row, parts=split, verdicts=verdicts, parts_why=why))
+        results.append(row.replace(parts=split, verdicts=verdicts, parts_why=why))
     return results
 
 

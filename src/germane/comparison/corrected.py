@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from math import prod
 from typing import NamedTuple
@@ -37,17 +37,17 @@ class DecidedPair(PairedSystems):
         if {side.source(measure) for side in (self.a, self.b)} != {"judge"}:
             return comparison
         if comparison.difference is None or comparison.n < comparison.due:
-            return replace(comparison, corrected_why="some scores are missing")
+            return comparison.replace(corrected_why="some scores are missing")
         if self.by_query:
-            return replace(comparison, corrected_why="queries without ids are paired by their texts")
+            return comparison.replace(corrected_why="queries without ids are paired by their texts")
         case = self.values(measure)[0].case
         case = case if keep is None else case[keep[case]]
         cases = [self.a.scores.cases[number] for number in case.tolist()]
         clusters = self.a.scores.clusters_of(case, self.clusters)
         corrected, why = self._corrections.of(measure, cases, clusters, comparison.difference)
         if corrected is None:
-            return replace(comparison, corrected_why=why)
-        return replace(comparison, corrected=corrected, decided_by="corrected", stand_in=False)
+            return comparison.replace(corrected_why=why)
+        return comparison.replace(corrected=corrected, decided_by="corrected", stand_in=False)
 
 
 class CorrectedDifferences:
@@ -88,9 +88,7 @@ class CorrectedDifferences:
             result = self._of_queries(sides, drawn, numbers, clusters)
         else:
             result = _of_terms(sides, drawn, numbers, clusters, judged)
-        if isinstance(result, str):
-            return None, result
-        return (result, "") if result.difference is not None else (None, result.why)
+        return (None, result) if isinstance(result, str) else (result, "")
 
     def _terms(self, measure: str) -> list[ScoreTerms]:
         """The verdicts that the scores of a measure rest on, of each side."""
@@ -196,11 +194,10 @@ class CorrectedDifferences:
             most=most,
             clusters=clusters,
         )
-        why = (
-            difference.why
-            and f"{int(labelled_whole.sum())} queries are labelled whole in both: at least 10 are needed"
-        )
-        return replace(difference, labels=len(labelled), queries=int(labelled_whole.sum()), why=why)
+        whole = int(labelled_whole.sum())
+        if isinstance(difference, str):
+            return f"{whole} queries are labelled whole in both: at least 10 are needed"
+        return difference.replace(labels=len(labelled), queries=whole)
 
 
 def _of_terms(

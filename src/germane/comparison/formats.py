@@ -13,7 +13,7 @@ from rich.console import RenderableType
 from rich.text import Text
 
 from germane.clean import clean, counted, markdown_text, shorten, some_of
-from germane.comparison.schema import ComparedLine, ComparisonDocument, CorrectedChangeLine, MovedLine
+from germane.comparison.schema import ComparisonDocument, MovedLine
 from germane.encoding import json_of
 from germane.errors import InputError
 from germane.reports.data import ReportData
@@ -390,33 +390,7 @@ def _decisions(comparison: Comparison) -> Iterator[str]:
 
 def _line(row: MeasureComparison, *, several: bool) -> dict[str, Json]:
     """A comparison as scripts read it."""
-    interval, decision, corrected, parts = row.interval, row.decision, row.corrected, row.parts
-    ends = corrected and {"interval": corrected.interval.ends, "set_interval": corrected.set_ends}
-    return line_of(
-        ComparedLine,
-        row,
-        interval=interval.ends,
-        interval_method=interval.method if interval.ends else None,
-        interval_why=interval.why or None,
-        estimand="queries",
-        sentence=row.sentence(several=several) if row.outcome else None,
-        level=interval.level,
-        units=interval.n,
-        decision=decision and decision.verdict,
-        margin=decision and decision.margin,
-        needed_to_decide=decision and decision.needed,
-        corrected=ends and line_of(CorrectedChangeLine, corrected, **ends),
-        corrected_why=row.corrected_why or None,
-        parts=parts
-        and {
-            "retrieval": parts.retrieval,
-            "labels": parts.labels,
-            "intervals": {cause: list(both) for cause, both in parts.ends.items()},
-            "n": parts.n,
-            "share": parts.share,
-        },
-        parts_why=row.parts_why or None,
-    )
+    return {**row.as_json(), "sentence": row.sentence(several=several) if row.outcome else None}
 
 
 def _csv(comparison: Comparison) -> str:

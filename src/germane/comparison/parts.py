@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from array import array
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -51,7 +50,7 @@ def compared(pair: PairedSystems, measure: str) -> MeasureComparison:
     comparison = pair.compare(measure)
     judged = verdicts_of((pair.a, pair.b), measure) != "labels"
     differ = how_judged(pair.a, pair.b, [measure]) if judged else ""
-    return dataclasses.replace(comparison, undecided_why=differ or pair.too_few(comparison))
+    return comparison.replace(undecided_why=differ or pair.too_few(comparison))
 
 
 def how_judged(a: Side, b: Side, measures: Iterable[str]) -> str:

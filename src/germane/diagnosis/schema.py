@@ -7,8 +7,7 @@ from typing import Any, Literal
 from msgspec import UNSET, UnsetType, field
 
 from germane.encoding import Line
-from germane.reports.summary import IntervalEnds
-from germane.statistics.intervals import Interval
+from germane.statistics.intervals import Interval, IntervalEnds
 
 
 def interval_fields(interval: Interval) -> dict[str, Any]:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Literal
 
 from germane.encoding import Line
-from germane.reports.summary import CorrectedSummary, IntervalEnds
+from germane.reports.summary import CorrectedSummary
+from germane.statistics.intervals import IntervalEnds
 
 
 class ConfusionLine(Line):

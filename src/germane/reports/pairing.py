@@ -15,12 +15,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from germane.clean import clean, counted
-from germane.encoding import Line
+from germane.encoding import Line, internal
 from germane.errors import InputError
 from germane.reports.data import ReportData
-from germane.reports.gates import left_out_in_words
+from germane.reports.gates import DecidedBy, left_out_in_words
 from germane.reports.summary import (
-    IntervalEnds,
     MeasureSummary,
     higher_is_better,
     in_digits,
@@ -39,7 +38,8 @@ from germane.statistics.comparison import (
     holm,
     paired_difference,
 )
-from germane.statistics.intervals import Interval
+from germane.statistics.differences import CorrectedDifference
+from germane.statistics.intervals import LEVEL, Interval, IntervalEnds
 from germane.tables.cases import CaseValues
 from germane.tables.counterparts import are_line_numbers, counterparts, texts_of
 from germane.types import Json, Sample
@@ -49,40 +49,52 @@ if TYPE_CHECKING:
 
 Floats = NDArray[np.float64]
 Outcome = Literal["better", "worse", "same", "not shown"]
+MarginResult = Literal["pass", "fail", "undecided"]
 ALPHA = 0.05
 """The chance that any measure is called better or worse although none is."""
 STAND_IN = "a stand-in for a model judged, which decides nothing"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
-class MeasureComparison:
-    """One measure of system `b` against system `a` over the same cases; `difference` is B minus A.
+_INTERNAL = (
+    *("slice", "interval", "decision", "verdicts", "stand_in"),
+    *("undecided_why", "tests", "asked", "left_out"),
+)
 
-    `difference`, wins, ties and losses (a win is a better score of B, also where lower is better) are over the `n` cases
-    of which both were measured, of `due` that should have been; the interval covers what the others could be. `p` is None
-    where any is missing. `p_holm` is adjusted over the primary measures and all systems, that of a slice over all slices; None for other measures.
-    `mde` is the smallest difference that this number of cases would have shown with probability 0.8. `decision` is against a margin, None where none is given. `parts` splits the
-    difference by cause (corpus, retrieval, judge, labels) over the same cases, with whose verdicts were read in `verdicts`; where
-    that is not possible `parts_why` says why. `slice` names the cases that were compared; "" = all.
 
-    `corrected` is the difference as people's labels correct it; None where the verdicts are no judge's, or for the reason in
-    `corrected_why`. It decides wherever it is there: `decided_by` says whose figures `outcome`, `decide`, the gates on a
-    change and `p_holm` stand on. `undecided_why` says why nothing may be decided, "" where it may; `tests` is the number of
-    p-values that `p_holm` is adjusted over, 0 for a measure that is not primary. `asked` is the number of queries of the larger
-    report, measured or not, and `left_out` what --limit and --filter left out of the reports, in words.
+class MeasureComparison(
+    Line,
+    kw_only=True,
+    rename=internal(*_INTERNAL, ends="interval", margin_result="decision", in_words="sentence"),
+):
+    """One measure of system `b` against system `a`; `difference` is b minus a over the `n` queries that both have.
+
+    `decided_by` names the figures that `decision` and `p_holm` stand on: `corrected` wherever that is not null, else the verdicts
+    of the judge, gold, or people's labels; `estimand`: they speak of queries like these, or of this set alone.
+
+    `outcome` is seen from `b`, in the measure's own direction, and `sentence` says it; null for a measure that is not primary.
+    "same": the whole interval of the figures that decide is within `margin`; "better" and "worse": it is on one side of 0, and
+    `p_holm` is at most 0.05; "not shown": neither, or a stand-in for a model judged.
+
+    `mde` is the smallest difference that this number of queries could have shown with power 0.8. `decision` is against `margin`;
+    undecided, `needed_to_decide` queries would likely (0.8) pass a system that is no worse.
     """
 
     a: str
     b: str
     measure: str
     type: str
-    slice: str = ""
     n: int
     due: int
+    """The number of cases that should have been measured."""
     mean_a: float | None
     mean_b: float | None
     difference: float | None
-    interval: Interval
+    ends: IntervalEnds | None = None
+    interval_method: str | None = None
+    interval_why: str | None = None
+    estimand: Literal["queries", "set"] = "queries"
+    level: float = LEVEL
+    units: int = 0
     p: float | None
     p_holm: float | None = None
     test: str | None
@@ -90,18 +102,44 @@ class MeasureComparison:
     ties: int
     losses: int
     mde: float | None
-    decision: Decision | None = None
-    parts: DifferenceParts | None = None
-    verdicts: str = ""
-    parts_why: str = ""
+    margin_result: MarginResult | None = None
+    margin: float | None = None
+    needed_to_decide: int | None = None
+    decided_by: DecidedBy = "gold"
+    outcome: Outcome | None = None
+    in_words: str | None = None
     corrected: CorrectedDifference | None = None
-    corrected_why: str = ""
-    decided_by: Literal["corrected", "judged", "gold", "labels"] = "gold"
+    corrected_why: str | None = None
+    parts: DifferenceParts | None = None
+    parts_why: str | None = None
+    interval: Interval
+    """The interval of `difference`, which covers what missing scores could be."""
+    decision: Decision | None = None
+    slice: str = ""
+    """The cases that were compared; "" = all."""
+    verdicts: str = ""
+    """Whose verdicts were read for `parts`."""
     stand_in: bool = False
     undecided_why: str = ""
+    """The reason why nothing may be decided; "" where it may."""
     tests: int = 0
+    """The number of p-values that `p_holm` is adjusted over; 0 for a measure that is not primary."""
     asked: int = 0
+    """The number of queries of the larger report, measured or not."""
     left_out: str = ""
+    """What --limit and --filter left out of the reports, in words."""
+
+    def __post_init__(self) -> None:
+        interval, decision = self.interval, self.decision
+        self.ends, self.level, self.units = interval.ends, interval.level, interval.n
+        self.interval_method = interval.method if interval.ends else None
+        self.interval_why, self.corrected_why = interval.why or None, self.corrected_why or None
+        self.parts_why = self.parts_why or None
+        if decision:
+            self.margin_result, self.margin = decision.verdict, decision.margin
+            self.needed_to_decide = decision.needed
+        self.outcome = ("not shown" if self.stand_in else self.finding) if self.tests else None
+        self.in_words = self.sentence() if self.outcome else None
 
     @property
     def deciding(self) -> tuple[float | None, Interval, float | None]:
@@ -127,17 +165,6 @@ class MeasureComparison:
         if self.p_holm is None or self.p_holm > ALPHA or ends[0] <= 0 <= ends[1]:
             return "not shown"
         return "better" if ends[0] > 0 else "worse"
-
-    @property
-    def outcome(self) -> Outcome | None:
-        """The outcome for B, in the measure's direction; None for a measure that is not primary.
-
-        "same": the whole interval is within the margin. Else "better" and "worse" need an interval without 0 and an
-        adjusted p-value of at most 0.05. A stand-in for a model shows nothing.
-        """
-        if not self.tests:
-            return None
-        return "not shown" if self.stand_in else self.finding
 
     @property
     def figure(self) -> str:
@@ -211,7 +238,7 @@ def adjusted(rows: Iterable[MeasureComparison], primary: Collection[str]) -> lis
     ps = [(row, p) for row in tested if (p := _p(row)) is not None]
     of = {id(row): p for (row, _), p in zip(ps, holm([p for _, p in ps]), strict=True)}
     tests = {id(row): max(len(ps), 1) for row in tested}
-    return [replace(row, p_holm=of.get(id(row)), tests=tests.get(id(row), 0)) for row in comparisons]
+    return [row.replace(p_holm=of.get(id(row)), tests=tests.get(id(row), 0)) for row in comparisons]
 
 
 def _p(row: MeasureComparison) -> float | None:

@@ -16,12 +16,11 @@ from germane.clean import counted
 from germane.encoding import Line, internal
 from germane.errors import InputError, SourceLocation
 from germane.measures.measure import Measure
-from germane.statistics.intervals import Interval, group_cases, mean_interval
+from germane.statistics.intervals import Interval, IntervalEnds, group_cases, mean_interval
 from germane.tables.cases import CaseScores, CaseValues
 from germane.tables.scores import STATUSES, ScoreTable
 from germane.types import FrozenDict, Sample, Score
 
-IntervalEnds = Annotated[Sequence[float], Meta(min_length=2, max_length=2, description="the lower one first")]
 IntegerEnds = Annotated[Sequence[int], Meta(min_length=2, max_length=2, description="the lower one first")]
 if TYPE_CHECKING:
     from germane.statistics.correction import CorrectedMean

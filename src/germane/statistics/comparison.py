@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass
 from math import ceil, fsum, isfinite, sqrt
 from typing import Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from germane.encoding import Line
 from germane.statistics.distributions import normal_cdf, normal_quantile
-from germane.statistics.intervals import SAME, UPPER, Interval, group_cases, mean_interval
+from germane.statistics.intervals import SAME, UPPER, Interval, IntervalEnds, group_cases, mean_interval
 from germane.statistics.power import POWER, detectable
 
 Floats = NDArray[np.float64]
@@ -67,23 +68,23 @@ class Decision:
     needed: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class DifferenceParts:
-    """A difference B - A by cause: other lists (retrieval), and other verdicts or gold on the same passages (labels).
+class DifferenceParts(Line, rename={"ends": "intervals"}):
+    """The parts of a difference, which sum to it, over the `n` queries whose scores are known in both.
 
-    Both are means over the same n cases and sum to the difference; `ends` has the interval of each that is not 0 in every case.
+    `retrieval` is what other lists change, `labels` what other verdicts or gold on the same passages do. `intervals` are of the
+    parts that are not 0 in every query: a part whose interval holds 0 is not a finding. `share` is the share of the labels in what
+    moved, 0 to 1.
     """
 
-    n: int
     retrieval: float
     labels: float
-    ends: Mapping[str, tuple[float, float]] = field(default_factory=dict)
+    ends: dict[str, IntervalEnds]
+    n: int
+    share: float | None = None
 
-    @property
-    def share(self) -> float | None:
-        """Share of the labels in what moved: |labels| / (|retrieval| + |labels|); None where nothing moved."""
+    def __post_init__(self) -> None:
         total = abs(self.retrieval) + abs(self.labels)
-        return abs(self.labels) / total if total else None
+        self.share = abs(self.labels) / total if total else None
 
 
 def paired_difference(
@@ -256,10 +257,10 @@ def split_difference(
     """
     parts = {"retrieval": np.asarray(retrieval, float), "labels": np.asarray(labels, float)}
     n = len(parts["retrieval"])
-    ends: dict[str, tuple[float, float]] = {}
+    ends: dict[str, IntervalEnds] = {}
     for cause, amounts in parts.items():
         if amounts.any():
             difference = paired_difference(np.zeros(n), amounts, clusters=clusters, value_range=value_range)
             ends |= {cause: difference.interval.ends} if difference.interval.ends else {}
     lists, others = (fsum(amounts.tolist()) / n for amounts in parts.values())
-    return DifferenceParts(n, lists, others, ends)
+    return DifferenceParts(lists, others, ends, n)

@@ -7,16 +7,17 @@ worth more than they are alone (the model-assisted difference estimator: Saernda
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from math import sqrt
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from germane.encoding import Line, internal
 from germane.statistics.comparison import paired_difference
 from germane.statistics.correction import FEWEST
 from germane.statistics.distributions import t_cdf, t_quantile
-from germane.statistics.intervals import UPPER, Interval
+from germane.statistics.intervals import UPPER, Interval, IntervalEnds
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.intp]
@@ -25,24 +26,26 @@ _QUERIES = 3
 """Queries with labels below which nothing is corrected."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CorrectedDifference:
+class CorrectedDifference(
+    Line, kw_only=True, rename=internal("interval", ends="interval", set_ends="set_interval")
+):
     """The difference of two systems' means as people's labels correct it.
 
-    `interval` and `p` are about queries like these, `set_ends` about these queries alone: of zero width where everything
-    is labelled. `difference` is None where labels are too few, for the reason in `why`; so is `interval.mean`, not
-    `difference`, where people were unsure of some: the interval then covers whatever these are. `labels` were given, in
-    `queries` queries; of `unsure` passages nobody could tell.
+    `interval` and `p` are of queries like these, `set_interval` of these alone: of zero width where everything is labelled.
+    `labels` were given, in `queries` queries; of `unsure` nobody could tell: the interval covers whatever they are.
     """
 
-    difference: float | None
-    interval: Interval
+    difference: float
+    ends: IntervalEnds | None = None
+    set_ends: IntervalEnds | None
     p: float | None
-    set_ends: tuple[float, float] | None
     labels: int
     queries: int
-    unsure: int = 0
-    why: str = ""
+    unsure: int
+    interval: Interval
+
+    def __post_init__(self) -> None:
+        self.ends = self.interval.ends
 
 
 def corrected_difference(
@@ -56,8 +59,8 @@ def corrected_difference(
     most: ArrayLike | None = None,
     units: ArrayLike | None = None,
     clusters: ArrayLike | None = None,
-) -> CorrectedDifference:
-    """Mean over queries of the difference that people would see, from the judge's grades and a sample of labels.
+) -> CorrectedDifference | str:
+    """Mean over queries of the difference that people would see, from the judge's grades and a sample of labels; or why not.
 
     With c the weight of a passage, y its label, x the judge's grade, p the chance with which it was drawn, and y' = a + l x
     with a and l (not below 0) fitted to the labels of the other queries by least squares with the weights c^2 (1 - p) / p^2:
@@ -87,11 +90,7 @@ def corrected_difference(
     labelled, unsure = ~np.isnan(y), int((top > y).sum())
     n, covered = int(labelled.sum()), len(np.unique(q[labelled]))
     if n < min(FEWEST, len(c)) or covered < min(_QUERIES, len(np.unique(q))):
-        why = f"{n} labels in {covered} queries: at least {FEWEST} in {_QUERIES} are needed"
-        nothing = Interval(mean=None, ends=None, method="", units="cases", n=n_queries, why=why)
-        return CorrectedDifference(
-            difference=None, interval=nothing, p=None, set_ends=None, labels=n, queries=covered, why=why
-        )
+        return f"{n} labels in {covered} queries: at least {FEWEST} in {_QUERIES} are needed"
     drawn = np.arange(len(c)) if units is None else np.asarray(units)
     sides, spreads, chances_of_set = [], [], []
     for worst in (True, False):

@@ -14,10 +14,13 @@ no range                                         Student t, for 2 units or more
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from math import inf, isfinite, sqrt
+from typing import Annotated
 
 import numpy as np
+from msgspec import Meta
 from numpy.typing import ArrayLike, NDArray
 
 from germane.errors import InputError
@@ -36,6 +39,10 @@ SAME = 1e-9
 
 FEW_CLUSTERS = 20
 """Clusters of equal size, as many as clusters of unequal size are worth, below which their interval is too narrow."""
+
+
+IntervalEnds = Annotated[Sequence[float], Meta(min_length=2, max_length=2, description="the lower one first")]
+"""The ends of an interval in a record of `--json`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
