@@ -211,17 +211,16 @@ class Fields:
 def _numbers(data: Bytes, start: Numbers, end: Numbers, *, whole: bool = False) -> Floats:
     """Numbers from their digits, which are exact below 2**53; others as Python reads them."""
     negative = data[start] == 45
-    dots = np.append(np.flatnonzero(data == 46), [len(data)] * 2)
-    at = np.searchsorted(dots, start)
-    dot = np.minimum(dots[at], end)
+    points = np.flatnonzero(data == 46)
+    second: NDArray[np.bool_] | bool = False
+    if len(points) == len(start) and (points >= start).all() and (points < end).all():  # one in each
+        dot = points
+    else:
+        points = np.append(points, [len(data)] * 2)
+        at = np.searchsorted(points, start)
+        dot, second = np.minimum(points[at], end), points[at + 1] < end
     before, behind = dot - start - negative, np.maximum(end - dot - 1, 0)
-    odd = (
-        (before > 8)
-        | (behind > 8)
-        | (before + behind > _DIGITS)
-        | (before + behind < 1)
-        | (dots[at + 1] < end)
-    )
+    odd = (before > 8) | (behind > 8) | (before + behind > _DIGITS) | (before + behind < 1) | second
     upper, is_number = _digits(data, dot, before)
     lower, is_decimal = _digits(data, end, behind)
     odd |= ~(is_number & is_decimal)
