@@ -181,6 +181,11 @@ def test_a_recording_answers_by_id(tmp_path):
         answer(target, Sample(id="q1", query="x", trial=2))
     with pytest.raises(TargetError, match=r"answers\.jsonl has no answer for the id 'q9'"):
         answer(target, Sample(id="q9", query="x"))
+    write(tmp_path, lines[0] + lines[1].replace("q1", "q2").join("\n\n"), "answers.jsonl")
+    with pytest.raises(TargetError, match="has no answer for trial 1 of the id 'q1'"):
+        answer(open_target("a", path), Sample(id="q1", query="x", trial=1))
+    write(tmp_path, lines[0], "answers.jsonl")
+    assert answer(open_target("a", path), Sample(id="q1", query="x", trial=1)).response == "said"
 
 
 def test_a_recording_of_several_systems_must_be_told_which(tmp_path):

@@ -52,7 +52,7 @@ class MockTarget(Target):
 
 
 class RecordedTarget(Target):
-    """Gives the recorded answer of the same id and trial; a single recorded trial serves all.
+    """Gives the recorded answer of the same id and trial; a recording of one trial, 0, serves all.
 
     Where ids are the numbers of lines, the answer to the same query counts, whatever its line. `path` is a file of samples; `system` picks one of several in it.
     """
@@ -64,7 +64,7 @@ class RecordedTarget(Target):
     path: Annotated[str, Field(examples=["answers.jsonl"])]
     system: str | None = None
     _recorded: dict[tuple[str, str, int], Sample] = PrivateAttr(default_factory=dict)
-    _trials: dict[tuple[str, str], dict[int, Sample]] = PrivateAttr(default_factory=dict)
+    _trials: set[int] = PrivateAttr(default_factory=set)
     _texts: dict[str, str] = PrivateAttr(default_factory=dict)
     _ids: dict[str, list[str]] = PrivateAttr(default_factory=dict)
 
@@ -74,7 +74,7 @@ class RecordedTarget(Target):
         for sample in read_samples((folder / self.path).resolve()):
             if self.system in {None, sample.system}:
                 self._recorded[sample.system, sample.id, sample.trial] = sample
-                self._trials.setdefault((sample.system, sample.id), {})[sample.trial] = sample
+                self._trials.add(sample.trial)
         systems = sorted({system for system, _, _ in self._recorded})
         if len(systems) != 1:
             problem = f"{self.path} holds {', '.join(map(repr, systems)) or 'no'} as systems"
@@ -105,9 +105,9 @@ class RecordedTarget(Target):
         """The answer on record; TargetError where there is none for this id or query, or not of this trial among several."""
         sample, (system, *_) = case.sample, next(iter(self._recorded))
         name = self._id_of(sample)
-        trials = self._trials.get((system, name), {})
-        result = trials.get(sample.trial) or (trials.get(0) if len(trials) == 1 else None)
-        if result is None and trials:
+        trial = 0 if self._trials == {0} else sample.trial
+        result = self._recorded.get((system, name, trial))
+        if result is None and any((system, name, other) in self._recorded for other in self._trials):
             raise TargetError(f"{self.path} has no answer for trial {sample.trial} of the id {sample.id!r}")
         if result is None:
             raise TargetError(f"{self.path} has no answer for the id {sample.id!r}")
