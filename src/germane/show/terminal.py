@@ -135,8 +135,9 @@ class FittedTable:
 
     def _cut(self, width: int) -> RenderResult:
         """Each row on a line whose last cell is cut, or is on a line below where it had too little room."""
-        columns = range(len(self.heads) - 1)
-        widths = self._widths(columns, heads=False)
+        every = range(len(self.heads) - 1)
+        filled = {n: width for n, width in zip(every, self._widths(every, heads=False), strict=True) if width}
+        columns, widths = list(filled), list(filled.values())
         used = sum(widths) + len(_GAP) * (len(widths) + 1)
         below = width - used < _READABLE
         for row in self.rows:

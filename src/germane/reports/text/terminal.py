@@ -288,17 +288,13 @@ def _worst(report: ReportData) -> Table | None:
     ]
     if not rows:
         return None
-    first, more = report.summaries[0], ""
+    first = report.summaries[0]
     title = f"worst by {first.measure}{f' of {first.system}' if first.system else ''}"
-    if (count := report.at_worst(first.measure, first.system) - len(rows)) > 0:
-        more = f"and {count:,} more at {rows[0][0]}"
-    heads, notes = [first.measure, "ranks", "query", "asked"], [more] if more else []
-    if any(strip for _, strip, *_ in rows):
-        return Table(heads, "rl", rows, title=f"{title}   {SIGNS}", notes=notes, cut=True)
-    del heads[1]
-    return Table(
-        heads, "rl", ([value, *rest] for value, _, *rest in rows), title=title, notes=notes, cut=True
-    )
+    title += f"   {SIGNS}" if any(strip for _, strip, *_ in rows) else ""
+    table = Table([first.measure, "ranks", "query", "asked"], "rl", rows, title=title, cut=True)
+    if (more := report.at_worst(first.measure, first.system) - len(rows)) > 0:
+        table.notes.append(f"and {more:,} more at {rows[0][0]}")
+    return table
 
 
 _MOST_NAMED = 3
