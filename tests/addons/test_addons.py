@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from germane import addons
+from germane.clean import fold
 
 ROOT = Path(__file__).parents[2]
 LEFT_OUT = shutil.ignore_patterns("__pycache__")
@@ -42,7 +43,20 @@ def test_the_readme_runs_without_an_addon(name: str, tmp_path: Path) -> None:
 
 
 STRANGER = """
-from germane.addons import Addon, Reader
+from collections.abc import Generator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import ClassVar
+
+from germane.addons import Addon, Dialect, GraderType, Reader
+from germane.evalfiles import EvalFile
+from germane.flags import DATA, Flag
+from germane.graders import DirectGrader
+from germane.judges import LocalJudge, Reply
+from germane.measures import ask, measure
+from germane.questions import PayloadModel, Question, YesNo
+from germane.questions.question import Wording
+from germane.yamltext import node_of, read_model
 
 def rows(rows, warn):
     for number, row, where in rows:
@@ -51,9 +65,62 @@ def rows(rows, warn):
 def bars(report):
     yield from (f"{line.measure} {'#' * round(10 * line.mean)}\\n" for line in report.summaries)
 
+def shop(log, top):
+    print(log, top)
+
+def read(path, root, parsed, warn, faults):
+    node = node_of({"data": root.pairs["shop_log"].text, "measures": "R@1"}, root.location)
+    file = read_model(EvalFile, node, faults, folder=path.resolve().parent, warn=warn)
+    return file.model_copy(update={"path": path})
+
+class Short(DirectGrader):
+    type: ClassVar[str] = "short"
+    words: int = 10
+    def check(self, case):
+        return len(case.sample.query.split()) <= self.words
+
+class PolitePayload(PayloadModel):
+    polite: YesNo
+
+@dataclass(frozen=True, slots=True)
+class Polite(Question[bool]):
+    kind: ClassVar[str] = "polite"
+    item_fields: ClassVar[tuple[str, ...]] = ("query",)
+    Payload: ClassVar[type[PayloadModel]] = PolitePayload
+    query: str
+    @property
+    def wording(self):
+        return Wording("Is it polite? {{query}}", frozenset({"query"}))
+    def answer(self, payload):
+        return payload.polite
+    def typical(self):
+        return {"polite": True}
+
+@measure(needs=("query",))
+def politeness(sample):
+    "1 if the query is polite."
+    return float((yield from ask(Polite(sample.query))))
+
+class Coin(LocalJudge):
+    name = "coin"
+    def __init__(self, side):
+        self.side = side
+    async def answer(self, questions):
+        return [Reply(payload={"polite": self.side == "heads"}) for _ in questions]
+
 ADDON = Addon(
     about="Logs of shop search, and bars.",
+    dialects={"shop": Dialect("shop:read", keys=["shop_log"])},
+    graders={"short": GraderType("shop:Short", "1 where the query is short", aliases=["brief"])},
+    judges={"coin": "shop:Coin"},
+    measures={"politeness": "shop:politeness"},
+    questions={"polite": "shop:Polite"},
     readers={"shop": Reader("shop:rows", first=[["ask", "got|took", "want"]])},
+    verbs={"shop": ("shop:shop", "Print the worst searches.")},
+    flags=[
+        Flag("LOG", "shop", DATA, "The log to read.", Path),
+        Flag("--top", "shop", DATA, "How many.", int, value="N", default=3, least=1),
+    ],
     writers={".bars": "shop:bars", ".gone": "shop:no_such"},
 )
 """
@@ -111,3 +178,132 @@ def test_rows_of_samples_ask_no_package(shop: Path) -> None:
     (shop / "log.jsonl").write_text('{"query": "q", "qrels": {"d": 1}, "contexts": [{"id": "d"}]}\n', "utf-8")
     done = germane(shop, "run", "log.jsonl", "-m", "R@1", "-o", "out.csv", "-o", "report")
     assert done.returncode == 0, done.stderr
+
+
+def test_an_installed_package_brings_a_command(shop: Path) -> None:
+    done = germane(shop, "shop", "log.jsonl", "--top", "2")
+    assert (done.returncode, done.stdout) == (0, "log.jsonl 2\n"), done.stderr
+    assert germane(shop, "shop", "log.jsonl", "--top", "0").returncode == 2
+    assert "The log to read." in germane(shop, "shop", "--help").stdout
+    assert "Print the worst searches." in germane(shop, "--help").stdout
+
+
+def test_an_installed_package_brings_a_dialect(shop: Path) -> None:
+    (shop / "e.yaml").write_text("shop_log: log.jsonl\n", "utf-8")
+    done = germane(shop, "run", "e.yaml", "--json")
+    assert json.loads(done.stdout)["measures"]["R@1"]["mean"] == 0.25, done.stderr
+
+
+@pytest.mark.parametrize("name", ["short", "brief"])
+def test_an_installed_package_brings_a_grader(shop: Path, name: str) -> None:
+    """Its formula is in the explanation; on the command line it is not a measure."""
+    (shop / "e.yaml").write_text(f"data: log.jsonl\nmeasures: [{{type: {name}, words: 0}}, R@1]\n", "utf-8")
+    assert germane(shop, "run", "e.yaml", "-o", "report").returncode == 0
+    assert (
+        "short = 0.0000\n  formula  1 where the query is short"
+        in germane(shop, "explain", "report", "1").stdout
+    )
+    assert "short is a grader, no measure" in germane(shop, "run", "log.jsonl", "-m", "short").stderr
+
+
+@pytest.mark.parametrize(("judge", "mean"), [("coin:heads", 1.0), ("coin:tails", 0.0)])
+def test_an_installed_package_brings_a_measure_with_its_question_and_judge(
+    shop: Path, judge: str, mean: float
+) -> None:
+    """The report is read again, by a process that has imported nothing of it yet, and without the package."""
+    done = germane(shop, "run", "log.jsonl", "-m", "politeness", "--judge", judge, "-o", "report", "--json")
+    assert json.loads(done.stdout)["measures"]["politeness"]["mean"] == mean, done.stderr
+    assert (
+        f"politeness = {mean:.4f}\n  formula  1 if the query is polite."
+        in germane(shop, "explain", "report", "1").stdout
+    )
+    forecast = germane(shop, "run", "log.jsonl", "-m", "politeness", "--judge", "openai:m", "--dry-run")
+    assert "in all 4 requests" in forecast.stdout, forecast.stderr
+    shutil.rmtree(shop / "shop-1.0.dist-info")
+    for words in (["report", "report"], ["explain", "report", "1"], ["score", "report"]):
+        done = germane(shop, *words)
+        assert (done.returncode, f"{mean:.4f}" in done.stdout) == (0, True), done.stderr
+
+
+@pytest.fixture(scope="module")
+def bare(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A copy of src without any add-on."""
+    copy = tmp_path_factory.mktemp("bare") / "src"
+    shutil.copytree(ROOT / "src", copy, ignore=LEFT_OUT)
+    for name in addons.own():
+        shutil.rmtree(copy / "germane/addons" / name)
+    return copy
+
+
+def without(bare: Path, folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "germane", *words],
+        cwd=folder,
+        env={**os.environ, "PYTHONPATH": str(bare)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("measures: [RR]\nevalcases: [{id: a}]", "2:1: evalcases: is read by the add-on agentv"),
+        ("measures: [RR]\ntests: []", "2:1: tests: is read by the add-on agentv"),
+        ("data: d.jsonl\nexecution: {target: x}", "2:1: execution: is read by the add-on agentv"),
+        ("data: d.jsonl\nevaluators: [RR]", "2:1: evaluators: is read by the add-on agentv"),
+        ("data: d.jsonl\nassertions: [RR]", "2:1: assertions: is read by the add-on agentv"),
+        ("data: d.jsonl\nmeasures: [{type: llm_judge}]", "2:12: llm_judge is a grader of the add-on agentv"),
+        ("data: d.jsonl\nmeasures: [RR, {script: [x]}]", "2:16: code_judge is a grader of the add-on agentv"),
+        (
+            "data: d.jsonl\nmeasures: [{type: not-contains}]",
+            "2:12: contains is a grader of the add-on agentv",
+        ),
+    ],
+)
+def test_an_eval_file_of_an_absent_addon_is_one_error(
+    bare: Path, tmp_path: Path, text: str, said: str
+) -> None:
+    """With the place and the add-on's name, in run and in validate."""
+    (tmp_path / "d.jsonl").write_text(
+        '{"query": "q", "qrels": {"d": 1}, "contexts": [{"id": "d"}]}\n', "utf-8"
+    )
+    (tmp_path / "e.yaml").write_text(text, "utf-8")
+    ran, checked = without(bare, tmp_path, "run", "e.yaml"), without(bare, tmp_path, "validate", "e.yaml")
+    assert (ran.returncode, checked.returncode) == (2, 2)
+    assert ran.stderr.startswith(f"germane: e.yaml:{said}, which is not there; ")
+    assert ran.stderr.count("\n") == checked.stdout.count("\n") == 1
+    assert f"e.yaml:{said}" in checked.stdout
+
+
+def test_a_report_with_rows_of_an_absent_addon_is_shown(bare: Path, tmp_path: Path) -> None:
+    """Scores of graders, answers of scripts: with the numbers that the run gave."""
+    (tmp_path / "e.yaml").write_text(
+        'evaluators: [{type: code_judge, name: s, script: [echo, \'{"score": 0.25, "hits": ["found"]}\']},'
+        " {type: contains, value: x}]\ncases: [{id: a, query: q, response: x, contexts: [c]}]\n",
+        "utf-8",
+    )
+    assert germane(tmp_path, "run", "e.yaml", "-o", "report").returncode == 0
+    for words in ("report report", "explain report a", "score report", "compare report report"):
+        done = without(bare, tmp_path, *words.split())
+        assert (done.returncode, "0.25" in done.stdout) == (0, True), (words, done.stderr)
+        assert "explain" not in words or "+ found" in done.stdout
+    absent = without(bare, tmp_path, "grade", "s")
+    assert (absent.returncode, "grade is a command of the add-on agentv" in absent.stderr) == (2, True)
+
+
+def test_the_names_of_absent_addons_are_those_that_they_declare() -> None:
+    """The table of the core has every verb and grader, and keys of the dialects."""
+    declared = {
+        "verbs": {(verb, name) for name, one in addons.own().items() for verb in one.verbs},
+        "graders": {
+            (fold(word), name)
+            for name, one in addons.own().items()
+            for kind, grader in one.graders.items()
+            for word in (kind, *grader.aliases)
+        },
+    }
+    keys = {fold(key) for one in addons.own().values() for form in one.dialects.values() for key in form.keys}
+    assert {kind: set(addons._BROUGHT[kind].items()) for kind in ("verbs", "graders")} == declared
+    assert addons._BROUGHT["dialects"].keys() <= keys

@@ -23,6 +23,7 @@ __all__ = [
     "Dialect",
     "GraderType",
     "Reader",
+    "absent",
     "all_of",
     "find",
     "flags",
@@ -88,7 +89,7 @@ class Addon(NamedTuple):
         about: What it is for, in one sentence.
         dialects: Forms of eval files.
         graders: Types of grader that are no measure, by the name to write.
-        judges: Judges that answer by other means than a model: functions that make one, by name.
+        judges: Judges by the name that `--judge` takes: functions that make one, called with what stands after a colon, or "".
         questions: Kinds of question, by the kind that is stored; their classes.
         measures: Measures, what `@measure` returns, by their names.
         readers: Readers of rows in other forms, by the name of the form.
@@ -143,6 +144,67 @@ def all_of(kind: Kind, *, installed: bool = False) -> dict[str, Any]:
     others = [declared for _, declared in _installed().values()] if installed else []
     lists: list[Mapping[str, Any]] = [getattr(declared, kind) for declared in (*others, *own().values())]
     return {name: value for names in lists for name, value in names.items()}
+
+
+_BROUGHT: Mapping[Kind, Mapping[str, str]] = {
+    "dialects": dict.fromkeys(
+        [
+            "evalcases",
+            "tests",
+            "cases",
+            "samples",
+            "execution",
+            "evaluators",
+            "assertions",
+            "assert",
+            "threshold",
+            "compatibility",
+        ],
+        "agentv",
+    ),
+    "graders": dict.fromkeys(
+        [
+            "llmjudge",
+            "llmgrader",
+            "llmrubric",
+            "rubric",
+            "rubrics",
+            "codejudge",
+            "codegrader",
+            "script",
+            "fieldaccuracy",
+            "tooltrajectory",
+            "latency",
+            "cost",
+            "tokenusage",
+            "composite",
+            "assertset",
+            "contains",
+            "containsany",
+            "containsall",
+            "icontains",
+            "icontainsany",
+            "icontainsall",
+            "startswith",
+            "endswith",
+            "equals",
+            "regex",
+            "isjson",
+            "inlineassert",
+            "executionmetrics",
+            "skilltrigger",
+        ],
+        "agentv",
+    ),
+    "verbs": {"grade": "agentv", "liverag": "compat"},
+}
+"""Names that germane's own add-ons bring, folded, for the error where one is not there; of a dialect its keys."""
+
+
+def absent(kind: Kind, name: str) -> str:
+    """The one of germane's own add-ons that brings this (folded) name, where it is not there; else ""."""
+    owner = _BROUGHT[kind].get(name, "")
+    return "" if owner in own() else owner
 
 
 def find(kind: Kind, name: str) -> Any:

@@ -14,6 +14,7 @@ from typing import Any
 
 from germane import addons
 from germane.cli.parser import no_such, paragraphs, parse, width
+from germane.errors import InputError
 from germane.version import __version__
 
 _MODULES = {
@@ -72,6 +73,9 @@ def call(words: Sequence[str]) -> int:
     if verb not in VERBS and (first.startswith("-") or addons.find("verbs", verb) is None):
         known = (*VERBS, *_ABOUT, *addons.all_of("verbs"))
         names = [name.removeprefix(f"{group} ") for name in known]
+        if owner := "" if group else addons.absent("verbs", first):
+            problem = f"{first} is a command of the add-on {owner}, which is not there"
+            raise InputError(problem, fix="see germane --help")
         what = "flag" if first.startswith("-") else "command"
         raise no_such(what, first, names, f"germane {group}".rstrip())
     function = function_of(verb)

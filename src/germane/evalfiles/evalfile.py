@@ -10,7 +10,7 @@ from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import BeforeValidator, PlainValidator, ValidationInfo
 
-from germane.addons import all_of, load
+from germane.addons import absent, all_of, load
 from germane.clean import fold
 from germane.errors import InputError, Invalid, SourceLocation, describe
 from germane.evalfiles.case import Case
@@ -236,10 +236,6 @@ class EvalFile(YamlModel):
     targets: tuple[str, ...] = ()
 
 
-_OF_AGENTV = frozenset({"evalcases", "tests", "cases", "execution", "evaluators", "assertions", "assert"})
-"""Keys of AgentV's eval files, folded, which have no meaning without the add-on that reads them."""
-
-
 def read_eval_file(
     path: str | Path,
     *,
@@ -277,13 +273,17 @@ EvalFileReader = Callable[[Path, Node, Callable[[Path], Node], Warn | None, list
 
 def _reader_of(root: Node) -> EvalFileReader:
     keys = {fold(key): key for key, inner in (root.pairs or {}).items() if not inner.is_null()}
-    for dialect in all_of("dialects").values():
-        if not keys.keys().isdisjoint(map(fold, dialect.keys)):
-            reader: EvalFileReader = load(dialect.read)
-            return reader
-    if named := next((keys[key] for key in keys if key in _OF_AGENTV), None):
-        problem = f"{named}: is read by the add-on agentv, which is not there"
-        raise InputError(problem, fix="write measures: [...] and data: FILE", place=root.keys[named])
+    ours = {fold(key) for key in (*EvalFile.spellings(), *EvalFile.ignored)}
+    unknown = {key for key, named in keys.items() if not named.startswith(("$", "x-", "_"))} - ours
+    for installed in (False, True) if unknown else (False,):
+        for dialect in all_of("dialects", installed=installed).values():
+            if not keys.keys().isdisjoint(map(fold, dialect.keys)):
+                reader: EvalFileReader = load(dialect.read)
+                return reader
+    for key, named in keys.items():
+        if owner := absent("dialects", key):
+            problem = f"{named}: is read by the add-on {owner}, which is not there"
+            raise InputError(problem, fix="write measures: [...] and data: FILE", place=root.keys[named])
     return _read_own
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from msgspec import structs
 
-from germane.addons import find, load
+from germane.addons import load
 from germane.clean import mask_urls, some_of
 from germane.errors import InputError
 from germane.evaluation.options import JudgeOptions, environment, read_config
@@ -47,7 +47,7 @@ class Router:
 
     def __init__(self, judge: Judge | None) -> None:
         self.judge = judge
-        self._scripts: Judge | None = None
+        self._programs: dict[str, Judge] = {}
         self._ask: Any = None
 
     def lend(self, pool: Pool) -> None:
@@ -57,10 +57,10 @@ class Router:
 
     def __call__(self, question: AnyQuestion) -> Judge:
         """The judge that answers this question: a script itself, else the evaluation's. InputError where none is named."""
-        if question.by_program:
-            if self._scripts is None:
-                self._scripts = load(find("judges", "script"))(ask=self._ask)
-            return self._scripts
+        if program := question.by_program:
+            if program not in self._programs:
+                self._programs[program] = load(program)(ask=self._ask)
+            return self._programs[program]
         if self.judge is None:
             raise no_judge([question.kind])
         return self.judge.answering(question)

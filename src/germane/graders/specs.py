@@ -8,7 +8,7 @@ from functools import cache, partial
 from pathlib import Path
 from typing import Any, Literal
 
-from germane.addons import GraderType, all_of, load, own
+from germane.addons import GraderType, absent, all_of, load
 from germane.clean import fold
 from germane.errors import InputError, SourceLocation, collect_or_raise
 from germane.evalfiles.evalfile import EvalFile, GraderSpec
@@ -157,6 +157,8 @@ def _measure(text: str, node: Node, where: Where) -> tuple[Measure, Node]:
     if not where.imports and FILE_MARK in text:
         raise NotImported(text)
     measure = measure_named(text, where.folder, lenient=True)
+    if measure.definition.family == "graded":  # of an installed package
+        raise InputError(f"{text} is a grader, no measure", fix="write it under type:")
     params, node = _pop_value(node, "params", "parameters")
     options: dict[str, Any] = {} if params is None or params.pairs is None else dict(params.json())
     for name in measure.definition.params:
@@ -177,6 +179,9 @@ def measure_named(text: str, folder: Path | None = None, *, lenient: bool = Fals
     if not error.problem.startswith("unknown measure"):
         raise error
     head = text.partition("(")[0].partition("@")[0].strip()
+    if owner := absent("graders", fold(head)):
+        problem = f"{head} is a grader of the add-on {owner}, which is not there"
+        raise InputError(problem, fix="name a measure (`germane measures` lists them)").at(error.place)
     kinds = dict(_kinds().values())
     near = nearest(head, [*kinds, *(name.replace("_", "-") for name in kinds)])
     usual = "name a measure (`germane measures` lists them)"
@@ -184,8 +189,6 @@ def measure_named(text: str, folder: Path | None = None, *, lenient: bool = Fals
         names = [name for name, kind in kinds.items() if kind.make and not kind.fixed]
         usual += f" or one of {', '.join(names)}; "
         usual += "a script of .agentv/assertions is type: code-grader, command: [bun, run, FILE]"
-    elif "agentv" not in own():
-        usual += "; graders that are no measures come with the add-on agentv, which is not there"
     fix = f"did you mean {near!r}?" if near else error.fix if "did you mean" in error.fix else usual
     raise InputError(f"unknown grader or measure {text!r}", fix=fix).at(error.place)
 

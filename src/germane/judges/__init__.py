@@ -7,6 +7,7 @@ import importlib
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
+from germane.addons import find, load
 from germane.errors import InputError
 
 if TYPE_CHECKING:
@@ -93,8 +94,12 @@ def _loaded(value: Any, options: Mapping[str, Json]) -> Judge:
     name = value.strip()
     if local := _LOCAL.get(name.casefold()):
         return _public(local)()
+    from germane.judges.client.providers import PROVIDERS, decides
+
+    provider, _, rest = name.partition(":")
+    if provider.strip().lower() not in PROVIDERS and (made := find("judges", provider)):
+        of_addon: Judge = load(made)(rest)
+        return of_addon
     if ":" not in name and (near := difflib.get_close_matches(name.casefold(), _LOCAL, n=1)):
         raise InputError(f"unknown judge {name!r}", fix=f"did you mean {near[0]}?")
-    from germane.judges.client.providers import decides
-
     return _public("DecisionJudge" if decides(name) else "LLMJudge")(name, **options)

@@ -272,6 +272,8 @@ def _request_of(
     """The questions that shared a text, as they were asked; who was asked, by the id() of the question."""
     kinds, request = known_kinds(), FusedRequest("")
     for row in rows:
+        if row["kind"] not in kinds and row["kind"] not in (kinds := known_kinds(installed=True)):
+            raise AnswerError(f"no add-on here knows questions of kind {row['kind']}")
         question = kinds[row["kind"]](**{name: _tupled(value) for name, value in row["fields"].items()})
         key = "" if record.get("keyed", True) else row["key"]
         asker = askers[id(question)] = _Asker(record["judge"], record["identity"], row["prompt"], key)

@@ -21,7 +21,7 @@ import numpy as np
 from msgspec import Struct
 from msgspec.structs import replace as replace_fields
 
-from germane.addons import all_of
+from germane.addons import all_of, find
 from germane.measures import ranked
 from germane.measures.kernel import Floats, Ints, RankedLabels
 from germane.measures.labels import (
@@ -36,7 +36,7 @@ from germane.measures.labels import (
     sample_labels,
     within_budget,
 )
-from germane.measures.measure import Definition, LabelChoice, Measure, define
+from germane.measures.measure import _REGISTRY, FINDERS, Definition, LabelChoice, Measure, define
 from germane.measures.outcome import Outcome, error, incomplete, ok, safely, skipped
 from germane.questions.asking import Program, Unanswered
 from germane.questions.relevance import HELPS, Passages
@@ -136,6 +136,16 @@ def define_grader(name: str, formula: str = "what its check returns", reference:
 for _name, _kind in all_of("graders").items():
     if _kind.make:
         define_grader(_name, _kind.formula, "AgentV")
+
+
+def _define_installed(name: str) -> None:
+    """Make known the type of a grader of an installed package."""
+    if (kind := find("graders", name) if name else None) is not None and kind.make:
+        define_grader(name, kind.formula)
+        _REGISTRY[name] = [replace(_REGISTRY[name][0], formula=kind.formula)]  # its class may have come first
+
+
+FINDERS.append(_define_installed)
 
 
 _ABSENT = {

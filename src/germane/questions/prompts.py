@@ -116,10 +116,11 @@ class Prompt:
 
 def _asked_by(name: str) -> type[AnyQuestion]:
     """The kind of question that a prompt words: `relevance_binary` words `relevance`."""
-    kinds = known_kinds()
-    for kind in sorted(kinds, key=len, reverse=True):
-        if name == kind or name.startswith(f"{kind}_"):
-            return kinds[kind]
+    for installed in (False, True):
+        kinds = known_kinds(installed=installed)
+        for kind in sorted(kinds, key=len, reverse=True):
+            if name == kind or name.startswith(f"{kind}_"):
+                return kinds[kind]
     names = ", ".join(sorted({*kinds, *(p.stem for p in FOLDER.glob("[!_]*.md"))}))
     raise InputError(f"no question is worded by a prompt named {name!r}", fix=f"name one of {names}")
 

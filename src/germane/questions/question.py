@@ -59,8 +59,8 @@ class Question(ABC, Generic[A]):
     """Further fields that the prompt shows where they hold anything; they are in the key, not in the item."""
     hidden_fields: ClassVar[tuple[str, ...]] = ()
     """Fields of the item that the prompt does not show."""
-    by_program: ClassVar[bool] = False
-    """True if a program of the user's answers it, and no judge."""
+    by_program: ClassVar[str] = ""
+    """The class of the judge that answers it, `module:object`, called with `ask`; "" = the judge of the evaluation."""
     free_text: ClassVar[bool] = False
     """True if the answer is the judge's text as it stands, `{"text": ...}`: no schema is asked for."""
     Payload: ClassVar[type[PayloadModel]]
@@ -285,11 +285,11 @@ class Question(ABC, Generic[A]):
 AnyQuestion: TypeAlias = Question[Any]
 
 
-def known_kinds() -> dict[str, type[AnyQuestion]]:
-    """Every type of question by its kind, users' own among them."""
+def known_kinds(*, installed: bool = False) -> dict[str, type[AnyQuestion]]:
+    """Every type of question by its kind, users' own among them; with `installed` those of other packages as well."""
     for module in ("relevance", "listing", "support"):
         import_module(f"germane.questions.{module}")
-    for target in all_of("questions").values():
+    for target in all_of("questions", installed=installed).values():
         load(target)
     result: dict[str, type[AnyQuestion]] = {}
     types: list[Any] = [Question]

@@ -60,7 +60,6 @@ ADDON = Addon(
             "write type: tool-trajectory with expected: [{tool: Skill, args: {skill: NAME}}], or a code-grader",
         ),
     },
-    judges={"script": f"{_HERE}.script_judge:ScriptJudge"},
     questions={
         "script": f"{_HERE}.script:ScriptGrade",
         "script_prompt": f"{_HERE}.script:ScriptText",

@@ -47,7 +47,7 @@ class Script(Question[A], Generic[A]):
     or prints no score scores 0, as with AgentV.
     """
 
-    by_program: ClassVar[bool] = True
+    by_program: ClassVar[str] = "germane.addons.agentv.script_judge:ScriptJudge"
 
     command: str | tuple[str, ...]
     document: FrozenDict
