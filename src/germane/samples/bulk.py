@@ -322,7 +322,7 @@ def _whole_queries(blocks: Iterator[Rows]) -> Iterator[Rows]:
             open_query = []
         elif cut:
             yield rows[:cut]
-        open_query.append(rows[cut:])
+        open_query.append(rows[cut:].compact())
     if open_query:
         yield Rows.joined(open_query)
 

@@ -87,7 +87,7 @@ class Texts:
     def words(self) -> list[Keys]:
         """The bytes of each text as numbers of eight bytes, shape (texts,) each, with zeros behind its end."""
         length = self.end - self.start
-        if len(self.data) > 4 * int(length.sum()) + 4096:  # a few texts of a long buffer
+        if len(self.data) > 32 * int(length.sum()) + 4096:  # a few texts of a long buffer
             return self.compact().words
         count = (int(length.max(initial=0)) + 7) // 8
         padded = np.concatenate([self.data, np.zeros(8 * count + 8, np.uint8)])
@@ -147,6 +147,12 @@ class Rows:
         rows.__dict__["starts"] = (
             np.concatenate([[first], inside, [end]]) - first
         )  # known, so not looked for again
+        return rows
+
+    def compact(self) -> Rows:
+        """The same without the bytes of other rows."""
+        rows = Rows(self.query.compact(), self.doc.compact(), self.number)
+        rows.__dict__["starts"] = self.starts
         return rows
 
     @cached_property
