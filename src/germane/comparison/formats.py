@@ -8,18 +8,15 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
-from msgspec import to_builtins
 from rich.console import RenderableType
 from rich.text import Text
 
 from germane.clean import clean, counted, markdown_text, shorten, some_of
 from germane.comparison.schema import ComparisonDocument, MovedLine
-from germane.encoding import json_of
 from germane.errors import InputError
 from germane.reports.data import ReportData
 from germane.reports.gates import GateResult
 from germane.reports.pairing import MeasureComparison
-from germane.reports.schema import line_of
 from germane.reports.summary import (
     LIKE_THESE,
     canonical_name,
@@ -132,21 +129,20 @@ class Comparison:
             {**_line(row, several=self.several), "slice": row.slice} for row in self.comparisons if row.slice
         ]
         moved = {"worst": self.worst, "best": self.best}
-        return line_of(
-            ComparisonDocument,
-            self,
-            schema_version=1,
-            passed=self.exit_code == 0,
-            comparisons=[_line(row, several=self.several) for row in self.whole],
-            gates=json_of(self.gates),
-            slices=slices,
-            only_in={system: list(cases) for system, cases in self.only_in.items()},
-            rank_biased_overlap={system: overlap._asdict() for system, overlap in self.overlaps.items()},
-            moved={
-                system: {name: to_builtins(of.get(system, [])) for name, of in moved.items()}
-                for system in self.held
-            },
-        )
+        fields: dict[str, Any] = {
+            "verdict": self.verdict,
+            "gates": self.gates,
+            "systems": self.systems,
+            "primary": self.primary,
+            "comparisons": [_line(row, several=self.several) for row in self.whole],
+            "slices": slices,
+            "only_in": self.only_in,
+            "rank_biased_overlap": self.overlaps,
+            "moved": {name: {of: rows.get(name, []) for of, rows in moved.items()} for name in self.held},
+            "notes": self.notes,
+        }
+        code = self.exit_code
+        return ComparisonDocument(schema_version=1, passed=code == 0, exit_code=code, **fields).as_json()
 
     def save(self, path: str | Path, **page: Any) -> None:
         """Write a file: .html, .json, .csv, .md, .tex or .txt; InputError for another extension.

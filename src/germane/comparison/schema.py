@@ -9,6 +9,7 @@ from msgspec import UnsetType, field
 from germane.encoding import Line
 from germane.reports.gates import GateResult
 from germane.reports.pairing import MarginResult, MeasureComparison
+from germane.statistics.ranking import Overlap
 
 
 class ComparedSlice(MeasureComparison, kw_only=True):
@@ -41,13 +42,6 @@ class MovedLines(Line):
     best: list[MovedLine]
 
 
-class OverlapLine(Line):
-    """The mean rank-biased overlap (p = 0.9) of a system's lists with those of the system that it is compared with, over `n` queries."""
-
-    mean: float
-    n: int
-
-
 class ComparisonDocument(Line):
     """The document of `germane compare --json`.
 
@@ -64,6 +58,6 @@ class ComparisonDocument(Line):
     comparisons: list[MeasureComparison]
     slices: list[ComparedSlice]
     only_in: dict[str, list[str]]
-    rank_biased_overlap: dict[str, OverlapLine]
+    rank_biased_overlap: dict[str, Overlap]
     moved: dict[str, MovedLines]
     notes: list[str]

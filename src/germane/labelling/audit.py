@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from itertools import combinations, zip_longest
 from math import nan
 from typing import Any, TypeAlias
@@ -13,15 +13,14 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from germane.clean import counted
-from germane.labelling.schema import AgreedLine, KindLine
+from germane.encoding import json_of
 from germane.questions.relevance import HELPS
 from germane.reports.correction.draws import design_of, is_drawn
 from germane.reports.data import ReportData
 from germane.reports.manifest import circular
-from germane.reports.schema import line_of
 from germane.reports.summary import interval_in_words
 from germane.show.table import Table, TextDocument
-from germane.statistics.agreement import agreement, krippendorff_alpha, spread_between
+from germane.statistics.agreement import Agreement, agreement, krippendorff_alpha, spread_between
 from germane.tables.labels import Label, LabelBook, by_people
 from germane.types import Json, Judgement
 
@@ -168,19 +167,8 @@ def _kind_line(
         queries=[read.occurrences.get(item, ((item, ""),))[0][0] for item in items],
         weights=None if np.isnan(weights).any() else weights,
     )
-    confusion, between = result.confusion, result.between_queries
-    return line_of(
-        KindLine,
-        result,
-        kind=kind,
-        scale=scale,
-        n=len(voted),
-        confusion={"grades": list(confusion.grades), "people_by_judge": confusion.table.tolist()},
-        bias={"mean": result.bias.mean, "interval": result.bias.ends and list(result.bias.ends)},
-        between_queries=between and asdict(between),
-        illegal={f"{grade:g}": count for grade, count in result.illegal.items()},
-        between_systems=_systems(items, judge - people, read),
-    )
+    of = {"n": len(voted), "between_systems": _systems(items, judge - people, read)}
+    return {"kind": kind, "scale": scale, **result.as_json(), **of}
 
 
 def _legal(scale: str, *grades: Iterable[float]) -> tuple[float, ...]:
@@ -215,7 +203,7 @@ def _systems(items: Sequence[str], error: Any, read: AuditedJudge) -> Json:
         return None
     spread = spread_between([wrong for _, wrong in rows], [system for system, _ in rows])
     means = {name: float(np.mean([wrong for system, wrong in rows if system == name])) for name in names}
-    return {**asdict(spread), "bias": means}
+    return {**spread.as_json(), "bias": means}
 
 
 def _people(labels: Iterable[Label]) -> Iterator[dict[str, Json]]:
@@ -230,8 +218,9 @@ def _people(labels: Iterable[Label]) -> Iterator[dict[str, Json]]:
             both = [(label, same) for label in books[name] if (same := books[other].get(label.item))]
             if both:
                 first, second = ([float(pair[side].answer) for pair in both] for side in (0, 1))
-                agreed = line_of(AgreedLine, agreement(first, second, scale=_legal(scale, first, second)))
-                yield {"kind": kind, "scale": scale, "people": [name, other], **agreed}
+                agreed = agreement(first, second, scale=_legal(scale, first, second)).as_json()
+                shown = {key: agreed[key] for key in Agreement.__struct_fields__}
+                yield {"kind": kind, "scale": scale, "people": [name, other], **shown}
 
 
 def _disagreement(labels: Iterable[Label]) -> Iterator[dict[str, Json]]:
@@ -293,7 +282,7 @@ def _corrected(report: ReportData) -> list[Json]:
             "measure": summary.measure,
             "system": summary.system,
             "judged": summary.mean,
-            "corrected": summary.as_json()["corrected"],
+            "corrected": json_of(summary.corrected),
             "why": summary.corrected_why or None,
         }
         for summary in report.summaries

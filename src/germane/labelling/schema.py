@@ -6,48 +6,16 @@ from typing import Literal
 
 from germane.encoding import Line
 from germane.reports.summary import CorrectedSummary
-from germane.statistics.intervals import IntervalEnds
+from germane.statistics.agreement import Agreement, JudgeAgreement, Spread
 
 
-class ConfusionLine(Line):
-    """Counts of the pairs of a person's grade (rows) and the judge's (columns), in the order of `grades`."""
-
-    grades: list[float]
-    people_by_judge: list[list[float]]
-
-
-class BiasLine(Line):
-    """The mean of judge minus people; `interval` is null where nothing varies."""
-
-    mean: float | None
-    interval: IntervalEnds | None
-
-
-class SpreadLine(Line):
-    """The spread of the means of groups beyond what the spread within them explains; `low` and `high` are the extremes."""
-
-    deviation: float
-    low: float
-    high: float
-
-
-class SystemsLine(SpreadLine):
+class SystemsLine(Spread):
     """The same of systems, with the judge's `bias` on each."""
 
     bias: dict[str, float]
 
 
-class AgreedLine(Line):
-    """Agreement on `n` items: the share of equal grades, and what is left of it beyond chance; null where one grade is all."""
-
-    n: int
-    raw: float | None
-    kappa: float | None
-    kappa_quadratic: float | None
-    alpha_ordinal: float | None
-
-
-class KindLine(Line):
+class KindLine(JudgeAgreement, kw_only=True):
     """The judge against people, on one kind of verdict and one scale.
 
     `base_rate` is the share that always giving people's commonest grade would reach; `illegal` counts the judge's grades
@@ -56,21 +24,10 @@ class KindLine(Line):
 
     kind: str
     scale: str
-    n: int
-    raw: float | None
-    kappa: float | None
-    kappa_quadratic: float | None
-    alpha_ordinal: float | None
-    queries: int | None
-    base_rate: float | None
-    confusion: ConfusionLine
-    bias: BiasLine
-    between_queries: SpreadLine | None
-    illegal: dict[str, int]
     between_systems: SystemsLine | None
 
 
-class PeopleLine(AgreedLine):
+class PeopleLine(Agreement, kw_only=True):
     """The agreement of two people on the items that both labelled."""
 
     kind: str

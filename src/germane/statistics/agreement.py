@@ -9,8 +9,9 @@ from math import sqrt
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from germane.encoding import Line, internal
 from germane.statistics.comparison import paired_difference
-from germane.statistics.intervals import Interval, cluster_codes, mean_interval
+from germane.statistics.intervals import Interval, IntervalEnds, cluster_codes, mean_interval
 
 Floats = NDArray[np.float64]
 
@@ -19,46 +20,61 @@ _NEWTON = 50
 """Steps of a fit at most."""
 
 
-@dataclass(frozen=True, slots=True)
-class Confusion:
-    """Pairs of grades: `table[i, j]` is the weight of pairs with people's grade grades[i] and the judge's grades[j]."""
+class Confusion(Line):
+    """Counts of the pairs of a person's grade (rows) and the judge's (columns), in the order of `grades`."""
 
-    grades: tuple[float, ...]
-    table: Floats
+    grades: list[float]
+    people_by_judge: list[list[float]]
+
+    @property
+    def table(self) -> Floats:
+        """The counts as an array, shape (grades, grades)."""
+        return np.asarray(self.people_by_judge, float)
 
 
-@dataclass(frozen=True, slots=True)
-class Spread:
-    """The differences of groups (queries, systems) in a mean.
+class Bias(Line, rename={"ends": "interval"}):
+    """The mean of judge minus people; `interval` is null where nothing varies."""
 
-    `deviation` is the standard deviation between groups beyond what the spread within them explains, `low` and `high`
-    the extreme group means.
-    """
+    mean: float | None
+    ends: IntervalEnds | None
+
+
+class Spread(Line):
+    """The spread of the means of groups beyond what the spread within them explains; `low` and `high` are the extremes."""
 
     deviation: float
     low: float
     high: float
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class JudgeAgreement:
-    """The agreement of a judge with people on `n` items of `queries` queries.
-
-    `raw` is the share of equal grades, `base_rate` the share that always giving the commonest grade of people would
-    reach. `kappa`, `kappa_quadratic` and `alpha_ordinal` are chance-corrected, None where there is only one grade.
-    `bias` is the mean of judge - people with its interval; `illegal` counts the judge's grades outside the scale.
-    """
+class Agreement(Line, kw_only=True):
+    """Agreement on `n` items: the share of equal grades, and what is left of it beyond chance; null where one grade is all."""
 
     n: int
-    queries: int | None
     raw: float | None
-    base_rate: float | None
     kappa: float | None
     kappa_quadratic: float | None
     alpha_ordinal: float | None
+
+
+class JudgeAgreement(
+    Agreement,
+    kw_only=True,
+    rename=internal("bias", "illegal", mean_error="bias", illegal_grades="illegal"),
+):
+    """The agreement of a judge with people on `n` items of `queries` queries.
+
+    `base_rate` is the share that always giving people's commonest grade would reach; `illegal` counts the judge's grades
+    outside the scale.
+    """
+
+    queries: int | None
+    base_rate: float | None
     confusion: Confusion
-    bias: Interval
+    mean_error: Bias
     between_queries: Spread | None
+    illegal_grades: dict[str, int]
+    bias: Interval
     illegal: dict[float, int]
 
 
@@ -93,6 +109,7 @@ def agreement(
     bias = mean_interval(error, clusters=queries, weights=weights)
     if bias.ends is None and len(error):  # no spread to go by: the range alone bounds the mean
         bias = mean_interval(error, clusters=queries, value_range=limits, weights=weights)
+    illegal = {float(name): int(count) for name, count in zip(names, counts, strict=True)}
     return JudgeAgreement(
         n=len(error),
         queries=None if queries is None else len(np.unique(np.asarray(queries))),
@@ -102,9 +119,11 @@ def agreement(
         kappa_quadratic=cohen_kappa(pairs, quadratic=True),
         alpha_ordinal=_alpha(table + table.T, len(error) / total if total else 1.0),
         confusion=pairs,
+        mean_error=Bias(bias.mean, bias.ends),
         bias=bias,
         between_queries=None if queries is None or not len(error) else spread_between(error, queries),
-        illegal={float(name): int(count) for name, count in zip(names, counts, strict=True)},
+        illegal_grades={f"{grade:g}": count for grade, count in illegal.items()},
+        illegal=illegal,
     )
 
 
@@ -125,7 +144,7 @@ def confusion(
     positions = np.searchsorted(names, truth) * size + np.searchsorted(names, values)
     heavy = None if weights is None else np.asarray(weights, float)
     table = np.bincount(positions, heavy, size * size).reshape(size, size).astype(float)
-    return Confusion(tuple(float(name) for name in names), table)
+    return Confusion(names.tolist(), table.tolist())
 
 
 def cohen_kappa(pairs: Confusion, *, quadratic: bool = False) -> float | None:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Sequence
 from math import fsum
-from typing import NamedTuple, TypeVar
+from typing import TypeVar
 
 from germane.clean import counted
+from germane.encoding import Line
 from germane.errors import InputError
 
 T = TypeVar("T", bound=Hashable)
@@ -46,8 +47,8 @@ def rank_biased_overlap(a: Sequence[Hashable], b: Sequence[Hashable], p: float =
     return (1 - p) / p * total + ((overlap - overlap_at_s) / l + overlap_at_s / s) * p**l
 
 
-class Overlap(NamedTuple):
-    """The mean rank-biased overlap (p = 0.9) of two systems' lists, and over how many queries it is."""
+class Overlap(Line):
+    """The mean rank-biased overlap (p = 0.9) of a system's lists with those of the system that it is compared with, over `n` queries."""
 
     mean: float
     n: int
