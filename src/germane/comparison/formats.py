@@ -316,13 +316,10 @@ def _n(row: MeasureComparison) -> str:
     return str(row.n) if row.n == row.due else f"{row.n}/{row.due}"
 
 
-def _name(comparison: Comparison, row: MeasureComparison) -> str:
-    return clean(f"{row.measure}, {row.b}" if len(comparison.systems) > 2 else row.measure)
-
-
 def _remarks(comparison: Comparison, row: MeasureComparison) -> Iterator[str]:
     """The remarks that a difference is read with: what could have been shown, and its parts."""
-    name, ends, parts = _name(comparison, row), row.interval.ends, row.parts
+    name = clean(f"{row.measure}, {row.b}" if len(comparison.systems) > 2 else row.measure)
+    ends, parts = row.interval.ends, row.parts
     if 0 < row.wins + row.losses < _FEW_DIFFERING <= row.n:
         yield f"{name}: fewer than {_FEW_DIFFERING} queries differ: large losses in 2% of queries would show in few samples of this size"
     if (corrected := row.corrected) is not None:

@@ -10,7 +10,7 @@ from math import fsum, nan
 import numpy as np
 from msgspec import structs
 
-from germane.clean import counted, shorten
+from germane.clean import clean, counted, shorten
 from germane.errors import InputError
 from germane.labelling.audit import AuditedJudge, yes
 from germane.labelling.queue import LabelQueue, LabelTask
@@ -201,7 +201,7 @@ def mean_lines(audit: Mapping[str, Json]) -> Iterator[str]:
     """The mean with gold as it is, as people corrected it, and its bounds; nothing where there is no measure of gold."""
     if not (means := audit["means"]):
         return
-    yield f"{audit['measure']}: {means['gold']:.4f} with gold as it is"
+    yield f"{clean(audit['measure'])}: {means['gold']:.4f} with gold as it is"
     if means["looked_at"]:
         wrong = (
             f"{means['wrong']} of the {counted(means['looked_at'], 'place')} that they looked at are wrong"
