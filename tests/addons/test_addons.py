@@ -194,35 +194,30 @@ def test_an_installed_package_brings_a_dialect(shop: Path) -> None:
     assert json.loads(done.stdout)["measures"]["R@1"]["mean"] == 0.25, done.stderr
 
 
-@pytest.mark.parametrize("name", ["short", "brief"])
-def test_an_installed_package_brings_a_grader(shop: Path, name: str) -> None:
-    """Its formula is in the explanation; on the command line it is not a measure."""
-    (shop / "e.yaml").write_text(f"data: log.jsonl\nmeasures: [{{type: {name}, words: 0}}, R@1]\n", "utf-8")
+def test_an_installed_package_brings_a_grader(shop: Path) -> None:
+    """By any of its names; its formula is in the explanation, and on the command line it is not a measure."""
+    measures = "[{type: short, words: 0}, {type: brief, name: b, words: 1}, R@1]"
+    (shop / "e.yaml").write_text(f"data: log.jsonl\nmeasures: {measures}\n", "utf-8")
     assert germane(shop, "run", "e.yaml", "-o", "report").returncode == 0
-    assert (
-        "short = 0.0000\n  formula  1 where the query is short"
-        in germane(shop, "explain", "report", "1").stdout
-    )
+    explained = germane(shop, "explain", "report", "1").stdout
+    for line in ("short = 0.0000", "b = 1.0000"):
+        assert f"{line}\n  formula  1 where the query is short" in explained
     assert "short is a grader, no measure" in germane(shop, "run", "log.jsonl", "-m", "short").stderr
 
 
-@pytest.mark.parametrize(("judge", "mean"), [("coin:heads", 1.0), ("coin:tails", 0.0)])
-def test_an_installed_package_brings_a_measure_with_its_question_and_judge(
-    shop: Path, judge: str, mean: float
-) -> None:
-    """The report is read again, by a process that has imported nothing of it yet, and without the package."""
-    done = germane(shop, "run", "log.jsonl", "-m", "politeness", "--judge", judge, "-o", "report", "--json")
-    assert json.loads(done.stdout)["measures"]["politeness"]["mean"] == mean, done.stderr
-    assert (
-        f"politeness = {mean:.4f}\n  formula  1 if the query is polite."
-        in germane(shop, "explain", "report", "1").stdout
-    )
-    forecast = germane(shop, "run", "log.jsonl", "-m", "politeness", "--judge", "openai:m", "--dry-run")
+def test_an_installed_package_brings_a_measure_with_its_question_and_judge(shop: Path) -> None:
+    """The report is read again by a process that has imported nothing of it yet, and without the package."""
+    asked = ("run", "log.jsonl", "-m", "politeness", "--judge")
+    done = germane(shop, *asked, "coin:heads", "-o", "report", "--json")
+    assert json.loads(done.stdout)["measures"]["politeness"]["mean"] == 1, done.stderr
+    formula = "politeness = 1.0000\n  formula  1 if the query is polite."
+    assert formula in germane(shop, "explain", "report", "1").stdout
+    forecast = germane(shop, *asked, "openai:m", "--dry-run")
     assert "in all 4 requests" in forecast.stdout, forecast.stderr
     shutil.rmtree(shop / "shop-1.0.dist-info")
     for words in (["report", "report"], ["explain", "report", "1"], ["score", "report"]):
         done = germane(shop, *words)
-        assert (done.returncode, f"{mean:.4f}" in done.stdout) == (0, True), done.stderr
+        assert (done.returncode, "1.0000" in done.stdout) == (0, True), done.stderr
 
 
 @pytest.fixture(scope="module")
@@ -246,35 +241,35 @@ def without(bare: Path, folder: Path, *words: str) -> subprocess.CompletedProces
     )
 
 
-@pytest.mark.parametrize(
-    ("text", "said"),
-    [
-        ("measures: [RR]\nevalcases: [{id: a}]", "2:1: evalcases: is read by the add-on agentv"),
-        ("measures: [RR]\ntests: []", "2:1: tests: is read by the add-on agentv"),
-        ("data: d.jsonl\nexecution: {target: x}", "2:1: execution: is read by the add-on agentv"),
-        ("data: d.jsonl\nevaluators: [RR]", "2:1: evaluators: is read by the add-on agentv"),
-        ("data: d.jsonl\nassertions: [RR]", "2:1: assertions: is read by the add-on agentv"),
-        ("data: d.jsonl\nmeasures: [{type: llm_judge}]", "2:12: llm_judge is a grader of the add-on agentv"),
-        ("data: d.jsonl\nmeasures: [RR, {script: [x]}]", "2:16: code_judge is a grader of the add-on agentv"),
-        (
-            "data: d.jsonl\nmeasures: [{type: not-contains}]",
-            "2:12: contains is a grader of the add-on agentv",
-        ),
-    ],
+KEY = "is read by the add-on agentv, which is not there; write measures: [...] and data: FILE"
+GRADER = (
+    "is a grader of the add-on agentv, which is not there; name a measure (`germane measures` lists them)"
 )
-def test_an_eval_file_of_an_absent_addon_is_one_error(
-    bare: Path, tmp_path: Path, text: str, said: str
-) -> None:
+OF_AGENTV = {
+    "measures: [RR]\nevalcases: [{id: a}]": f"2:1: evalcases: {KEY}",
+    "measures: [RR]\ntests: []": f"2:1: tests: {KEY}",
+    "data: d.jsonl\nexecution: {target: x}": f"2:1: execution: {KEY}",
+    "data: d.jsonl\nevaluators: [RR]": f"2:1: evaluators: {KEY}",
+    "data: d.jsonl\nassertions: [RR]": f"2:1: assertions: {KEY}",
+    "data: d.jsonl\nmeasures: [{type: llm_judge}]": f"2:12: llm_judge {GRADER}",
+    "data: d.jsonl\nmeasures: [RR, {script: [x]}]": f"2:16: code_judge {GRADER}",
+    "data: d.jsonl\nmeasures: [{type: not-contains}]": f"2:12: contains {GRADER}",
+}
+
+
+def test_an_eval_file_of_an_absent_addon_is_one_error(bare: Path, tmp_path: Path) -> None:
     """With the place and the add-on's name, in run and in validate."""
     (tmp_path / "d.jsonl").write_text(
         '{"query": "q", "qrels": {"d": 1}, "contexts": [{"id": "d"}]}\n', "utf-8"
     )
-    (tmp_path / "e.yaml").write_text(text, "utf-8")
-    ran, checked = without(bare, tmp_path, "run", "e.yaml"), without(bare, tmp_path, "validate", "e.yaml")
-    assert (ran.returncode, checked.returncode) == (2, 2)
-    assert ran.stderr.startswith(f"germane: e.yaml:{said}, which is not there; ")
-    assert ran.stderr.count("\n") == checked.stdout.count("\n") == 1
-    assert f"e.yaml:{said}" in checked.stdout
+    for number, text in enumerate(OF_AGENTV):
+        (tmp_path / f"e{number}.yaml").write_text(text, "utf-8")
+    said = [f"e{number}.yaml:{words}" for number, words in enumerate(OF_AGENTV.values())]
+    checked = without(bare, tmp_path, "validate", *(f"e{number}.yaml" for number in range(len(OF_AGENTV))))
+    assert (checked.returncode, checked.stdout.splitlines()) == (2, said)
+    for number in (0, 5):
+        ran = without(bare, tmp_path, "run", f"e{number}.yaml")
+        assert (ran.returncode, ran.stderr) == (2, f"germane: {said[number]}\n")
 
 
 def test_a_report_with_rows_of_an_absent_addon_is_shown(bare: Path, tmp_path: Path) -> None:
