@@ -12,7 +12,6 @@ from rich.text import Text
 from germane.clean import clean, counted, shorten
 from germane.diagnosis.schema import DepthRow, StageRow, SystemDiagnosis, SystemStages
 from germane.diagnosis.stages import StagesReport
-from germane.reports.schema import line_of
 from germane.reports.summary import LIKE_THESE, in_digits, interval_in_words, p_in_words
 from germane.show.table import Table
 from germane.show.terminal import hanging
@@ -42,9 +41,15 @@ def stages_page(reports: Sequence[StagesReport]) -> Json:
 
 
 def _system(report: StagesReport) -> dict[str, Json]:
-    lines = {"stages": report.stages, "documents": report.documents(), "notes": report.journeys.notes}
-    lists = {name: to_builtins(list(of)) for name, of in lines.items()}
-    return line_of(SystemStages, report, known=report.relevant, ends=report.counts(), **lists)
+    return SystemStages(
+        system=report.system,
+        queries=report.queries,
+        known=report.relevant,
+        ends=report.counts(),
+        stages=list(report.stages),
+        documents=list(report.documents()),
+        notes=list(report.journeys.notes),
+    ).as_json()
 
 
 def render_stages(reports: Sequence[StagesReport], *, every: bool = False) -> RenderableType:

@@ -13,11 +13,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import numpy as np
-from msgspec import Meta
+from msgspec import UNSET, Meta, UnsetType
 from msgspec.structs import asdict
 from numpy.typing import NDArray
 
-from germane.encoding import Line
+from germane.encoding import Line, internal
 from germane.errors import InputError
 from germane.measures.measure import Measure
 from germane.reports.gates import Gate, GateResult, Verdict, decide
@@ -390,27 +390,35 @@ CaseVerdict = Literal["pass", "borderline", "fail", "undecided", "skipped"]
 """The verdict on a case over all of its graders."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CaseResult:
-    """One sample's graders taken together.
+class CaseResult(
+    Line,
+    kw_only=True,
+    rename=internal("system", "trial", "undecided_required", of_system="system", of_trial="trial"),
+):
+    """The score of one sample over all of its graders, and the verdict on it.
 
-    `score` is their weighted mean, None where one of them could not be measured; skipped graders are left out. Where
+    `score` is their weighted mean, null where one of them could not be measured; skipped graders are left out. Where
     lower is better, what counts is how good the value is: 1 - hallucination, 1 / (1 + leaks).
-    `failed_required` names required graders below their threshold, `undecided_required` those whose score is
-    missing.
 
-    `verdict` is None where the eval file declares neither a grader nor `required` nor a threshold: measures of unlike
+    `verdict` is null where the eval file declares neither a grader nor `required` nor a threshold: measures of unlike
     things have no common limit. It is "undecided" where a required score or any other is missing, or a stand-in for a
-    model judged.
+    model judged. `failed_required` names required graders below their threshold.
     """
 
     sample: str
-    system: str = ""
-    trial: int = 0
     score: float | None
     verdict: CaseVerdict | None
-    failed_required: tuple[str, ...] = ()
-    undecided_required: tuple[str, ...] = ()
+    failed_required: Sequence[str] = ()
+    of_system: str | UnsetType = UNSET
+    of_trial: int | UnsetType = UNSET
+    system: str = ""
+    trial: int = 0
+    undecided_required: Sequence[str] = ()
+    """The required graders whose score is missing."""
+
+    def __post_init__(self) -> None:
+        if self.system or self.trial:
+            self.of_system, self.of_trial = self.system, self.trial
 
     @property
     def key(self) -> SampleKey:

@@ -10,8 +10,6 @@ from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from msgspec import UNSET
-
 from germane.addons import all_of, find, load
 from germane.clean import clean
 from germane.encoding import json_of
@@ -19,7 +17,7 @@ from germane.errors import InputError
 from germane.reports.data import ReportData, system_lines
 from germane.reports.explain import FOUND, grader_results
 from germane.reports.gates import worst_exit_code
-from germane.reports.schema import CaseRow, JudgeLine, line_of
+from germane.reports.schema import JudgeLine, Tokens
 from germane.reports.text.markdown import markdown, markdown_of
 from germane.reports.text.terminal import notes_of, remarks_of, render_plain
 from germane.samples.files import write_whole
@@ -61,12 +59,7 @@ def json_document(report: ReportData, *, scores: bool = True) -> dict[str, Json]
         document["scores"] = list(map(dump_score, report.scores()))
     results = grader_results(report) if scores else {}
     document["cases"] = [
-        line_of(
-            CaseRow,
-            case,
-            results=results.get(case.key) or UNSET,
-            **({} if case.system or case.trial else _ALONE),
-        )
+        case.as_json() | ({"results": rows} if (rows := results.get(case.key)) else {})
         for case in report.cases()
     ]
     if corpus := report.manifest.get("corpus"):
@@ -74,10 +67,6 @@ def json_document(report: ReportData, *, scores: bool = True) -> dict[str, Json]
     if report.stopped:
         document["stopped"] = report.stopped
     return document
-
-
-_ALONE = {"system": UNSET, "trial": UNSET}
-"""The fields that are left out for a case of a report with one system and one trial."""
 
 
 def json_documents(documents: Mapping[str, dict[str, Json]]) -> dict[str, Json]:
@@ -97,8 +86,7 @@ def _judge(entry: Mapping[str, Json]) -> dict[str, Json]:
     }
     tokens = {"input": 0, "output": 0, **(entry.get("tokens") or {})}
     source, price = entry.get("source"), entry.get("cost_usd")
-    fields = {"source": source, **counts, "tokens": tokens, "cost_usd": price}
-    return line_of(JudgeLine, None, **{"estimated": UNSET, "stand_in": UNSET, **fields, **flags})
+    return JudgeLine(source=source, **counts, tokens=Tokens(**tokens), cost_usd=price, **flags).as_json()
 
 
 def _jsonl(report: ReportData) -> Iterator[str]:

@@ -14,7 +14,7 @@ import msgspec
 from msgspec import UNSET, UnsetType, structs
 
 from germane.encoding import Line
-from germane.reports.data import SearchLine
+from germane.reports.data import CaseResult, SearchLine
 from germane.reports.explain import Bounds, ResultRow
 from germane.reports.gates import GateResult
 from germane.reports.pairing import RankingLine
@@ -63,15 +63,9 @@ class ScoreRow(Line):
     bounds: Bounds
 
 
-class CaseRow(Line):
-    """The score of one sample over all of its graders, and the verdict on it."""
+class CaseRow(CaseResult, kw_only=True):
+    """The score of one sample over all of its graders, the verdict on it, and the result of each grader."""
 
-    sample: str
-    score: float | None
-    verdict: Literal["pass", "borderline", "fail", "undecided", "skipped"] | None
-    failed_required: list[str]
-    system: str | UnsetType = UNSET
-    trial: int | UnsetType = UNSET
     results: list[ResultRow] | UnsetType = UNSET
 
 
@@ -148,17 +142,6 @@ class Documents(Line):
     passed: bool
     exit_code: int
     reports: dict[str, Document]
-
-
-def line_of(kind: type[Line], of: object, /, **more: object) -> dict[str, Any]:
-    """A line of this kind as a JSON object: each of its fields in order, from `more` or else from the attribute of that name.
-
-    Tuples become lists.
-    """
-    names = zip(kind.__struct_fields__, kind.__struct_encode_fields__, strict=True)
-    values = {key: more[name] if name in more else getattr(of, name) for name, key in names}
-    lists = {key: list(value) for key, value in values.items() if isinstance(value, tuple)}
-    return {key: value for key, value in {**values, **lists}.items() if value is not UNSET}
 
 
 def schema_of(kind: Any) -> dict[str, Any]:
