@@ -90,6 +90,8 @@ def test_ids_pair_where_they_are_given(number):
     assert compared()[1]["ties"] == 10
     note = f"1 id has another query in b than in a: {number(28)} is 'question 3' and 'something else'"
     assert note in " ".join(invoke("compare", "a", "b").out.split())
+    ran = invoke("run", "b.jsonl", "-m", "RR", "--baseline", "a", "--fail-on-regression", "-o", "c")
+    assert "1 id has another query in this report than in the baseline" in " ".join(ran.out.split())
     report_on(rows[::-1], "b")
     document, row = compared()
     assert (row["ties"], [note for note in document["notes"] if "quer" in note]) == (10, [])

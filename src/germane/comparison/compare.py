@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
-from germane.clean import counted, shorten
+from germane.clean import counted
 from germane.comparison.corrected import DecidedPair
 from germane.comparison.decomposition import other_corpus, split_by_cause
 from germane.comparison.formats import Comparison
@@ -18,6 +18,7 @@ from germane.comparison.parts import (
     how_judged,
     mixed_scores,
     moved_queries,
+    renamed_note,
     served_models,
     shared_of,
     verdicts_of,
@@ -288,11 +289,7 @@ def _paired(
         )
         text += f"{counted(both, 'query')} paired by text"
         return [f"{text}, {only_a + only_b} not paired" if only_a + only_b else text]
-    if not renamed:
-        return []
-    what = f"{counted(len(renamed), 'id')} {'has' if len(renamed) == 1 else 'have'} another query in {pair.b.name} than in {pair.a.name}"
-    first, ours, theirs = renamed[0]
-    return [f"{what}: {shorten(first, 40)} is {shorten(ours, 40)!r} and {shorten(theirs, 40)!r}"]
+    return [" ".join(map(str, note)) for note in renamed_note(pair, renamed)]
 
 
 def _slices(pair: PairedSystems, names: Sequence[str], by: str) -> list[MeasureComparison]:

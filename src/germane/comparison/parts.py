@@ -387,6 +387,17 @@ class Shared(NamedTuple):
     renamed: Sequence[tuple[str, str, str]] = ()
 
 
+def renamed_note(pair: PairedSystems, renamed: Sequence[tuple[str, str, str]]) -> Iterator[tuple[int, str]]:
+    """The number of ids that stand for another query in B than in A, and the note that goes on behind it; nothing of none."""
+    if renamed:
+        first, ours, theirs = renamed[0]
+        what = f"{'id has' if len(renamed) == 1 else 'ids have'} another query in {pair.b.name} than in {pair.a.name}"
+        yield (
+            len(renamed),
+            f"{what}: {shorten(first, 40)} is {shorten(ours, 40)!r} and {shorten(theirs, 40)!r}",
+        )
+
+
 def shared_of(pair: PairedSystems) -> Shared:
     """Read the samples of both systems once."""
     if not (pair.a.has_samples and pair.b.has_samples):

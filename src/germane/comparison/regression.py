@@ -7,7 +7,7 @@ from typing import Any
 
 from germane.clean import counted
 from germane.comparison.corrected import DecidedPair
-from germane.comparison.parts import compared
+from germane.comparison.parts import compared, renamed_note, shared_of
 from germane.reports.data import ReportData
 from germane.reports.gates import Gate, GateOutcome, GateResult, with_count
 from germane.reports.pairing import MeasureComparison, PairedSystems, Side, adjusted, measures_in_common
@@ -23,6 +23,9 @@ def settle_changes(report: ReportData, baseline: ReportData, *, every: bool = Fa
     declared = [Gate.of_stored(gate) for gate in report.manifest.get("gates", ())]
     changes = change_gates([gate for gate in declared if gate.how == "change"], report, baseline)
     report.settle([*changes, *(regressions(report, baseline) if every else ())])
+    for pair in _pairs(report, baseline):
+        for note in () if isinstance(pair, str) else renamed_note(pair, shared_of(pair).renamed):
+            report.add_note(*note)
 
 
 def change_gates(gates: Sequence[Gate], report: ReportData, baseline: ReportData) -> list[GateResult]:

@@ -294,6 +294,10 @@ class ReportData:
         results |= {name: [row.get(name) for row in rows.values()] for name in self.measures}
         return results | {"why": ["; ".join(row.get("", ())) or None for row in rows.values()]}
 
+    def add_note(self, count: int, note: str) -> None:
+        """Add a counted note to the manifest."""
+        self.manifest = {**self.manifest, "notes": {**self.manifest.get("notes", {}), note: count}}
+
     def settle(self, changes: Sequence[GateResult]) -> None:
         """Decide the gates on the change against a baseline, and with them the verdict; the manifest keeps them."""
         declared = [Gate.of_stored(gate) for gate in self.manifest.get("gates", ())]

@@ -191,10 +191,6 @@ class Report(ReportData):
         names = {summary.measure for summary in self.summaries if summary.basis.source == "gold"}
         return bool(names) and bool((self.tables.scores.value == 0).any())
 
-    def add_note(self, count: int, note: str) -> None:
-        """Add a counted note to the manifest."""
-        self.manifest = {**self.manifest, "notes": {**self.manifest["notes"], note: count}}
-
     def __str__(self) -> str:
         from germane.reports.text.terminal import render_plain
 
