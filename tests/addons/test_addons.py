@@ -206,7 +206,7 @@ def test_an_installed_package_brings_a_grader(shop: Path) -> None:
 
 
 def test_an_installed_package_brings_a_measure_with_its_question_and_judge(shop: Path) -> None:
-    """The report is read again by a process that has imported nothing of it yet, and without the package."""
+    """The report is read again by a process that has imported nothing of it yet, with the package broken, and without it."""
     asked = ("run", "log.jsonl", "-m", "politeness", "--judge")
     done = germane(shop, *asked, "coin:heads", "-o", "report", "--json")
     assert json.loads(done.stdout)["measures"]["politeness"]["mean"] == 1, done.stderr
@@ -214,6 +214,8 @@ def test_an_installed_package_brings_a_measure_with_its_question_and_judge(shop:
     assert formula in germane(shop, "explain", "report", "1").stdout
     forecast = germane(shop, *asked, "openai:m", "--dry-run")
     assert "in all 4 requests" in forecast.stdout, forecast.stderr
+    (shop / "shop.py").write_text("import no_such_module\n", "utf-8")
+    assert "1.0000" in (done := germane(shop, "report", "report")).stdout, done.stderr
     shutil.rmtree(shop / "shop-1.0.dist-info")
     for words in (["report", "report"], ["explain", "report", "1"], ["score", "report"]):
         done = germane(shop, *words)

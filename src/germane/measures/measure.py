@@ -13,7 +13,7 @@ from math import inf, isinf
 from typing import Any, Literal, NamedTuple, TypeAlias
 
 from germane.clean import fold
-from germane.errors import MeasureError
+from germane.errors import InputError, MeasureError
 from germane.samples.files import nearest
 from germane.types import FrozenDict, Sample
 
@@ -465,7 +465,7 @@ class Measure:
         """
         try:
             return cls.parse(text, lenient=True)
-        except MeasureError:
+        except InputError:  # a package that cannot be loaded harms no report
             doc = "A measure that is not ours and was not loaded."
             unknown = Definition(
                 name=text, family="judged", compute=_unknown, needs=(), formula="unknown", doc=doc
