@@ -268,6 +268,8 @@ def test_how_a_place_is_shown() -> None:
         (" postgresql://a:b@h/d\n", "postgresql://a@h/d"),
         ("postgresql:/a:b@h/d", "postgresql://a@h/d"),
         ("postgresql://a:b@[::1]:5/d?options=-c%20my.password%3Dc", "postgresql://a@[::1]:5/d"),
+        ("postgresql://h/d?options=-csekret", "postgresql://h/d"),
+        ("postgresql://h/d?options=-csearch_path%3Dx%20-cmy.key%3Dsekret", "postgresql://h/d"),
         (
             "postgresql://h:1,i:2/d?options=-csearch_path%3Dx",
             "postgresql://h:1,i:2/d?options=-csearch_path%3Dx",

@@ -19,7 +19,7 @@ from queue import SimpleQueue
 from typing import Any, Generic, TypeAlias, TypeVar, cast
 
 from germane.judging.caller import Caller, called_by, in_own_loop
-from germane.judging.driver import AnswerSource, Running, finish, replay_stored
+from germane.judging.driver import AnswerSource, Running, finish, replay_stored, start
 from germane.measures.labels import Settings, turns
 from germane.measures.scoring import Block, Grader, Job
 from germane.questions.question import AnyQuestion
@@ -81,7 +81,8 @@ class Evaluation(Generic[Store]):
         try:
             for jobs in self._cut():
                 await self.answers.lookup([])  # signals are heard here
-                working = Working(jobs, self.settings)
+                block = Block(jobs, self.settings, companions=True)
+                working = Working(block, await start(block.programs, self.answers))
                 await replay_stored(working.programs, self.answers)
                 asking.append((working, asyncio.ensure_future(finish(working.programs, self.answers))))
                 while asking and (len(asking) == _AHEAD or asking[0][0].finished):
@@ -112,9 +113,8 @@ class Working:
     `programs` are those of the block: what each has asked so far, with the answers.
     """
 
-    def __init__(self, jobs: Sequence[Job], settings: Settings) -> None:
-        self.block = Block(jobs, settings, companions=True)
-        self.programs: list[Running[Any]] = list(map(Running, self.block.programs))
+    def __init__(self, block: Block, programs: list[Running[Any]]) -> None:
+        self.block, self.programs = block, programs
 
     @property
     def finished(self) -> bool:

@@ -62,7 +62,9 @@ _CONNECTION = re.compile(
 """The forms that libpq takes besides a URL, and a URL without its slashes: not a file, and it may hold a password."""
 
 _PASSWORD = re.compile("pass|secret|token", re.IGNORECASE)
-"""The words in a parameter of a URL that may hold a password: the name's, or the value's (`options=-c x.password=...`)."""
+"""The words in the name of a parameter of a URL that holds a password."""
+_SHOWN_OPTIONS = re.compile(r"(?:\s*-c\s*search_path=[\w,$]+)*\s*", re.IGNORECASE)
+"""The `options` of a URL that name where the table stands; others may hold anything."""
 
 _NO_LINK = getattr(os, "O_NOFOLLOW", 0)
 
@@ -547,9 +549,13 @@ def without_password(where: str | Path) -> str:
         return str(where)
     parts = _database_url(where)
     login, at, host = parts.netloc.rpartition("@")
-    query = urlencode([pair for pair in parse_qsl(parts.query) if not _PASSWORD.search(" ".join(pair))])
+    query = urlencode([pair for pair in parse_qsl(parts.query) if not _is_secret(*pair)])
     # not urlunsplit: it drops the slashes of a URL without a host, which means a socket here
     return f"{parts.scheme}://{login.partition(':')[0]}{at}{host}{parts.path}" + f"?{query}" * bool(query)
+
+
+def _is_secret(name: str, value: str) -> bool:
+    return not _SHOWN_OPTIONS.fullmatch(value) if name == "options" else bool(_PASSWORD.search(name))
 
 
 def password_apart(where: str) -> str:
@@ -559,7 +565,7 @@ def password_apart(where: str) -> str:
         query = dict(parse_qsl(parts.query))
         if password := query.get("password") or unquote(parts.password or ""):
             os.environ["PGPASSWORD"] = password
-        if _PASSWORD.search(options := query.get("options", "")):
+        if _is_secret("options", options := query.get("options", "")):
             os.environ["PGOPTIONS"] = options
     return without_password(where)
 
