@@ -24,9 +24,10 @@ from germane.evaluation import rank as ranking
 from germane.evaluation.rank import rank, rank_part
 from germane.measures import Measure
 from germane.reports.report import Report
-from germane.samples import bulk
 from germane.samples.contexts import document_ids
-from germane.samples.trec import Results, Run, read_qrels, read_run
+from germane.samples.runs import bulk
+from germane.samples.runs.results import Results, Run
+from germane.samples.runs.trec import read_qrels, read_run
 
 HERE = Path(__file__).parent
 TREC = HERE.parent / "data" / "trec_eval"

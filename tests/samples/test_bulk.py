@@ -19,9 +19,11 @@ from hypothesis import strategies as st
 from germane.errors import InputError
 from germane.evaluation import rank as ranking
 from germane.measures.kernel import RankedLabels
-from germane.samples import bulk
-from germane.samples.bulk import Gold
-from germane.samples.trec import Format, Hits, format_of, read_qrels, read_run
+from germane.samples.runs import bulk
+from germane.samples.runs.bulk import Gold
+from germane.samples.runs.detecting import format_of
+from germane.samples.runs.results import Format, Hits
+from germane.samples.runs.trec import read_qrels, read_run
 
 TREC = Path(__file__).parent.parent / "data" / "trec_eval"
 

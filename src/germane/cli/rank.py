@@ -80,7 +80,7 @@ def files_of(
     from germane.evaluation import rank as ranking
     from germane.samples.contexts import document_ids
     from germane.samples.files import BadRows
-    from germane.samples.trec import role
+    from germane.samples.runs.roles import role
 
     named = dict(pairs(chosen.columns, "--columns", "query=Query,doc=Passage"))
     for name in named:
@@ -138,7 +138,7 @@ _MOST_COMPARED = 32 << 20
 def _overlap(chosen: Any) -> Iterator[str]:
     """The mean rank-biased overlap of the lists of two runs, over the queries of both."""
     from germane.samples.files import BadRows
-    from germane.samples.trec import read_run
+    from germane.samples.runs.trec import read_run
     from germane.statistics.ranking import mean_overlap
 
     if max(path.stat().st_size if path.is_file() else 0 for path in chosen.runs) > _MOST_COMPARED:

@@ -22,7 +22,7 @@ from germane.diagnosis.schema import DepthRow, DocumentRow, StageRow, interval_f
 from germane.errors import InputError
 from germane.measures.kernel import Bools, Floats, Ints, share_of
 from germane.measures.labels import rankings
-from germane.samples.trec import Hits
+from germane.samples.runs.results import Hits
 from germane.statistics.comparison import paired_difference
 from germane.statistics.intervals import mean_interval
 from germane.types import Context, Sample

@@ -31,7 +31,6 @@ from germane.measures.measure import Measure
 from germane.measures.ranked import values
 from germane.reports.gates import Gate
 from germane.reports.report import Report
-from germane.samples import bulk
 from germane.samples.contexts import Lists, column_of_documents
 from germane.samples.files import (
     BadRows,
@@ -42,24 +41,12 @@ from germane.samples.files import (
     shown_name,
 )
 from germane.samples.frames import is_table, records
-from germane.samples.trec import (
-    EXAMPLES,
-    GOLD,
-    RUN,
-    Format,
-    Hits,
-    NotTabular,
-    Qrels,
-    Results,
-    Run,
-    document_columns,
-    format_of,
-    gold_file,
-    read_qrels,
-    read_run,
-    roles_of,
-    row_fields,
-)
+from germane.samples.runs import bulk
+from germane.samples.runs.detecting import format_of
+from germane.samples.runs.results import EXAMPLES, GOLD, RUN, Format, Hits, NotTabular, Qrels, Results, Run
+from germane.samples.runs.roles import document_columns, roles_of
+from germane.samples.runs.shapes import row_fields
+from germane.samples.runs.trec import gold_file, read_qrels, read_run
 from germane.tables.part import Part, merge
 from germane.tables.scores import Ids, Noted, SampleKey, ScoreTable
 from germane.types import Json, Sample

@@ -83,6 +83,7 @@ def test_a_mark_in_a_string_is_none(mark: str) -> None:
         f"<think>{DRAFT}</think>My answer: {OBJECT}",
         json.dumps(OBJECT),
         f"{OBJECT}\n\nLet me know if you need more.",
+        f"My verdict: {OBJECT}.",
         f"{OBJECT} I hope this helps!",
         f"```json\n{OBJECT}\n```\nBut I am not sure.",
         f"Here it is:\n{OBJECT}\nThe {{query}} is about tides.",

@@ -243,7 +243,7 @@ def _alone(before: str, value: dict[str, Json] | None, after: str) -> dict[str, 
     if before.endswith(("[", ",", "(", '"', "'")) or words.startswith(("]", ",", ")", '"', "'", ":")):
         raise AnswerError("the JSON object is part of something longer; answer with the object alone")
     mark = next((mark for mark in _MARK.finditer(words) if mark[0] != "{"), None)
-    if mark or (before and words and "\n" not in after[: len(after) - len(words)]):
+    if mark or (before and words.strip(" .!\n") and "\n" not in after[: len(after) - len(words)]):
         more = mark[0] if mark else words.strip()[:40]
         raise AnswerError(f"after the JSON object comes more text: {more!r}; answer with the object alone")
     if len(before) > LEAD_IN:

@@ -10,7 +10,7 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from germane.samples.trec import Floats, NotTabular, Numbers
+from germane.samples.runs.results import Floats, NotTabular, Numbers
 
 Keys: TypeAlias = NDArray[np.uint64]
 Bytes: TypeAlias = NDArray[np.uint8]

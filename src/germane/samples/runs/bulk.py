@@ -21,10 +21,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from germane.errors import InputError, SourceLocation
-from germane.samples.columns import Fields, Keys, Rows, Texts
 from germane.samples.files import JsonFault, opened, parse_json_lines, parse_strict_json, shown_name
 from germane.samples.frames import parquet_batches
-from germane.samples.trec import (
+from germane.samples.runs.columns import Fields, Keys, Rows, Texts
+from germane.samples.runs.ranks import read_as_rank
+from germane.samples.runs.results import (
     EXAMPLES,
     GOLD,
     LARGEST_GRADE,
@@ -35,11 +36,8 @@ from germane.samples.trec import (
     Kind,
     NotTabular,
     Numbers,
-    frame_roles,
-    read_as_rank,
-    roles_of,
-    table_columns,
 )
+from germane.samples.runs.roles import frame_roles, roles_of, table_columns
 
 BLOCK = 1 << 20
 """Bytes that are parsed together."""

@@ -1,0 +1,105 @@
+"""The format of a file of results, by its first bytes."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Sequence
+from pathlib import Path
+
+from germane.errors import InputError, SourceLocation
+from germane.samples.cells import (
+    delimiter_of,
+)
+from germane.samples.files import (
+    opened,
+    shown_name,
+)
+from germane.samples.runs.results import GOLD, RUN, Format, Kind
+
+WHOLE = re.compile(rb"([+-]?\d{1,18})(?:\.0*)?")
+
+
+# which format
+
+
+def format_of(path: str | Path, fmt: Format | None = None, kind: Kind = RUN) -> Format:
+    """The given format, else Parquet by the file's first bytes, JSON by its first character, TREC by its columns, or a table."""
+    fmt = fmt or _detected(first_lines(path), path, kind)
+    if fmt == "trec" and kind is RUN:
+        with opened(path) as stream:
+            lines = stream.peek(1 << 12)[: 1 << 12].splitlines()  # type: ignore[attr-defined]
+        number = next((at for at, line in enumerate(lines, 1) if line.strip() and line[:1] != b"#"), 0)
+        if number:
+            cells = [cell.decode(errors="replace") for cell in lines[number - 1].split()]
+            refuse_shifted(cells, SourceLocation(shown_name(path), number))
+    return fmt
+
+
+def refuse_shifted(cells: Sequence[str], location: SourceLocation) -> None:
+    """InputError where a run of five columns lacks the second one, Q0, and so the document would be read from the rank."""
+    shifted = (
+        len(cells) == 5 and cells[1].upper() != "Q0" and all(is_number(cell.encode()) for cell in cells[2:4])
+    )
+    if shifted:
+        problem = f"this run has five columns, the second is {cells[1][:40]!r} and not Q0"
+        fix = f"{RUN.trec}; without Q0 write a header: query_id, doc_id, rank, score, tag, with tabs between"
+        raise InputError(problem, fix=fix, place=location)
+
+
+def _detected(lines: list[bytes], path: str | Path, kind: Kind) -> Format:
+    first = lines[0].strip() if lines else b""
+    suffix = Path(str(path).removesuffix(".gz").removesuffix(".zst")).suffix.lower()
+    if suffix == ".parquet" or first[:4] == b"PAR1":
+        return "parquet"
+    if first[:1] in {b"{", b"["}:
+        return "json" if _one_document(lines, suffix) else "jsonl"
+    if suffix == ".csv":
+        return "csv"
+    if _looks_trec(first.split(), kind):
+        return "trec"
+    if b"\t" in first or suffix == ".tsv":
+        return "tsv"
+    return "csv" if first.count(b",") and len(first.split()) < 4 else "trec"
+
+
+def first_lines(path: str | Path) -> list[bytes]:
+    """The first lines that are not blank or comments; the last one may be cut off."""
+    with opened(path) as stream:
+        head: bytes = stream.peek(1 << 16)[: 1 << 16]  # type: ignore[attr-defined]
+    return [line for line in head.splitlines() if line.strip() and line[:1] != b"#"]
+
+
+def _one_document(lines: list[bytes], suffix: str) -> bool:
+    """True if JSON goes on after its first line: it is one document, not one object per line."""
+    if lines[0].lstrip()[:1] == b"[":
+        return True
+    if len(lines) == 1:
+        return suffix == ".json"
+    try:
+        json.loads(lines[0])
+    except ValueError:
+        return True
+    return False
+
+
+def _looks_trec(cells: list[bytes], kind: Kind) -> bool:
+    if kind is GOLD:
+        return len(cells) == 4 and bool(WHOLE.fullmatch(cells[3]))
+    return len(cells) >= 5 and is_number(cells[4])
+
+
+def is_bare_triple(lines: Sequence[bytes], between: str) -> bool:
+    """True if a table begins with three columns, the third a number, and so has no header."""
+    first = lines[0].decode(errors="replace") if lines else ""
+    cells = first.encode().split(delimiter_of(first, between).encode()) if lines else []
+    return len(cells) == 3 and is_number(cells[2])
+
+
+def is_number(text: bytes) -> bool:
+    """True if Python reads these bytes as a number."""
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
