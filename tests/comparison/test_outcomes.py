@@ -155,7 +155,7 @@ def test_a_comparison_fits_a_screen() -> None:
     assert len(lines) <= 40
     assert all(len(line) <= 80 for line in lines)
     assert "  -0.6667  q20 what 20?  good: 1 -> 3" in lines
-    assert found.to_json()["moved"]["B"]["worst"][0]["gold"] == [("good", 1, 3)]
+    assert found.to_json()["moved"]["B"]["worst"][0]["gold"] == [["good", 1, 3]]
 
 
 def test_reports_have_names() -> None:

@@ -17,7 +17,7 @@ from germane.errors import InputError
 from germane.reports.data import ReportData, system_lines
 from germane.reports.explain import FOUND, grader_results
 from germane.reports.gates import worst_exit_code
-from germane.reports.schema import JudgeLine, Tokens
+from germane.reports.manifest import JudgeLine, Tokens
 from germane.reports.text.markdown import markdown, markdown_of
 from germane.reports.text.terminal import notes_of, remarks_of, render_plain
 from germane.samples.files import write_whole

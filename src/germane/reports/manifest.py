@@ -8,10 +8,10 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from msgspec import UNSET
+from msgspec import UNSET, UnsetType
 
 from germane.clean import counted, mask_urls
-from germane.encoding import now
+from germane.encoding import Line, now
 from germane.measures.measure import TOKENIZER, Measure
 from germane.measures.ranked import belonging_to
 from germane.reports.summary import Basis, Source, known_measure
@@ -244,3 +244,31 @@ def model_family(model: str) -> str:
             if re.match(pattern, word):
                 return family
     return re.split(r"[-_ .\d]", name[-1])[0] or name[-1]
+
+
+class Tokens(Line):
+    """The tokens that were sent to a judge and received from it."""
+
+    input: int
+    output: int
+
+
+class JudgeLine(Line):
+    """The judge and its cost, over all sessions of the evaluation.
+
+    `calls` are questions asked and paid for, `cached` those that an earlier evaluation had answered, `shared` those that
+    this one had asked already; `errors` are questions that nobody has answered, whether or not a request was sent;
+    `requests` include those sent again. `estimated` says that an endpoint did not tell tokens, and the numbers are estimates. `stand_in` is
+    the remark on a judge that only stands in for a model.
+    """
+
+    source: str | None
+    calls: int
+    cached: int
+    shared: int
+    requests: int
+    errors: int
+    tokens: Tokens
+    cost_usd: float | None
+    estimated: bool | UnsetType = UNSET
+    stand_in: str | UnsetType = UNSET

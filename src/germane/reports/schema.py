@@ -17,36 +17,9 @@ from germane.encoding import Line
 from germane.reports.data import CaseResult, SearchLine
 from germane.reports.explain import Bounds, ResultRow
 from germane.reports.gates import GateResult
+from germane.reports.manifest import JudgeLine
 from germane.reports.pairing import RankingLine
 from germane.reports.summary import MeasureSummary
-
-
-class Tokens(Line):
-    """The tokens that were sent to a judge and received from it."""
-
-    input: int
-    output: int
-
-
-class JudgeLine(Line):
-    """The judge and its cost, over all sessions of the evaluation.
-
-    `calls` are questions asked and paid for, `cached` those that an earlier evaluation had answered, `shared` those that
-    this one had asked already; `errors` are questions that nobody has answered, whether or not a request was sent;
-    `requests` include those sent again. `estimated` says that an endpoint did not tell tokens, and the numbers are estimates. `stand_in` is
-    the remark on a judge that only stands in for a model.
-    """
-
-    source: str | None
-    calls: int
-    cached: int
-    shared: int
-    requests: int
-    errors: int
-    tokens: Tokens
-    cost_usd: float | None
-    estimated: bool | UnsetType = UNSET
-    stand_in: str | UnsetType = UNSET
 
 
 class ScoreRow(Line):
