@@ -2,8 +2,6 @@
 
 import json
 import signal
-import subprocess
-import sys
 import time
 from collections.abc import Mapping
 from pathlib import Path
@@ -86,23 +84,6 @@ def test_ctrl_c_finishes_what_is_in_flight_and_prints_how_to_go_on(
         ran = inside("run", "--resume", "stopped", "--base-url", server.url, "--json")
         assert ran.code == 0, ran.err
         assert committed(tmp_path / "stopped.sqlite") == server.count
-
-
-@pytest.mark.parametrize("engine", [(), ("--engine", "processes:2")])
-def test_one_signal_ends_a_search_for_patterns(inside: Cli, tmp_path: Path, engine: tuple[str, ...]) -> None:
-    """Sixty graders' patterns need two seconds each: after SIGINT no more than the one that is searched for is, exit 130."""
-    cases = [{"id": f"s{number}", "query": "q", "answer": "a" * 40 + "!"} for number in range(60)]
-    slow = {"evalcases": cases, "measures": [{"type": "regex", "value": "(a|aa)+$"}]}
-    (tmp_path / "slow.yaml").write_text(json.dumps(slow))
-    words = [sys.executable, "-m", "germane", "run", "slow.yaml", "-o", "slow", *engine]
-    with subprocess.Popen(words, cwd=tmp_path, stderr=subprocess.PIPE, stdout=subprocess.PIPE) as process:
-        while not (tmp_path / "slow" / "manifest.json").exists():
-            time.sleep(0.05)
-        time.sleep(1)
-        process.send_signal(signal.SIGINT)
-        _, err = process.communicate(timeout=30)  # all of them need two minutes
-    assert process.returncode == 130, err
-    assert b"germane run --resume slow" in err
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])

@@ -6,6 +6,7 @@ What is run is one function on plain options: no judge and no key is handed over
 from __future__ import annotations
 
 import os
+import signal
 import sys
 import threading
 from collections.abc import Iterator
@@ -81,6 +82,7 @@ def begin_worker() -> None:
     parent = parent_process()
     if parent is None:
         return
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # while it waits for a part
     if os.name == "posix":
         os.setpgid(0, 0)
 

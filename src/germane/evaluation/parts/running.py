@@ -75,6 +75,11 @@ class Inputs:
 def run_part(inputs: Inputs, number: int, of: int) -> None:
     """Run one part, or continue it; one that is finished stays as it is. Raises as `run` does."""
     share = Share(number, of)
+    with _interruptible():
+        _run_share(inputs, share)
+
+
+def _run_share(inputs: Inputs, share: Share) -> None:
     if not inputs.store:
         _run_in(inputs.whole / _PARTS / share.folder, inputs, share)
     elif not (is_there(inputs.at(share)) and inputs.has_finished(unpacked(inputs.at(share))[0])):
@@ -82,6 +87,20 @@ def run_part(inputs: Inputs, number: int, of: int) -> None:
             folder = Path(scratch) / share.folder
             _run_in(folder, inputs, share)
             pack(folder, inputs.at(share))
+
+
+@contextmanager
+def _interruptible() -> Iterator[None]:
+    """Within, SIGINT ends the part; a worker process that waits for one ignores it (`begin_worker`)."""
+    try:
+        before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    except ValueError:  # a thread of a cluster's worker
+        yield
+        return
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 def _run_in(folder: Path, inputs: Inputs, share: Share) -> None:
@@ -245,7 +264,7 @@ def _all_parts(
             callbacks.on_progress("running in parts", len(shares) - len(left), len(shares))
             futures = {executor.submit(run_part, inputs, share.number, share.of): share for share in left}
             failures = list[GermaneError]()
-            with _passed_on(futures):
+            with _passed_on(futures) as signals:
                 for future in as_completed(futures):
                     error = Interrupted("interrupted") if future.cancelled() else future.exception()
                     if error is None:
@@ -255,6 +274,7 @@ def _all_parts(
                         failures.append(error)
                     else:
                         lost = error
+                        failures += [Interrupted("interrupted")] * bool(signals)  # it was ended by them
             if isinstance(lost, BrokenExecutor):
                 _end_workers()
         if failures:
@@ -288,13 +308,15 @@ def _weight(error: GermaneError) -> int:
 
 
 @contextmanager
-def _passed_on(futures: Iterable[Future[None]]) -> Iterator[None]:
-    """Within, a signal to stop goes to each worker process of ours, which finishes what is in flight.
+def _passed_on(futures: Iterable[Future[None]]) -> Iterator[list[int]]:
+    """Within, a signal to stop goes to each worker process of ours, which finishes what is in flight; the signals so far.
 
     Of a cluster, parts that have not begun are taken back, and those that have begun go on to their end.
     """
+    signals = list[int]()
 
     def take(number: int, _frame: object) -> None:
+        signals.append(number)
         for future in futures:
             future.cancel()
         for child in multiprocessing.active_children():
@@ -306,7 +328,7 @@ def _passed_on(futures: Iterable[Future[None]]) -> Iterator[None]:
         for name in ("SIGINT", "SIGTERM"):
             before[name] = signal.signal(getattr(signal, name), take)
     try:
-        yield
+        yield signals
     finally:
         for name, handler in before.items():
             signal.signal(getattr(signal, name), handler)
