@@ -120,3 +120,31 @@ def test_a_recording_in_another_order_answers_the_same_queries():
         )
         line = json.loads(invoke("run", *words, "-o", f"r{measured}").out)["measures"]["RR"]
         assert (line["mean"], line["n"], line["errors"]) == (1.0, measured, 3 - measured)
+
+
+def test_an_id_with_two_queries_in_one_file_is_warned_of(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """White space is no difference."""
+    monkeypatch.chdir(tmp_path)
+    rows = [
+        {"id": id_, "query": query, "system": system, "contexts": [{"id": "d"}], "qrels": {"d": 1}}
+        for id_, system, query in (
+            ("q1", "a", "tide"),
+            ("q1", "b", "bread"),
+            ("q2", "a", "x y"),
+            ("q2", "b", "x  y"),
+        )
+    ]
+    Path("d.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows), "utf-8")
+    assert "d.jsonl: 1 id with more than one query: q1;" in invoke("run", "d.jsonl", "-m", "RR").err
+
+
+def test_a_recorded_answer_to_another_query_is_noted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of an id that was given the answer counts, and the note says what was asked there."""
+    monkeypatch.chdir(tmp_path)
+    Path("q.jsonl").write_text('{"id": "q1", "query": "tide", "qrels": {"d": 1}}\n', "utf-8")
+    Path("a.jsonl").write_text('{"id": "q1", "query": "bread", "contexts": [{"id": "d"}]}\n', "utf-8")
+    Path("targets.yaml").write_text("targets: [{name: r, provider: recorded, path: a.jsonl}]\n", "utf-8")
+    ran = invoke("run", "q.jsonl", "--target", "r", "-m", "RR", "-v")
+    assert "1 x an id with another query in a.jsonl: q1 is 'tide' here and 'bread' there" in ran.out + ran.err

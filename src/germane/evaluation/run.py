@@ -403,6 +403,8 @@ class _Run:
             self.models |= {name: models for name, models in declared.items() if models}
             asking = ask_targets(asked, targets, session.path, progress, resumed=resumed, parts=parts)
             cases = await _interruptibly(asking)
+        for target in targets.values():
+            session.folder.notes.update(target.notes)
         return [self._job(planned, session.folder.notes) for planned in cases]
 
     def _check(self, jobs: Sequence[Job] | None, session: Session) -> None:

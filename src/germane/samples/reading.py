@@ -297,11 +297,16 @@ def _samples(
     rows: Iterator[Row], reader: RowReader, file: SourceLocation, unit: str, ids: DocumentIds | None
 ) -> Iterator[Sample]:
     """The rows, read, each identity once."""
-    seen = dict[int, int]()  # hashes take less memory than identities
+    seen, queries = dict[int, int](), dict[int, int]()  # hashes take less memory than identities
+    renamed = dict[str, None]()
     for batch in _batches(rows):
         samples, faults = reader.read_all(batch)
         for at, sample in enumerate(samples):
             number, _, where = batch[at]
+            if sample.system or sample.trial:
+                query = hash(" ".join(sample.query.split()))
+                if queries.setdefault(hash(sample.id), query) != query:
+                    renamed[sample.id] = None
             if (key := hash(key_of(sample))) not in seen:
                 seen[key] = number
                 continue
@@ -319,7 +324,7 @@ def _samples(
     if not seen:
         fix = 'write at least one, which has a query: {"query": "..."}'
         raise InputError("no samples in it", fix=fix, place=file)
-    reader.warn_at_end(file)
+    reader.warn_at_end(file, list(renamed))
 
 
 _DOCUMENT = "this looks like one JSON document: name the file .json, or write one object per line"

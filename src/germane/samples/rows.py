@@ -11,7 +11,7 @@ from typing import Any, NamedTuple, TypeAlias
 
 from msgspec import structs
 
-from germane.clean import counted
+from germane.clean import counted, some_of
 from germane.encoding import encode, encode_record
 from germane.errors import InputError, Invalid, SourceLocation, describe
 from germane.samples.cells import Cells, Locate, TableRow, is_joined_ids
@@ -252,11 +252,14 @@ class RowReader:
         fields = tuple((key, name, READ.get(name)) for key, name in read.items())
         return _Plan(fields, tuple(key for key in keys if key not in read), among)
 
-    def warn_at_end(self, file: SourceLocation) -> None:
-        """A notice for each mapped name that no row had, and for cells that were counted."""
+    def warn_at_end(self, file: SourceLocation, renamed: Sequence[str] = ()) -> None:
+        """A notice for each mapped name that no row had, for cells that were counted, and for ids with several queries."""
         if self._warn is None:
             return
         self.cells.warn(self._warn)
+        if renamed:
+            problem = f"{counted(len(renamed), 'id')} with more than one query: {some_of(renamed, 3)}"
+            self._warn(Notice(problem, "give each query an id of its own", file))
         for key in sorted(self._absent):
             problem = f"no row has {key!r}, which {self._mapped[key]} is mapped to"
             self._warn(Notice(problem, "check the name in columns: upper and lower case are two", file))

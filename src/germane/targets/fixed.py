@@ -7,6 +7,7 @@ from typing import Annotated, Any, ClassVar, Self
 
 from pydantic import BeforeValidator, Field, PrivateAttr, model_validator
 
+from germane.clean import shorten
 from germane.errors import InputError, Invalid, SourceLocation, TargetError
 from germane.evalfiles.case import Case
 from germane.samples.reading import read_samples
@@ -67,6 +68,7 @@ class RecordedTarget(Target):
     _trials: set[int] = PrivateAttr(default_factory=set)
     _texts: dict[str, str] = PrivateAttr(default_factory=dict)
     _ids: dict[str, list[str]] = PrivateAttr(default_factory=dict)
+    _otherwise: dict[str, str] = PrivateAttr(default_factory=dict)
 
     def open(self, location: SourceLocation, folder: Path, evals: Path) -> None:
         """Read the recorded answers, which must be of one system."""
@@ -111,4 +113,13 @@ class RecordedTarget(Target):
             raise TargetError(f"{self.path} has no answer for trial {sample.trial} of the id {sample.id!r}")
         if result is None:
             raise TargetError(f"{self.path} has no answer for the id {sample.id!r}")
+        if result.query.split() != sample.query.split():
+            here, there = shorten(sample.query, 40), shorten(result.query, 40)
+            self._otherwise[sample.id] = f"{shorten(sample.id, 40)} is {here!r} here and {there!r} there"
         return result
+
+    @property
+    def notes(self) -> dict[str, int]:
+        """The number of ids that are recorded with another query, and the first of them."""
+        first = next(iter(self._otherwise.values()), "")
+        return {f"x an id with another query in {self.path}: {first}": len(self._otherwise)} if first else {}

@@ -82,6 +82,11 @@ class Target(YamlModel):
         """The answer of the system: a text, a list of contexts, a mapping with either, or a Sample."""
         raise NotImplementedError
 
+    @property
+    def notes(self) -> dict[str, int]:
+        """Remarks on the answers so far, each with the number of samples that it is about."""
+        return {}
+
     async def close(self) -> None:
         """Release connections, threads and whatever else it holds."""
 
