@@ -227,8 +227,10 @@ def _numbers(data: Bytes, start: Numbers, end: Numbers, *, whole: bool = False) 
         dot, second = np.minimum(points[at], end), points[at + 1] < end
     before, behind = dot - start - negative, np.maximum(end - dot - 1, 0)
     odd = (before > 8) | (behind > 8) | (before + behind > _DIGITS) | (before + behind < 1) | second
-    upper, is_number = _digits(data, dot, before)
-    lower, is_decimal = _digits(data, end, behind)
+    padded = np.concatenate([np.zeros(8, np.uint8), data])
+    before_byte: Keys = np.ndarray((len(data) + 1,), "<u8", padded, strides=(1,))
+    upper, is_number = _digits(before_byte[dot], before)
+    lower, is_decimal = _digits(before_byte[end], behind)
     odd |= ~(is_number & is_decimal)
     if whole and (odd | (dot < end)).any():
         raise NotTabular("a grade is not a whole number")
@@ -240,10 +242,8 @@ def _numbers(data: Bytes, start: Numbers, end: Numbers, *, whole: bool = False) 
     return result
 
 
-def _digits(data: Bytes, end: Numbers, length: Numbers) -> tuple[Numbers, NDArray[np.bool_]]:
-    """The whole numbers that up to eight digits before each end are, and whether they are digits; 0 of none."""
-    padded = np.concatenate([np.zeros(8, np.uint8), data])
-    word: Keys = np.ndarray((len(data) + 1,), "<u8", padded, strides=(1,))[end]
+def _digits(word: Keys, length: Numbers) -> tuple[Numbers, NDArray[np.bool_]]:
+    """The whole numbers that the last bytes of each word spell, up to eight of them, and whether they are digits; 0 of none."""
     others = _MASKS.take(8 - length, mode="clip")
     word = (word & ~others) | (_ZEROS & others)
     are_digits = (((word + _TO_HIGH) | (word - _ZEROS)) & _HIGH) == 0
