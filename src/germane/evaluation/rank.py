@@ -43,7 +43,18 @@ from germane.samples.files import (
 from germane.samples.frames import is_table, records
 from germane.samples.runs import bulk
 from germane.samples.runs.detecting import format_of
-from germane.samples.runs.results import EXAMPLES, GOLD, RUN, Format, Hits, NotTabular, Qrels, Results, Run
+from germane.samples.runs.results import (
+    EXAMPLES,
+    GOLD,
+    MOST_COMPARED,
+    RUN,
+    Format,
+    Hits,
+    NotTabular,
+    Qrels,
+    Results,
+    Run,
+)
 from germane.samples.runs.roles import document_columns, roles_of
 from germane.samples.runs.shapes import row_fields
 from germane.samples.runs.trec import gold_file, read_qrels, read_run
@@ -96,13 +107,11 @@ def _beginning(lists: Iterable[Lists]) -> Lists:
     for some in lists:
         first |= some
         count += sum(map(len, some.values()))
-        if count >= _MOST_COMPARED:
+        if count >= MOST_COMPARED:
             break
     return first
 
 
-_MOST_COMPARED = 50_000
-"""Retrieved ids in which other spellings of gold ids are searched for."""
 _MOST_QUERIES = 10_000
 """Queries of a run whose lists are searched for other spellings of gold ids."""
 _MOST_LISTED = 100_000

@@ -11,6 +11,7 @@ from typing import TypeAlias
 from urllib.parse import unquote
 
 from germane.clean import counted, some_of
+from germane.samples.runs.results import MOST_COMPARED
 
 Pair: TypeAlias = tuple[str, str]
 """A gold id, and the id of a retrieved document that may be the same document's."""
@@ -19,8 +20,6 @@ _Step: TypeAlias = tuple[str, Callable[[str], str]]
 _EXAMPLES = 3
 _MOST = 2_000
 """Ids of a side in which a common prefix or ending is looked for."""
-_MOST_COMPARED = 50_000
-"""Retrieved ids that are compared with missed gold ids in the search for other spellings."""
 _LEAST_CUT = 8
 """The fewest characters to which ids are taken to be cut."""
 
@@ -76,7 +75,7 @@ def near_misses(queries: Iterable[tuple[Iterable[str], Iterable[str]]]) -> list[
 
     `queries` are the gold ids that each query missed, and the other ids that it retrieved, of which the first are compared.
     """
-    pairs, left = dict[Pair, None](), _MOST_COMPARED
+    pairs, left = dict[Pair, None](), MOST_COMPARED
     for missed, listed in queries:
         wanted = {_normal(name, _SPELLINGS): name for name in missed}
         compared = list(islice(listed, left))

@@ -40,6 +40,8 @@ class NotTabular(Exception):
     """A large file must be read in another way, for this reason."""
 
 
+MOST_COMPARED = 50_000
+"""Retrieved ids that are compared with missed gold ids in the search for other spellings."""
 EXAMPLES = 3
 """The number of queries that a remark names."""
 
