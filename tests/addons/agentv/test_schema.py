@@ -9,7 +9,7 @@ import yaml
 from jsonschema import Draft202012Validator
 from scripts.agentv_pages import agentv_schema
 
-from germane.cli.validate import faults_of
+from tests.cli.test_reference import wrong_by_reader
 
 SCHEMA = Draft202012Validator(agentv_schema())
 EXAMPLES = [
@@ -55,14 +55,6 @@ WRONG = [
 
 def wrong_by_schema(text: str) -> list[str]:
     return [error.message for error in SCHEMA.iter_errors(yaml.safe_load(text))]
-
-
-def wrong_by_reader(text: str, folder: Path) -> list[str]:
-    """Faults and warnings: an editor has one kind of mark."""
-    (folder / "e.yaml").write_text(text)
-    found: list[object] = []
-    found += faults_of(folder / "e.yaml", found.append)
-    return list(map(str, found))
 
 
 @pytest.mark.parametrize("text", GOOD)
