@@ -15,7 +15,7 @@ import germane
 SOURCE = Path(germane.__file__).parent
 
 STEPS = (
-    {"errors", "encoding", "clean", "version"},
+    {"lazy", "errors", "encoding", "clean", "version"},
     {"show"},
     {"addons"},
     {"flags"},

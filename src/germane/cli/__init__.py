@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from germane.lazy import lazily
 
 if TYPE_CHECKING:
     from germane.cli.values import parameters, print_document, say
 
 __all__ = ["main", "parameters", "print_document", "say"]
 
-
-def __getattr__(name: str) -> Any:
-    """What commands share; imported when first used."""
-    if name not in __all__:
-        raise AttributeError(f"module 'germane.cli' has no attribute {name!r}")
-    from germane.cli import values
-
-    return getattr(values, name)
+__getattr__ = lazily(__name__, dict.fromkeys(("parameters", "print_document", "say"), "values"))
+"""What commands share; imported when first used."""
 
 
 def main() -> None:

@@ -2,19 +2,14 @@
 
 from __future__ import annotations
 
-import importlib
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from germane.lazy import lazily
 
 if TYPE_CHECKING:
     from germane.evaluation.evaluation import run_coroutine
 
-_HOME = {"run_coroutine": "evaluation"}
-
 __all__ = ["run_coroutine"]
 
-
-def __getattr__(name: str) -> Any:
-    """Imported when first used: `germane rank` asks nobody."""
-    if name not in _HOME:
-        raise AttributeError(f"module 'germane.evaluation' has no attribute {name!r}")
-    return getattr(importlib.import_module(f"germane.evaluation.{_HOME[name]}"), name)
+__getattr__ = lazily(__name__, {"run_coroutine": "evaluation"})
+"""Imported when first used: `germane rank` asks nobody."""

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import difflib
-import importlib
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from germane.addons import find, load
 from germane.errors import InputError
+from germane.lazy import lazily
 
 if TYPE_CHECKING:
     from germane.judges.client.providers import Price
@@ -54,14 +54,8 @@ __all__ = [
 ]
 _LOCAL = {"labels": "LabelsJudge", "gold": "GoldJudge", "lexical": "LexicalJudge"}
 
-
-def __getattr__(name: str) -> Any:
-    """Public names are imported when first used: the client under the model judge is not needed to read gold ids."""
-    for home, names in _HOMES.items():
-        if name in names:
-            value = globals()[name] = getattr(importlib.import_module(f"germane.judges.{home}"), name)
-            return value
-    raise AttributeError(f"module 'germane.judges' has no attribute {name!r}")
+__getattr__ = lazily(__name__, {name: home for home, names in _HOMES.items() for name in names})
+"""Public names are imported when first used: the client under the model judge is not needed to read gold ids."""
 
 
 def __dir__() -> list[str]:

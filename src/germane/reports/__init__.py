@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-import importlib
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from germane.lazy import lazily
 
 if TYPE_CHECKING:
     from germane.reports.data import ReportData
@@ -20,9 +21,5 @@ _HOME = {
 
 __all__ = ["Explainer", "ReportData", "grader_results", "models_in", "results_of"]
 
-
-def __getattr__(name: str) -> Any:
-    """Imported when first used: most commands need one module of this package."""
-    if name not in _HOME:
-        raise AttributeError(f"module 'germane.reports' has no attribute {name!r}")
-    return getattr(importlib.import_module(f"germane.reports.{_HOME[name]}"), name)
+__getattr__ = lazily(__name__, _HOME)
+"""Imported when first used: most commands need one module of this package."""

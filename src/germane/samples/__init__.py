@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import importlib
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from germane.lazy import lazily
 from germane.samples.files import Notice, Notices, Warn
 
 if TYPE_CHECKING:
@@ -49,9 +49,5 @@ __all__ = [
     "table_rows",
 ]
 
-
-def __getattr__(name: str) -> Any:
-    """Imported when first used: `germane rank` reads its files without pydantic, which takes 80 ms to import."""
-    if name not in _HOME:
-        raise AttributeError(f"module 'germane.samples' has no attribute {name!r}")
-    return getattr(importlib.import_module(f"germane.samples.{_HOME[name]}"), name)
+__getattr__ = lazily(__name__, _HOME)
+"""Imported when first used: `germane rank` reads its files without pydantic, which takes 80 ms to import."""
