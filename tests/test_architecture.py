@@ -28,6 +28,7 @@ STEPS = (
     {"ledger"},
     {"judges"},
     {"statistics", "measures", "judging"},
+    {"results"},
     {"reports"},
     {"comparison", "diagnosis"},
     {"graders", "labelling", "targets"},

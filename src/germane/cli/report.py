@@ -58,7 +58,7 @@ def explain(named: str | None, query: str | None, measure: str | None, *, json: 
         from germane.evaluation.parts.remote import local  # not at the top: most commands name none
 
         folder = local(named)
-    if folder is not None and not is_report(folder) and not folder.is_dir():
+    if folder is not None and not is_report(folder) and not folder.exists():
         if measure is not None:
             raise InputError(
                 f"no report {folder}", fix="name a report folder: germane explain REPORT QUERY MEASURE"

@@ -35,8 +35,9 @@ from germane.reports.pairing import (
     measures_in_common,
     pairs_of,
 )
-from germane.reports.report import find_report
-from germane.reports.summary import canonical_name, check_change, is_diagnostic, slices_of
+from germane.reports.report import find_report, is_of_results, open_together
+from germane.reports.summary import canonical_name, check_change, is_diagnostic, known_measure, slices_of
+from germane.results.naming import parse_directions, parse_ranges
 from germane.statistics.comparison import Decision, TestName
 from germane.statistics.ranking import Overlap
 from germane.tables.counterparts import texts_of
@@ -58,6 +59,8 @@ def compare(
     fail_on_regression: bool = False,
     test: TestName = "interval",
     seed: int = 0,
+    higher_is_better: Mapping[str, bool] | Iterable[str] = (),
+    ranges: Mapping[str, tuple[float, float]] | Iterable[str] = (),
 ) -> Comparison:
     """Compare systems over the same cases: every other one against the first.
 
@@ -67,8 +70,8 @@ def compare(
     itself.
 
     Args:
-        a: The baseline: a Report, a report folder, a `--json` document, or a folder of reports, of
-            which the latest is taken. Alone, its systems are compared.
+        a: The baseline: a Report, a report folder, a `--json` document, a file of results of another program, or a folder
+            of reports, of which the latest is taken. Alone, its systems are compared.
         more: The others.
         names: What the systems are called, the first one's first; None = `Report.name`, or the names of the systems.
         systems: Of one report: the systems to compare. Of several: the system of each, or one name for all.
@@ -84,12 +87,14 @@ def compare(
         fail_on_regression: Add a gate per primary measure, which fails where its outcome is "worse".
         test: "interval" = the p-value that belongs to the interval; "sign-flip" = a permutation test.
         seed: Seed of the random flips of the latter.
+        higher_is_better: Measures of other programs' files of which more is better: {"loss": False}, or names.
+        ranges: The smallest and largest value of measures of such files: {"helpfulness": (1, 5)}.
 
     Raises:
         InputError: A report, system or measure is not there, no case is in both, different judges judged them, or a margin
             is beyond its measure's range.
     """
-    reports = list(map(_report_of, (a, *more)))
+    reports, guesses = open_together((a, *more), parse_ranges(ranges), parse_directions(higher_is_better))
     against = pairs_of(reports, systems, names)
     sides = list(dict.fromkeys([*(side for side, _ in against), *(other for _, other in against)]))
     common = measures_in_common(sides)
@@ -110,7 +115,7 @@ def compare(
         )
     pairs = [DecidedPair(side, other, _clusters(side, other, cluster), test, seed) for side, other in against]
     rows: list[MeasureComparison] = []
-    notes = list(differ) if judged else []
+    notes = [*guesses, *(differ if judged else [])]
     for pair in pairs:
         mine = [compared(pair, name) for name in chosen]
         if not any(comparison.due for comparison in mine):
@@ -137,7 +142,8 @@ def compare(
         overlaps |= {pair.b.name: shared.overlap} if shared.overlap else {}
         notes += _paired(pair, len(only_a), len(only_in[pair.b.name]), shared.renamed)
         only_in[pair.a.name] = list(dict.fromkeys([*only_in[pair.a.name], *only_a]))
-    notes += [*_uncalibrated(rows), *_too_narrow(rows), *_remarks(sides, chosen)]
+    judges = [row for row in rows if known_measure(row.type) or not any(map(is_of_results, reports))]
+    notes += [*_uncalibrated(judges), *_too_narrow(rows), *_remarks(sides, chosen)]
     if measures is None:
         others = dict.fromkeys(name for side in sides for name in side.types if name not in chosen)
         notes += [f"not in all of them, not compared: {', '.join(others)}"] if others else []
@@ -171,19 +177,14 @@ def comparison_of(baseline: ReportData, report: ReportData) -> dict[str, Json] |
     return None
 
 
-def _report_of(value: ReportData | str | Path) -> ReportData:
-    if isinstance(value, ReportData):
-        return value
-    report = find_report(value, corrected=False)  # the differences are corrected, not these means
-    report.where = str(value)
-    return report
-
-
 def _named(sides: Sequence[Side], chosen: str | Iterable[str], names: Sequence[str], what: str) -> list[str]:
     """The reported names of these measures."""
-    texts = [chosen] if isinstance(chosen, str) else list(map(str, chosen))
-    with suppress(InputError):
-        texts = [str(measure) for text in texts for measure in parse_measures([text])]
+    texts: list[str] = []
+    for text in [chosen] if isinstance(chosen, str) else map(str, chosen):
+        with suppress(InputError):
+            texts += map(str, parse_measures([text]))
+            continue
+        texts += [text] if text.strip() in names else map(canonical_name, text.split())
     result = []
     for text in texts:
         name = next((name for name in names if text in {name, sides[0].types[name]}), None)

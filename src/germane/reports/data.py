@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from array import array
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
@@ -33,6 +34,10 @@ from germane.types import ItemRow, Json, Judgement, Sample, Score, freeze
 
 if TYPE_CHECKING:
     from germane.measures.scoring import Grader
+
+
+_FILE = re.compile(r"\.(json|jsonl|ndjson|csv|tsv|txt|eval)(\.gz|\.zst)?$")
+"""The ending of a file that holds a report, which is no part of its name."""
 
 
 class ReportData:
@@ -70,7 +75,7 @@ class ReportData:
     @property
     def name(self) -> str:
         """What comparisons call it: the name it was given, else that of its folder or file; "" in memory."""
-        return self.given_name or Path(self.where).name.removesuffix(".json")
+        return self.given_name or _FILE.sub("", Path(self.where).name)
 
     @name.setter
     def name(self, name: str) -> None:

@@ -6,6 +6,7 @@ import warnings
 from collections import Counter, deque
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import dataclass, field
 from functools import partial
 from math import fsum, inf
 from pathlib import Path
@@ -43,11 +44,12 @@ from germane.tables.folder import ReportFolder, Tables, read_manifest
 from germane.tables.judgements import AskedCounts, asked_json
 from germane.tables.part import Part
 from germane.tables.scores import ScoreTable
-from germane.types import Json
+from germane.types import Json, Status
 
 if TYPE_CHECKING:
     from germane.measures.explaining import Explanation
     from germane.reports.correct import Corrections
+    from germane.results.rows import ResultFile
 
 
 class Report(ReportData):
@@ -249,7 +251,9 @@ def find_report(path: str | Path, *, corrected: bool = True) -> ReportData:
     """
     path = Path(path)
     if path.is_file():
-        return read_document(path)
+        from germane.results.reading import read_results  # not at the top: `germane rank` reads no such files
+
+        return read_document(path) if read_results(path) is None else open_together([path], {}, {})[0][0]
     if not path.is_dir():
         fix = "name a report folder, a --json document or a folder of reports"
         raise InputError(f"no report {path}", fix=fix)
@@ -271,6 +275,8 @@ def find_baseline(path: str | Path | None) -> ReportData:
     return find_report(path)
 
 
+ANOTHER_PROGRAM = "another program"
+"""The judge of a report whose scores another program wrote."""
 LARGEST = 1e100
 """The largest score of a document: the squares of such scores can still be summed."""
 
@@ -314,9 +320,77 @@ def read_document(path: Path) -> ReportData:
         problem = f"this document holds two scores of {twice[0]} for {twice[1][0]!r}"
         raise InputError(problem, fix="keep one of them", place=location)
     _check_values(table, path, lines=False)
-    manifest: dict[str, Json] = {"judge": document.judge or {}, "corpus": document.corpus}
-    tables = Part(scores=table)
+    return _of_scores(Part(scores=table), {"judge": document.judge or {}, "corpus": document.corpus})
+
+
+def _of_scores(tables: Part, manifest: Mapping[str, Json]) -> ReportData:
+    """A report of scores alone."""
     return ReportData(tables, manifest, Verdict(0, ()), *_summaries(tables, manifest))
+
+
+@dataclass(slots=True, kw_only=True)
+class _ResultTables(Part):
+    """The scores of a file of another program, and the clusters that it names."""
+
+    cluster_of: dict[str, str] = field(default_factory=dict)
+
+    def clusters(self) -> dict[str, str]:
+        """The cluster of each case that has one, by the case's id."""
+        return self.cluster_of
+
+
+def report_of_results(results: ResultFile, types: Mapping[str, str]) -> ReportData:
+    """The scores of a file of another program, as a report without samples and verdicts.
+
+    `types` name what each measure is, as `germane.results.naming.types_of` does.
+    """
+    tables = _ResultTables()
+    for row in results.rows:
+        status: Status = "error" if row.value is None else "ok"
+        key = row.sample, row.system, row.trial
+        tables.scores.append(key, row.measure, types[row.measure], row.value, status, row.why or None)
+        if row.cluster:
+            tables.cluster_of[row.sample] = row.cluster
+    report = _of_scores(tables, {"judge": {"source": ANOTHER_PROGRAM}, "results": results.program})
+    report.where = results.path
+    return report
+
+
+def is_of_results(report: ReportData) -> bool:
+    """True if another program wrote the scores of a report."""
+    return "results" in report.manifest
+
+
+def open_together(
+    values: Iterable[ReportData | str | Path],
+    ranges: Mapping[str, tuple[float, float]],
+    directions: Mapping[str, bool],
+) -> tuple[list[ReportData], list[str]]:
+    """The reports that are given or that paths name, without corrected means; and notes on what was guessed of measures.
+
+    Of files of other programs the measures' `ranges` and `directions` are those given, else what is known of their names in all of
+    these files and in the reports among them.
+    """
+    from germane.results.naming import types_of  # not at the top: `germane rank` reads no such files
+    from germane.results.reading import read_results
+
+    opened: list[ReportData | ResultFile] = []
+    for value in values:
+        if isinstance(value, ReportData):
+            opened.append(value)
+        elif Path(value).is_file() and (results := read_results(value)) is not None:
+            opened.append(results)
+        else:
+            report = find_report(value, corrected=False)  # the differences are corrected, not these means
+            report.where = str(value)
+            opened.append(report)
+    types, notes = types_of(
+        ((row.measure, row.value) for one in opened if not isinstance(one, ReportData) for row in one.rows),
+        {line.measure: line.type for one in opened if isinstance(one, ReportData) for line in one.summaries},
+        ranges,
+        directions,
+    )
+    return [one if isinstance(one, ReportData) else report_of_results(one, types) for one in opened], notes
 
 
 def required_gates(

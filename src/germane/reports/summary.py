@@ -16,6 +16,7 @@ from germane.clean import counted
 from germane.encoding import Line, internal
 from germane.errors import InputError, SourceLocation
 from germane.measures.measure import Measure
+from germane.results.declared import declared
 from germane.statistics.intervals import Interval, IntervalEnds, group_cases, mean_interval
 from germane.tables.cases import CaseScores, CaseValues
 from germane.tables.scores import STATUSES, ScoreTable
@@ -310,6 +311,8 @@ def canonical_name(name: str) -> str:
 
 def range_of(canonical: str) -> tuple[float, float]:
     """The range of a measure by its canonical name; 0 to 1 where nothing is known of it."""
+    if stated := declared(canonical):
+        return stated.range
     measure = known_measure(canonical)
     return measure.definition.range if measure else (0.0, 1.0)
 
@@ -318,12 +321,14 @@ def check_change(canonical: str, change: float, problem: str, location: SourceLo
     """InputError with the `problem` where a measure's mean can never change by that amount."""
     low, high = range_of(canonical)
     if abs(change) > high - low:
-        fix = f"{canonical} is from {low:g} to {high:g}: write a smaller number, e.g. 0.02 or 2%"
+        fix = f"{canonical.partition(' [')[0]} is from {low:g} to {high:g}: write a smaller number, e.g. 0.02 or 2%"
         raise InputError(f"{problem} is beyond the range of the measure", fix=fix, place=location)
 
 
 def higher_is_better(canonical: str) -> bool:
     """True if more of a measure is better, or nothing is known of it."""
+    if stated := declared(canonical):
+        return stated.higher
     measure = known_measure(canonical)
     return measure is None or measure.definition.better == "higher"
 

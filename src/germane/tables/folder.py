@@ -576,6 +576,10 @@ def read_manifest(path: Path) -> dict[str, Json]:
             else "name a folder that `germane run` wrote"
         )
         raise InputError(f"no report folder {path}", fix=fix)
+    if path.is_file():
+        problem = f"{path} is a file, which has scores at most: the samples and the answers of judges and people are missing"
+        fix = "name the folder that `germane run` wrote; `germane compare` reads files of scores"
+        raise InputError(problem, fix=fix)
     if not file.is_file():
         inside = max(path.glob(f"*/{_MANIFEST}"), key=lambda file: file.stat().st_mtime_ns, default=None)
         fix = (

@@ -1,0 +1,14 @@
+"""Result files of other programs: their rows as scores, and the names, ranges and directions of their measures."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from germane.lazy import lazily
+
+if TYPE_CHECKING:
+    from germane.results.rows import MeasuredRow, measured
+
+__all__ = ["MeasuredRow", "measured"]
+
+__getattr__ = lazily(__name__, dict.fromkeys(__all__, "rows"))

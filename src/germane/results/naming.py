@@ -1,0 +1,155 @@
+"""Names of measures in other programs: the canonical name, the range, and whether more is better."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterable, Mapping, Sequence
+
+from germane.clean import fold
+from germane.errors import InputError
+from germane.measures.measure import Measure
+from germane.results.declared import Declared, Range, declared
+
+SHARE, ANY, COUNT = (0.0, 1.0), (-math.inf, math.inf), (0.0, math.inf)
+
+KNOWN: Sequence[tuple[str, Range, bool]] = (
+    # MLflow's judged metrics, whose grades are 1 to 5
+    (r"(answer(similarity|correctness|relevance)|relevance|faithfulness)/v\d+/score", (1.0, 5.0), True),
+    (r"(ari|fleschkincaid)gradelevel(/v\d+/score)?", ANY, False),
+    # all programs: what is counted or spent
+    (r".*(latency|duration|seconds|runtime|cost|costusd|price|tokens|tokencount)(ms|s)?(/v\d+/score)?", COUNT, False),
+    (r"perplexity|loss|mae|mse|rmse", COUNT, False),
+    (r"wer|cer|worderrorrate|charactererrorrate", COUNT, False),
+    # all programs: shares
+    (r"bias|toxicity(/v\d+/score)?|hallucination|hallucinationrate|errorrate|misuse", SHARE, False),
+    (r"accuracy|exactmatch(/v\d+)?|match|includes|pass|passed|success|correct|correctness.*", SHARE, True),
+    (r"f1|f1score|precision|recall|rouge.*|bertscore.*|meteor|semanticsimilarity|similar|cosinesimilarity", SHARE, True),
+    (r"contextual(precision|recall|relevancy)|answerrelevancy|answerrelevance|contextrelevance|faithfulness", SHARE, True),
+    (r"context(recall|precision|faithfulness)|summarization|rolead?herence|taskcompletion|toolcorrectness", SHARE, True),
+    (r"knowledgeretention|conversationcompleteness|promptalignment|jsoncorrectness|.*\[geval\]", SHARE, True),
+)  # fmt: skip
+"""Measures of other programs by their folded names (a pattern of the whole name), each with its range and whether more is better."""
+LESS = re.compile(
+    r"(latency|cost|error|loss|toxic|bias|hallucinat|perplex|duration|time|leak|violation|harm)",
+    re.IGNORECASE,
+)
+"""Words in an unknown name that say that less is better."""
+
+
+def is_measure(name: str) -> bool:
+    """True if it is the name of a measure of germane's, in any spelling, that gives numbers for a ranking or an answer."""
+    return _parsed(name) is not None
+
+
+def canonical_measure(name: str) -> str:
+    """The canonical name of a measure that germane has, such as nDCG@10 for ndcg_cut_10 or ndcg_at_10/score; else the name."""
+    return str(_parsed(name) or name.strip())
+
+
+def _parsed(name: str) -> Measure | None:
+    text = name.strip()
+    plain = re.sub(r"(?<!\d)/score$", "", text)
+    for spelling in dict.fromkeys((text, plain, re.sub(r"_at_(\d+)$", r"@\1", plain))):
+        if re.search(r"[:/\\]", spelling):  # the name of a file, which would be loaded
+            continue
+        try:
+            measure = Measure.parse(spelling)
+        except InputError:
+            continue
+        if measure.definition.family != "graded" and measure.definition.formula != "unknown":
+            return measure
+    return None
+
+
+def parse_ranges(texts: Iterable[str] | Mapping[str, Range]) -> dict[str, Range]:
+    """Ranges by canonical name, from texts like 'cost=0..5' or 'cost=0..'; InputError for another text."""
+    result = {}
+    if isinstance(texts, Mapping):
+        texts = [f"{name}={low}..{high}" for name, (low, high) in texts.items()]
+    for text in [texts] if isinstance(texts, str) else texts:
+        name, _, ends = text.rpartition("=")
+        least, dots, most = ends.partition("..")
+        try:
+            low, high = float(least or "-inf"), float(most or "inf")
+        except ValueError:
+            low = high = math.nan
+        if not (name.strip() and dots and low < high):
+            problem = f"--range {text!r} is not a measure with its smallest and largest value"
+            raise InputError(problem, fix="write 'cost=0..5', or 'cost=0..' without an upper end")
+        result[canonical_measure(name)] = low, high
+    return result
+
+
+def parse_directions(texts: Iterable[str] | Mapping[str, bool]) -> dict[str, bool]:
+    """Whether more is better by canonical name, from texts like 'helpfulness' or 'cost=no'."""
+    if isinstance(texts, Mapping):
+        return {canonical_measure(name): bool(value) for name, value in texts.items()}
+    words = {"yes": True, "true": True, "no": False, "false": False}
+    result = {}
+    for text in [texts] if isinstance(texts, str) else texts:
+        name, _, word = text.rpartition("=")
+        known = bool(name) and word.strip().casefold() in words
+        result[canonical_measure(name if known else text)] = words[word.strip().casefold()] if known else True
+    return result
+
+
+def types_of(
+    scores: Iterable[tuple[str, float | None]],
+    others: Mapping[str, str],
+    ranges: Mapping[str, Range],
+    directions: Mapping[str, bool],
+) -> tuple[dict[str, str], list[str]]:
+    """The type of each measure of result files, from which its range and direction are read, and notes on what was guessed.
+
+    Args:
+        scores: The measure and value of every row of the result files.
+        others: The type of each measure of the reports that these files are compared with.
+        ranges: The ranges that the user gave.
+        directions: Whether more is better, where the user said so.
+
+    Raises:
+        InputError: The user named a measure that no file has, or a value is outside of its range.
+    """
+    values: dict[str, list[float]] = {}
+    for name, value in scores:
+        values.setdefault(name, []).extend([] if value is None else [value])
+    for flag, names in (("--range", ranges), ("--higher-is-better", directions)):
+        if unknown := next((name for name in names if name not in values), None):
+            have = ", ".join(values) or "none: a report folder's measures are known"
+            raise InputError(f"{flag} {unknown}: no result file has this measure", fix=f"they have: {have}")
+    types: dict[str, str] = {}
+    guesses: dict[str, list[str]] = {}
+    for name, all_values in values.items():
+        least, most = min(all_values, default=0.0), max(all_values, default=1.0)
+        known = _known(name, others)
+        usual = known or Declared(SHARE if least >= 0 and most <= 1 else ANY, LESS.search(name) is None)
+        span = ranges.get(name, usual.range)
+        stated = Declared(span, directions.get(name, usual.higher))
+        if least < span[0] or most > span[1]:
+            wrong = least if least < span[0] else most
+            problem = (
+                f"{name} is {wrong:g} in a result file, which is not between {span[0]:g} and {span[1]:g}"
+            )
+            fix = f"give its range, such as --range '{name}=0..100', or write other values"
+            raise InputError(problem, fix=fix)
+        if not (known or (name in ranges and name in directions)):
+            ends = "without a range" if span == ANY else f"{span[0]:g} to {span[1]:g}"
+            guesses.setdefault(f"{ends}, {stated.better} is better", []).append(name)
+        plain = others.get(name) or (name if _parsed(name) else "")
+        same = stated == (known if plain else Declared(SHARE, higher=True))
+        types[name] = (plain or name) if same else stated.type_of(name)
+    flags = "(--range NAME=LOW..HIGH, --higher-is-better NAME[=no])"
+    notes = [f"{', '.join(of)}: no known measure, taken as {what} {flags}" for what, of in guesses.items()]
+    return types, notes
+
+
+def _known(name: str, others: Mapping[str, str]) -> Declared | None:
+    """What is known of a measure: as germane's own, as one of a report's, or as one of another program's."""
+    measure = _parsed(name)
+    if measure is not None:
+        return Declared(measure.definition.range, measure.definition.better == "higher")
+    if name in others:
+        return declared(others[name]) or Declared(SHARE, higher=True)
+    found = next((row for row in KNOWN if re.fullmatch(row[0], fold(name))), None)
+    return Declared(found[1], found[2]) if found else None

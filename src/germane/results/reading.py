@@ -1,0 +1,87 @@
+"""Files of results of any program: which format one is, and its rows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from germane.clean import counted
+from germane.errors import InputError, SourceLocation
+from germane.results.rows import Located, ResultFile, is_printed, printed_results, table_results
+from germane.samples.cells import table_rows
+from germane.samples.files import JsonFault, parse_strict_json, read_lines, shown_name
+
+Lines = Sequence[tuple[int, str]]
+
+
+def read_results(path: str | Path) -> ResultFile | None:
+    """The results in a file of another program; None for a JSON object that is none of theirs, as germane's own documents are.
+
+    InputError where the file cannot be read, is of no known format, or holds a value twice.
+    """
+    name = shown_name(path)
+    filled = (line for line in read_lines(path) if line[1].strip())
+    start = next(filled, None)
+    first = start[1].lstrip() if start else ""
+    if first.startswith('{"schema_version"'):
+        return None
+    lines = [*([start] if start else []), *filled]
+    if first[:1] in {"{", "["}:
+        rows = _json_rows(lines, name)
+        if isinstance(rows, Mapping):
+            return None
+        return ResultFile(name, "", list(table_results(rows))).checked()
+    if is_printed(first):
+        return ResultFile(name, *printed_results(lines, name)).checked()
+    return ResultFile(name, "", list(table_results(list(_table(lines, name))))).checked()
+
+
+def _json_rows(lines: Lines, name: str) -> list[Located] | Mapping[str, Any]:
+    """The rows of a JSON list or of lines of JSON, each with its place; an object that is the whole file as it is."""
+    number, first = lines[0]
+    if len(lines) > 1 and first.lstrip().startswith("{"):
+        try:
+            parse_strict_json(first, infinite=True)
+        except JsonFault:
+            pass  # the first line of an object that goes on
+        else:
+            return [_row(_parsed(line, name, number), SourceLocation(name, number)) for number, line in lines]
+    value = _parsed("".join(line for _, line in lines), name, number)
+    if isinstance(value, list):
+        return [_row(row, SourceLocation(f"{name}, row {at}")) for at, row in enumerate(value, 1)]
+    if name.removesuffix(".gz").removesuffix(".zst").endswith((".jsonl", ".ndjson")):
+        return [_row(value, SourceLocation(name, number))]
+    return _row(value, SourceLocation(name))[1]
+
+
+def _row(value: Any, where: SourceLocation) -> Located:
+    if not isinstance(value, Mapping):
+        raise InputError("this row is not an object", fix='write {"id": "q1", "measure": 0.5}', place=where)
+    return where, value
+
+
+def _parsed(text: str, name: str, line: int) -> Any:
+    try:
+        return parse_strict_json(text, infinite=True)
+    except JsonFault as fault:
+        raise fault.error(name, text, line) from None
+
+
+def _table(lines: Lines, name: str) -> Iterator[Located]:
+    """The rows of CSV or TSV with a header, each with its line."""
+    if not lines:
+        return
+    delimiter = "\t" if "\t" in lines[0][1] and "," not in lines[0][1] else ","
+    rows = table_rows((text for _, text in lines), delimiter, name)
+    header = [cell.strip() for cell in next(rows)[1]]
+    if twice := next((cell for cell in header if cell and header.count(cell) > 1), None):
+        where = SourceLocation(name, lines[0][0])
+        raise InputError(f"two columns are named {twice!r}", fix="rename one of them", place=where)
+    for at, cells in rows:
+        where = SourceLocation(name, lines[at - 1][0])
+        if len(cells) != len(header):
+            problem = f"this row has {counted(len(cells), 'cell')} and the header {len(header)}"
+            fix = "write one cell a column; put a text with the separator or a line break in quotes"
+            raise InputError(problem, fix=fix, place=where)
+        yield where, dict(zip(header, cells, strict=True))

@@ -1,0 +1,258 @@
+"""Rows of results: one value of one measure, from tables (wide or long) and from the text that trec_eval prints."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections import Counter
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+from germane.clean import fold, shorten
+from germane.errors import InputError, SourceLocation
+from germane.results.naming import canonical_measure, is_measure
+from germane.samples.cells import MISSING
+
+IDS = (
+    *("id", "queryid", "qid", "sampleid", "sample", "caseid", "case", "testid", "questionid", "exampleid"),
+    *("topicid", "topic", "query", "question", "userinput", "inputs", "input", "prompt"),
+)
+"""Columns that name the case, folded; the first that is there is taken."""
+SYSTEMS = ("system", "target", "run", "runid", "variant", "model")
+TRIALS = ("trial", "epoch", "repeat", "repeatindex", "iteration")
+MEASURES, VALUES = ("measure", "metric", "measurename", "metricname"), ("value", "score", "metricvalue")
+ERRORS, STATUSES = ("error", "errormessage", "exception"), ("status", "executionstatus")
+FAILED = ("error", "errored", "executionerror", "exception", "timeout", "timedout", "crashed", "cancelled")
+NESTED = ("scores", "metrics", "measures")
+OTHERS = ("", "unnamed:0", "index", "seed", "line", "timestamp", "time", "created", "createdat")
+"""Columns with numbers that measure nothing, folded."""
+EMPTY = "no value"
+
+
+class MeasuredRow(NamedTuple):
+    """The value of one measure for one case; `value` None = it could not be measured, for the reason in `why`."""
+
+    sample: str
+    measure: str
+    value: float | None
+    why: str = ""
+    system: str = ""
+    trial: int = 0
+    cluster: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class ResultFile:
+    """The rows of one file of results; `program` is what wrote them, where the format tells."""
+
+    path: str
+    program: str
+    rows: Sequence[MeasuredRow]
+    notes: Sequence[str] = field(default=())
+
+    def checked(self) -> ResultFile:
+        """These results; InputError where there are none, or a case has two values of one measure."""
+        if not self.rows:
+            fix = "write rows of (id, measure, value), or a column of ids and one per measure"
+            raise InputError("this file holds no results", fix=fix, place=SourceLocation(self.path))
+        counts = Counter((row.sample, row.system, row.trial, row.measure) for row in self.rows)
+        for (sample, system, trial, measure), times in counts.items():
+            if times > 1:
+                of = f" of {system}" if system else ""
+                problem = f"{shorten(sample, 60)}{of} has {times} values of {measure} in trial {trial}"
+                fix = "keep one; repetitions need a column trial (0, 1, ...), several systems a column system"
+                raise InputError(problem, fix=fix, place=SourceLocation(self.path))
+        return self
+
+
+def number_in(value: Any) -> float | None:
+    """The number of a value or a cell; None where it is another text. Numbers that are not finite stay what they are."""
+    if isinstance(value, bool):
+        return float(value)
+    if isinstance(value, int | float):
+        return float(value) if abs(value) < 1e300 else math.copysign(math.inf, value)
+    text = str(value).strip()
+    if text.casefold() in {"true", "false"}:
+        return float(text.casefold() == "true")
+    try:
+        return float(text) if "_" not in text else None
+    except ValueError:
+        return None
+
+
+def measured(value: Any, fault: str = "") -> tuple[float | None, str]:
+    """The value and the reason why there is none: what failed (`fault`), nothing there, NaN, or a text."""
+    if fault:
+        return None, shorten(fault, 200)
+    if value is None or (isinstance(value, str) and is_empty(value)):
+        return None, EMPTY
+    number = number_in(value)
+    if number is None or not math.isfinite(number):
+        return None, f"the value is {shorten(str(value), 120)}"
+    return number, ""
+
+
+def is_empty(cell: str) -> bool:
+    """True for a cell that stands for nothing."""
+    return not cell.strip() or cell.strip() in MISSING
+
+
+Located = tuple[SourceLocation, Mapping[str, Any]]
+
+
+class _Columns:
+    """The columns of a table by what they hold; None = it has no such column."""
+
+    def __init__(self, names: Sequence[str], where: SourceLocation) -> None:
+        self._folded = {fold(name).strip(): name for name in reversed(names)}
+        case = self._first(IDS)
+        if case is None:
+            problem = f"no column is the id of a case; the columns are {', '.join(names)}"[:300]
+            raise InputError(problem, fix="name one of them id", place=where)
+        self.case = case
+        self.measure, self.value = self._first(MEASURES), self._first(VALUES)
+        self.system, self.trial, self.cluster = map(self._first, (SYSTEMS, TRIALS, ("cluster",)))
+        self.error, self.status = self._first(ERRORS), self._first(STATUSES)
+
+    def _first(self, names: Sequence[str]) -> str | None:
+        return next((self._folded[name] for name in names if name in self._folded), None)
+
+    @property
+    def naming(self) -> Container[str | None]:
+        """The columns of which none is a measure."""
+        return {self.case, self.system, self.trial, self.cluster, self.error, self.status}
+
+    def fault(self, row: Mapping[str, Any]) -> str:
+        """What went wrong with a row, in its own words; "" where nothing did."""
+        text = _text(row.get(self.error)) if self.error else ""
+        if text and not is_empty(text) and text.casefold() not in {"false", "0", "{}", "[]"}:
+            return text
+        word = _text(row.get(self.status)) if self.status else ""
+        return word if fold(word) in FAILED else ""
+
+
+def table_results(rows: Sequence[Located]) -> Iterator[MeasuredRow]:
+    """The results of a table: long where it has a column of measures and one of values, else a column per measure."""
+    if not rows:
+        return
+    flat = [(where, _flat(row)) for where, row in rows]
+    names = list(dict.fromkeys(name for _, row in flat for name in row))
+    columns = _Columns(names, flat[0][0])
+    long = columns.measure is not None and columns.value is not None
+    measures = [] if long else _measures([row for _, row in flat], names, columns.naming)
+    if not long and not measures:
+        problem = f"no column holds numbers; the columns are {', '.join(names)}"[:300]
+        raise InputError(problem, fix="write a column per measure, or id, measure, value", place=flat[0][0])
+    canonical = {name: canonical_measure(name) for name in measures}
+    for where, row in flat:
+        sample, fault = _text(row.get(columns.case)), columns.fault(row)
+        if not sample:
+            problem, fix = f"this row has no {columns.case}", "every row needs the id of its case"
+            raise InputError(problem, fix=fix, place=where)
+        trial = _trial(row.get(columns.trial), where) if columns.trial else 0
+        system, cluster = _text(row.get(columns.system or "")), _text(row.get(columns.cluster or ""))
+        pairs = [(name, name) for name in measures]
+        if columns.measure and columns.value and long:
+            named = _text(row.get(columns.measure))
+            if not named:
+                raise InputError(f"this row has no {columns.measure}", fix="name the measure", place=where)
+            canonical.setdefault(named, canonical_measure(named))
+            pairs = [(named, columns.value)]
+        for name, column in pairs:
+            value, why = measured(row.get(column), fault)
+            yield MeasuredRow(sample, canonical[name], value, why, system, trial, cluster)
+
+
+def _flat(row: Mapping[str, Any]) -> dict[str, Any]:
+    """A row with the numbers of `scores`, `metrics` or `measures` as columns of their own."""
+    result: dict[str, Any] = {}
+    for name, value in row.items():
+        if isinstance(value, Mapping) and fold(name) in NESTED:
+            result |= value
+        elif isinstance(value, Mapping | list):
+            result[name] = json.dumps(value, sort_keys=True, ensure_ascii=False)
+        else:
+            result[name] = value
+    return result
+
+
+def _measures(
+    rows: Sequence[Mapping[str, Any]], names: Iterable[str], naming: Container[str | None]
+) -> list[str]:
+    """The columns that hold a measure: those with the name of one, and those with numbers in half of what they hold."""
+    result = []
+    for name in names:
+        cells = [value for row in rows if (value := row.get(name)) is not None and not is_empty(str(value))]
+        numbers = sum(number_in(cell) is not None for cell in cells)
+        named = is_measure(name)
+        if name in naming or not (numbers or (named and not cells)):
+            continue
+        if named or (2 * numbers >= len(cells) and fold(name).strip() not in OTHERS):
+            result.append(name)
+    return result
+
+
+def _text(value: Any) -> str:
+    return "" if value is None or (isinstance(value, float) and math.isnan(value)) else str(value).strip()
+
+
+def _trial(value: Any, where: SourceLocation) -> int:
+    number = number_in(value) if value is not None else None
+    if number is None or number < 0 or number != int(number):
+        fix = "write a whole number from 0"
+        raise InputError(f"the trial is {value!r}", fix=fix, place=where)
+    return int(number)
+
+
+def is_printed(line: str) -> bool:
+    """True if a line is one of `trec_eval -q` or of ir_measures: three fields, the last a number."""
+    fields = line.split("\t") if line.count("\t") == 2 else line.split()
+    return len(fields) == 3 and (
+        number_in(fields[2]) is not None or fields[0].strip() in {"runid", "relstring"}
+    )
+
+
+def printed_results(lines: Iterable[tuple[int, str]], path: str) -> tuple[str, list[MeasuredRow]]:
+    """The program and the results of text that trec_eval -q (measure, query, value) or ir_measures (query, measure, value) printed."""
+    rows: list[tuple[str, str, str]] = []
+    system = ""
+    for number, line in lines:
+        if not line.strip():
+            continue
+        fields = line.split("\t") if line.count("\t") == 2 else line.split()
+        if len(fields) != 3:
+            problem = f"this line has {len(fields)} fields; trec_eval -q and ir_measures print three"
+            raise InputError(problem, fix="leave out other lines", place=SourceLocation(path, number))
+        first, second, value = (text.strip() for text in fields)
+        if first == "runid":
+            system = value
+        elif first != "relstring":  # a list of grades
+            rows.append((first, second, value))
+    swapped = _measure_first(rows, path)
+    order: Callable[[tuple[str, str, str]], tuple[str, str, str]] = (
+        (lambda row: (row[1], row[0], row[2])) if swapped else (lambda row: row)
+    )
+    results = [
+        MeasuredRow(query, canonical_measure(name), *measured(value), system)
+        for query, name, value in map(order, rows)
+        if query != "all"
+    ]
+    if rows and not results:
+        fix = "print them: trec_eval -q, ir_measures -q"
+        raise InputError("this file holds no values of single queries", fix=fix, place=SourceLocation(path))
+    return ("trec_eval" if swapped else "ir_measures"), results
+
+
+def _measure_first(rows: Sequence[tuple[str, str, str]], path: str) -> bool:
+    """True if the first field is the measure, as trec_eval prints it; InputError where neither is known."""
+    names, all_queries = (
+        [sum(map(is_measure, {row[at] for row in rows})) for at in (0, 1)],
+        [sum(row[at] == "all" for row in rows) for at in (0, 1)],
+    )
+    first, second = names[0] + all_queries[1], names[1] + all_queries[0]
+    if first == second:
+        problem = "neither the first nor the second field is a measure that is known"
+        fix = "print as trec_eval -q or ir_measures -q do, or write a header: id,measure,value"
+        raise InputError(problem, fix=fix, place=SourceLocation(path))
+    return first > second
