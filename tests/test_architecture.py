@@ -25,6 +25,7 @@ STEPS = (
     {"evalfiles"},
     {"questions"},
     {"tables"},
+    {"places"},
     {"ledger"},
     {"judges"},
     {"statistics", "measures", "judging"},

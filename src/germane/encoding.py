@@ -15,7 +15,8 @@ from msgspec import UNSET, structs
 
 __all__ = ["canonical", "decode", "digest", "encode", "now", "replace_surrogates"]
 
-Json: TypeAlias = Any  # as in types, which this is beneath
+Json: TypeAlias = Any
+"""A value of JSON."""
 
 
 def encode(value: Json, *, sort_keys: bool = False) -> bytes:

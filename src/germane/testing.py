@@ -258,7 +258,7 @@ class _ShortTraceback:
 
 def _case_of(retrieved: Retrieved | None, fields: Mapping[str, Any], name: str) -> RetrievalCase:
     """The case with these fields in its sample, which is called `name` where it has no id."""
-    from germane.measures.labels import rankings
+    from germane.places.lists import rankings
     from germane.samples import Notices
     from germane.samples.contexts import compile_rule
     from germane.samples.reading import read_questions
@@ -304,8 +304,8 @@ def _measured(
     from germane.evaluation.evaluation import run_coroutine
     from germane.evaluation.options import IN_FILES, Options
     from germane.judges import load_judge
-    from germane.measures.labels import Settings
     from germane.measures.scoring import Job
+    from germane.places.settings import Settings
 
     sample, graders, case, file = asked.sample, asked.graders, asked.case, asked.file
     options = Options().with_defaults({name: getattr(file, name) for name in IN_FILES} if file else {})

@@ -40,6 +40,9 @@ __all__ = [
 Json: TypeAlias = Any
 """Anything that JSON can say: None, bool, int, float, str, a list or a str-keyed mapping of these."""
 
+Scale: TypeAlias = Literal["graded", "binary"]
+"""The scale of a judge's relevance: grades from 0 to 3, or yes and no."""
+
 Step: TypeAlias = str | int
 """A key of an object or an index of a list, on the path to a value."""
 
@@ -169,6 +172,11 @@ class Context(Record, frozen=True, kw_only=True):
             raise Invalid("has both grade and relevant: they are two scales", "keep one of them")
         if self.metadata is not NOTHING and (type(self.metadata) is not FrozenDict or not self.metadata):
             force_setattr(self, "metadata", _frozen_object(self.metadata))
+
+    @property
+    def passage(self) -> str:
+        """The text of the passage, or its id where there is no text."""
+        return self.text if self.text.strip() or self.id is None else self.id
 
 
 class Call(Record, frozen=True, kw_only=True):

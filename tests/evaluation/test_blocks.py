@@ -12,8 +12,8 @@ from germane.judges import LexicalJudge
 from germane.judging.pool import Pool
 from germane.judging.spending import Budget, Spent
 from germane.measures.declaration import parse_measures
-from germane.measures.labels import Settings
 from germane.measures.scoring import Job, graders_of
+from germane.places.settings import Settings
 from germane.reports.manifest import manifest_of
 from germane.reports.report import Report
 from germane.tables.part import Part, merge

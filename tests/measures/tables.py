@@ -5,8 +5,8 @@ from __future__ import annotations
 from hypothesis import strategies as st
 
 from germane.measures import Measure
-from germane.measures.kernel import RankedLabels
 from germane.measures.measure import definitions
+from germane.places.table import RankedLabels
 
 Row = tuple[list[int | None], list[int]]
 

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 
 from germane import evaluate
 from germane.measures import Measure
-from germane.measures.kernel import RankedLabels
 from germane.measures.ranked import MOST, bounds, values
+from germane.places.table import RankedLabels
 from germane.types import Call, Context, Sample
 
 Known = list[list[int | None]]

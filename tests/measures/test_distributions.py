@@ -12,9 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from germane.measures import ranked
-from germane.measures.kernel import RankedLabels
-from germane.measures.labels import chances_table
 from germane.measures.measure import Measure
+from germane.places.places import chances_table
+from germane.places.table import RankedLabels
 
 GRADES = st.lists(st.integers(0, 3), min_size=1, max_size=7)
 CHANCES = st.lists(st.floats(0, 1), min_size=1, max_size=6)

@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 from germane.errors import MeasureError
 from germane.measures import Measure
 from germane.measures.declaration import _rows
-from germane.measures.kernel import RankedLabels
 from germane.measures.ranked import values
+from germane.places.table import RankedLabels
 from tests.measures.tables import Row, every_ranked_measure, rows, table
 
 MEASURES = every_ranked_measure()

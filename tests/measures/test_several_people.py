@@ -11,10 +11,11 @@ import pytest
 
 from germane.judging.driver import replay
 from germane.labelling.audit import audit_document, audit_judge
-from germane.measures.labels import Settings, sample_labels
 from germane.measures.measure import Measure
 from germane.measures.outcome import Outcome
 from germane.measures.scoring import Block, Job, graders_of
+from germane.places.places import places_of
+from germane.places.settings import Settings
 from germane.reports.report import Report
 from germane.tables.labels import Label, LabelBook, relevance_item
 from germane.types import Context, FrozenDict, Sample
@@ -102,9 +103,7 @@ def test_a_single_ranking_for_one_person() -> None:
     """Nothing is repeated where nobody disagrees."""
     sample = Sample(id="s", query="q", contexts=(Context(text="a"), Context(text="b")))
     settings = Settings(labels=said({"ann": {"a": 3, "b": 0}}))
-    lists, _ = replay(
-        sample_labels(sample, Measure.parse("P(labels=human)@2").choice, 2, settings), lambda _: ()
-    )
+    lists, _ = replay(places_of(sample, Measure.parse("P(labels=human)@2").choice, 2, settings), lambda _: ())
     assert len(lists.pointers) == 2
 
 

@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 
 from germane.errors import InputError
 from germane.evaluation import rank as ranking
-from germane.measures.kernel import RankedLabels
+from germane.places.table import RankedLabels
 from germane.samples.runs import bulk
 from germane.samples.runs.bulk import Gold
 from germane.samples.runs.detecting import format_of

@@ -106,7 +106,7 @@ def _check_eval_file(
     file: EvalFile, warn: Warn, faults: list[InputError], unchecked: dict[str, None]
 ) -> None:
     from germane.graders.specs import graders_of_specs
-    from germane.measures.labels import Settings
+    from germane.places.settings import Settings
     from germane.reports.gates import Gate
     from germane.samples.files import read_text
     from germane.samples.reading import faults_in
@@ -158,8 +158,8 @@ def _check_plan(path: Path) -> None:
 def _check_ids(path: Path) -> None:
     """InputError for samples with gold that no measure could compare with their contexts: none of these has an id."""
     from germane.measures.declaration import parse_measures
-    from germane.measures.labels import Settings
     from germane.measures.scoring import WITHOUT_IDS, applicable
+    from germane.places.settings import Settings
     from germane.samples.reading import read_samples
 
     (measure,) = parse_measures(["RR"])

@@ -20,10 +20,10 @@ from germane.judges.labels import GoldJudge, LabelsJudge
 from germane.judging.driver import LookUp, result_of
 from germane.judging.queue import judgement_of
 from germane.judging.recorded import StoredAnswers
-from germane.measures.labels import distinct_contexts, field_text, rankings, relevant, turns
 from germane.measures.measure import Measure
 from germane.measures.outcome import Outcome
 from germane.measures.scoring import Block, Job, graders_of
+from germane.places.lists import distinct_contexts, field_text, rankings, relevant, turns
 from germane.questions.question import AnyQuestion
 from germane.reports.explain import recorded, settings_of
 from germane.reports.manifest import models_in

@@ -20,8 +20,8 @@ from numpy.typing import NDArray
 from germane.clean import counted
 from germane.diagnosis.schema import DepthRow, DocumentRow, StageRow, interval_fields
 from germane.errors import InputError
-from germane.measures.kernel import Bools, Floats, Ints, share_of
-from germane.measures.labels import rankings
+from germane.places.lists import rankings
+from germane.places.table import Bools, Floats, Ints, share_of
 from germane.samples.runs.results import Hits
 from germane.statistics.comparison import paired_difference
 from germane.statistics.intervals import mean_interval

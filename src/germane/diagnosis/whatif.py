@@ -15,15 +15,15 @@ import numpy as np
 
 from germane.diagnosis.schema import ChangeRow, GainRow, SystemDiagnosis, interval_fields
 from germane.errors import InputError
-from germane.judging.driver import LookUp, result_of
-from germane.measures.kernel import Bools, Floats, RankedLabels
-from germane.measures.labels import BlockLabels, Settings, passage_key
+from germane.judging.recorded import StoredAnswers
 from germane.measures.measure import Measure
 from germane.measures.scoring import applicable, least_level, open_holes, sample_means
-from germane.questions.asking import Program
-from germane.questions.relevance import Grade, Passages
+from germane.places.lists import passage_key
+from germane.places.places import Places
+from germane.places.settings import Settings
+from germane.places.table import Bools, Floats, RankedLabels
 from germane.reports.data import ReportData
-from germane.reports.explain import recorded, settings_of
+from germane.reports.explain import recorded, settings_of, take_stored
 from germane.reports.summary import is_diagnostic, known_measure
 from germane.statistics.comparison import holm, paired_difference
 from germane.statistics.intervals import SAME
@@ -45,14 +45,14 @@ def diagnose(report: ReportData, measure: str | Measure | None = None) -> list[S
         InputError: The measure is not ranked, says nothing of quality, or the report holds nothing that it reads.
     """
     ranked = _measure(report, measure)
-    settings, look_up = settings_of(report), recorded(report).look_up
+    settings, answers = settings_of(report), recorded(report)
     systems: dict[str, list[Sample]] = {}
     for sample in report.samples():
         systems.setdefault(sample.system, []).append(sample)
     whys: dict[str, None] = {}
     diagnoses = []
     for system, samples in systems.items():
-        lists = _Lists(ranked, samples, settings, look_up)
+        lists = _Lists(ranked, samples, settings, answers)
         whys |= lists.left
         if len(lists.samples):
             diagnoses.append(lists.diagnosis(system, len(samples)))
@@ -88,32 +88,26 @@ def _ranked(measure: Measure) -> bool:
     )
 
 
-def _asks(questions: Passages) -> Program[tuple[Grade, ...]]:
-    return (yield questions)
-
-
 class _Lists:
     """The labelled lists of one system's samples, and what changes of them make of a measure."""
 
     def __init__(
-        self, measure: Measure, samples: Iterable[Sample], settings: Settings, look_up: LookUp
+        self, measure: Measure, samples: Iterable[Sample], settings: Settings, answers: StoredAnswers
     ) -> None:
         self.measure, self.left = measure, dict[str, None]()
-        labels = BlockLabels(measure.choice, settings)
+        places = Places(measure.choice, settings)
         for sample in samples:
             if refused := applicable(measure, sample, settings):
                 self.left[refused.why or "not measured"] = None
             else:
-                labels.add([sample])
-        for row in range(len(labels.samples)):
-            if labels.asks(row):
-                labels.take(row, result_of(_asks(labels.questions(row)), look_up))
-        self.labels, self.table = labels, labels.table
-        missing = labels.missing_in(measure.depth, holes=open_holes(measure))
+                places.add([sample])
+        take_stored(places, [row for row in range(len(places.samples)) if places.asks(row)], answers)
+        self.places, self.table = places, places.table
+        missing = places.missing_in(measure.depth, holes=open_holes(measure))
         if missing.any():
             self.left["a label is missing"] = None
         self.counted = np.flatnonzero(~missing)
-        self.samples = [labels.samples[row] for row in self.counted.tolist()]
+        self.samples = [places.samples[row] for row in self.counted.tolist()]
         self.clusters = [sample.id if sample.cluster is None else sample.cluster for sample in self.samples]
         self.notes: list[str] = []
 
@@ -137,7 +131,7 @@ class _Lists:
 
     def values(self, measure: Measure, table: RankedLabels) -> Floats:
         """A measure of each counted sample: the mean over its rankings, 0 where there is none."""
-        return sample_means(measure, table, self.labels.rows)[self.counted]
+        return sample_means(measure, table, self.places.rows)[self.counted]
 
     def changes(self, now: Floats) -> Iterator[_Changed]:
         """Each change with its values; what cannot be computed is noted."""
@@ -170,7 +164,7 @@ class _Lists:
         below = [other for other in others if other < k][-2:]
         for depth in sorted({*below, *[other for other in others if other > k][:3]}):
             other = self.measure @ depth
-            if other.labels != "gold" and self.labels.missing_in(depth, holes=True)[self.counted].any():
+            if other.labels != "gold" and self.places.missing_in(depth, holes=True)[self.counted].any():
                 self.notes.append(f"not every place down to {depth} has a label: k = {depth} is not known")
                 return
             yield "k", f"k = {depth} instead of {k}", self.values(other, self.table), {"k": depth}
@@ -178,7 +172,7 @@ class _Lists:
     def _repeated(self) -> Bools:
         """The places whose passage stands higher in the same list."""
         marks: list[bool] = []
-        for _, contexts in self.labels.lists:
+        for _, contexts in self.places.lists:
             seen: set[tuple[str, str | None]] = set()
             for context in contexts:
                 name = passage_key(context)
@@ -192,8 +186,7 @@ class _Lists:
         Of the floors with the best mean the highest is taken: it drops most at no cost. What it brings is so not judged
         by the queries that it was chosen on.
         """
-        results = (context.score for _, contexts in self.labels.lists for context in contexts)
-        scores = np.array([np.nan if score is None else score for score in results], np.float64)
+        scores = np.array([np.nan if c.score is None else c.score for c in self.places.contexts], np.float64)
         values = scores[~np.isnan(scores)]
         if 2 * len(values) <= len(scores):
             self.notes.append("the contexts have no scores: no floor is tried")

@@ -20,8 +20,9 @@ from typing import Any, Generic, TypeAlias, TypeVar, cast
 
 from germane.judging.caller import Caller, called_by, in_own_loop
 from germane.judging.driver import AnswerSource, Running, finish, replay_stored, start
-from germane.measures.labels import Settings, turns
 from germane.measures.scoring import Block, Grader, Job
+from germane.places.lists import turns
+from germane.places.settings import Settings
 from germane.questions.question import AnyQuestion
 from germane.questions.relevance import Passages, examples_of
 from germane.reports.data import dump_grader

@@ -28,8 +28,8 @@ from germane.judging.pool import Pool
 from germane.judging.requests import model_of
 from germane.judging.spending import Spent, UsageLog
 from germane.ledger.store import Ledger
-from germane.measures.labels import Settings
 from germane.measures.scoring import Job
+from germane.places.settings import Settings
 from germane.questions.asking import Answer, answered
 from germane.questions.question import AnyQuestion
 from germane.show.table import Table

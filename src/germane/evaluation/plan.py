@@ -37,9 +37,9 @@ from germane.evaluation.parts.share import Share
 from germane.judges.judge import Judge
 from germane.judging.spending import check_price
 from germane.measures.declaration import parse_measures
-from germane.measures.labels import Settings
 from germane.measures.measure import Measure
 from germane.measures.scoring import Grader, Job, applicable, graders_of
+from germane.places.settings import Settings
 from germane.reports.gates import Gate
 from germane.reports.summary import sample_slices
 from germane.samples.contexts import compile_rule

@@ -26,9 +26,9 @@ from numpy.typing import NDArray
 from germane.clean import counted as number_of
 from germane.errors import InputError, MeasureError, SourceLocation
 from germane.measures.declaration import parse_measures
-from germane.measures.kernel import RankedLabels, relevant_known
 from germane.measures.measure import Measure
 from germane.measures.ranked import values
+from germane.places.table import RankedLabels, relevant_known
 from germane.reports.gates import Gate
 from germane.reports.report import Report
 from germane.samples.contexts import Lists, column_of_documents

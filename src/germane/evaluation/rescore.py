@@ -10,9 +10,9 @@ from germane.errors import InputError
 from germane.evaluation.evaluation import Evaluation, run_coroutine
 from germane.judging.recorded import StoredAnswers
 from germane.judging.spending import Spent
-from germane.measures.labels import Settings
 from germane.measures.measure import Measure
 from germane.measures.scoring import Grader, graders_of
+from germane.places.settings import Settings
 from germane.reports.gates import Gate
 from germane.reports.report import Report
 from germane.reports.summary import MeasureSummary, slices_of

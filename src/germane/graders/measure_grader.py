@@ -12,10 +12,10 @@ from germane.errors import Invalid, describe
 from germane.evalfiles.case import Case
 from germane.graders.grader import CaseGrader, GraderResult, together
 from germane.measures.explaining import CANNOT, Explanation, explain_judged, explain_ranked
-from germane.measures.labels import Settings
 from germane.measures.measure import Measure
 from germane.measures.outcome import Outcome
 from germane.measures.scoring import DECLARED, Block, Grader, Job
+from germane.places.settings import Settings
 from germane.questions.asking import Program
 from germane.types import Context, FrozenDict, Sample
 from germane.yamltext import Flag, Texts, WholeNumber
@@ -93,8 +93,8 @@ class MeasureGrader(CaseGrader):
         return structs.replace(case.sample, contexts=contexts, calls=None)
 
     def _explained(self, outcome: Outcome, block: Block, results: list[Any]) -> Explanation:
-        if (lists := block.rankings(0, self.measure)) is not None:
-            return explain_ranked(self.measure, replace(outcome, why=None), lists)
+        if (placed := block.places(0, self.measure)) is not None:
+            return explain_ranked(self.measure, replace(outcome, why=None), *placed)
         if not results:
             return Explanation(outcome=outcome, reasoning=outcome.why or "")
         return explain_judged(self.measure, outcome, results[0])

@@ -15,9 +15,9 @@ from germane.evalfiles.evalfile import EvalFile, GraderSpec
 from germane.graders.grader import CaseGrader
 from germane.graders.measure_grader import MeasureGrader
 from germane.measures.declaration import FILE_MARK, find_measure
-from germane.measures.labels import Settings
 from germane.measures.measure import Measure
 from germane.measures.scoring import DECLARED, Grader
+from germane.places.settings import Settings
 from germane.samples.files import Warn, nearest
 from germane.types import FrozenDict, Json
 from germane.yamltext import Node, misspelling_of, node_of, read_model

@@ -39,8 +39,8 @@ from germane.judging.pool import Pool
 from germane.judging.requests import model_of
 from germane.ledger.store import LedgerTable
 from germane.measures.explaining import Explanation
-from germane.measures.labels import Settings
 from germane.measures.scoring import Job
+from germane.places.settings import Settings
 from germane.reports.report import Report
 from germane.samples.frames import fields_of, records
 from germane.samples.reading import read_questions, samples_from

@@ -13,7 +13,7 @@ from msgspec import structs
 from germane.clean import counted
 from germane.encoding import encode, now
 from germane.errors import InputError, SourceLocation
-from germane.measures.labels import labelled_passages, turns
+from germane.places.lists import labelled_passages, turns
 from germane.reports.data import ReportData
 from germane.samples.cells import MISSING, Cells, TableRow, table_rows
 from germane.samples.contexts import Lists, column_of_documents
@@ -29,7 +29,6 @@ from germane.tables.labels import (
     dump_label,
     load_label,
     newest_labels,
-    passage_of,
     relevance_item,
     scale_ends,
     time_of,
@@ -208,7 +207,7 @@ class LabelFile:
         history = turns(sample)
 
         def labelled(context: Context) -> Context:
-            some = labels.get(relevance_item(sample.query, passage_of(context), history))
+            some = labels.get(relevance_item(sample.query, context.passage, history))
             if some is None:
                 return context
             if people:

@@ -14,14 +14,15 @@ from germane.clean import clean, counted, shorten
 from germane.errors import InputError
 from germane.labelling.audit import AuditedJudge, yes
 from germane.labelling.queue import LabelQueue, LabelTask
-from germane.measures.labels import Settings, labelled_passages, turns
 from germane.measures.measure import Measure
 from germane.measures.scoring import Block, Job, graders_of
+from germane.places.lists import labelled_passages, turns
+from germane.places.settings import Settings
 from germane.reports.data import ReportData
 from germane.reports.summary import in_digits
 from germane.show.table import Table, TextDocument
 from germane.statistics.agreement import doubt_of_labels
-from germane.tables.labels import LabelBook, passage_of
+from germane.tables.labels import LabelBook
 from germane.types import FrozenDict, Json, Sample
 
 MOST = 1000
@@ -99,7 +100,7 @@ def _documents(reports: Sequence[ReportData], samples: Iterable[Sample], rel: in
     for sample in samples:
         for item, (_, _, _, context) in labelled_passages(sample):
             if context.id is not None and any(item in mine for mine in graded):
-                rows.setdefault((sample.id, context.id), (item, sample, passage_of(context)))
+                rows.setdefault((sample.id, context.id), (item, sample, context.passage))
     if not rows:
         fix = "run it with a judged measure, such as context_relevance, on samples whose contexts have ids and texts"
         raise InputError("no judge judged a passage that gold could be about", fix=fix)

@@ -14,7 +14,7 @@ from msgspec import structs
 from germane.encoding import Line
 from germane.labelling.corpus import Corpus, TextMatch
 from germane.labelling.files import LabelFile
-from germane.measures.labels import labelled_passages, turns
+from germane.places.lists import labelled_passages, turns
 from germane.reports.data import ReportData
 from germane.tables.labels import (
     UNSURE,
@@ -22,7 +22,6 @@ from germane.tables.labels import (
     LabelTable,
     add_labels,
     newest_labels,
-    passage_of,
     relevance_item,
 )
 from germane.types import Sample
@@ -106,7 +105,7 @@ def _labelled_passages(
     passages: dict[str, tuple[Sample, str, str | None]] = {}
     for sample in samples:
         for item, (_, _, _, context) in labelled_passages(sample):
-            passages.setdefault(item, (sample, passage_of(context), context.id))
+            passages.setdefault(item, (sample, context.passage, context.id))
     for label in newest_labels(labels):
         if label.item not in passages or label.kind != "relevance":
             counts["others"] += 1

@@ -15,8 +15,8 @@ import numpy as np
 
 from germane.comparison.corrected import CorrectedDifferences
 from germane.errors import InputError
-from germane.measures.labels import turns
 from germane.measures.measure import Measure
+from germane.places.lists import turns
 from germane.questions.question import AnyQuestion
 from germane.questions.relevance import HELPS, Relevance
 from germane.reports.correct import JudgedSamples, blocks_of
@@ -25,7 +25,6 @@ from germane.reports.data import ReportData
 from germane.reports.explain import recorded, settings_of
 from germane.reports.pairing import sides_of
 from germane.statistics.sampling import Design, drawing_order
-from germane.tables.labels import passage_of
 from germane.types import FrozenDict, Sample
 
 QueueName: TypeAlias = Literal["random", "targeted"]
@@ -101,7 +100,7 @@ def label_tasks(report: ReportData, kind: str = "relevance") -> list[LabelTask]:
             history = turns(sample)
             for call, rank, _, context in sample.ranked_passages():
                 if context.text.strip():
-                    question = Relevance(query=sample.query, passage=passage_of(context), history=history)
+                    question = Relevance(query=sample.query, passage=context.passage, history=history)
                     tasks[sample.id, question.item] = _task(sample, question, question.item, at=(call, rank))
     if not tasks:
         problem, fix = _NOTHING[kind]

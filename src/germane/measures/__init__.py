@@ -14,18 +14,18 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from germane.measures.declaration import measure, parse_measures, ranked_measure
-from germane.measures.kernel import RankedLabels
 from germane.measures.measure import FINDERS, Measure, Param
 from germane.measures.ranked import *
 from germane.measures.ranked import values
+from germane.places.table import RankedLabels
 
 if TYPE_CHECKING:
     from germane.measures.context import *
     from germane.measures.evidence import *
     from germane.measures.gold import *
-    from germane.measures.labels import distinct_contexts
     from germane.measures.outcome import *
     from germane.measures.response import *
+    from germane.places.lists import distinct_contexts
     from germane.questions.asking import ask, ask_all
 
 _LATER = (
@@ -36,7 +36,7 @@ _LATER = (
     "germane.measures.context",
     "germane.measures.response",
     "germane.measures.scoring",
-    "germane.measures.labels",
+    "germane.places.lists",
 )
 
 

@@ -14,20 +14,19 @@ from typing import Literal, NamedTuple
 
 from germane.measures.declaration import MeasureOptions, measure
 from germane.measures.gold import TOGETHER, of_searches, spare_searches
-from germane.measures.kernel import Column, alpha_ndcg, covered
-from germane.measures.labels import (
-    Settings,
+from germane.measures.measure import Param, one_of
+from germane.measures.novelty import Column, alpha_ndcg, covered
+from germane.measures.outcome import NO_CONTEXT, Item, Outcome, error, ok, proportion, skipped, texts_of
+from germane.measures.ranked import OVER, UNIT
+from germane.places.lists import (
     asked_before,
     distinct,
     distinct_contexts,
     passage_key,
     rankings,
-    texts_of,
     turns,
 )
-from germane.measures.measure import Param, one_of
-from germane.measures.outcome import NO_CONTEXT, Item, Outcome, error, ok, proportion, skipped
-from germane.measures.ranked import OVER, UNIT
+from germane.places.settings import Settings
 from germane.questions.asking import Program, Unanswered, ask, ask_all
 from germane.questions.listing import Claims, Entities, StatementRelevance
 from germane.questions.support import Sufficiency, Support, Supported

@@ -22,9 +22,9 @@ import numpy as np
 
 from germane.addons import all_of, load
 from germane.errors import GermaneError, InputError, MeasureError, SourceLocation
-from germane.measures.kernel import Floats, RankedLabels
-from germane.measures.measure import FINDERS, Cutoff, Definition, Measure, Param, Source, Value, define
+from germane.measures.measure import FINDERS, Cutoff, Definition, Measure, Param, Value, define
 from germane.measures.ranked import LABELS, OVER, REL
+from germane.places.table import Floats, RankedLabels, Source
 from germane.samples.files import check_trusted, nearest
 from germane.types import FrozenDict
 

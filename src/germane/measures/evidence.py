@@ -14,8 +14,8 @@ from dataclasses import dataclass
 from math import fsum
 
 from germane.measures.declaration import MeasureOptions, measure
-from germane.measures.labels import distinct_contexts
 from germane.measures.outcome import NO_CONTEXT, Item, Outcome, error, ok, skipped
+from germane.places.lists import distinct_contexts
 from germane.questions.text import folded_with_offsets
 from germane.types import Context, Evidence, Sample
 

@@ -12,12 +12,11 @@ from math import isinf
 from typing import Any
 
 from germane.clean import shorten
-from germane.measures.labels import LabelledPassage, PassageLabel, Ranking, fill_table
 from germane.measures.measure import Definition, Measure
 from germane.measures.outcome import Item, Outcome
 from germane.measures.ranked import values
-from germane.measures.scoring import is_relevant, open_holes
-from germane.questions.asking import Unanswered
+from germane.measures.scoring import least_level, open_holes
+from germane.places.places import Places
 from germane.questions.question import Question
 from germane.show.table import Table
 from germane.types import FrozenDict, Json
@@ -90,20 +89,21 @@ class Explanation:
 
 
 def explain_ranked(
-    measure: Measure, outcome: Outcome, lists: Sequence[Ranking], votes: Votes = ()
+    measure: Measure, outcome: Outcome, places: Places, sample: int, votes: Votes = ()
 ) -> Explanation:
     """A ranked score: each place with its label, and the precision at each rank.
 
-    `lists` are the rankings that the measure reads: those of the calls, or the final one alone. `votes` are the
-    answers of a panel's members, by their number (`LabelledPassage.verdict`).
+    `sample` is the number of the sample among those of `places`. `votes` are the answers of a panel's members, by the number of
+    the question that a place is about.
     """
     hits, misses = list[str](), list[str]()
     checks, working = list[FrozenDict](), list[FrozenDict]()
-    several = len(lists) > 1
-    for call, ranking in enumerate(lists, 1):
+    rankings = places.spans_of(sample, measure.depth)
+    several = len(rankings) > 1
+    for call, span in enumerate(rankings, 1):
         count, below = 0, False
-        for rank, labelled in enumerate(ranking.passages[: measure.depth], 1):
-            check = _check(rank, labelled, measure, call if several else 0, votes)
+        for rank, at in enumerate(span, 1):
+            check = _check(rank, places, at, measure, call if several else 0, votes)
             relevant = check["relevant"]
             where = f"Call {call}, position {rank}" if several else f"Position {rank}"
             word = {True: "Relevant", False: "Not relevant", None: "Not judged"}[relevant]
@@ -116,7 +116,7 @@ def explain_ranked(
             checks.append(check)
             working.append(FrozenDict(rank=rank, relevant=relevant, precision=count / rank))
     if several and checks:
-        misses += [f"Call {n}: {NO_CONTEXT}" for n, ranking in enumerate(lists, 1) if not ranking.passages]
+        misses += [f"Call {n}: {NO_CONTEXT}" for n, span in enumerate(rankings, 1) if not span]
     if not checks and measure.name == "context_precision":
         reasoning = CANNOT
     else:
@@ -130,41 +130,41 @@ def explain_ranked(
         relevance_checks=tuple(checks),
         working=tuple(working),
         band=_band(measure, outcome.value),
-        details=_residual(measure, lists),
+        details=_residual(measure, places, sample),
     )
 
 
-def _residual(measure: Measure, lists: Sequence[Ranking]) -> FrozenDict:
+def _residual(measure: Measure, places: Places, sample: int) -> FrozenDict:
     """The gain of RBP if all that nobody judged were relevant."""
-    if measure.name != "RBP" or not lists:
+    if measure.name != "RBP":
         return FrozenDict()
-    value = values(measure(part="residual"), fill_table(lists)).tolist()
-    return FrozenDict({"residual": float(sum(value) / len(value))})
+    residuals = values(measure(part="residual"), places.table_of(sample, measure.depth)).tolist()
+    return FrozenDict({"residual": float(sum(residuals) / len(residuals))} if residuals else {})
 
 
-def _check(rank: int, passage: LabelledPassage, measure: Measure, call: int, votes: Votes) -> FrozenDict:
-    label = passage.label
-    unknown = isinstance(label, Unanswered) or (label is None and open_holes(measure))
-    relevant = None if unknown else is_relevant(label, measure)
-    why = label.why if isinstance(label, Unanswered) else label.reasoning if label else "unjudged"
+def _check(rank: int, places: Places, at: int, measure: Measure, call: int, votes: Votes) -> FrozenDict:
+    labelled, context = bool(places.labelled[at]), places.contexts[at]
+    unknown = at in places.failed or (not labelled and open_holes(measure))
+    level = float(places.level[at])
     check: dict[str, Json] = {
         "position": rank,
-        "chunk": passage.context.text[:CHUNK],
-        "relevant": relevant,
-        "reasoning": why,
+        "chunk": context.text[:CHUNK],
+        "relevant": None if unknown else level >= least_level(measure),
+        "reasoning": places.reason(at),
     }
     if call:
         check["call"] = call
-    if passage.context.id is not None:
-        check["id"] = passage.context.id
-    if isinstance(label, PassageLabel):
-        grade = label.gain if label.scale == "binary" else max(label.level, 0.0)
-        if label.probabilities:
-            grade = float(min(label.level, len(label.probabilities) - 1))
-            check["probabilities"] = list(label.probabilities)
-        check |= {"grade": grade if grade % 1 else int(grade), "source": label.source}
-    if 0 <= passage.verdict < len(votes):
-        check |= votes[passage.verdict]
+    if context.id is not None:
+        check["id"] = context.id
+    if labelled:
+        binary = places.scales[int(places.scale[at])] == "binary"
+        grade = float(places.worth[0][at]) if binary else max(level, 0.0)
+        if probabilities := places.probabilities_of(at):
+            grade = float(min(level, len(probabilities) - 1))
+            check["probabilities"] = list(probabilities)
+        check |= {"grade": grade if grade % 1 else int(grade), "source": places.source_of(at)}
+    if 0 <= (number := places.verdict[at]) < len(votes):
+        check |= votes[number]
     return FrozenDict(check)
 
 

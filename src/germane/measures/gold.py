@@ -7,9 +7,9 @@ from dataclasses import replace
 from math import fsum, inf
 
 from germane.measures.declaration import MeasureOptions, measure
-from germane.measures.labels import NO_TEXT, documents, rankings, relevant
 from germane.measures.measure import Param, one_of
 from germane.measures.outcome import NO_IDS, Item, Outcome, ok, proportion, skipped
+from germane.places.lists import NO_TEXT, documents, rankings, relevant
 from germane.questions.text import tokens_in, words
 from germane.types import Sample
 

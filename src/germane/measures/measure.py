@@ -10,15 +10,15 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from math import inf, isinf
-from typing import Any, Literal, NamedTuple, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 from germane.clean import fold
 from germane.errors import InputError, MeasureError
+from germane.places.table import LabelChoice, Source
 from germane.samples.files import nearest
 from germane.types import FrozenDict, Sample
 
 Value: TypeAlias = str | int | float | bool
-Source: TypeAlias = Literal["gold", "judge", "human", "best"]
 Cutoff: TypeAlias = Literal["none", "optional", "required", "recall"]
 
 
@@ -342,19 +342,6 @@ _CUTOFF = re.compile(r"\d{1,9}|\d?\.\d{1,9}|\d{1,9}tok(?:ens)?")
 
 TOKENIZER = "utf8/4"
 """The unit of cut-offs in tokens (`nDCG@2000tok`), as the basis of a mean names it: bytes of UTF-8 / 4, rounded up."""
-
-
-class LabelChoice(NamedTuple):
-    """The labels that a ranked measure reads: their source, of the calls or of the final list, within how many tokens.
-
-    `against`: the judge compares contexts with the need (the sample's query, and whatever the settings add to it), or
-    with the query of the call that they came from and nothing else - the reference answers the need.
-    """
-
-    source: Source
-    against: str
-    final: bool
-    budget: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

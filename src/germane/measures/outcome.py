@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import TypeAlias
 
 from germane.questions.asking import Missing, Program, Unanswered
-from germane.types import Status
+from germane.types import Context, Status
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,3 +141,11 @@ def safely(name: str, start: Callable[[], Program[Result] | Result]) -> Program[
         return error(missing.why)
     except Exception as fault:  # noqa: BLE001 - a measure may be a user's own; its fault is one sample's error
         return error(f"{name} raised {type(fault).__name__}: {fault}")
+
+
+def texts_of(contexts: Sequence[Context]) -> tuple[str, ...]:
+    """The contexts' texts, in rank order, for a judge to read; Missing where one has an id and no text."""
+    for context in contexts:
+        if not context.text:
+            raise Missing(f"the context {context.id!r} has no text")
+    return tuple(context.text for context in contexts)

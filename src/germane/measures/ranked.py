@@ -27,7 +27,8 @@ from numpy.typing import NDArray
 from typing_extensions import TypeIs
 
 from germane.errors import MeasureError
-from germane.measures.kernel import (
+from germane.measures.measure import Definition, Measure, Param, define, one_of
+from germane.places.table import (
     Bools,
     Floats,
     Ints,
@@ -37,7 +38,6 @@ from germane.measures.kernel import (
     reached,
     relevant_known,
 )
-from germane.measures.measure import Definition, Measure, Param, define, one_of
 from germane.types import FrozenDict
 
 _GOLD = one_of("whose labels are read", "gold", "judge", "human", "best")

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 
 from germane.measures.context import claims_of, nothing_in, supported_share
 from germane.measures.declaration import MeasureOptions, measure
-from germane.measures.labels import distinct_contexts, field_text, rankings, texts_of, turns
 from germane.measures.measure import Param, one_of
-from germane.measures.outcome import Item, Outcome, complement, proportion, skipped
+from germane.measures.outcome import Item, Outcome, complement, proportion, skipped, texts_of
+from germane.places.lists import distinct_contexts, field_text, rankings, turns
 from germane.questions.asking import Program, ask, ask_each
 from germane.questions.listing import Importance, StatementRelevance
 from germane.questions.support import CitationSupport, CitationVerdict, NuggetSupport, Support

@@ -23,22 +23,13 @@ from msgspec.structs import replace as replace_fields
 
 from germane.addons import all_of, find
 from germane.measures import ranked
-from germane.measures.kernel import Floats, Ints, RankedLabels
-from germane.measures.labels import (
-    NO_TEXT,
-    BlockLabels,
-    PassageLabel,
-    Ranking,
-    Settings,
-    field_text,
-    has_texts,
-    rankings,
-    sample_labels,
-    within_budget,
-)
-from germane.measures.measure import _REGISTRY, FINDERS, Definition, LabelChoice, Measure, define
+from germane.measures.measure import _REGISTRY, FINDERS, Definition, Measure, define
 from germane.measures.outcome import Outcome, error, incomplete, ok, safely, skipped
-from germane.questions.asking import Program, Unanswered
+from germane.places.lists import NO_TEXT, field_text, has_texts, rankings, within_budget
+from germane.places.places import Places, places_of
+from germane.places.settings import Settings
+from germane.places.table import Floats, Ints, LabelChoice, RankedLabels
+from germane.questions.asking import Program
 from germane.questions.relevance import HELPS, Passages
 from germane.questions.text import blank
 from germane.tables.labels import Label, has_labels
@@ -192,10 +183,9 @@ class Job(Struct, kw_only=True):
     labels: tuple[Label, ...] = ()
 
 
-def labels_for(measure: Measure, sample: Sample, settings: Settings) -> Program[tuple[Ranking, ...]]:
-    """The labelled rankings that a ranked measure reads of a sample, place by place."""
-    labels = yield from sample_labels(sample, measure.choice, measure.depth, settings)
-    return labels.rankings(0)
+def places_for(measure: Measure, sample: Sample, settings: Settings) -> Program[Places]:
+    """The labelled places that a ranked measure reads of a sample."""
+    return places_of(sample, measure.choice, measure.depth, settings)
 
 
 def open_holes(measure: Measure) -> bool:
@@ -208,11 +198,6 @@ def open_holes(measure: Measure) -> bool:
 def least_level(measure: Measure) -> float:
     """The measure's threshold, or that of the labels' own scale."""
     return measure.settings.get("rel") or (1 if measure.labels == "gold" else HELPS)
-
-
-def is_relevant(label: PassageLabel | Unanswered | None, measure: Measure) -> bool:
-    """True if a label reaches the measure's threshold."""
-    return isinstance(label, PassageLabel) and label.level >= least_level(measure)
 
 
 def program_of(measure: Measure, sample: Sample, settings: Settings) -> Program[Outcome]:
@@ -279,8 +264,8 @@ class Eligibility:
             )
 
     @cached_property
-    def _people(self) -> BlockLabels:
-        people = BlockLabels(LabelChoice("human", "need", final=False), self._settings)
+    def _people(self) -> Places:
+        people = Places(LabelChoice("human", "need", final=False), self._settings)
         people.add(self._samples)
         return people
 
@@ -288,7 +273,7 @@ class Eligibility:
         """The samples whose labels by people cannot be read."""
         best, judged = measure.labels == "best", self._settings.scale
         for number in range(len(self._samples)):
-            labelled = self._people.columns.labelled[self._people.span_of(number)]
+            labelled = self._people.labelled[self._people.span_of(number)]
             other = sorted(self._people.scales_of(number) - ({judged} if best else {"graded", "binary"}))
             if other and best:
                 why = (
@@ -392,7 +377,7 @@ class Block:
         self.labelled: list[int] = []
         self.programs: list[Program[Any]] = []
         self.owners: list[ProgramOwner] = []
-        self._labels: dict[LabelChoice, _BlockLabels] = {}
+        self._readings: dict[LabelChoice, _Reading] = {}
         self._settled = False
         self._eligible = Eligibility([job.sample for job in jobs], settings)
         self._columns: dict[int, list[_Column]] = {}
@@ -425,13 +410,13 @@ class Block:
             measure = column.grader.measure
             if column.ranked:
                 column.read = column.unnoted()
-                if measure.choice not in self._labels:
-                    self._labels[measure.choice] = _BlockLabels(measure.choice, self.settings, len(self.jobs))
-                self._labels[measure.choice].read(column.read, measure.depth)
-        for labels in self._labels.values():
-            labels.gather(self.jobs)
+                if measure.choice not in self._readings:
+                    self._readings[measure.choice] = _Reading(measure.choice, self.settings, len(self.jobs))
+                self._readings[measure.choice].read(column.read, measure.depth)
+        for reading in self._readings.values():
+            reading.gather(self.jobs)
         judged = not self.settings.judged_by and any(
-            choice.source in {"judge", "best"} for choice in self._labels
+            choice.source in {"judge", "best"} for choice in self._readings
         )
         if judged or not all(column.ranked for column in self._every):
             for number in range(len(self.jobs)):
@@ -464,12 +449,12 @@ class Block:
             else:
                 continue
             column.programs[number] = self._add_program(program, number, [column])
-        for choice, labels in self._labels.items():
-            sample = int(labels.samples[number])
-            if sample >= 0 and labels.block_labels.asks(sample):
+        for choice, reading in self._readings.items():
+            sample = int(reading.samples[number])
+            if sample >= 0 and reading.places.asks(sample):
                 readers = [c for c in columns if c.reads(choice) and number not in c.noted]
-                asked = _verdicts(labels.block_labels.questions(sample))
-                labels.programs[sample] = self._add_program(asked, number, readers)
+                asked = _verdicts(reading.places.questions(sample))
+                reading.programs[sample] = self._add_program(asked, number, readers)
 
     def _add_program(self, program: Program[Any], number: int, columns: Iterable[_Column]) -> int:
         self.programs.append(program)
@@ -534,23 +519,23 @@ class Block:
             first.extend(table, distinct=True)
         return first
 
-    def rankings(self, job: int, measure: Measure) -> tuple[Ranking, ...] | None:
-        """The labelled rankings that a ranked measure reads of a job, once it is answered; None where it reads none."""
-        labels = self._labels.get(measure.choice)
-        sample = -1 if labels is None else int(labels.samples[job])
-        return None if labels is None or sample < 0 else labels.block_labels.rankings(sample)
+    def places(self, job: int, measure: Measure) -> tuple[Places, int] | None:
+        """The labelled places that a ranked measure reads of a job, once it is answered, and the job's sample among these."""
+        reading = self._readings.get(measure.choice)
+        sample = -1 if reading is None else int(reading.samples[job])
+        return None if reading is None or sample < 0 else (reading.places, sample)
 
     def read_as_verdicts(self) -> Iterator[tuple[int, Passages, tuple[str, ...]]]:
         """The passages of each job whose labels are read in place of a judge's verdicts, and the measures that read them."""
-        for choice, labels in self._labels.items():
+        for choice, reading in self._readings.items():
             if not self.settings.judged_by or choice.source not in {"judge", "best"}:
                 continue
-            for number, sample in enumerate(labels.samples.tolist()):
-                if sample >= 0 and labels.block_labels.cells[sample]:
+            for number, sample in enumerate(reading.samples.tolist()):
+                if sample >= 0 and reading.places.cells[sample]:
                     columns = self._columns_of(number)
                     readers = [c for c in columns if c.reads(choice) and number not in c.noted]
                     names = tuple(str(column.grader.measure) for column in readers)
-                    yield number, labels.block_labels.questions(sample), names
+                    yield number, reading.places.questions(sample), names
 
     def companions(self, results: Sequence[Any]) -> Iterator[tuple[str, str, list[float]]]:
         """The values of what belongs to the means of gold, by system and canonical name, of the samples that have any."""
@@ -578,11 +563,11 @@ class Block:
                 if (program := column.programs.get(number)) is not None:
                     yield number, name, program, None
                 elif column.ranked and number not in column.noted:
-                    labels = self._labels[measure.choice]
-                    sample = int(labels.samples[number])
-                    if (program := labels.programs.get(sample)) is not None:
+                    reading = self._readings[measure.choice]
+                    sample = int(reading.samples[number])
+                    if (program := reading.programs.get(sample)) is not None:
                         before = read.setdefault(measure.choice, set())
-                        cells = labels.block_labels.cells_read(sample, measure.depth)
+                        cells = reading.places.cells_read(sample, measure.depth)
                         yield number, name, program, [cell for cell in cells if cell not in before]
                         before.update(cells)
 
@@ -592,13 +577,13 @@ class Block:
             return
         self._settled = True
         mixed, repeated = np.zeros(len(self.jobs), np.bool_), 0
-        for labels in self._labels.values():
-            for sample, number in labels.programs.items():
-                labels.block_labels.take(sample, results[number])
-            marks = labels.block_labels.columns.mixed
+        for reading in self._readings.values():
+            for sample, number in reading.programs.items():
+                reading.places.take(sample, results[number])
+            marks = reading.places.mixed
             if marks.any():
-                mixed |= (labels.samples >= 0) & marks[labels.samples]
-            repeated += labels.block_labels.repeated
+                mixed |= (reading.samples >= 0) & marks[reading.samples]
+            repeated += reading.places.repeated
         self.notes.update({_MIXED: int(mixed.sum()), REPEATED: repeated})
         self.notes = +self.notes
         for column in self._every:
@@ -606,7 +591,7 @@ class Block:
                 result = results[program]
                 column.put(number, result.outcome if column.grader.by else result)
             if len(column.read):
-                self._labels[column.grader.measure.choice].fill(column)
+                self._readings[column.grader.measure.choice].fill(column)
 
     def graded(self, results: Sequence[Any]) -> dict[tuple[int, str], Any]:
         """The results of graders that are no measures, by the number of the job and the grader's name."""
@@ -717,7 +702,7 @@ class _Column:
         return self.jobs[~np.isin(self.jobs, [*self.noted])] if self.noted else self.jobs
 
 
-class _BlockLabels:
+class _Reading:
     """The labels of one choice for a block, and what measures make of them.
 
     Attributes:
@@ -727,7 +712,7 @@ class _BlockLabels:
     """
 
     def __init__(self, choice: LabelChoice, settings: Settings, jobs: int) -> None:
-        self.block_labels, self.samples = BlockLabels(choice, settings), np.full(jobs, -1)
+        self.places, self.samples = Places(choice, settings), np.full(jobs, -1)
         self.programs: dict[int, int] = {}
         self._depths = np.zeros(jobs, np.int64)
         self._values: dict[Measure, Floats | None] = {}
@@ -740,7 +725,7 @@ class _BlockLabels:
         """Read the labels of all jobs that are read, each as deep as the deepest of its measures looks."""
         read = np.flatnonzero(self._depths)
         self.samples[read] = np.arange(len(read))
-        self.block_labels.add([jobs[number].sample for number in read.tolist()], self._depths[read].tolist())
+        self.places.add([jobs[number].sample for number in read.tolist()], self._depths[read].tolist())
 
     def fill(self, column: _Column) -> None:
         """Set a ranked measure's scores; bounds where a label that it reads is missing."""
@@ -753,9 +738,9 @@ class _BlockLabels:
             column.values[column.read] = values[samples]
             noted = ~np.isfinite(values[samples])
             if measure.labels != "gold" or open_holes(measure):
-                noted |= self.block_labels.missing_in(
-                    ranked.depth_of_ideal(measure), holes=open_holes(measure)
-                )[samples]
+                noted |= self.places.missing_in(ranked.depth_of_ideal(measure), holes=open_holes(measure))[
+                    samples
+                ]
         for number, sample in zip(column.read[noted].tolist(), samples[noted].tolist(), strict=True):
             column.values[number] = nan
             column.put(number, self._outcome(grader, sample))
@@ -765,15 +750,17 @@ class _BlockLabels:
         if measure not in self._values:
             self._values[measure] = None
             with suppress(Exception):  # a user's own formula: which sample it fails on is found one by one
-                self._values[measure] = sample_means(measure, self.block_labels.table, self.block_labels.rows)
+                self._values[measure] = sample_means(
+                    measure, self.places.table_within(measure.depth), self.places.rows
+                )
         return self._values[measure]
 
     def _outcome(self, grader: Grader, sample: int) -> Outcome:
-        measure, labels = grader.measure, self.block_labels
+        measure, places = grader.measure, self.places
         try:
             values = self._values_of(measure)
             if values is None:
-                table, at = labels.table_of(sample), 0
+                table, at = places.table_of(sample, measure.depth), 0
                 values = sample_means(measure, table, [0, table.rows])
             else:
                 at = sample
@@ -783,41 +770,41 @@ class _BlockLabels:
         except Exception as fault:  # noqa: BLE001 - a user's own formula may fail, on labels that are tried too
             return error(f"{measure} raised {type(fault).__name__}: {fault}")
         if measure.labels == "best" and outcome.status == "ok":
-            read = labels.read(sample, measure.depth)
-            human = sum(map(labels.by_people, read))
+            read = places.read(sample, measure.depth)
+            human = sum(map(places.by_people, read))
             mixed = "mixed: " if human < len(read) else ""
             outcome = replace(outcome, why=f"{mixed}{human / len(read):.0%} human" if human else None)
         return self._exceptions(grader, outcome, sample)
 
     def _incomplete(self, measure: Measure, sample: int) -> Outcome | None:
         """An outcome with bounds where a label that the measure reads is missing, else None."""
-        labels, holes = self.block_labels, open_holes(measure)
-        read = labels.read(sample, ranked.depth_of_ideal(measure))
-        failed = [labels.failed[position] for position in read if position in labels.failed]
-        unjudged = int((~labels.columns.labelled[read]).sum()) - len(failed) if holes else 0
+        places, holes = self.places, open_holes(measure)
+        read = places.read(sample, ranked.depth_of_ideal(measure))
+        failed = [places.failed[position] for position in read if position in places.failed]
+        unjudged = int((~places.labelled[read]).sum()) - len(failed) if holes else 0
         if not failed and not unjudged:
             return None
         what, first = "labels" if holes else "verdicts", failed[0] if failed else "no label"
         why = f"{len(failed) + unjudged} of {len(read)} {what} missing: {first}"
         if len(failed) == len(read):
             return error(why)
-        scales = labels.scales_of(sample)
+        scales = places.scales_of(sample)
         if measure.labels == "gold":
-            top = max(1, *(labels.samples[sample].qrels or {}).values())
+            top = max(1, *(places.samples[sample].qrels or {}).values())
         else:
             top = max((int(scale.rpartition("-")[2]) for scale in scales if "-" in scale), default=3)
-        binary = "binary" in scales or labels.settings.scale == "binary"
-        missing = labels.missing_verdicts(sample, holes=holes)
-        return incomplete(
-            why, ranked.bounds(measure, labels.table_of(sample), missing, binary=binary, top=top)
-        )
+        binary = "binary" in scales or places.settings.scale == "binary"
+        table, missing = places.table_of(sample), places.missing_verdicts(sample, holes=holes)
+        if measure.labels != "gold" and measure.depth is not None:
+            table, missing = places.table_of(sample, measure.depth), missing[table.rank <= measure.depth]
+        return incomplete(why, ranked.bounds(measure, table, missing, binary=binary, top=top))
 
     def _exceptions(self, grader: Grader, outcome: Outcome, sample: int) -> Outcome:
         """The outcome with what the grader's options have to say about it; the value stays."""
         if outcome.status != "ok" or not (grader.strict or grader.expected_relevant_count):
             return outcome
-        read = self.block_labels.read(sample, grader.measure.depth)
-        relevant = int((self.block_labels.columns.level[read] >= least_level(grader.measure)).sum())
+        read = self.places.read(sample, grader.measure.depth)
+        relevant = int((self.places.level[read] >= least_level(grader.measure)).sum())
         notes = []
         if grader.strict and relevant < len(read):
             notes.append(f"{STRICT}{len(read) - relevant} of {len(read)} contexts are not relevant")

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from germane.questions.listing import Claims, Entities, Importance, StatementRelevance
     from germane.questions.payload import Numbers, PayloadModel, Reason, Text, Whole, YesNo
     from germane.questions.question import AnyQuestion, Question, key_of
-    from germane.questions.relevance import Grade, Relevance, Scale
+    from germane.questions.relevance import Grade, Relevance
     from germane.questions.support import (
         CitationSupport,
         ContextSetQuestion,
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
         Support,
         Supported,
     )
+    from germane.types import Scale
 
 _HOMES = ("relevance", "question", "asking", "payload", "listing", "support")
 

@@ -15,12 +15,11 @@ from germane.errors import AnswerError
 from germane.questions.question import Question
 from germane.questions.text import blank
 from germane.questions.voting import Vote
-from germane.types import Json
+from germane.types import Json, Scale
 
 if TYPE_CHECKING:
     from germane.questions.payload import PayloadModel
 
-Scale = Literal["graded", "binary"]
 Rubric = Literal["trec", "usefulness"]
 A = TypeVar("A")
 

@@ -22,9 +22,11 @@ from numpy.typing import NDArray
 from germane.errors import MeasureError
 from germane.judging.driver import replay
 from germane.judging.recorded import StoredAnswers
-from germane.measures.labels import BlockLabels, Settings
-from germane.measures.measure import LabelChoice, Measure
+from germane.measures.measure import Measure
 from germane.measures.scoring import program_of, sample_means
+from germane.places.places import Places
+from germane.places.settings import Settings
+from germane.places.table import LabelChoice
 from germane.questions.asking import Unanswered
 from germane.questions.question import AnyQuestion
 from germane.questions.relevance import HELPS, Passages
@@ -119,7 +121,7 @@ class JudgedSamples:
 
     def __init__(self, samples: Sequence[Sample], settings: Settings, answers: StoredAnswers) -> None:
         self._samples, self._settings, self._answers = samples, settings, answers
-        self._tables: dict[tuple[LabelChoice, int | None], tuple[BlockLabels, list[Passages]]] = {}
+        self._tables: dict[tuple[LabelChoice, int | None], tuple[Places, list[Passages]]] = {}
 
     def score_terms(self, measure: Measure, numbers: Sequence[int]) -> TermTable:
         """The verdicts that the score of each of these samples rests on; none where people cannot label them."""
@@ -130,16 +132,16 @@ class JudgedSamples:
         labels, asked = self._labels(measure.choice, measure.depth)
         return _ranked(measure, labels, np.array(numbers, np.intp), [asked[number] for number in numbers])
 
-    def _labels(self, choice: LabelChoice, depth: int | None) -> tuple[BlockLabels, list[Passages]]:
+    def _labels(self, choice: LabelChoice, depth: int | None) -> tuple[Places, list[Passages]]:
         """The labels of this choice, and what was asked about each sample."""
         if (choice, depth) not in self._tables:
-            labels = BlockLabels(choice, self._settings)
-            labels.add(self._samples, repeat(depth))
-            asked = [labels.questions(number) for number in range(len(self._samples))]
+            places = Places(choice, self._settings)
+            places.add(self._samples, repeat(depth))
+            asked = [places.questions(number) for number in range(len(self._samples))]
             for number, values in enumerate(self._answers.values(asked)):
                 if values:
-                    labels.take(number, values)
-            self._tables[choice, depth] = labels, asked
+                    places.take(number, values)
+            self._tables[choice, depth] = places, asked
         return self._tables[choice, depth]
 
     def _verdicts(self, measure: Measure, numbers: Iterable[int]) -> TermTable:
@@ -177,9 +179,9 @@ def _term_table(
     )  # fmt: skip
 
 
-def _ranked(measure: Measure, labels: BlockLabels, numbers: Ints, asked: Sequence[Passages]) -> TermTable:
+def _ranked(measure: Measure, places: Places, numbers: Ints, asked: Sequence[Passages]) -> TermTable:
     """The places that a ranked measure reads of these samples."""
-    rows, pointers, columns = np.array(labels.rows), np.array(labels.pointers), labels.columns
+    rows, pointers = np.array(places.rows), np.array(places.pointers)
     counts = pointers[rows[numbers + 1]] - pointers[rows[numbers]]
     sample = np.repeat(np.arange(len(numbers)), counts)
     at = _spans(pointers[rows[numbers]], counts)
@@ -189,20 +191,20 @@ def _ranked(measure: Measure, labels: BlockLabels, numbers: Ints, asked: Sequenc
     if measure.name in PASSAGE_MEANS:
         cut = measure.k if measure.name == "P" else None
         weight = 1 / (searches[sample] * (cut or np.diff(pointers)[ranking]))
-    judged = columns.labelled[at]
-    judged[np.isin(at, list(labels.failed))] = False
-    number = np.array(labels.verdict, np.intp)[at]
+    judged = places.labelled[at]
+    judged[np.isin(at, list(places.failed))] = False
+    number = np.array(places.verdict, np.intp)[at]
     items = [passages.items for passages in asked]
-    scales = [*labels.scales, str(labels.settings.scale)]
+    scales = [*places.scales, str(places.settings.scale)]
     return TermTable(
         questions=asked,
         sample=sample,
         item=[items[of][which] for of, which in zip(sample.tolist(), number.tolist(), strict=True)],
         number=number,
         part=np.zeros(len(at), np.intp),
-        scale=[scales[which] for which in np.where(judged, columns.scale[at], -1).tolist()],
-        verdict=np.where(judged, labels.grades[at], nan),
-        chance=labels.chances_at(measure.settings.get("rel") or HELPS)[at],
+        scale=[scales[which] for which in np.where(judged, places.scale[at], -1).tolist()],
+        verdict=np.where(judged, places.grades[at], nan),
+        chance=places.chances_at(measure.settings.get("rel") or HELPS)[at],
         weight=weight,
         call=ranking - rows[numbers][sample] + 1,
         rank=at - pointers[ranking] + 1,
@@ -504,7 +506,7 @@ class Corrections:
         }
         whole = np.ones(len(rows.cases), np.bool_)
         whole[[*missing, *doubts]] = False
-        people = BlockLabels(human.choice, replace(self._settings, labels=book))
+        people = Places(human.choice, replace(self._settings, labels=book))
         each = np.repeat(np.arange(len(rows.cases)), list(map(len, rows.cases)))  # the case of each trial
         for lists in compress(rows.rankings(), whole[each].tolist()):
             people.add_items(lists)

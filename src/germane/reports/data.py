@@ -564,14 +564,14 @@ class SearchLine(Line):
 
 def _searches(samples: Iterable[Sample]) -> list[SearchLine]:
     """The results of each search: a line per system and number of the search."""
-    from germane.measures import labels  # not at the top: `germane rank` has no searches
+    from germane.places import lists  # not at the top: `germane rank` has no searches
 
     repeats: dict[str, list[list[bool]]] = {}
     recalls: dict[str, list[tuple[str, list[float]]]] = {}
     for sample in samples:
-        if sample.error is None and (asked := labels.asked_before(sample)):
+        if sample.error is None and (asked := lists.asked_before(sample)):
             repeats.setdefault(sample.system, []).append([before for _, before in asked])
-            if (shares := labels.recall_by_search(sample)) is not None:
+            if (shares := lists.recall_by_search(sample)) is not None:
                 recalls.setdefault(sample.system, []).append((sample.cluster or sample.id, shares))
     return [
         _search_line(system, call, rows, recalls.get(system, ()))

@@ -6,8 +6,11 @@ import functools
 import textwrap
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
+from itertools import islice, repeat
+from sys import maxsize
 from typing import Annotated, Any, Literal, TypeAlias
 
+import numpy as np
 from msgspec import UNSET, Meta, UnsetType, json
 
 from germane.clean import clean, shorten
@@ -18,17 +21,20 @@ from germane.judging.driver import replay
 from germane.judging.recorded import StoredAnswers
 from germane.measures import ranked
 from germane.measures.explaining import Exchange, Explanation, explain_judged, explain_ranked
-from germane.measures.kernel import RankedLabels
-from germane.measures.labels import PassageLabel, Ranking, Settings, fill_table, labelled_passages
 from germane.measures.measure import Measure
 from germane.measures.outcome import Outcome
-from germane.measures.scoring import is_relevant, labels_for, program_of
-from germane.questions.asking import Program, Unanswered
+from germane.measures.scoring import least_level, program_of
+from germane.places.lists import labelled_passages
+from germane.places.places import Places
+from germane.places.settings import Settings
+from germane.places.table import Ints, LabelChoice, RankedLabels
+from germane.questions.asking import Unanswered
 from germane.questions.question import AnyQuestion
 from germane.questions.relevance import HELPS, Relevance, distribution_in_words
 from germane.reports.data import ReportData
 from germane.reports.summary import in_digits, known_measure
 from germane.show.table import Table
+from germane.tables.columns import batched
 from germane.tables.judgements import GRADED, result_item, result_of_case
 from germane.tables.labels import LabelBook
 from germane.tables.scores import SampleKey
@@ -186,6 +192,8 @@ def explain_score(report: ReportData, score: Score) -> Explanation:
 
 MOST_EXPLAINED = 5_000
 """Scores of a report that are all explained where it is written; of a larger one none are."""
+_BLOCK = 500
+"""Samples whose places are gathered together."""
 FOUND = ("hits", "misses", "reasoning", "details")
 """The fields of a grader's result in a case."""
 
@@ -229,12 +237,6 @@ _LEFT_OUT = {
 }
 
 
-def votes_in(exchange: Exchange, answers: StoredAnswers) -> list[dict[str, Json]]:
-    """The answers of a panel's members to each of these questions; {} where there was no panel."""
-    questions = [question for question, _ in exchange]
-    return list(map(votes_on, questions, answers.look_up(questions)))
-
-
 def result_row(sample: Sample, grader: str, result: Mapping[str, Json]) -> Judgement:
     """The result of a grader in a case, as a row of the judgements: it is not derived again when someone looks."""
     key, provenance = result_item(sample.key, grader), FrozenDict(of=result_of_case(sample.key, grader))
@@ -263,29 +265,36 @@ def strips(report: ReportData, scores: Sequence[Score]) -> Iterator[tuple[str, S
     measures = (measure for measure in map(known_measure, names) if measure is not None)
     measure = next((measure for measure in measures if measure.definition.family == "ranked"), None)
     samples = report.samples_of({score.key for score in scores})
-    settings = settings_of(report)
-    first = (next(labels_for(measure, value, settings), ()) for value in samples.values() if measure)
-    items = {question.item for asked in first for question in asked}  # a label program asks no more than that
-    answers = StoredAnswers(report.tables.judgements.of_items(items) if items else ())
+    signs = dict[SampleKey, str]()
+    if measure is not None:
+        places = Places(measure.choice, settings_of(report))
+        places.add(list(samples.values()), repeat(measure.depth))
+        asked = [number for number in range(len(samples)) if places.asks(number)]
+        items = {item for number in asked for item in places.questions(number).items}
+        take_stored(places, asked, StoredAnswers(report.tables.judgements.of_items(items) if items else ()))
+        signs = {key: strip(places, number, measure) for number, key in enumerate(samples)}
     for score in scores:
         sample = samples.get(score.key)
-        text = ""
-        if measure and sample:
-            text = strip(replay(labels_for(measure, sample, settings), answers.look_up)[0], measure)
-        yield text, score, sample.query if sample else ""
+        yield signs.get(score.key, ""), score, sample.query if sample else ""
 
 
-def strip(lists: Iterable[Ranking], measure: Measure, most: int = 20) -> str:
+def take_stored(places: Places, asked: Sequence[int], answers: StoredAnswers) -> None:
+    """Give these samples of a table the stored verdicts on their passages; one that is not stored is a failure."""
+    verdicts = answers.values([places.questions(number) for number in asked])
+    for number, values in zip(asked, verdicts, strict=True):
+        places.take(number, values)
+
+
+def strip(places: Places, sample: int, measure: Measure, most: int = 20) -> str:
     """One sign a place: ■ relevant, □ not, · unjudged, ? no verdict; calls are set apart by a bar."""
+    least = least_level(measure)
 
-    def sign(label: Any) -> str:
-        if isinstance(label, PassageLabel):
-            return "■" if is_relevant(label, measure) else "□"
-        return "?" if isinstance(label, Unanswered) else "·"
+    def sign(at: int) -> str:
+        if not places.labelled[at]:
+            return "?" if at in places.failed else "·"
+        return "■" if places.level[at] >= least else "□"
 
-    return "|".join(
-        "".join(sign(labelled.label) for labelled in ranking.passages[:most]) or "-" for ranking in lists
-    )
+    return "|".join("".join(map(sign, span[:most])) or "-" for span in places.spans_of(sample, None))
 
 
 def explain_query(report: ReportData, query: str | None, measure: str | None = None) -> ExplainDocument:
@@ -340,6 +349,9 @@ class Explainer:
         self._report = report
         self._settings, self._answers = settings_of(report), recorded(report)
         self._results = results_of(report)
+        asked = report.manifest.get("asked")
+        self._has_panel = asked is None or any("panel" in ways for ways in asked.values())
+        self._read = dict[LabelChoice, tuple[Places, dict[SampleKey, int]]]()
 
     @cached_property
     def _people(self) -> LabelBook:
@@ -349,10 +361,42 @@ class Explainer:
         """The result of a grader of an eval file; None where a measure gave the score."""
         return self._results.get((score.sample, score.system, str(score.trial), score.measure))
 
+    def read(self, samples: Iterable[Sample], scores: Mapping[SampleKey, Sequence[Score]]) -> None:
+        """Gather the labelled places of these samples, in one table per choice of labels, as deep as their scores read them."""
+        depths: dict[LabelChoice, dict[SampleKey, int]] = {}
+        of_key = {sample.key: sample for sample in samples}
+        for key in of_key:
+            for score in scores.get(key, ()):
+                if (measure := self._ranked(score)) is not None:
+                    deepest = depths.setdefault(measure.choice, {})
+                    deepest[key] = max(
+                        deepest.get(key, 0), maxsize if measure.depth is None else measure.depth
+                    )
+        self._read = {}
+        for choice, deepest in depths.items():
+            places = Places(choice, self._settings)
+            places.add([of_key[key] for key in deepest], deepest.values())
+            take_stored(places, [n for n in range(len(deepest)) if places.asks(n)], self._answers)
+            self._read[choice] = places, {key: number for number, key in enumerate(deepest)}
+
+    def _ranked(self, score: Score) -> Measure | None:
+        """The ranked measure that a score is explained by from its places; None where it is not."""
+        measure = known_measure(score.type)
+        if measure is None or measure.definition.family != "ranked" or score.status == "skipped":
+            return None
+        return None if self.result(score) else measure
+
+    def _places_of(self, measure: Measure, score: Score, sample: Sample) -> tuple[Places, int]:
+        """The labelled places of a score, and the number of its sample among theirs."""
+        if measure.choice not in self._read or score.key not in self._read[measure.choice][1]:
+            self.read([sample], {score.key: [score]})
+        places, numbers = self._read[measure.choice]
+        return places, numbers[score.key]
+
     def of(
         self, score: Score, sample: Sample | None
-    ) -> tuple[Explanation, Sequence[Ranking] | None, Exchange]:
-        """A score in words, with the rankings that it was computed from and what was asked for it.
+    ) -> tuple[Explanation, tuple[Places, int] | None, Exchange] | tuple[Explanation, None, None]:
+        """A score in words, with the places that it was computed from and what was asked for it.
 
         In its own words where it is a grader's result; with its reason alone, and None, where no program can be run again.
         """
@@ -366,17 +410,32 @@ class Explainer:
                 reasoning=result.get("reasoning") or outcome.why or "",
                 details=freeze({**(result.get("details") or {}), "verdict": result.get("verdict")}),
             )
-            return graded, (), ()
+            return graded, None, ()
         family = "graded" if measure is None else measure.definition.family
         if sample is None or measure is None or family == "graded" or score.status == "skipped":
-            return Explanation(outcome=outcome, reasoning=score.why or ""), None, ()
-        make = labels_for if family == "ranked" else program_of
-        program: Program[Any] = make(measure, sample, self._settings)
-        derived, exchange = replay(program, self._answers.look_up)
-        votes = votes_in(exchange, self._answers)
+            return Explanation(outcome=outcome, reasoning=score.why or ""), None, None
         if family == "ranked":
-            return explain_ranked(measure, outcome, derived, votes), derived, exchange
-        return explain_judged(measure, outcome, derived, exchange, votes), (), exchange
+            places, number = self._places_of(measure, score, sample)
+            asked = list(places.exchange(number, measure.depth))
+            votes = self._votes(places.exchange(number, None)) if asked else ()
+            return explain_ranked(measure, outcome, places, number, votes), (places, number), asked
+        derived, exchange = replay(program_of(measure, sample, self._settings), self._answers.look_up)
+        return explain_judged(measure, outcome, derived, exchange, self._votes(exchange)), None, exchange
+
+    def _votes(self, exchange: Iterable[tuple[AnyQuestion, Any]]) -> list[dict[str, Json]]:
+        """The answers of a panel's members to each of these questions; [] where none was asked."""
+        questions = [question for question, _ in exchange] if self._has_panel else []
+        return list(map(votes_on, questions, self._answers.look_up(questions)))
+
+    def facts_of_all(
+        self, scored: Iterable[tuple[Sample, Sequence[Score]]]
+    ) -> Iterator[tuple[Sample, Sequence[Score], ExplainDocument]]:
+        """The facts about each of these samples, without moves; the places of some hundreds are gathered together."""
+        remaining = iter(scored)
+        while block := list(islice(remaining, _BLOCK)):
+            self.read((sample for sample, _ in block), {sample.key: scores for sample, scores in block})
+            for sample, scores in block:
+                yield sample, scores, self.facts(sample, scores, changes=False)
 
     def facts(self, sample: Sample, scores: Sequence[Score], *, changes: bool = True) -> ExplainDocument:
         """The facts about a sample and about these of its scores.
@@ -408,18 +467,18 @@ class Explainer:
         row = ExplainedLine(score.measure, score.value, score.status, score.why, score.bounds)
         if (measure := known_measure(score.type)) is not None:
             row.formula = measure.definition.formula
-        explanation, lists, exchange = self.of(score, sample)
-        if score.status == "skipped" or lists is None:
+        explanation, placed, exchange = self.of(score, sample)
+        if score.status == "skipped" or exchange is None:
             return row
         asked += exchange
         if measure is None or self.result(score) is not None:
             row.details = dict(explanation.details)
         elif measure.definition.family != "ranked":
             row.panel = [dict(value) for value in explanation.details.get("panel", ())]
-        else:
-            row.numbers = numbers_of(measure, lists, score.value)
+        elif placed is not None:
+            row.numbers = numbers_of(measure, *placed, score.value)
             if changes and score.value is not None:
-                row.changes = _what_if(measure, lists, score.value)
+                row.changes = _what_if(measure, *placed, score.value)
         row.reasoning, row.band = explanation.reasoning, explanation.band
         if measure is None or measure.definition.family != "ranked":
             row.hits, row.misses = list(explanation.hits), list(explanation.misses)
@@ -431,10 +490,10 @@ class Explainer:
         for question, answer in asked:
             if isinstance(question, Relevance):
                 judged.setdefault((question.query, question.passage), (question, answer))
-        panel = votes_in(list(judged.values()), self._answers) if judged else []
+        panel: Iterable[dict[str, Json]] = self._votes(judged.values()) or repeat({})
         verdicts = {
             passage: _verdict(answer, votes)
-            for (passage, (_, answer)), votes in zip(judged.items(), panel, strict=True)
+            for (passage, (_, answer)), votes in zip(judged.items(), panel, strict=False)
         }
         calls = [CallLine(call.query or sample.query, []) for call in sample.calls or ()]
         if sample.contexts or (calls and sample.contexts is not None):
@@ -488,19 +547,18 @@ def missing_gold(sample: Sample) -> list[MissingLine]:
     return sorted(missing, key=lambda row: -row.grade)
 
 
-def numbers_of(measure: Measure, lists: Sequence[Ranking], value: float | None) -> str | None:
+def numbers_of(measure: Measure, places: Places, sample: int, value: float | None) -> str | None:
     """The formula of a ranked measure with this sample's numbers; None where it has none that gives the value."""
-    rows = lists[-1:] if measure.settings.get("over") == "final" else lists
-    if value is None or len(rows) != 1 or measure.settings.get("holes", "zero") != "zero":
+    table = places.table_of(sample, measure.depth)
+    if value is None or table.rows != 1 or measure.settings.get("holes", "zero") != "zero":
         return None
-    table, entries = fill_table(rows), rows[0].passages
     if abs(float(ranked.values(measure, table)[0]) - value) > 5e-7:  # labels were added since
         return None
     if table.chances is not None:
         sides = ranked.fraction(measure, table)
         return sides and f"{float(sides[0][0]):.4f} / {float(sides[1][0]):.4f} (expected values)"
-    top = entries[: measure.cutoff] if isinstance(measure.cutoff, int) else entries
-    hits = [rank for rank, labelled in enumerate(top, 1) if is_relevant(labelled.label, measure)]
+    top = places.read(sample, measure.cutoff if isinstance(measure.cutoff, int) else None)
+    hits = [rank for rank, at in enumerate(top, 1) if places.level[at] >= least_level(measure)]
     if measure.name == "RR":
         return f"1 / {hits[0]}" if hits else _NOT_ONE
     if measure.name == "Success":
@@ -620,28 +678,30 @@ def _measure_lines(row: ExplainedLine) -> Iterator[str]:
 
 _MOVED = 200
 """Places whose contexts are moved: each move computes the whole score anew, and deep places hardly change one."""
+_PLACES = 1_000_000
+"""Places of changed rankings that are scored together."""
 
 
-def _what_if(measure: Measure, lists: Sequence[Ranking], value: float, most: int = 3) -> list[ChangedLine]:
+def _what_if(measure: Measure, places: Places, sample: int, value: float, most: int = 3) -> list[ChangedLine]:
     """The moves that change the score most: a context of the first hundreds one place up, or dropped."""
-    changes = []
-    for number, ranking in enumerate(lists):
-        entries = ranking.passages
-        call = f" of call {number + 1}" if len(lists) > 1 else ""
-        for at in range(min(len(entries), (measure.depth or len(entries)) + 1, _MOVED)):
-            moves = {f"rank {at + 1}{call} dropped": (*entries[:at], *entries[at + 1 :])}
+    table, changes = places.table_of(sample, measure.depth), list[ChangedLine]()
+    now = ranked.values(measure, table).tolist()
+    for row, length in enumerate(np.diff(table.pointers).tolist()):
+        order, moves = np.arange(length), dict[str, Ints]()
+        call = f" of call {row + 1}" if table.rows > 1 else ""
+        for at in range(min(length, (measure.depth or length) + 1, _MOVED)):
+            moves[f"rank {at + 1}{call} dropped"] = np.delete(order, at)
             if at:
-                up = (*entries[: at - 1], entries[at], entries[at - 1], *entries[at + 1 :])
+                up = np.concatenate([order[: at - 1], [at, at - 1], order[at + 1 :]])
                 moves[f"rank {at + 1}{call} moved up one"] = up
-            for what, moved in moves.items():
-                changed = [*lists[:number], ranking._replace(passages=moved), *lists[number + 1 :]]
-                new = _value(measure, changed)
-                changes.append(ChangedLine(what, new, new - value))
+        step = max(1, _PLACES // max(1, length))
+        values = (
+            value
+            for orders in batched(moves.values(), step)
+            for value in ranked.values(measure, table.variants(row, orders)).tolist()
+        )
+        for what, moved in zip(moves, values, strict=True):
+            new = float(sum([*now[:row], moved, *now[row + 1 :]]) / table.rows)
+            changes.append(ChangedLine(what, new, new - value))
     changes.sort(key=lambda change: -abs(change.difference))
     return [change for change in changes[:most] if abs(change.difference) > 1e-9]
-
-
-def _value(measure: Measure, lists: Sequence[Ranking]) -> float:
-    rows = lists[-1:] if measure.settings.get("over") == "final" else lists
-    values = ranked.values(measure, fill_table(rows))
-    return float(sum(values.tolist()) / len(rows)) if rows else 0.0

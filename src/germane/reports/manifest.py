@@ -22,7 +22,7 @@ from germane.version import __version__
 if TYPE_CHECKING:  # `germane rank` starts without a judge
     from germane.judges.judge import Judge
     from germane.judging.spending import Spent
-    from germane.measures.labels import Settings
+    from germane.places.settings import Settings
 
 
 def manifest_of(settings: Settings, judge: Judge | None, spent: Spent) -> dict[str, Json]:

@@ -9,9 +9,8 @@ from typing import Any, Literal, TypeAlias, TypeVar
 
 from msgspec import Struct
 
-from germane.encoding import encode, encode_records
+from germane.encoding import Json, encode, encode_records
 from germane.errors import MissingPart, install_extra
-from germane.types import Json
 
 T = TypeVar("T")
 

@@ -333,7 +333,7 @@ def add_labels(
         return
     low, high = sample.grade_scale or (0, 3)
     scale = "graded" if (low, high) == (0, 3) else f"{low}-{high}"
-    cells = [(sample.query, passage_of(context)) for _, _, context in positions]
+    cells = [(sample.query, context.passage) for _, _, context in positions]
     computed = all(cell in items_of for cell in cells)
     items = [items_of[cell] for cell in cells] if computed else relevance_items(cells, history)
     table.extend(
@@ -349,8 +349,3 @@ def add_labels(
         )
         for item, (call, rank, context) in zip(items, positions, strict=True)
     )
-
-
-def passage_of(context: Context) -> str:
-    """The text of a passage, or its id where there is no text."""
-    return context.text if context.text.strip() or context.id is None else context.id

@@ -22,8 +22,8 @@ from germane.evaluation.choice import check_answers, judged_by, needs_judge, no_
 from germane.evaluation.evaluate import report_on
 from germane.judges import Judge
 from germane.measures import Measure, Outcome
-from germane.measures.labels import Settings
 from germane.measures.scoring import Job
+from germane.places.settings import Settings
 from germane.reports import results_of
 from germane.samples import SPELLINGS, RowReader, Warn, find_contexts, only_contexts
 from germane.types import Json, Message, Sample, freeze

@@ -38,7 +38,7 @@ def grade(
     from germane.evaluation.options import JudgeOptions
     from germane.graders import MeasureGrader, measure_named
     from germane.ledger.store import password_apart
-    from germane.measures.labels import Settings
+    from germane.places.settings import Settings
     from germane.samples import Notices
     from germane.samples.files import JsonFault, parse_strict_json
 

@@ -162,8 +162,8 @@ class Pages:
         strips: list[str] = []
         details: list[Facts] = []
         slots: dict[tuple[str, str], LabelSlot] = {}
-        for number, (sample, scores) in enumerate(_scored(report)):
-            facts: Facts = to_builtins(explainer.facts(sample, scores, changes=False))
+        for number, (sample, scores, document) in enumerate(explainer.facts_of_all(_scored(report))):
+            facts: Facts = to_builtins(document)
             scored.append({score.measure: score for score in scores})
             lists = [call["contexts"] for call in facts["calls"]]
             strips.append("|".join("".join(_signs(context["labels"]) for context in of) for of in lists))
@@ -354,8 +354,8 @@ def _baseline(excerpt: Excerpt, whole: ReportData, now: Sequence[Facts]) -> Json
     measures = [name for name in report.measures if name in baseline]
     explainer = Explainer(baseline)
     rows: dict[SampleKey, Json] = {}
-    for sample, scores in _scored(baseline):
-        facts: Facts = to_builtins(explainer.facts(sample, scores, changes=False))
+    for sample, scores, document in explainer.facts_of_all(_scored(baseline)):
+        facts: Facts = to_builtins(document)
         values = {score.measure: _rounded(score.value) for score in scores}
         rows[sample.key] = {"places": _last_list(facts), "values": [values.get(name) for name in measures]}
     # one system alone is compared with every one, whatever its name

@@ -9,13 +9,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from germane.encoding import relevance_items
-from germane.measures.labels import turns
 from germane.measures.measure import Measure
+from germane.places.lists import turns
 from germane.reports.data import ReportData
 from germane.tables.folder import Tables
 from germane.tables.items import ItemTable
 from germane.tables.judgements import JudgementTable, result_item
-from germane.tables.labels import LabelTable, passage_of
+from germane.tables.labels import LabelTable
 from germane.tables.part import Part
 from germane.tables.scores import SampleKey, ScoreTable
 from germane.types import Sample
@@ -145,7 +145,7 @@ def rows_about(report: ReportData, keys: Collection[SampleKey]) -> Part:
 def _passages_of(sample: Sample) -> Iterator[str]:
     """The items of a sample's passages: people label these whether or not a judge was asked about them."""
     pairs = [
-        (query, passage_of(passage.context))
+        (query, passage.context.passage)
         for passage in sample.ranked_passages()
         for query in {sample.query, passage.query}
     ]

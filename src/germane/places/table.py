@@ -1,17 +1,13 @@
-"""The table of labels that every ranked measure reads; and the formulas of novelty.
-
-These read a matrix of claims x places: which claim a context at which rank supports.
-"""
+"""The table of labels that every ranked measure reads: rankings as rows, their places in one array each."""
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import chain
-from math import ceil, fsum, inf, log2
-from typing import Any, TypeAlias
+from math import ceil, inf
+from typing import Any, Literal, NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,6 +15,7 @@ from numpy.typing import NDArray
 Floats: TypeAlias = NDArray[np.float64]
 Ints: TypeAlias = NDArray[np.int64]
 Bools: TypeAlias = NDArray[np.bool_]
+Source: TypeAlias = Literal["gold", "judge", "human", "best"]
 
 LEVELS = 4
 """The columns of a table of chances: grades 1 to 3, and what only a yes reaches."""
@@ -43,6 +40,19 @@ def power_of(gain: Floats, chances: Floats) -> Floats:
     yes = chances[:, -1]
     grades = ((chances[:, :-1] - yes[:, None]) * np.exp2(np.arange(chances.shape[1] - 1))).sum(axis=1)
     return np.where(np.isnan(yes), gain, np.log2(1.0 + yes + grades))
+
+
+class LabelChoice(NamedTuple):
+    """The labels that a ranked measure reads: their source, of the calls or of the final list, within how many tokens.
+
+    `against`: the judge compares contexts with the need (the sample's query, and whatever the settings add to it), or
+    with the query of the call that they came from and nothing else - the reference answers the need.
+    """
+
+    source: Source
+    against: str
+    final: bool
+    budget: int | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -175,6 +185,24 @@ class RankedLabels:
         """The same rankings with only the marked places, which close up."""
         left = np.bincount(self.row[mask], minlength=self.rows)
         return replace(self, pointers=pointers_of(left), ranks=None, lengths=None, **self._columns(mask))
+
+    def variants(self, row: int, orders: Sequence[Ints]) -> RankedLabels:
+        """One ranking several times, each time with these of its places (by number, from 0) in this order.
+
+        The ideal of gold stays as it is; of other labels it is made of the places that are left.
+        """
+        at = np.concatenate([np.empty(0, np.int64), *orders]) + self.pointers[row]
+        times, ideal = len(orders), slice(self.ideal_pointers[row], self.ideal_pointers[row + 1])
+        changed = replace(
+            self,
+            pointers=pointers_of(map(len, orders)),
+            ideal_pointers=pointers_of([ideal.stop - ideal.start] * times),
+            ideal=np.tile(self.ideal[ideal], times),
+            ideal_level=np.tile(self.ideal_level[ideal], times),
+            several=None if self.several is None else np.full(times, self.several[row]),
+            **self._columns(at),
+        )
+        return changed if self.complete else changed.over_retrieved
 
     def reranked(self) -> RankedLabels:
         """The same rankings, each in the best order that its own labels allow: by gain, then by level; ties as they stand."""
@@ -318,48 +346,3 @@ def share_of(marked: Bools, of: Bools, row: Ints, rows: int) -> Floats:
     whole = np.bincount(row[of], minlength=rows)
     count = np.bincount(row[of & marked], minlength=rows)
     return np.asarray(np.divide(count, whole, out=np.full(rows, np.nan), where=whole > 0), np.float64)
-
-
-Column: TypeAlias = frozenset[int]
-"""The claims that one place supports, by their number."""
-
-
-def covered(columns: Iterable[Column]) -> Column:
-    """The claims that the places support between them."""
-    return frozenset[int]().union(*columns)
-
-
-def alpha_dcg(columns: Iterable[Column], alpha: float) -> float:
-    """Sum over the ranks r and the claims supported there of (1 - alpha)**(how often before) / log2(r + 1)."""
-    seen: Counter[int] = Counter()
-    terms = []
-    for rank, column in enumerate(columns, 1):
-        terms.append(_gain(column, seen, alpha) / log2(rank + 1))
-        seen.update(column)
-    return fsum(terms)
-
-
-def greedy(columns: Iterable[Column], alpha: float, k: int | None = None) -> list[Column]:
-    """The columns in the order that takes the greatest gain next (ties: the one that stands first), k of them.
-
-    The best order is NP-hard to find; this is the one that the measure has always been normalised by.
-    """
-    left, chosen = list(columns), list[Column]()
-    seen: Counter[int] = Counter()
-    while left and (k is None or len(chosen) < k):
-        best = max(range(len(left)), key=lambda at: _gain(left[at], seen, alpha))
-        chosen.append(left.pop(best))
-        seen.update(chosen[-1])
-    return chosen
-
-
-def alpha_ndcg(
-    columns: Sequence[Column], alpha: float, k: int | None = None, *, pool: Sequence[Column] | None = None
-) -> float:
-    """alpha-DCG of the first k places / that of the greedy order of the pool (default: of all the places); 0 of 0."""
-    ideal = alpha_dcg(greedy(columns if pool is None else pool, alpha, k), alpha)
-    return alpha_dcg(columns[:k], alpha) / ideal if ideal else 0.0
-
-
-def _gain(column: Column, seen: Counter[int], alpha: float) -> float:
-    return fsum((1.0 - alpha) ** seen[claim] for claim in sorted(column))

@@ -1,279 +1,40 @@
-"""The labels of the places of the rankings of a block of samples, by their source: gold ids, a judge, people.
+"""Places: what came back at every rank of a block of samples, one row each, with the labels that one source gives.
 
-`BlockLabels` has columns with a value for every place of every ranking. Gold and people's labels are there at once; of a
-judge it says which passages are asked about (`cells`), and takes the answers (`take`).
+`Places` has columns with a value for every place of every ranking. Gold and people's labels are there at once; of a
+judge it says which passages are asked about (`cells`), and takes the answers (`take`). Scores, explanations, corrections
+and what-ifs are computed from these columns.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import chain, pairwise, repeat
 from math import exp2, fsum, log2
-from typing import Any, Literal, NamedTuple, TypeAlias, cast
+from typing import Any, TypeAlias
 
 import numpy as np
-from msgspec import structs
 
 from germane.encoding import relevance_items
-from germane.errors import InputError
-from germane.measures.kernel import (
+from germane.places.lists import fitting, rankings, turns
+from germane.places.settings import Settings
+from germane.places.table import (
     LEVELS,
     Bools,
     Floats,
     Ints,
+    LabelChoice,
     RankedLabels,
     column_of,
     pointers_of,
     power_of,
     reached,
 )
-from germane.measures.measure import LabelChoice
-from germane.questions.asking import Missing, Program, Unanswered
-from germane.questions.relevance import HELPS, HIGHEST, Grade, Passages, Scale
-from germane.questions.text import blank, tokens_in
-from germane.tables.labels import UNNAMED, Label, LabelBook, passage_of
-from germane.types import NOTHING, Context, Json, RankedPassage, Sample
-
-__all__ = [
-    "Settings",
-]
-
-AGAINST = ("auto", "query", "reference", "response", "criterion")
-RUBRICS = ("trec", "usefulness")
-
-
-def rankings(sample: Sample, *, final: bool = False) -> list[tuple[str, tuple[Context, ...]]]:
-    """The query and contexts of each search of a sample; a plain sample is one search.
-
-    `final`: only what the system handed back in the end - its own list if it has calls too, else the last call's.
-    """
-    if not sample.calls or (final and sample.contexts is not None):
-        return [] if sample.contexts is None else [(sample.query, sample.contexts)]
-    return [
-        (sample.query if blank(call.query or "") else call.query or "", call.contexts)
-        for call in (sample.calls[-1:] if final else sample.calls)
-    ]
-
-
-def passage_key(context: Context) -> tuple[str, str | None]:
-    """The identity of a context's passage: its text or, where that says nothing, its id."""
-    return ("", context.id) if blank(context.text) else (context.text, None)
-
-
-def documents(sample: Sample, over: str, k: int | None = None) -> list[list[str]] | None:
-    """The distinct document ids that came back, one list for each list that is measured; None = no context has one.
-
-    A context without an id, among others that have one, is a document of its own that no gold knows.
-    """
-    lists = [contexts[:k] for _, contexts in rankings(sample, final=over == "final")]
-    if any(lists) and not any(context.id for contexts in lists for context in contexts):
-        return None
-    if over == "union":
-        lists = [tuple(context for contexts in lists for context in contexts)]
-    return [list(dict.fromkeys(_id(context) for context in contexts)) for contexts in lists]
-
-
-def _id(context: Context) -> str:
-    return context.id if context.id is not None else f"\0{context.text}"
-
-
-def relevant(sample: Sample, rel: int) -> list[str]:
-    """The gold documents of a sample, best first."""
-    graded = sorted((sample.qrels or {}).items(), key=lambda entry: -entry[1])
-    return [document for document, grade in graded if grade >= rel]
-
-
-def recall_by_search(sample: Sample, rel: int = 1) -> list[float] | None:
-    """The share of the gold documents that had come after each search of a sample; None where either is not known."""
-    gold, lists = relevant(sample, rel), documents(sample, "calls")
-    if not gold or lists is None:
-        return None
-    lacking, shares = set(gold), []
-    for ids in lists:
-        lacking.difference_update(ids)
-        shares.append(1 - len(lacking) / len(gold))
-    return shares
-
-
-def asked_before(sample: Sample) -> list[tuple[str, bool]]:
-    """The query of each search, without case and spare white space, and whether an earlier search asked the same.
-
-    The query is "" where a call does not say it: the sample's own stands for it elsewhere, and would repeat itself here.
-    """
-    asked = [call.query or "" for call in sample.calls or ()] or [query for query, _ in rankings(sample)]
-    queries = [" ".join(query.casefold().split()) for query in asked]
-    return [(query, query != "" and query in queries[:at]) for at, query in enumerate(queries)]
-
-
-def distinct_contexts(sample: Sample, k: int | None = None) -> tuple[Context, ...]:
-    """The first `k` contexts (None = all) of all calls, each passage once, in order of first appearance.
-
-    Contexts that only the final list has come last.
-    """
-    lists = (*(contexts for _, contexts in rankings(sample)), sample.contexts or ())
-    return distinct(contexts[:k] for contexts in lists)
-
-
-def distinct(lists: Iterable[Iterable[Context]]) -> tuple[Context, ...]:
-    """Each passage of several lists once, in order of first appearance."""
-    contexts: dict[tuple[str, str | None], Context] = {}
-    for context in chain.from_iterable(lists):
-        contexts.setdefault(passage_key(context), context)
-    return tuple(contexts.values())
-
-
-def fitting(contexts: Sequence[Context], tokens: int) -> tuple[Context, ...]:
-    """The first contexts that fit into this many tokens together, whole."""
-    left = tokens
-    for number, context in enumerate(contexts):
-        left -= tokens_in(context.text)
-        if left < 0:
-            return tuple(contexts[:number])
-    return tuple(contexts)
-
-
-NO_TEXT = "a context has no text whose tokens could be counted"
-
-
-def has_texts(sample: Sample) -> bool:
-    """True if the text of every context is known."""
-    return all(context.text for _, contexts in rankings(sample) for context in contexts)
-
-
-def within_budget(sample: Sample, tokens: int) -> Sample:
-    """The sample with each of its lists cut to this many tokens."""
-    calls = sample.calls and tuple(
-        structs.replace(call, contexts=fitting(call.contexts, tokens)) for call in sample.calls
-    )
-    contexts = None if sample.contexts is None else fitting(sample.contexts, tokens)
-    return structs.replace(sample, contexts=contexts, calls=calls)
-
-
-def texts_of(contexts: Sequence[Context]) -> tuple[str, ...]:
-    """The contexts' texts, in rank order, for a judge to read; Missing where one has an id and no text."""
-    for context in contexts:
-        if not context.text:
-            raise Missing(f"the context {context.id!r} has no text")
-    return tuple(context.text for context in contexts)
-
-
-def field_text(sample: Sample, name: str) -> str | None:
-    """The query, reference, response or criterion of a sample; None where it is not there or says nothing."""
-    text: str | None = getattr(sample, name, None)
-    return None if text is None or blank(text) else text
-
-
-def turns(sample: Sample) -> tuple[tuple[str, str], ...]:
-    """The conversation before the query, as (role, text); a turn without text (a tool call) is left out."""
-    result = []
-    for turn in sample.history:
-        parts = turn.content if isinstance(turn.content, tuple) else (turn.content,)
-        texts = (piece.get("text") if isinstance(piece, Mapping) else piece for piece in parts)
-        text = " ".join(text for text in texts if isinstance(text, str))
-        if not blank(text):
-            result.append((turn.role, text))
-    return tuple(result)
-
-
-def labelled_passages(sample: Sample) -> Iterator[tuple[str, RankedPassage]]:
-    """Each passage of each call of a sample, with the item under which people label it."""
-    passages = list(sample.ranked_passages())
-    cells = ((sample.query, passage_of(passage.context)) for passage in passages)
-    return zip(relevance_items(cells, turns(sample)), passages, strict=True)
-
-
-@dataclass(frozen=True, slots=True)
-class Settings:
-    """The settings of relevance in one evaluation, the same for all its measures.
-
-    `against`: auto = the query, and the sample's reference or, where it has none, its criterion; query; reference;
-    response; criterion. `scale`: graded (0-3) or binary. `rubric` names the wording of the grades: trec, or usefulness.
-    `labels` are people's labels other than those on the contexts themselves; where both are there, `labels` count. `judged_by`
-    names the labels that are read in place of a judge's verdicts: "labels" (people's) or "gold"; "" = none are.
-    """
-
-    against: str = "auto"
-    scale: Scale = "graded"
-    rubric: str = "trec"
-    labels: LabelBook | None = None
-    judged_by: Literal["", "labels", "gold"] = ""
-
-    def __post_init__(self) -> None:
-        names = {"against": AGAINST, "scale": ("graded", "binary"), "rubric": RUBRICS}
-        for name, choices in names.items():
-            if getattr(self, name) not in choices:
-                raise InputError(
-                    f"{name}={getattr(self, name)!r} is not known", fix=f"write one of {', '.join(choices)}"
-                )
-
-    @classmethod
-    def of(cls, against: str | None, scale: str | None, rubric: str | None = None) -> Settings:
-        """The settings that flags or a file name; None = the default."""
-        return cls(against or "auto", cast("Scale", scale or "graded"), rubric or "trec")
-
-    @classmethod
-    def stored(cls, manifest: Mapping[str, Json], labels: LabelBook | None = None) -> Settings:
-        """The settings in the manifest of a report; `labels` as above."""
-        made = cls(**(manifest.get("settings") or {}), labels=labels)
-        return made.with_judge(str((manifest.get("judge") or {}).get("source") or ""))
-
-    def with_judge(self, name: str) -> Settings:
-        """The settings of an evaluation by the judge of that name."""
-        return replace(self, judged_by=cast("Any", name if name in {"labels", "gold"} else ""))
-
-    @property
-    def asked(self) -> dict[str, str]:
-        """On which scale and by which wording relevance is graded."""
-        return {"scale": self.scale, **({"rubric": self.rubric} if self.rubric != "trec" else {})}
-
-    def shown_with(self, sample: Sample) -> dict[str, str]:
-        """The reference, response or criterion of a sample that relevance is judged against, with the query."""
-        names = ("reference", "criterion") if self.against == "auto" else (self.against,)
-        texts = ((name, field_text(sample, name)) for name in names if name != "query")
-        return next(({name: text} for name, text in texts if text), {})
-
-
-class PassageLabel(NamedTuple):
-    """The label of one place: `gain` is its worth to nDCG, `level` is compared with a threshold (yes / no: inf / 0).
-
-    `scale`: graded (0 to 3; gold: any), binary, or the ends of another one (0-4).
-    """
-
-    gain: float
-    level: float
-    reasoning: str = ""
-    source: str = "gold"
-    scale: str = "graded"
-    probabilities: tuple[float, ...] = ()
-    """Of the grades from 0 up, where the judge gave these: `level` is then their mode, `gain` their mean."""
-    power: float | None = None
-    """The grade whose 2**grade - 1 is the expectation of that; None: the gain."""
-
-
-class LabelledPassage(NamedTuple):
-    """A place of a ranking: its context, and its label, None (unjudged) or Unanswered (the judge failed).
-
-    Places that share a verdict (the same passage twice) share `verdict`, the number of the question.
-    """
-
-    context: Context
-    label: PassageLabel | Unanswered | None
-    verdict: int = -1
-
-
-class Ranking(NamedTuple):
-    """The places of one call, best first, made of the columns when someone looks; `query` is what this call searched for.
-
-    `gold`: of gold labels, the grades of all documents that are judged for the query.
-    """
-
-    query: str
-    passages: tuple[LabelledPassage, ...]
-    gold: tuple[int, ...] | None = None
-
+from germane.questions.asking import Program, Unanswered
+from germane.questions.relevance import HELPS, HIGHEST, Grade, Passages, Relevance
+from germane.tables.labels import UNNAMED, Label
+from germane.types import NOTHING, Context, Sample
 
 Rankings: TypeAlias = Sequence[tuple[str, Sequence[Context]]]
 """The query and the places of each ranking of a sample."""
@@ -284,33 +45,7 @@ _GRADED, _BINARY = 0, 1
 """The numbers of the scales that every table has."""
 
 
-class LabelColumns(NamedTuple):
-    """The labels of all places of a block of samples, in one array each.
-
-    ======== ======= =============================================================================
-    level    places  compared with a threshold; nan where there is no label
-    labelled places  True where there is a label
-    scale    places  the number of the label's scale
-    sample   places  the number of the place's sample
-    gain     places  the worth to nDCG; nan where there is no label
-    chances  places  the probability of reaching each level (four columns); None where all labels are certain
-    power    places  the grade whose 2**grade - 1 is the expectation of that; None where all labels are certain
-    mixed    samples True where some labels are a yes or no and some a grade. Then every label is worth 1 or 0: a yes has
-                     no place among the grades - worth 1, a perfect ranking with it above a 3 would not score 1
-    ======== ======= =============================================================================
-    """
-
-    level: Floats
-    labelled: Bools
-    scale: Ints
-    sample: Ints
-    gain: Floats
-    chances: Floats | None
-    power: Floats | None
-    mixed: Bools
-
-
-class BlockLabels:
+class Places:
     """The labels of one source for every place of the rankings of a block of samples.
 
     ======== ======== =====================================================================
@@ -338,9 +73,10 @@ class BlockLabels:
         self._reasons: dict[int, str] = {}
         self._worth: dict[int, float] = {}
         self._power: dict[int, float] = {}
-        """Of several people, as `LabelColumns.power`; that of a distribution follows from its probabilities."""
+        """Of several people, the grade whose 2**grade - 1 is the expectation of that; that of a distribution follows from its probabilities."""
         self._probabilities: dict[int, tuple[float, ...]] = {}
         self._answers: dict[int, Sequence[Any]] = {}
+        self._tables: dict[int, RankedLabels] = {}
 
     # Making the columns
 
@@ -424,7 +160,7 @@ class BlockLabels:
             return lists
         history = turns(sample)
         items = [
-            relevance_items([(sample.query, passage_of(context)) for context in contexts], history)
+            relevance_items([(sample.query, context.passage) for context in contexts], history)
             for _, contexts in lists
         ]
         cells = [
@@ -601,50 +337,103 @@ class BlockLabels:
         return self._verdict or [-1] * len(self._level)
 
     @cached_property
-    def columns(self) -> LabelColumns:
-        """The labels, once all answers are taken."""
-        level = np.array(self._level, dtype=np.float64)
-        scale = np.array(self._scale, np.int64) if self._scale else np.full(len(level), _GRADED)
-        sample = np.repeat(np.arange(len(self._counts)), np.diff(np.array(self.pointers)[self.rows]))
-        labelled, chances, mixed = ~np.isnan(level), None, np.zeros(len(self._counts), dtype=np.bool_)
-        if self._probabilities:
-            chances = chances_table(len(level), self._probabilities)
-        gain = np.where(np.isinf(level), 1.0, np.maximum(level, 0.0))
+    def contexts(self) -> list[Context]:
+        """The context at each place."""
+        return [context for _, contexts in self.lists for context in contexts]
+
+    @cached_property
+    def level(self) -> Floats:
+        """What is compared with a threshold: the grade, inf of a yes and 0 of a no; nan where there is no label."""
+        return np.array(self._level, dtype=np.float64)
+
+    @cached_property
+    def labelled(self) -> Bools:
+        """True where there is a label."""
+        return ~np.isnan(self.level)
+
+    @cached_property
+    def scale(self) -> Ints:
+        """The number of the label's scale in `scales`."""
+        return np.array(self._scale, np.int64) if self._scale else np.full(len(self.level), _GRADED)
+
+    @cached_property
+    def sample(self) -> Ints:
+        """The number of the place's sample."""
+        return np.repeat(np.arange(len(self._counts)), np.diff(np.array(self.pointers)[self.rows]))
+
+    @cached_property
+    def chances(self) -> Floats | None:
+        """The probability of reaching each level, one column per level; None where all labels are certain."""
+        return chances_table(len(self.level), self._probabilities) if self._probabilities else None
+
+    @cached_property
+    def mixed(self) -> Bools:
+        """True for each sample whose labels are a yes or no in part, and grades in part.
+
+        Every label of it is worth 1 or 0: a yes has no place among the grades - worth 1, a perfect ranking with it above a 3
+        would not score 1.
+        """
+        mixed, yes = np.zeros(len(self._counts), dtype=np.bool_), self.labelled & (self.scale == _BINARY)
+        if yes.any():
+            mixed[np.intersect1d(self.sample[yes], self.sample[self.labelled & ~yes])] = True
+        return mixed
+
+    @cached_property
+    def worth(self) -> tuple[Floats, Floats | None]:
+        """What each place is worth to nDCG, and the grade whose 2**grade - 1 is the expectation of that.
+
+        nan where there is no label; in place of the grades None where all labels are certain.
+        """
+        gain = np.where(np.isinf(self.level), 1.0, np.maximum(self.level, 0.0))
         power = None
         if self._worth:  # of several people, or of a distribution
             gain[list(self._worth)] = list(self._worth.values())
-            power = gain.copy() if chances is None else power_of(gain, chances)
+            power = gain.copy() if self.chances is None else power_of(gain, self.chances)
             power[list(self._power)] = list(self._power.values())
-        yes = labelled & (scale == _BINARY)
-        if yes.any():
-            mixed[np.intersect1d(sample[yes], sample[labelled & ~yes])] = True
-        if mixed.any():
-            worth = reached(level, chances, HELPS).astype(np.float64)
-            both = mixed[sample] & labelled
+        if self.mixed.any():
+            worth = reached(self.level, self.chances, HELPS).astype(np.float64)
+            both = self.mixed[self.sample] & self.labelled
             gain = np.where(both, worth, gain)
             power = None if power is None else np.where(both, np.log2(1.0 + worth), power)
-        return LabelColumns(level, labelled, scale, sample, gain, chances, power, mixed)
+        return gain, power
 
     @cached_property
     def table(self) -> RankedLabels:
         """The labels as every ranked measure reads them. The ideal of gold is all that gold knows."""
-        pointers = np.array(self.pointers, dtype=np.int64)
-        columns = self.columns
         if self.choice.source != "gold":
-            return RankedLabels.of_columns(
-                pointers,
-                columns.level,
-                columns.gain,
-                rel=HELPS,
-                chances=columns.chances,
-                several=np.array(self._several) if any(self._several) else None,
-                power=columns.power,
-            )
+            return self._labels_at(slice(None), self._lengths)
         gold = [sample.qrels or NOTHING for sample in self.samples]
         qrels = [*chain.from_iterable(map(repeat, gold, self._counts))]  # of each ranking
         counts = np.array([*map(len, qrels)], dtype=np.int64)
         grades = np.array([*chain.from_iterable([grades.values() for grades in qrels])], dtype=np.float64)
-        return RankedLabels.of_columns(pointers, columns.level, columns.level, gold=(counts, grades))
+        pointers = np.array(self.pointers, dtype=np.int64)
+        return RankedLabels.of_columns(pointers, self.level, self.level, gold=(counts, grades))
+
+    def table_within(self, depth: int | None) -> RankedLabels:
+        """The labels of the first `depth` places of each ranking: other measures, which look deeper, make no difference.
+
+        Those of gold are all of them: what gold knows of a query does not depend on what is read of a ranking.
+        """
+        if depth is None or self.choice.source == "gold" or max(self._lengths, default=0) <= depth:
+            return self.table
+        if depth not in self._tables:
+            self._tables[depth] = self._labels_at(
+                np.flatnonzero(self.table.rank <= depth), [min(length, depth) for length in self._lengths]
+            )
+        return self._tables[depth]
+
+    def _labels_at(self, at: Ints | slice, lengths: Sequence[int]) -> RankedLabels:
+        """The labels of people or a judge at these places, of rankings of these lengths."""
+        gain, power = self.worth
+        return RankedLabels.of_columns(
+            pointers_of(lengths),
+            self.level[at],
+            gain[at],
+            rel=HELPS,
+            chances=None if self.chances is None else self.chances[at],
+            several=np.array(self._several) if any(self._several) else None,
+            power=None if power is None else power[at],
+        )
 
     def span_of(self, sample: int) -> slice:
         """The slice of the columns that holds the places of a sample's rankings."""
@@ -653,43 +442,42 @@ class BlockLabels:
     @property
     def grades(self) -> Floats:
         """The judge's grade of each place, 1 and 0 for yes and no; of a distribution its mode."""
-        columns = self.columns
-        if columns.chances is None:
-            return columns.gain
-        mode = np.minimum(columns.level, np.where(columns.scale == _BINARY, 1.0, np.inf))
-        return np.where(np.isnan(columns.chances[:, 0]), columns.gain, mode)
+        gain = self.worth[0]
+        if self.chances is None:
+            return gain
+        mode = np.minimum(self.level, np.where(self.scale == _BINARY, 1.0, np.inf))
+        return np.where(np.isnan(self.chances[:, 0]), gain, mode)
 
     def chances_at(self, rel: float) -> Floats:
         """The probability that each place reaches a level; nan where its label is certain."""
-        chances = self.columns.chances
-        return (
-            np.full(len(self._level), math.nan)
-            if chances is None
-            else chances[:, column_of(rel, chances.shape[1])]
-        )
+        if self.chances is None:
+            return np.full(len(self.level), math.nan)
+        return self.chances[:, column_of(rel, self.chances.shape[1])]
 
     def by_people(self, at: int) -> bool:
         """True if the label of a place is a person's, of those that people or a judge gave."""
         judged = self.verdict[at] >= 0 or at in self._reasons
-        return self.choice.source in {"human", "best"} and not judged and bool(self.columns.labelled[at])
+        return self.choice.source in {"human", "best"} and not judged and bool(self.labelled[at])
 
     def scales_of(self, sample: int) -> set[str]:
         """The scales of a sample's labels."""
-        span, columns = self.span_of(sample), self.columns
-        return {self.scales[n] for n in set(columns.scale[span][columns.labelled[span]].tolist())}
+        span = self.span_of(sample)
+        return {self.scales[n] for n in set(self.scale[span][self.labelled[span]].tolist())}
 
-    def table_of(self, sample: int) -> RankedLabels:
-        """The table of one sample's rankings alone, with their ideal."""
-        return self.table.rows_from(self.rows[sample], self.rows[sample + 1])
+    def table_of(self, sample: int, depth: int | None = None) -> RankedLabels:
+        """The labels of one sample's rankings alone, with their ideal; `depth` as in `table_within`."""
+        return self.table_within(depth).rows_from(self.rows[sample], self.rows[sample + 1])
 
-    def read(self, sample: int, depth: int | None) -> list[int]:
+    def spans_of(self, sample: int, depth: int | None) -> list[range]:
         """The first `depth` places of each ranking of a sample."""
         starts = self.pointers[self.rows[sample] : self.rows[sample + 1] + 1]
         return [
-            position
-            for start, end in pairwise(starts)
-            for position in range(start, end if depth is None else min(end, start + depth))
+            range(start, end if depth is None else min(end, start + depth)) for start, end in pairwise(starts)
         ]
+
+    def read(self, sample: int, depth: int | None) -> list[int]:
+        """The first `depth` places of all rankings of a sample."""
+        return [at for span in self.spans_of(sample, depth) for at in span]
 
     def cells_read(self, sample: int, depth: int | None) -> list[int]:
         """The numbers of the questions that the first `depth` places of each ranking of a sample are about."""
@@ -700,10 +488,10 @@ class BlockLabels:
         marks = np.zeros(len(self._level), dtype=np.bool_)
         marks[[*self.failed]] = True
         if holes:
-            marks |= ~self.columns.labelled
+            marks |= ~self.labelled
         if depth is not None:
             marks &= self.table.rank <= depth
-        mask: Bools = np.bincount(self.columns.sample[marks], minlength=len(self.samples)) > 0
+        mask: Bools = np.bincount(self.sample[marks], minlength=len(self.samples)) > 0
         return mask
 
     def missing_verdicts(self, sample: int, *, holes: bool) -> Ints:
@@ -724,43 +512,39 @@ class BlockLabels:
                 asked = self.samples[sample].query if self.choice.against == "need" else query
                 same = (asked, context.text, context.grade, context.relevant, gold)
             number = seen.setdefault(same, len(seen))
-            missing = position in self.failed or (holes and not self.columns.labelled[position])
+            missing = position in self.failed or (holes and not self.labelled[position])
             numbers.append(number if missing else -1)
         return np.array(numbers, dtype=np.int64)
 
-    # Someone looks
+    # Explanations
 
-    def rankings(self, sample: int) -> tuple[Ranking, ...]:
-        """The rankings of a sample, place by place."""
-        rankings, at = [], self.span_of(sample).start
-        qrels = self.samples[sample].qrels or {}
-        grades = tuple(qrels.values()) if self.choice.source == "gold" else None
-        for query, contexts in self.lists[self.rows[sample] : self.rows[sample + 1]]:
-            passages = [
-                LabelledPassage(context, self._label(sample, position), self.verdict[position])
-                for position, context in enumerate(contexts, at)
-            ]
-            at += len(passages)
-            rankings.append(Ranking(query, tuple(passages), grades))
-        return tuple(rankings)
+    def exchange(self, sample: int, depth: int | None) -> Iterator[tuple[Relevance, Grade | Unanswered]]:
+        """Each question about the first `depth` places of a sample's rankings, with its answer, once it is taken."""
+        if sample in self._answers:
+            questions = self.questions(sample)
+            for cell in self.cells_read(sample, depth):
+                yield questions[cell], self._answers[sample][cell]
 
-    def _label(self, sample: int, position: int) -> PassageLabel | Unanswered | None:
-        if position in self.failed:
-            return Unanswered(self.failed[position])
-        level, gain = float(self.columns.level[position]), float(self.columns.gain[position])
-        if math.isnan(level):
-            return None
-        source, scale = self.choice.source, self.scales[int(self.columns.scale[position])]
-        reasoning = self._reasons.get(position, "")
-        if source == "gold":
-            return PassageLabel(gain, level, f"gold grade {level:g}", source)
-        if source == "best":
-            source = "human" if self.by_people(position) else "judge"
-        if (cell := self.verdict[position]) >= 0:
-            reasoning = self._answers[sample][cell].reasoning
-        power = None if self.columns.power is None else float(self.columns.power[position])
-        probabilities = self._probabilities.get(position, ())
-        return PassageLabel(gain, level, reasoning, source, scale, probabilities, power)
+    def reason(self, at: int) -> str:
+        """What decided about a place: the judge's reasoning, why it failed, or what a label was read from."""
+        if at in self.failed:
+            return self.failed[at]
+        if not self.labelled[at]:
+            return "unjudged"
+        if self.choice.source == "gold":
+            return f"gold grade {self.level[at]:g}"
+        if (cell := self.verdict[at]) >= 0:
+            return str(self._answers[int(self.sample[at])][cell].reasoning)
+        return self._reasons.get(at, "")
+
+    def source_of(self, at: int) -> str:
+        """The source of the label at a place; best is a person's where there is one."""
+        source = self.choice.source
+        return source if source != "best" else "human" if self.by_people(at) else "judge"
+
+    def probabilities_of(self, at: int) -> tuple[float, ...]:
+        """The probabilities of the grades from 0 up at a place, or of no and yes; () where its label is certain."""
+        return self._probabilities.get(at, ())
 
 
 def chances_table(places: int, probabilities: Mapping[int, Sequence[float]]) -> Floats:
@@ -778,30 +562,10 @@ def chances_table(places: int, probabilities: Mapping[int, Sequence[float]]) -> 
     return chances
 
 
-def sample_labels(
-    sample: Sample, choice: LabelChoice, depth: int | None, settings: Settings
-) -> Program[BlockLabels]:
-    """The labels of one sample's first `depth` places (None = all), for which a judge is asked where it is the source."""
-    labels = BlockLabels(choice, settings)
-    labels.add([sample], [depth])
-    if labels.asks(0):
-        labels.take(0, (yield labels.questions(0)))
-    return labels
-
-
-def fill_table(lists: Sequence[Ranking]) -> RankedLabels:
-    """The labels of these rankings, one row each, all of one source: what a changed ranking is scored by."""
-    labels = [[p.label if isinstance(p.label, PassageLabel) else None for p in row.passages] for row in lists]
-    levels = [[label and label.level for label in row] for row in labels]
-    if lists and lists[0].gold is not None:
-        return RankedLabels.of_lists(levels, [row.gold or () for row in lists])
-    gains = [[label and label.gain for label in row] for row in labels]
-    values = [label.probabilities if label else () for row in labels for label in row]
-    chances = chances_table(len(values), dict(enumerate(values))) if any(values) else None
-    power = None
-    if any(label and label.power is not None for row in labels for label in row):
-        powers = [
-            label and (label.gain if label.power is None else label.power) for row in labels for label in row
-        ]
-        power = np.array(powers, dtype=np.float64)
-    return RankedLabels.of_lists(levels, gains=gains, rel=HELPS, chances=chances, power=power)
+def places_of(sample: Sample, choice: LabelChoice, depth: int | None, settings: Settings) -> Program[Places]:
+    """The first `depth` places (None = all) of one sample's rankings; a judge is asked for labels where it is their source."""
+    places = Places(choice, settings)
+    places.add([sample], [depth])
+    if places.asks(0):
+        places.take(0, (yield places.questions(0)))
+    return places
