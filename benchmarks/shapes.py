@@ -79,12 +79,22 @@ def aliases(sample: dict[str, Any]) -> dict[str, Any]:
     }
 
 
+def mixed(sample: dict[str, Any]) -> dict[str, Any]:
+    """Every row has other keys than its neighbours."""
+    number = int(sample["id"][1:])
+    for at, key in enumerate(("lang", "tags", "reference", "metadata")):
+        if number >> at & 1:
+            sample[key] = {"tags": ["a"], "metadata": {"team": "search"}}.get(key, "en")
+    return sample
+
+
 SHAPES: dict[str, Callable[[dict[str, Any]], dict[str, Any]]] = {
     "plain": lambda sample: sample,
     "whole-number scores": whole_scores,
     "metadata": metadata,
     "unlike contexts": unlike,
     "aliases": aliases,
+    "mixed rows": mixed,
 }
 
 
@@ -117,7 +127,8 @@ def main(
         samples, rounds = 500, 1
     pythons = [sys.executable, *[against] * bool(against)]
     head("Shapes of rows", f"{samples} gold samples of 10 contexts, CPU seconds, medians of {rounds}")
-    print(row(["", "read", "run", *["other read", "other run"] * bool(against)], WIDTHS), flush=True)
+    widths = WIDTHS[: 1 + 2 * len(pythons)]
+    print(row(["", "read", "run", *["other read", "other run"] * bool(against)], widths), flush=True)
     with tempfile.TemporaryDirectory() as scratch:
         folder = Path(scratch)
         for name, change in SHAPES.items():
@@ -128,7 +139,7 @@ def main(
             times = [
                 median(one[which][step] for one in found) for which in range(len(pythons)) for step in (0, 1)
             ]
-            print(row([name, *(f"{time:.2f}" for time in times)], WIDTHS), flush=True)
+            print(row([name, *(f"{time:.2f}" for time in times)], widths), flush=True)
 
 
 if __name__ == "__main__":

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from itertools import groupby, repeat
+from itertools import repeat
 from operator import or_
 from typing import Any, NamedTuple, TypeAlias
 
@@ -181,33 +181,47 @@ class RowReader:
 
         `among` are the keys that the rows had before null was left out.
         """
-        samples: list[Sample] = []
-        for keys, group in groupby(rows, _keys_of):
-            some = list(group)
-            if keys is None:
-                samples += [row for _, row, _ in some]
-                continue
-            columns = dict(zip(keys, zip(*[row.values() for _, row, _ in some], strict=True), strict=True))
-            if any(_NULL in map(type, column) for column in columns.values()):
-                rest = [
-                    (number, {key: value for key, value in row.items() if value is not None}, where)
-                    for number, row, where in some
-                ]
-                samples += self._samples(rest, keys)
-                continue
-            plan, wrong = self._plan(keys, among or keys), None
-            values = self._values(plan, columns, some)
-            try:
-                samples += converted(values, list[Sample])
-            except Invalid as fault:
-                wrong = fault
-                wrong.path = wrong.path[1:]
-            if self._warn is not None and (wrong is None or len(some) == 1):
-                for _, row, where in some if plan.others else ():
-                    self._warn_of(row, plan, where)
-                self._count_joined(plan, columns, some)
-            if wrong is not None:
-                raise self._named(wrong, some[0][1])
+        groups: dict[tuple[Any, ...] | None, list[int]] = {}
+        for at, row in enumerate(rows):
+            groups.setdefault(_keys_of(row), []).append(at)
+        if len(groups) == 1:
+            ((keys, _),) = groups.items()
+            return self._alike(keys, rows, among)
+        samples = {
+            at: sample
+            for keys, numbers in groups.items()
+            for at, sample in zip(
+                numbers, self._alike(keys, [rows[at] for at in numbers], among), strict=True
+            )
+        }
+        return [samples[at] for at in range(len(rows))]
+
+    def _alike(
+        self, keys: tuple[Any, ...] | None, rows: Sequence[Row], among: tuple[Any, ...] | None
+    ) -> list[Sample]:
+        """The samples of rows that all have these keys (None = they are samples); the others as of `_samples`."""
+        if keys is None:
+            return [row for _, row, _ in rows]
+        columns = dict(zip(keys, zip(*[row.values() for _, row, _ in rows], strict=True), strict=True))
+        if any(_NULL in map(type, column) for column in columns.values()):
+            rest = [
+                (number, {key: value for key, value in row.items() if value is not None}, where)
+                for number, row, where in rows
+            ]
+            return self._samples(rest, keys)
+        plan, wrong = self._plan(keys, among or keys), None
+        values, samples = self._values(plan, columns, rows), list[Sample]()
+        try:
+            samples = converted(values, list[Sample])
+        except Invalid as fault:
+            wrong = fault
+            wrong.path = wrong.path[1:]
+        if self._warn is not None and (wrong is None or len(rows) == 1):
+            for _, row, where in rows if plan.others else ():
+                self._warn_of(row, plan, where)
+            self._count_joined(plan, columns, rows)
+        if wrong is not None:
+            raise self._named(wrong, rows[0][1])
         return samples
 
     def _values(
