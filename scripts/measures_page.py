@@ -2,35 +2,106 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
+from typing import TypeAlias
 
-from germane.measures.measure import Definition, definitions
+from germane.measures.measure import Definition, Param, definitions
 
 PAGE = Path(__file__).parents[1] / "docs" / "measures.md"
 START = "<!-- from here: made of the definitions in src/germane/measures by scripts/measures_page.py -->\n\n"
 END = "\n<!-- to here -->"
 
+Shared: TypeAlias = tuple[str, str, tuple[object, ...]]
+"""Name, meaning and choices of a parameter."""
+
 
 def markdown(definitions: Iterable[Definition]) -> str:
-    """The page of the documentation: a table of all measures, then each in full, by what is read."""
+    """Return the measures by family: an index, the parameters that several share, then each measure in full."""
     known = list(definitions)
-    table = ["| measure | needs | judge calls | range |", "| --- | --- | --- | --- |"]
-    for definition in known:
-        anchor = "".join(c for c in definition.heading.lower() if c.isalnum() or c in "_-")
-        calls = definition.cost.replace("|", "\\|")
-        table.append(
-            f"| [`{definition.heading}`](#{anchor}) | {definition.all_needs} | {calls} | {definition.span} |"
-        )
-    parts = ["\n".join(table)]
-    for title, family in _FAMILIES:
-        parts.append(f"## {title}")
-        for definition in filter(family, known):
-            first, _, rest = definition.doc.partition("\n\n")
-            parts += [f"### `{definition.heading}`", " ".join(first.split()), *filter(None, [rest])]
-            named = ((f"`{name}`" if "=" in name else name, text) for name, text in definition.facts())
-            parts.append("\n".join(f"- {name}: {text}" for name, text in named))
+    index = ["| family | measures |", "| --- | --- |"]
+    families = [(title, list(filter(family, known))) for title, family in _FAMILIES]
+    for title, members in families:
+        links = ", ".join(f"[`{one.heading}`](#{_anchor(one.heading)})" for one in members)
+        index.append(f"| [{title}](#{_anchor(title)}) | {links} |")
+    shared = _shared(known)
+    lines = [f"- `{name}`: {meaning}{_choices(choices)}" for name, meaning, choices in sorted(shared)]
+    parts = ["\n".join(index), "## Parameters of several measures", "\n".join(lines)]
+    for title, members in families:
+        usual = _usual(members)
+        parts += [f"## {title}", f"Unless a measure says otherwise: {'; '.join(usual)}."]
+        for one in members:
+            first, _, rest = one.doc.partition("\n\n")
+            facts = "\n".join(f"- {line}" for line in _facts(one, usual, shared))
+            parts += [f"### `{one.heading}`", " ".join(f"{first} {rest}".split()), facts]
     return "\n\n".join(parts) + "\n"
+
+
+def _anchor(heading: str) -> str:
+    return "".join(c for c in heading.lower().replace(" ", "-") if c.isalnum() or c in "_-")
+
+
+def _choices(choices: tuple[object, ...]) -> str:
+    return f" ({', '.join(map(str, choices))})" if choices else ""
+
+
+def _shared(known: Iterable[Definition]) -> dict[Shared, bool]:
+    """Return the parameters that at least three measures have; True for the most frequent one of its name."""
+    count = Counter(_param(name, param) for one in known for name, param in one.options.items())
+    names = set[str]()
+    shared = dict[Shared, bool]()
+    for param, number in count.most_common():
+        if number >= 3:
+            shared[param] = param[0] not in names
+            names.add(param[0])
+    return shared
+
+
+def _param(name: str, param: Param) -> Shared:
+    return name, param.meaning, tuple(param.choices)
+
+
+def _common_facts(one: Definition) -> list[str]:
+    """Return the facts that are left out of a measure where they are usual for its family."""
+    calls = "no judge calls" if one.cost == "0" else f"judge calls: {one.cost}"
+    return [f"needs {one.all_needs}", calls, f"range {one.span}", f"nothing to count: {one.nothing}"]
+
+
+def _usual(members: list[Definition]) -> list[str]:
+    """Return those facts that more than a third of the family shares."""
+    count = Counter(fact for one in members for fact in _common_facts(one))
+    best: dict[str, str] = {}
+    for fact, number in count.most_common():
+        if number * 3 > len(members):
+            best.setdefault(_kind(fact), fact)
+    return list(best.values())
+
+
+def _kind(fact: str) -> str:
+    return "calls" if "judge calls" in fact else fact.split(maxsplit=1)[0]
+
+
+def _facts(one: Definition, usual: list[str], shared: dict[Shared, bool]) -> Iterator[str]:
+    yield f"formula: {one.formula}"
+    if unusual := [fact for fact in _common_facts(one) if fact not in usual]:
+        yield "; ".join(unusual)
+    plain = []
+    for name, text in one.facts():
+        param, _, _ = name.partition("=")
+        if param == name:
+            continue
+        key = _param(param, one.options[param])
+        if key in shared:
+            plain.append(f"`{name}`{'' if shared[key] else _choices(key[2])}")
+        else:
+            yield f"`{name}`: {text.replace(' | ', ', ')}"
+    if plain:
+        yield ", ".join(plain)
+    named = f"also spelled {', '.join(one.spellings)}" if one.spellings else ""
+    source = f"source: {one.reference}" if one.reference != "germane" else ""
+    if named or source:
+        yield "; ".join(filter(None, [named, source]))
 
 
 _FAMILIES: tuple[tuple[str, Callable[[Definition], bool]], ...] = (

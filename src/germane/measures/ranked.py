@@ -43,7 +43,7 @@ from germane.types import FrozenDict
 _GOLD = one_of("whose labels are read", "gold", "judge", "human", "best")
 LABELS = replace(_GOLD, default="judge")
 OVER = one_of(
-    "several searches: the mean over them, or the final list alone (the last search's where there is none)",
+    "several searches: the mean over them, or the final list alone (else the last search's)",
     "calls",
     "final",
 )
@@ -55,15 +55,15 @@ _AGAINST = one_of(
     "call",
 )
 _HOLES = one_of(
-    "unjudged places: zero = not relevant (over people's labels the score then has bounds); condensed = dropped first; "
-    "bounds = any grade, those below k too where the ideal or all relevant counts (the score is a range unless they cannot change it)",
+    "unjudged places: zero = not relevant (with bounds over people's labels); condensed = removed first; bounds = any grade, "
+    "which makes the score a range unless they cannot change it (places below k too, for the ideal or all relevant)",
     "zero",
     "condensed",
     "bounds",
 )
 _IDEAL = one_of(
-    "the best ranking that is possible: of all that gold knows for the query, or of what came back, which is all that a "
-    "judge or people have seen",
+    "the best possible ranking: of all documents that gold knows for the query, or of the retrieved ones, which is all "
+    "that a judge or people have seen",
     "all",
     "retrieved",
 )
