@@ -14,13 +14,13 @@ from germane.comparison.corrected import DecidedPair
 from germane.comparison.decomposition import other_corpus, split_by_cause
 from germane.comparison.formats import Comparison
 from germane.comparison.parts import (
+    SharedSamples,
     compared,
     how_judged,
     mixed_scores,
     moved_queries,
     renamed_note,
     served_models,
-    shared_of,
     verdicts_of,
 )
 from germane.comparison.regression import regression, within_margin
@@ -114,6 +114,7 @@ def compare(
             fix="judge both alike, or split the difference with --across-judges (across_judges=True)",
         )
     pairs = [DecidedPair(side, other, _clusters(side, other, cluster), test, seed) for side, other in against]
+    shared_of = {pair: SharedSamples(pair) for pair in pairs}
     rows: list[MeasureComparison] = []
     notes = [*guesses, *(differ if judged else [])]
     for pair in pairs:
@@ -121,7 +122,10 @@ def compare(
         if not any(comparison.due for comparison in mine):
             problem = f"{pair.a.name} and {pair.b.name} have no query in common"
             raise InputError(problem, fix="compare the same queries")
-        rows += [_decided(row, margins, allow_stand_in=allow_stand_in) for row in _split(pair, mine)]
+        rows += [
+            _decided(row, margins, allow_stand_in=allow_stand_in)
+            for row in _split(pair, mine, shared_of[pair])
+        ]
         notes += [note] if not differ and (note := served_models(pair.a, pair.b, judged)) else []
         if judged and (pair.a.report.tables is pair.b.report.tables or not differ):
             notes += _covered(pair)
@@ -138,9 +142,8 @@ def compare(
         if other_corpus(pair):
             notes.append(f"{pair.a.name} and {pair.b.name} searched different documents (--corpus)")
         only_a, only_in[pair.b.name] = pair.only_in()
-        shared = shared_of(pair)
-        overlaps |= {pair.b.name: shared.overlap} if shared.overlap else {}
-        notes += _paired(pair, len(only_a), len(only_in[pair.b.name]), shared.renamed)
+        overlaps |= {pair.b.name: overlap} if (overlap := shared_of[pair].overlap()) else {}
+        notes += _paired(pair, len(only_a), len(only_in[pair.b.name]), shared_of[pair].all_renamed())
         only_in[pair.a.name] = list(dict.fromkeys([*only_in[pair.a.name], *only_a]))
     judges = [row for row in rows if known_measure(row.type) or not any(map(is_of_results, reports))]
     notes += [*_uncalibrated(judges), *_too_narrow(rows), *_remarks(sides, chosen)]
@@ -255,9 +258,11 @@ def _clusters(a: Side, b: Side, cluster: str | Mapping[str, str] | None) -> Mapp
     return result
 
 
-def _split(pair: PairedSystems, rows: Sequence[MeasureComparison]) -> list[MeasureComparison]:
+def _split(
+    pair: PairedSystems, rows: Sequence[MeasureComparison], shared: SharedSamples
+) -> list[MeasureComparison]:
     """The rows with what their differences are made of."""
-    mixed, refused = mixed_scores(pair, [row.measure for row in rows])
+    mixed, refused = mixed_scores(pair, [row.measure for row in rows], shared)
     results = []
     for row in rows:
         name = row.measure

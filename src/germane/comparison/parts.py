@@ -7,7 +7,8 @@ from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Se
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import islice
-from typing import Literal, NamedTuple, TypeAlias
+from math import fsum
+from typing import Literal, TypeAlias
 
 import numpy as np
 from msgspec.structs import replace
@@ -29,7 +30,7 @@ from germane.reports.explain import recorded, settings_of
 from germane.reports.manifest import models_in
 from germane.reports.pairing import Floats, MeasureComparison, PairedSystems, Side
 from germane.reports.summary import higher_is_better, known_measure
-from germane.statistics.ranking import Overlap, list_changes, mean_overlap
+from germane.statistics.ranking import Overlap, list_changes, rank_biased_overlap
 from germane.types import Context, Json, Judgement, Sample
 
 Bools: TypeAlias = NDArray[np.bool_]
@@ -140,7 +141,7 @@ class MixedScore:
 
 
 def mixed_scores(
-    pair: PairedSystems, measures: Sequence[str]
+    pair: PairedSystems, measures: Sequence[str], shared: SharedSamples
 ) -> tuple[dict[str, MixedScore], dict[str, str]]:
     """The score of B's lists with A's verdicts, by measure.
 
@@ -163,7 +164,7 @@ def mixed_scores(
     scorable = {name: Measure.parse(a.types[name]) for name in measures if name not in refused}
     if not scorable:
         return {}, refused
-    again = _ScoredAgain(pair, list(scorable.values()))
+    again = _ScoredAgain(pair, list(scorable.values()), shared)
     mixed = {}
     for name, measure in scorable.items():
         judged = verdicts_of((a, b), name) == "judge"
@@ -177,7 +178,7 @@ class _ScoredAgain:
     The samples of both are read once, and held until their case is complete.
     """
 
-    def __init__(self, pair: PairedSystems, measures: Sequence[Measure]) -> None:
+    def __init__(self, pair: PairedSystems, measures: Sequence[Measure], shared: SharedSamples) -> None:
         self._pair, self._graders = pair, graders_of(tuple(measures))
         self._case: list[int] = []
         self._rows: list[Mapping[str, Outcome]] = []
@@ -186,7 +187,7 @@ class _ScoredAgain:
         cases = len(pair.a.scores.cases)
         self._differs = {name: np.zeros(cases, np.bool_) for name in ("shown", "lists", *_TEXTS)}
         look_up = _SharedVerdicts(pair.a, pair.b)
-        remaining = pair.samples_in_both()
+        remaining = shared.read()
         while some := list(islice(remaining, _BLOCK)):
             self._add(some, look_up)
 
@@ -328,19 +329,24 @@ def _refusal(pair: PairedSystems, name: str) -> str:
 
 def _with_labels(sample: Sample, other: Sample) -> Sample:
     """A sample with the gold of another system's sample of the same case, and with its people's labels."""
-    labels = {
-        context.text or context.id: (context.grade, context.relevant)
-        for context in distinct_contexts(other)
-        if context.grade is not None or context.relevant is not None
-    }
+    labels: dict[str | None, tuple[int | None, bool | None]] = {}
+    for _, contexts in rankings(other):
+        for context in contexts:
+            if context.grade is not None or context.relevant is not None:
+                labels.setdefault(context.text or context.id, (context.grade, context.relevant))
+    gold = {name: of for name in _GOLD if (of := getattr(other, name)) != getattr(sample, name)}
+    if not labels and not gold:
+        return sample
 
     def labelled(context: Context) -> Context:
         own = context.grade, context.relevant
         grade, relevant = labels.get(context.text or context.id, own)
         return context if (grade, relevant) == own else replace(context, grade=grade, relevant=relevant)
 
-    gold = ("qrels", "gold", "evidence", "answerable", "forbidden", "superseded", "grade_scale")
-    return sample.with_contexts(labelled, **{name: getattr(other, name) for name in gold})
+    return sample.with_contexts(labelled, **gold) if labels else replace(sample, **gold)
+
+
+_GOLD = ("qrels", "gold", "evidence", "answerable", "forbidden", "superseded", "grade_scale")
 
 
 def moved_queries(
@@ -375,16 +381,41 @@ def moved_queries(
     return list(map(moved, worst)), list(map(moved, best))
 
 
-class Shared(NamedTuple):
-    """What the samples of the queries that two systems share tell.
+class SharedSamples:
+    """The samples of the queries that two systems share, which are read once, and what they tell of both systems."""
 
-    Attributes:
-        overlap: The mean rank-biased overlap of their lists; None where no lists are known.
-        renamed: The ids under which B has another query than A, each with both queries.
-    """
+    def __init__(self, pair: PairedSystems) -> None:
+        self._pair, self._read = pair, False
+        self._renamed: list[tuple[str, str, str]] = []
+        self._overlaps: list[float] = []
 
-    overlap: Overlap | None = None
-    renamed: Sequence[tuple[str, str, str]] = ()
+    def read(self) -> Iterator[tuple[str, list[Sample], list[Sample]]]:
+        """Each case that both have, with A's and B's samples of it."""
+        self._read, pair = True, self._pair
+        for case, before, after in pair.samples_in_both():
+            ours, theirs = before[0], after[0]
+            if ours.query != theirs.query and not pair.by_query:
+                a, b = (" ".join(sample.query.split()) for sample in (ours, theirs))
+                self._renamed += [(case, a, b)] if a != b else []
+            if ours.contexts is not None and theirs.contexts is not None:
+                self._overlaps.append(rank_biased_overlap(_passages(ours), _passages(theirs)))
+            yield case, before, after
+
+    def overlap(self) -> Overlap | None:
+        """The mean rank-biased overlap of the lists of both; None where no lists are known."""
+        self._finish()
+        values = self._overlaps
+        return Overlap(fsum(values) / len(values), len(values)) if values else None
+
+    def all_renamed(self) -> Sequence[tuple[str, str, str]]:
+        """The ids under which B has another query than A, each with both queries."""
+        self._finish()
+        return self._renamed
+
+    def _finish(self) -> None:
+        if not self._read and self._pair.a.has_samples and self._pair.b.has_samples:
+            for _ in self.read():
+                pass
 
 
 def renamed_note(pair: PairedSystems, renamed: Sequence[tuple[str, str, str]]) -> Iterator[tuple[int, str]]:
@@ -396,23 +427,6 @@ def renamed_note(pair: PairedSystems, renamed: Sequence[tuple[str, str, str]]) -
             len(renamed),
             f"{what}: {shorten(first, 40)} is {shorten(ours, 40)!r} and {shorten(theirs, 40)!r}",
         )
-
-
-def shared_of(pair: PairedSystems) -> Shared:
-    """Read the samples of both systems once."""
-    if not (pair.a.has_samples and pair.b.has_samples):
-        return Shared()
-    renamed = list[tuple[str, str, str]]()
-
-    def lists() -> Iterator[tuple[list[str], list[str]]]:
-        for case, (ours, *_), (theirs, *_) in pair.samples_in_both():
-            a, b = (" ".join(sample.query.split()) for sample in (ours, theirs))
-            if a != b and not pair.by_query:
-                renamed.append((case, a, b))
-            if ours.contexts is not None and theirs.contexts is not None:
-                yield _passages(ours), _passages(theirs)
-
-    return Shared(mean_overlap(lists()), renamed)
 
 
 def _passages(sample: Sample) -> list[str]:
