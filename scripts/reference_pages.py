@@ -28,7 +28,7 @@ from germane.evalfiles import EvalFile
 from germane.flags import SETTINGS, flags_of
 from germane.graders.measure_grader import MeasureGrader
 from germane.labelling.moving import LabelsCheckDocument, LabelsMoveDocument
-from germane.labelling.schema import AuditDocument
+from germane.labelling.schema import AuditDocument, ValidationDocument
 from germane.ledger.store import FORMAT
 from germane.reports.explain import ExplainDocument
 from germane.reports.gates import _IN_WORDS, FUNCTIONS
@@ -48,6 +48,7 @@ DOCUMENTS: dict[str, Any] = {
     "comparison": ComparisonDocument,
     "explain": ExplainDocument,
     "audit": AuditDocument,
+    "validation": ValidationDocument,
     "stages": StagesDocument | StagesDocuments,
     "diagnosis": DiagnosisDocument | DiagnosisDocuments,
     "labels-check": LabelsCheckDocument,

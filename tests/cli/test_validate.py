@@ -136,5 +136,5 @@ def test_a_folder_may_be_named_from_beside_it(
     (tmp_path / "evals/d.jsonl").write_text('{"query": "a"}')
     (tmp_path / "evals/.old/b.yaml").write_text("a: [")
     monkeypatch.chdir(tmp_path / "work")
-    assert validate([Path("../evals")], schema=False) == 2
+    assert validate([Path("../evals")], schema=False, qrels=None, corpus=None, json=False) == 2
     assert capsys.readouterr().out.startswith("R@5 cannot be computed")

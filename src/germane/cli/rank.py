@@ -148,20 +148,10 @@ def _overlap(chosen: Any) -> Iterator[str]:
     runs = [
         read_run(path, fmt=chosen.format, columns=columns, bad=BadRows(skip=skip)) for path in chosen.runs
     ]
-    first, second = (
-        {query: _best_first(results.ids, results.scores) for query, results in run.queries.items()}
-        for run in runs
-    )
+    first, second = ({query: results.best_first() for query, results in run.queries.items()} for run in runs)
     overlap = mean_overlap((first[query], second[query]) for query in first if query in second)
     if overlap:
         yield f"rank-biased overlap of the two runs: {overlap}"
-
-
-def _best_first(ids: Sequence[str], scores: Sequence[float] | None) -> list[str]:
-    """The ids of a list in the order in which it is scored: ties by id, descending."""
-    if not scores:
-        return list(ids)
-    return [name for _, name in sorted(zip(scores, ids, strict=True), reverse=True)]
 
 
 def _system_names(runs: Sequence[Path]) -> list[str]:

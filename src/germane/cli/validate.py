@@ -15,6 +15,7 @@ from germane.errors import InputError, SourceLocation
 
 if TYPE_CHECKING:
     from germane.evalfiles.evalfile import EvalFile, GraderSpec
+    from germane.labelling.schema import SetCheck
     from germane.samples.files import Warn
 
 
@@ -34,13 +35,22 @@ def measures(name: str | None, *, json: bool) -> None:
         print_lines(listing(chosen) if name is None else f"{value.heading}  {value.described()}")
 
 
-def validate(paths: Sequence[Path], *, schema: bool) -> int:
-    """Say everything that is wrong in eval files, each with its line and column. Nothing in them is imported or run.
+def validate(
+    paths: Sequence[Path], *, schema: bool, qrels: Path | None, corpus: Path | None, json: bool
+) -> int:
+    """Report everything that is wrong in eval files and test sets. Nothing in them is imported or run.
 
-    Exit code 0 where nothing is wrong, 2 where something is; an unknown key that is close to none is a warning. A file is
-    valid where all of it was checked; what would have to be imported, and variables that are not set, are named.
+    Faults have their line and column. Exit code 0 where nothing is wrong, 2 where something is; an unknown key that is close
+    to none is a warning. A file is valid where all of it was checked; what would have to be imported, and variables that are
+    not set, are named.
+
+    Samples, queries with gold (--qrels, or a BEIR folder) and TREC files are checked as a test set, too: repeated questions,
+    questions copied from their gold passage, gold of one system alone, gold ids that the corpus lacks, tags that contradict the
+    gold, and the interval that as many queries give. Warnings leave the exit code at 0.
     """
-    from germane.evaluation.plan import load_suite
+    from germane.labelling.schema import ValidationDocument
+    from germane.labelling.testset.checks import check_test_set
+    from germane.labelling.testset.reading import TestSet, is_set
     from germane.samples.files import Notices
 
     if schema:
@@ -51,21 +61,50 @@ def validate(paths: Sequence[Path], *, schema: bool) -> int:
     warnings = Notices(lambda notice: say(f"warning: {notice}"))
     result: dict[str, None] = {}
     unchecked: dict[str, None] = {}
-    files, _ = load_suite(paths, warnings, read=False)
+    sets = [path for path in paths if is_set(path, qrels)]
+    files = [*_files_in([path for path in paths if path not in sets], warnings), *sets]
     for path in files:
-        faults = sorted(faults_of(path, warnings, unchecked), key=_sort_key)
-        if not (faults or unchecked) and path.stem != "targets":
+        faults = [] if path in sets else sorted(faults_of(path, warnings, unchecked), key=_sort_key)
+        if not (faults or unchecked or path in sets) and path.stem != "targets":
             with _noting(faults):
                 _check_plan(path)
         result.update(dict.fromkeys(map(str, faults)))
-    for fault in result:
-        print_lines(clean(fault))
+    checks: list[SetCheck] = []
+    data = [path for path in files if path.suffix not in _YAML and str(path) != "-"]
+    if data and not result:
+        faults = []
+        with _noting(faults):
+            checks = check_test_set(TestSet(data, qrels, corpus))
+        result.update(dict.fromkeys(map(str, faults)))
     some = counted(len(files), "file")
+    if json:
+        print_document(
+            ValidationDocument(
+                exit_code=2 if result else 0,
+                files=len(files),
+                faults=list(result),
+                not_checked=list(unchecked),
+                checks=checks,
+            ).as_json()
+        )
+    else:
+        for line in (*result, *map(str, checks)):
+            print_lines(clean(line))
     if result:
         say(f"{counted(len(result), 'fault')} in {some}")
         return 2
     say(f"{some}: no fault found; not checked: {', '.join(unchecked)}" if unchecked else f"{some}: valid")
     return 0
+
+
+_YAML = (".yaml", ".yml")
+
+
+def _files_in(paths: Sequence[Path], warn: Warn) -> Sequence[Path]:
+    """The eval files and samples that these paths name."""
+    from germane.evaluation.plan import load_suite
+
+    return load_suite(paths, warn, read=False)[0] if paths else ()
 
 
 def _sort_key(fault: InputError) -> tuple[str, int, int]:
@@ -90,7 +129,7 @@ def faults_of(path: Path, warn: Warn, unchecked: dict[str, None] | None = None) 
     from germane.evalfiles.evalfile import read_eval_file
     from germane.samples.reading import faults_in
 
-    if path.suffix not in {".yaml", ".yml"}:
+    if path.suffix not in _YAML:
         return faults_in(path)
     faults: list[InputError] = []
     left = {} if unchecked is None else unchecked
@@ -147,7 +186,7 @@ def _check_plan(path: Path) -> None:
     from germane.evaluation.options import Options
     from germane.evaluation.plan import Plan
 
-    if path.suffix not in {".yaml", ".yml"}:
+    if path.suffix not in _YAML:
         _check_ids(path)
         return
     judge = read_eval_file(path).judge or "lexical"  # a file need not name one: a flag may

@@ -1,4 +1,4 @@
-"""The document of `germane audit --json`, as records: what scripts rely on. Its JSON Schema is generated from here."""
+"""The documents of `germane audit --json` and `germane validate --json`, as records. Their JSON Schemas are generated from here."""
 
 from __future__ import annotations
 
@@ -75,3 +75,35 @@ class AuditDocument(Line):
     self_consistency: list[ConsistencyLine]
     corrected: list[CorrectedMeasureLine]
     warnings: list[str]
+
+
+CheckName = Literal["duplicates", "leaks", "one-system gold", "dead gold", "classes", "width"]
+
+
+class SetCheck(Line):
+    """One check of a test set: of `of` queries or gold ids `count` are at fault.
+
+    `width` counts the independent queries. `note` says what the figures mean, or why there are none.
+    """
+
+    name: CheckName
+    status: Literal["ok", "warning", "not checked"]
+    count: int | None
+    of: int | None
+    examples: list[str]
+    note: str
+
+    def __str__(self) -> str:
+        examples = f" ({'; '.join(self.examples[:2])})" if self.status == "warning" and self.examples else ""
+        return f"{self.name}: {self.status}: {self.note}{examples}"
+
+
+class ValidationDocument(Line, kw_only=True):
+    """The faults of all files, what could not be checked without importing it, and the checks of the test set in them."""
+
+    schema_version: Literal[1] = 1
+    exit_code: Literal[0, 2]
+    files: int
+    faults: list[str]
+    not_checked: list[str]
+    checks: list[SetCheck]

@@ -26,6 +26,12 @@ class Results:
     scores: array[float] = field(default_factory=lambda: array("d"))
     lines: array[int] = field(default_factory=lambda: array("q"))
 
+    def best_first(self) -> list[str]:
+        """The ids in the order of their scores: ties by id, descending; those without scores as they are."""
+        if not self.scores:
+            return list(self.ids)
+        return [name for _, name in sorted(zip(self.scores, self.ids, strict=True), reverse=True)]
+
 
 @dataclass(slots=True)
 class Run:

@@ -1,0 +1,249 @@
+"""A test set, read: its queries once each, their gold, where each system ranks it, and the texts that are at hand."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+from msgspec.structs import replace
+
+from germane.errors import InputError
+from germane.labelling.corpus import Corpus
+from germane.questions.text import words
+from germane.samples.cells import Cells
+from germane.samples.fields import SPELLINGS
+from germane.samples.files import dataset_files, read_text
+from germane.samples.reading import READERS, read_samples, suffix_of
+from germane.samples.runs.detecting import first_lines, format_of
+from germane.samples.runs.results import GOLD, RUN, Kind
+from germane.samples.runs.trec import read_qrels, read_run
+from germane.types import Sample
+
+DRAWN = 20_000
+"""Passages of the rest of the corpus that questions are compared with, drawn at random where there are more."""
+_CLASS_FIELDS = ("type", "class", "category", "kind", "question_type", "query_type", "hops", "tag")
+
+
+@dataclass(slots=True)
+class TestQuery:
+    """One query of a test set, whatever the number of systems and trials that it has samples of.
+
+    `gold` are the relevant documents that are known, `groups` those of which each group is needed, `quotes` gold text of its own.
+    `classes` are its tags, and the values of metadata that name a class. `ranks` are, by system, the ranks of its gold.
+    """
+
+    id: str
+    text: str = ""
+    situation: str = ""
+    cluster: str | None = None
+    gold: dict[str, None] = field(default_factory=dict)
+    groups: int = 0
+    quotes: dict[str, None] = field(default_factory=dict)
+    answerable: bool | None = None
+    classes: dict[str, None] = field(default_factory=dict)
+    ranks: dict[str, dict[str, int]] = field(default_factory=dict)
+
+
+class DrawnTexts:
+    """At most DRAWN texts, each of those that were added with the same probability."""
+
+    def __init__(self) -> None:
+        self.texts: list[str] = []
+        self._random, self._count = np.random.default_rng(0), 0
+
+    def add(self, text: str) -> None:
+        """Take a text, perhaps in the place of another."""
+        self._count += 1
+        if len(self.texts) < DRAWN:
+            self.texts.append(text)
+        elif (at := int(self._random.integers(self._count))) < DRAWN:
+            self.texts[at] = text
+
+
+class TestSet:
+    """The queries of files, with the corpus that they are asked of where it is known.
+
+    Attributes:
+        queries: The queries in their order.
+        systems: The systems whose results are known.
+        texts: The texts of gold documents, as far as the corpus or a sample holds them.
+        rest: Other passages, some of them where there are many.
+        absent: Gold ids that the corpus does not hold; None without a corpus.
+    """
+
+    __test__ = False  # no test of pytest
+
+    def __init__(self, paths: Sequence[Path], qrels: Path | None = None, corpus: Path | None = None) -> None:
+        self._queries: dict[tuple[str, str], TestQuery] = {}
+        self.systems: dict[str, None] = {}
+        self.texts: dict[str, str] = {}
+        self._drawn, self._seen = DrawnTexts(), set[int]()
+        self.absent: dict[str, None] | None = None
+        files = [path for path in paths if not is_gold(path)]
+        grades: dict[str, Mapping[str, int]] = {}
+        for path in filter(None, [qrels, *(path for path in paths if is_gold(path))]):
+            grades |= read_qrels(path)
+        self._read(files, grades)
+        corpus = corpus or next(
+            (path for path in files if path.is_dir() and dataset_files(path, "corpus")), None
+        )
+        if corpus is not None:
+            self._search(Corpus(corpus))
+
+    @property
+    def queries(self) -> list[TestQuery]:
+        """The queries in their order."""
+        return list(self._queries.values())
+
+    @property
+    def rest(self) -> Sequence[str]:
+        """Passages that are gold of no query, and those that are, as drawn."""
+        return self._drawn.texts
+
+    def _read(self, files: Sequence[Path], grades: Mapping[str, Mapping[str, int]]) -> None:
+        runs: list[Path] = []
+        for path in files:
+            if is_run(path):
+                runs.append(path)
+                continue
+            for sample in _samples_of(path, grades):
+                self._add(sample)
+        known = {query.id: query for query in self.queries}
+        if not known or runs:
+            for name, gold in grades.items():
+                query = known.get(name) or self._queries.setdefault((name, ""), TestQuery(name))
+                query.gold |= _relevant(gold)
+            known = {query.id: query for query in self.queries}
+        for path in runs:
+            self.systems[path.name] = None
+            for name, results in read_run(path).queries.items():
+                if name in known:
+                    _rank(known[name], path.name, results.best_first())
+
+    def _add(self, sample: Sample) -> None:
+        query = self._queries.setdefault(
+            (sample.id, " ".join(words(sample.query))), TestQuery(sample.id, sample.query)
+        )
+        query.situation = "\n".join(str(message.content) for message in sample.history)
+        query.cluster = query.cluster or sample.cluster
+        query.gold |= _relevant(sample.qrels or {})
+        for group in sample.gold or ():
+            query.gold |= dict.fromkeys(group)
+        query.groups = max(query.groups, len(sample.gold or ()))
+        for piece in sample.evidence or ():
+            if piece.quote:
+                query.quotes[piece.quote] = None
+            if piece.doc:
+                query.gold[piece.doc] = None
+        if sample.answerable is not None:
+            query.answerable = sample.answerable
+        query.classes |= dict.fromkeys(_classes(sample))
+        passages = [place.context for place in sample.ranked_passages()]
+        for context in passages:
+            if context.text.strip():
+                self._take(context.id, context.text, gold=context.id in query.gold)
+        if (sample.contexts is not None or sample.calls is not None) and sample.trial == 0:
+            self.systems[sample.system] = None
+            _rank(query, sample.system, [context.id for context in passages if context.id])
+
+    def _take(self, name: str | None, text: str, *, gold: bool) -> None:
+        if gold and name:
+            self.texts.setdefault(name, text)
+        if (key := hash((name, text))) not in self._seen:  # of several systems once
+            self._seen.add(key)
+            self._drawn.add(text)
+
+    def _search(self, corpus: Corpus) -> None:
+        """Take the texts of the corpus in the place of those in samples."""
+        gold = {name for query in self.queries for name in query.gold}
+        corpus.texts_of(gold)  # chooses among several columns that could be the id
+        self.texts, self._drawn, absent = {}, DrawnTexts(), dict.fromkeys(sorted(gold))
+        for name, text in corpus.documents():
+            self._drawn.add(text)
+            if name in gold:
+                self.texts[name] = text
+                absent.pop(name, None)
+        self.absent = absent
+
+
+def is_gold(path: Path) -> bool:
+    """True if a file has the four columns of TREC's gold: `query 0 document grade`."""
+    return _is_trec(path, GOLD) and len(first_lines(path)[0].split()) == 4
+
+
+def is_run(path: Path) -> bool:
+    """True if a file has the columns of a TREC run."""
+    return _is_trec(path, RUN) and not is_gold(path)
+
+
+def _is_trec(path: Path, kind: Kind) -> bool:
+    if not path.is_file() or suffix_of(path) in {*READERS, ".yaml", ".yml"} or not first_lines(path):
+        return False
+    return format_of(path, None, kind) == "trec"
+
+
+def is_set(path: Path, qrels: Path | None) -> bool:
+    """True if a path is a part of a test set and no file of samples: gold, a run, a BEIR folder, or queries as BEIR and MS MARCO have them."""
+    folder = path.is_dir() and bool(dataset_files(path, "queries")) and (qrels or (path / "qrels").is_dir())
+    return bool(folder or is_gold(path) or is_run(path) or _columns_of(path) or _topics(path))
+
+
+def _columns_of(path: Path) -> dict[str, str] | None:
+    """The columns of a file of queries as BEIR has it; None for samples."""
+    if not path.is_file() or suffix_of(path) not in READERS:
+        return None
+    reader, _ = READERS[suffix_of(path)]
+    with suppress(InputError):
+        _, row, _ = next(reader(path, Cells(lambda name, among=(): "query")), (0, None, None))  # noqa: ARG005
+        if (
+            isinstance(row, Mapping)
+            and "text" in row
+            and not any(SPELLINGS.get(key) == "query" for key in row)
+        ):
+            return {"query": "text"} | ({"id": "_id"} if "_id" in row else {})
+    return None
+
+
+def _topics(path: Path) -> list[tuple[str, str]]:
+    """The ids and texts of a table of two columns without a header, as MS MARCO's queries.tsv; none for other files."""
+    if not path.is_file() or suffix_of(path) not in {".tsv", ".txt"}:
+        return []
+    rows = [line.split("\t") for line in read_text(path).splitlines() if line.strip()]
+    if not all(len(row) == 2 for row in rows) or any(SPELLINGS.get(cell) == "query" for cell in rows[0]):
+        return []
+    return [(name, text) for name, text in rows]
+
+
+def _samples_of(path: Path, grades: Mapping[str, Mapping[str, int]]) -> Iterator[Sample]:
+    """The samples of a file or a folder; with separate gold those that it knows, or that have gold of their own."""
+    samples: Iterable[Sample]
+    if topics := _topics(path):
+        samples = (Sample(id=name, query=text) for name, text in topics)
+    else:
+        samples = read_samples(path, columns=_columns_of(path))
+    for sample in samples:
+        if not grades or sample.qrels or sample.gold or sample.evidence:
+            yield sample
+        elif sample.id in grades:
+            yield replace(sample, qrels=dict(grades[sample.id]))
+
+
+def _rank(query: TestQuery, system: str, order: Iterable[str]) -> None:
+    ranks = query.ranks.setdefault(system, {})
+    for rank, name in enumerate(dict.fromkeys(order), 1):
+        if name in query.gold:
+            ranks[name] = rank
+
+
+def _relevant(grades: Mapping[str, int]) -> dict[str, None]:
+    return dict.fromkeys(name for name, grade in grades.items() if grade > 0)
+
+
+def _classes(sample: Sample) -> Iterator[str]:
+    yield from sample.tags
+    for name in _CLASS_FIELDS:
+        if isinstance(value := sample.metadata.get(name), str | int):
+            yield f"{value} hops" if name == "hops" else str(value)

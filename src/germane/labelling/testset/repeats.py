@@ -1,0 +1,158 @@
+"""Questions that a test set asks more than once: equal but for case, punctuation and courtesy, or for one slip of the pen."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter, defaultdict
+from collections.abc import Collection, Hashable, Iterator, Sequence
+from itertools import combinations
+from typing import TypeAlias
+
+from germane.questions.text import words
+
+SHORTEST = 5
+"""Letters from which on two words that differ in one letter may be one word misspelt (see docs/benchmarks.md)."""
+_KEPT = 3
+"""Words that two questions must share where one of them has a word more."""
+_NEGATIONS = frozenset({"not", "no", "never", "without", "except", "non"})
+_FILLERS = frozenset(
+    [
+        "a",
+        "an",
+        "the",
+        "please",
+        "kindly",
+        "do",
+        "does",
+        "did",
+        "is",
+        "are",
+        "was",
+        "were",
+        "be",
+        "been",
+        "am",
+        "s",
+        "re",
+    ]
+)
+_COURTESY = re.compile(
+    r"^(?:(?:hi|hello|hey|thanks|please|kindly|and|so)\s+)*"
+    r"(?:(?:can|could|would|will) you (?:please |kindly )?(?:tell|explain to|show|give) (?:me|us)\s+"
+    r"|i (?:want|need|would like|d like) to know\s+|(?:tell|show) me\s+)?"
+)
+_NOT = re.compile(r"(?<=[a-z])n['\u2019]t\b|(?<=\bcan)not\b|(?<=\bca)n['\u2019]t\b", re.IGNORECASE)
+
+Words: TypeAlias = tuple[str, ...]
+Key: TypeAlias = tuple[Hashable, Words]
+"""What was said before a question, and its content words."""
+
+
+def content_words(text: str) -> Words:
+    """The words that make a question this one, in order: without articles, forms of be and do, courtesy and the plural's s."""
+    spaced = " ".join(words(_NOT.sub(" not", text)))
+    listed = spaced[_COURTESY.match(spaced).end() :].split()  # type: ignore[union-attr]
+    kept = [word for word in listed[:-1] if word not in _FILLERS]
+    kept += [word for word in listed[-1:] if word not in _FILLERS or len(word) == 1]  # as in vitamin A
+    kept = kept or listed
+    plain = [word[:-1] if len(word) > 3 and word[-1] == "s" and word[-2] != "s" else word for word in kept]
+    while len(plain) > 1 and plain[-1] in {"please", "thank", "you"}:
+        plain.pop()
+    return tuple(plain)
+
+
+def repeated(
+    texts: Sequence[str],
+    situations: Sequence[Hashable],
+    gold: Sequence[Collection[str]],
+    *,
+    known: Collection[str] = (),
+    shortest: int = SHORTEST,
+) -> list[list[int]]:
+    """The positions of the questions that are one question, group by group; time and memory grow with the words.
+
+    Two are one where their content words are equal; where these differ in one misspelt word, unless their gold differs or both
+    spellings occur elsewhere; and where one has a word more and the gold is the same.
+
+    Args:
+        texts: The questions.
+        situations: What was said before each one: questions of different situations are never one.
+        gold: The relevant documents of each one, as far as they are known.
+        known: Words of the corpus, which are not misspelt.
+        shortest: Letters from which on a word may be misspelt.
+    """
+    groups: dict[Key, list[int]] = defaultdict(list)
+    for at, (text, situation) in enumerate(zip(texts, situations, strict=True)):
+        if listed := content_words(text):
+            groups[situation, listed].append(at)
+    keys = list(groups)
+    documents = [frozenset[str]().union(*(gold[at] for at in groups[key])) for key in keys]
+    uses = Counter(word for _, content in keys for word in set(content))
+    above = list(range(len(keys)))
+
+    def root(at: int) -> int:
+        while above[at] != at:
+            above[at] = at = above[above[at]]
+        return at
+
+    for first, second, one, other in _near(keys, shortest):
+        if not one or not other:
+            same = bool(documents[first]) and documents[first] == documents[second]
+        else:
+            apart = documents[first] and documents[second] and documents[first].isdisjoint(documents[second])
+            same = not apart and any(uses[word] == 1 and word not in known for word in (one, other))
+        if same:
+            above[root(first)] = root(second)
+    merged: dict[int, list[int]] = defaultdict(list)
+    for number, key in enumerate(keys):
+        merged[root(number)] += groups[key]
+    return sorted(sorted(group) for group in merged.values() if len(group) > 1)
+
+
+def _near(keys: Sequence[Key], shortest: int) -> Iterator[tuple[int, int, str, str]]:
+    """Pairs of questions that differ in one word, with these words; "" where only one question has it."""
+    position = {key: number for number, key in enumerate(keys)}
+    rests: dict[int, list[tuple[int, int]]] = defaultdict(list)
+    for number, (situation, listed) in enumerate(keys):
+        for at in range(len(listed)):
+            rests[hash((situation, at, listed[:at], listed[at + 1 :]))].append((number, at))
+            shorter = position.get((situation, listed[:at] + listed[at + 1 :]))
+            word = listed[at]
+            if shorter is not None and len(listed) > _KEPT and word.isalpha() and word not in _NEGATIONS:
+                yield number, shorter, word, ""
+    for alike in rests.values():
+        if len(alike) > 1:
+            yield from _misspelt([(number, keys[number][1][at]) for number, at in alike], shortest)
+
+
+def _misspelt(alike: Sequence[tuple[int, str]], shortest: int) -> Iterator[tuple[int, int, str, str]]:
+    """Pairs among words in one place of which each becomes the other by one slip: a letter more, less, other or swapped."""
+    forms: dict[str, list[tuple[int, str]]] = defaultdict(list)
+    for number, word in alike:
+        if len(word) >= shortest and word.isalpha():
+            for form in {word, *(word[:at] + word[at + 1 :] for at in range(1, len(word)))}:
+                forms[form].append((number, word))
+    seen = set[tuple[int, int]]()
+    for some in forms.values():
+        for (first, one), (second, other) in combinations(some[:_MOST_ALIKE], 2):
+            if (first, second) not in seen and one != other and _one_slip(one, other):
+                seen.add((first, second))
+                yield first, second, one, other
+
+
+_MOST_ALIKE = 50
+"""Words compared that become the same by leaving out one letter: more are a list of codes, not misspellings."""
+
+
+def _one_slip(one: str, other: str) -> bool:
+    """True if one letter more, less or other, or two neighbours swapped, make one word the other."""
+    if len(one) > len(other):
+        one, other = other, one
+    start = 0
+    while start < len(one) and one[start] == other[start]:
+        start += 1
+    if len(one) < len(other):
+        return one[start:] == other[start + 1 :]
+    if one[start + 1 :] == other[start + 1 :]:
+        return True
+    return one[start : start + 2] == other[start : start + 2][::-1] and one[start + 2 :] == other[start + 2 :]
