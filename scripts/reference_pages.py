@@ -26,6 +26,7 @@ from germane.comparison.schema import ComparisonDocument
 from germane.diagnosis.schema import DiagnosisDocument, DiagnosisDocuments, StagesDocument, StagesDocuments
 from germane.evalfiles import EvalFile
 from germane.flags import SETTINGS, flags_of
+from germane.folder.manifest import SCHEMA_VERSION
 from germane.graders.measure_grader import MeasureGrader
 from germane.labelling.moving import LabelsCheckDocument, LabelsMoveDocument
 from germane.labelling.schema import AuditDocument, ValidationDocument
@@ -34,7 +35,6 @@ from germane.reports.explain import ExplainDocument
 from germane.reports.gates import _IN_WORDS, FUNCTIONS
 from germane.reports.schema import Document, schema_of
 from germane.samples.fields import FIELDS, IDS, PASSAGE, PASSAGE_SPELLINGS, SPELLINGS, Field, spellings
-from germane.tables.folder import SCHEMA_VERSION
 from germane.targets.target import Models
 from germane.targets.targetsfile import PROVIDERS
 from germane.types import Sample

@@ -26,6 +26,7 @@ STEPS = (
     {"questions"},
     {"tables"},
     {"places"},
+    {"folder"},
     {"ledger"},
     {"judges"},
     {"statistics", "measures", "judging"},

@@ -202,8 +202,8 @@ def _save(report: Report, path: Path) -> str:
     """
     from germane.clean import counted
     from germane.errors import GermaneError
+    from germane.folder.manifest import read_manifest
     from germane.reports.report import Report
-    from germane.tables.folder import read_manifest
 
     earlier = (path / "manifest.json").exists() and read_manifest(path).get("made_by") == "pytest"
     before: set[tuple[str, str, int]] = set()

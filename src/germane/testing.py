@@ -27,12 +27,12 @@ if TYPE_CHECKING:
 
     from germane.evalfiles.case import Case
     from germane.evalfiles.evalfile import EvalFile
+    from germane.folder.rows import BlockRows
     from germane.judges.judge import Judge, Judges
     from germane.measures.scoring import Grader
     from germane.reports.data import ReportData
     from germane.reports.gates import Gate
     from germane.reports.report import Report
-    from germane.tables.part import Part
     from germane.types import Json, Sample
 
 __all__ = ["FakeJudge", "Recorder", "RetrievalCase", "assert_retrieval", "germane_cases"]
@@ -45,7 +45,7 @@ class RecordedSample(NamedTuple):
     """One record: its manifest, the rows, and the eval file that its case is of, with the gates of that."""
 
     manifest: Mapping[str, Json]
-    part: Part
+    part: BlockRows
     file: str = ""
     gates: tuple[Gate, ...] = ()
 
@@ -234,7 +234,7 @@ class Recorder:
             if not case.graders:
                 raise InputError("no measure was asked for", fix='name one: measures="RR nDCG@10"')
             report = _measured(case, judge, ledger)
-        part: Any = report.tables  # in memory it is a Part
+        part: Any = report.tables  # in memory they are BlockRows
         record = RecordedSample(report.manifest, part)
         if (file := case.file) is not None:
             record = RecordedSample(
@@ -334,9 +334,9 @@ def report_of(
     Records of a system with equal queries and equal gold are trials of one case. With a `baseline` and no gate on a change, no
     measure may be worse than there for certain. InputError where two tests recorded different samples under one id, different judges judged, or a gate names what was not measured.
     """
+    from germane.folder.rows import merge
     from germane.reports.manifest import judge_in_all
     from germane.reports.report import Report
-    from germane.tables.part import merge
 
     pairs = ((name, value) for name in records for value in records[name])
     ordered = sorted(pairs, key=lambda pair: (pair[1].file, pair[0]))  # those of an eval file stand together
@@ -384,7 +384,7 @@ _REPEATS = "repeats of a query with equal gold are trials of its case"
 _SAME_CLUSTER = "samples repeat the query and the gold of another id: they count as one unit"
 
 
-def _with_trials(ordered: Sequence[tuple[str, RecordedSample]]) -> tuple[list[Part], Counter[str]]:
+def _with_trials(ordered: Sequence[tuple[str, RecordedSample]]) -> tuple[list[BlockRows], Counter[str]]:
     """The parts of these records, with what repeats a query and its gold as a trial of one case, and notes on how many do.
 
     A sample that its test gave an id keeps it: those of several ids share a cluster, unless they have their own.
@@ -419,7 +419,7 @@ def _with_trials(ordered: Sequence[tuple[str, RecordedSample]]) -> tuple[list[Pa
     return parts, +notes
 
 
-def _renamed(part: Part, sample: Sample) -> Part:
+def _renamed(part: BlockRows, sample: Sample) -> BlockRows:
     """The part of one sample, with this sample, which has another id or trial, in its place."""
     from germane.reports.explain import result_row
     from germane.tables.items import ItemTable

@@ -391,15 +391,15 @@ def test_clusters_are_flipped_and_counted_together(before: Report, after: Report
 
 def test_above_twenty_thousand_queries_the_normal_approximation_is_named() -> None:
     """No random flips at that size, and the method says so."""
+    from germane.folder.rows import BlockRows
     from germane.reports.report import Report as Built
-    from germane.tables.part import Part
     from germane.tables.scores import ScoreTable
 
     rng = np.random.default_rng(0)
     n = 20_001
     keys = [[(f"q{number}", system, 0) for number in range(n)] for system in "ab"]
     tables = [ScoreTable.of_columns(one, [("RR", "RR")], [rng.random(n)], {}) for one in keys]
-    found = compare(Built.build(Part(scores=tables[0].extend(tables[1])), {}), test="sign-flip")
+    found = compare(Built.build(BlockRows(scores=tables[0].extend(tables[1])), {}), test="sign-flip")
     assert found["RR"].test == "sign-flip, normal approximation"
     assert "test     sign-flip, normal approximation" in str(found)
 

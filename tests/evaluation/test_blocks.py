@@ -8,6 +8,7 @@ import pytest
 
 from germane.evaluation.choice import Router
 from germane.evaluation.evaluation import Evaluation
+from germane.folder.rows import BlockRows, merge
 from germane.judges import LexicalJudge
 from germane.judging.pool import Pool
 from germane.judging.spending import Budget, Spent
@@ -16,7 +17,6 @@ from germane.measures.scoring import Job, graders_of
 from germane.places.settings import Settings
 from germane.reports.manifest import manifest_of
 from germane.reports.report import Report
-from germane.tables.part import Part, merge
 from germane.types import Context, FrozenDict, Sample
 
 MEASURES = "nDCG@3 context_precision@3 context_recall P(labels=human)@2 context_entity_recall"
@@ -43,18 +43,18 @@ def samples(count: int) -> list[Sample]:
     return found
 
 
-def parts(size: int, jobs: Iterable[Job]) -> list[Part]:
+def parts(size: int, jobs: Iterable[Job]) -> list[BlockRows]:
     """Each block by itself, with a pool of its own, as an engine on many machines would do it."""
 
-    async def one(block) -> Part:
+    async def one(block) -> BlockRows:
         async with Pool(Router(LexicalJudge()), budget=Budget()) as pool:
-            return await Evaluation(block, (), pool, Part()).run()
+            return await Evaluation(block, (), pool, BlockRows()).run()
 
     remaining = iter(jobs)
     return [asyncio.run(one(block)) for block in iter(lambda: tuple(islice(remaining, size)), ())]
 
 
-def rows(part: Part) -> bytes:
+def rows(part: BlockRows) -> bytes:
     return b"".join(part.scores.lines())
 
 

@@ -13,12 +13,13 @@ from germane.errors import InputError
 from germane.evaluation.options import Options
 from germane.evaluation.rescore import rescore
 from germane.evaluation.run import run
+from germane.folder.judgements import StoredJudgements
+from germane.folder.manifest import SCHEMA_VERSION
 from germane.judges import FakeJudge, LLMJudge
 from germane.judging.recorded import StoredAnswers
 from germane.measures.declaration import parse_measures
 from germane.questions import Relevance
 from germane.reports.report import Report
-from germane.tables.folder import SCHEMA_VERSION, ReportFolder
 from germane.tables.judgements import judgement_line
 from germane.types import FrozenDict, Json, Judgement
 from tests.server import ModelServer
@@ -110,7 +111,7 @@ def test_the_first_judgement_of_an_item_counts(in_folder: bool, however: bool, t
     stored: Any = rows
     if in_folder:
         (tmp_path / "judgements.jsonl").write_bytes(b"".join(map(judgement_line, rows)))
-        stored = ReportFolder(tmp_path).judgements
+        stored = StoredJudgements(tmp_path / "judgements.jsonl")
     (found,) = StoredAnswers(stored, however=however).look_up([question])
     assert found.answer == {"grade": 3}
 

@@ -10,6 +10,7 @@ import pytest
 from msgspec.structs import replace
 
 from germane.errors import Interrupted, JudgeError, LedgerError
+from germane.folder.judgements import EarlierJudgements
 from germane.judges.judge import Judge, LocalJudge, Reply, with_defaults
 from germane.judges.panel import PanelJudge
 from germane.judging.pool import Pool
@@ -19,7 +20,6 @@ from germane.questions.listing import Claims
 from germane.questions.question import AnyQuestion
 from germane.questions.relevance import Relevance
 from germane.tables.judgements import judgement_line
-from germane.tables.stored import EarlierJudgements
 from germane.types import FrozenDict, Judgement, Usage
 
 

@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
+from germane.folder.judgements import StoredJudgements
 from germane.judging.recorded import StoredAnswers
 from germane.questions.asking import Unanswered
 from germane.questions.relevance import Passages, Relevance
 from germane.tables.judgements import judgement_line
-from germane.tables.stored import StoredJudgements
 from germane.types import FrozenDict, Judgement
 
 HOW = FrozenDict({"against": "query", "scale": "graded", "rubric": "trec"})

@@ -83,6 +83,6 @@ def keep(report: Report) -> Callable[[Label], None]:
     """What stores a label in the report's folder."""
 
     def store(label: Label) -> None:
-        report.tables.append_labels([label])  # type: ignore[union-attr]
+        report.tables.append_labels([label])
 
     return store

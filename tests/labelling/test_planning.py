@@ -29,7 +29,7 @@ def labelled(path: Path, budget: int, measures: str = REL) -> Report:
               queue="random", design=design)
         for task, design in drawn
     ]  # fmt: skip
-    report.tables.append_labels(labels)  # type: ignore[union-attr]
+    report.tables.append_labels(labels)
     return Report.open(path)
 
 

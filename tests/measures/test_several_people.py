@@ -123,7 +123,7 @@ def labelled(path: Path, people: int, *, unsure: float = 0.0, noise: int = 1) ->
                 Label(item=row.item, kind="relevance", answer=answer, scale="graded", who=f"p{who}", queue="random",
                       design=DESIGN, blind=True, reason=None if answer is not None else "unsure", sample=row.sample)
             )  # fmt: skip
-    report.tables.append_labels(rows)  # type: ignore[union-attr]
+    report.tables.append_labels(rows)
     votes = [float((row.answer or 0) >= 2) for row in rows if row.answer is not None]
     return Report.open(path), float(np.mean(votes))
 

@@ -6,6 +6,7 @@ import pytest
 
 from germane import evaluate
 from germane.evaluation.evaluation import Evaluation, run_coroutine
+from germane.folder.rows import BlockRows
 from germane.graders.measure_grader import MeasureGrader
 from germane.judging.pool import Pool
 from germane.judging.spending import Spent
@@ -14,7 +15,6 @@ from germane.measures.scoring import Grader
 from germane.places.settings import Settings
 from germane.reports.manifest import manifest_of
 from germane.reports.report import Report
-from germane.tables.part import Part
 from germane.types import Context, Sample
 
 
@@ -54,7 +54,7 @@ def test_required():
     async def run(samples):
         grader = Grader(measure=Measure.parse("leaks"), required=0.8)
         async with Pool(lambda _: pytest.fail("nobody is asked")) as pool:
-            part = await Evaluation(samples, (grader,), pool, Part()).run()
+            part = await Evaluation(samples, (grader,), pool, BlockRows()).run()
         return Report.build(part, manifest_of(Settings(), None, Spent()))
 
     assert run_coroutine(run(SAMPLES[:1])).verdict.exit_code == 0

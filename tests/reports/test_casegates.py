@@ -7,9 +7,9 @@ import re
 import pytest
 
 from germane.errors import InputError
+from germane.folder.rows import BlockRows
 from germane.reports.gates import Gate
 from germane.reports.report import Report
-from germane.tables.part import Part
 from germane.tables.scores import ScoreTable
 from germane.types import FrozenDict, Sample, Score
 
@@ -20,7 +20,7 @@ def verdict(gate: str, values: list[float | None] | None = None) -> tuple[str, s
     """What becomes of a gate over twelve cases: six of tag a and language de, five of b, one of c."""
     given = list(VALUES) if values is None else values
     tags = ["a"] * 6 + ["b"] * 5 + ["c"]
-    part = Part(
+    part = BlockRows(
         samples=[
             Sample(id=str(n), query="q", tags=(tag,), metadata=FrozenDict(lang="de" if tag == "a" else "en"))
             for n, tag in enumerate(tags)
@@ -63,7 +63,7 @@ def test_each_system_has_its_slices() -> None:
         Score(sample=s.id, system=s.system, measure="RR", type="RR", value=float(s.system == "x"))
         for s in samples
     ]
-    part = Part(samples=samples, scores=ScoreTable(scores))
+    part = BlockRows(samples=samples, scores=ScoreTable(scores))
     gates = Report.build(part, {}, gates=[Gate.parse("min(mean(RR) by tag)>=0.5")]).verdict.gates
     assert [(one.gate[-3:], one.outcome) for one in gates] == [("[x]", "passed"), ("[y]", "failed")]
 
@@ -114,7 +114,7 @@ def test_a_gate_on_slices_says_how_often_chance_fails_it(
     scores = ScoreTable(
         [Score(sample=f"{tag}-{n}", measure="RR", type="RR", value=float(n % 10 > 0)) for tag, n in ids]
     )
-    part = Part(samples=samples, scores=scores)
+    part = BlockRows(samples=samples, scores=scores)
     (result,) = Report.build(part, {}, gates=[Gate.parse(gate)]).verdict.gates
     found = re.search(r"fail by chance in (?:under )?(\d+)% of sets", result.detail)
     assert (found and float(found[1]) / 100) == (often and pytest.approx(often, abs=0.015))

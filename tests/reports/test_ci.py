@@ -7,6 +7,7 @@ from xml.etree import ElementTree
 
 import pytest
 
+from germane.folder.rows import BlockRows
 from germane.measures import Measure
 from germane.measures.scoring import Grader
 from germane.reports.ci import github_commands, junit
@@ -14,7 +15,6 @@ from germane.reports.data import dump_grader
 from germane.reports.formats import write
 from germane.reports.gates import Gate
 from germane.reports.report import Report
-from germane.tables.part import Part
 from germane.tables.scores import ScoreTable
 from germane.types import Sample, Score
 
@@ -24,7 +24,7 @@ EVIL = 'a\x1b[0m"<b>&\n::add-mask::x, 100%'
 def report_of(
     values: dict[str, float | None], gates: tuple[str, ...] = (), *, required: float = 0.8
 ) -> Report:
-    part = Part(
+    part = BlockRows(
         samples=[Sample(id=name, query=name) for name in values],
         scores=ScoreTable(
             [
@@ -79,7 +79,7 @@ def test_junit_says_what_is_uncalibrated() -> None:
     """In the output of each case, beside the score."""
     measure = Measure.parse("context_precision@1")
     scores = ScoreTable([Score(sample="a", measure=str(measure), type=str(measure), value=1.0)])
-    part = Part(scores=scores, graders=[[dump_grader(Grader(measure=measure))]])
+    part = BlockRows(scores=scores, graders=[[dump_grader(Grader(measure=measure))]])
     report = Report.build(part, {"judge": {"source": "openai:m"}})
     shown = "".join(junit([("", report, {})]))
     assert "context_precision@1: 1.0000\n  uncalibrated: no human labels" in shown

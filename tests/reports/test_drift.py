@@ -59,7 +59,7 @@ def moved(source: Report, target: Report, path: Path, *, named: bool = True) -> 
         else replace(label, design=FrozenDict({k: v for k, v in (label.design or {}).items() if k != "pool"}))
         for label in import_labels(path / "labels.jsonl", target, "ann").labels
     ]
-    target.tables.append_labels(rows)  # type: ignore[union-attr]
+    target.tables.append_labels(rows)
     return Report.open(target.folder or "")
 
 

@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 
 from germane.encoding import decode, encode
+from germane.folder.rows import BlockRows
 from germane.measures import Measure
 from germane.measures.scoring import Grader
 from germane.reports.data import dump_grader, load_grader
 from germane.reports.report import Report
-from germane.tables.part import Part
 from germane.tables.scores import ScoreTable
 from germane.types import FrozenDict, Sample, Score
 
@@ -46,7 +46,7 @@ def test_a_required_grader_fails_in_the_reopened_report(
 ) -> None:
     """`required: 1.0` is no default: what exits 1 exits 1 when it is opened."""
     dumped = dump_grader(Grader(measure=Measure.parse("RR"), **grader))
-    part = Part(
+    part = BlockRows(
         samples=[Sample(id="q", query="q")],
         scores=ScoreTable([Score(sample="q", measure="RR", type="RR", value=0.5)]),
         graders=[[dumped]],
@@ -58,7 +58,7 @@ def test_a_required_grader_fails_in_the_reopened_report(
 
 def test_a_strict_grader_fails_its_case_in_the_reopened_report(tmp_path: Path) -> None:
     """`strict: true` is kept, though True == 1.0."""
-    part = Part(
+    part = BlockRows(
         samples=[Sample(id="q", query="q")],
         scores=ScoreTable([Score(sample="q", measure="RR", type="RR", value=1.0, why="strict: 1 of 2")]),
         graders=[[dump_grader(Grader(measure=Measure.parse("RR"), strict=True))]],

@@ -14,16 +14,16 @@ from msgspec.structs import replace
 from germane import compare, evaluate
 from germane.errors import InputError, MissingPart
 from germane.evaluation.rescore import rescore
+from germane.folder.reader import StoredTables
+from germane.folder.rows import BlockRows
 from germane.measures import Measure
 from germane.reports.formats import write
 from germane.reports.gates import Gate
 from germane.reports.report import Report
 from germane.reports.summary import interval_in_words
-from germane.tables.folder import ReportFolder
 from germane.tables.items import ItemTable
 from germane.tables.judgements import JudgementTable
 from germane.tables.labels import LabelTable, add_labels
-from germane.tables.part import Part
 from germane.tables.scores import ScoreTable
 from germane.types import Context, FrozenDict, ItemRow, Judgement, Sample, Score
 
@@ -51,7 +51,7 @@ def relevance(number: int, **how: Any) -> Judgement:
     )
 
 
-def part_of(measure: str, judgements: list[Judgement], *values: float | None) -> Part:
+def part_of(measure: str, judgements: list[Judgement], *values: float | None) -> BlockRows:
     why = [None if value is not None else "the model was ill" for value in values]
     scores = [
         Score(
@@ -65,7 +65,7 @@ def part_of(measure: str, judgements: list[Judgement], *values: float | None) ->
         for n, value in enumerate(values)
     ]
     items = ItemTable(ItemRow(j.item, j.kind, f"q{n}", call=1, rank=1) for n, j in enumerate(judgements))
-    return Part(scores=ScoreTable(scores), judgements=JudgementTable(judgements), items=items)
+    return BlockRows(scores=ScoreTable(scores), judgements=JudgementTable(judgements), items=items)
 
 
 def test_what_is_in_a_report() -> None:
@@ -86,7 +86,7 @@ def test_what_is_in_a_report() -> None:
 def test_the_tables_join(library: str) -> None:
     """Items to judgements by item, scores to samples by (sample, system, trial)."""
     report = Report.build(
-        Part(
+        BlockRows(
             samples=SAMPLES,
             items=ItemTable(
                 [ItemRow("i1", "relevance", "q0", call=1, rank=2), ItemRow("i2", "claims", "q1")]
@@ -319,7 +319,7 @@ def test_labels_best_are_marked_as_a_mix_and_cannot_be_gated() -> None:
 def test_labels_that_came_after_the_scores_are_told_of(tmp_path: Path) -> None:
     """Until they are scored again, by a measure that reads them; others do not mind."""
     evaluate(SAMPLES, "P(labels=human)@1").save(tmp_path / "r")
-    folder = ReportFolder.open(tmp_path / "r")
+    folder = StoredTables.open(tmp_path / "r")
     assert "were added since" not in str(Report.open(tmp_path / "r"))
     folder.append_labels(replace(label, who="me", answer=0) for label in list(folder.labels)[:1])
     assert "people's labels were added since" in str(Report.open(tmp_path / "r"))

@@ -62,7 +62,6 @@ def test_the_first_judgement_of_a_key_stays() -> None:
     """Measures that share a question share its judgement."""
     table = JudgementTable([judgement("a", answer=1), judgement("b", answer=2), judgement("a", answer=3)])
     assert [one.answer for one in table] == [1, 2]
-    assert [one.key for one in table.find({"b", "c"})] == ["b"]
     assert asked_json(table.asked) == {"relevance": {"n": 2}}
 
 

@@ -31,11 +31,11 @@ def questions(*, output: Path, json: bool, **flags: Any) -> int:
     from germane.evaluation.parts.remote import local
     from germane.evaluation.plan import split_evaluations
     from germane.evaluation.run import forecast
+    from germane.folder.manifest import read_manifest
     from germane.judges.batches.openai import line_of
     from germane.judging.requests import known_at_once, requests_for_file
     from germane.ledger.asked import FILE, AskedTable
     from germane.ledger.opening import open_at
-    from germane.tables.folder import read_manifest
 
     refuse_input(output, [*flags["paths"], flags.get("labels"), flags.get("corpus"), flags.get("targets")])
     paths = [local(path) for path in flags["paths"][:2]]

@@ -127,7 +127,7 @@ def _import(
     from germane.labelling.files import import_labels
 
     labels = import_labels(path, report, who, guideline, user)
-    report.tables.append_labels(labels.labels)  # type: ignore[union-attr]
+    report.tables.append_labels(labels.labels)
     if labels.note:
         say(f"note: {labels.note}")
     said = [f"{counted(len(labels.labels), 'label')} added to {folder}"]
@@ -172,7 +172,7 @@ def _store_in(reports: Sequence[Report]) -> Callable[[Label], None]:
     def store(label: Label) -> None:
         holders = [report for report, items in zip(reports, items_of, strict=True) if label.item in items]
         for report in holders or reports[:1]:
-            report.tables.append_labels([label])  # type: ignore[union-attr]
+            report.tables.append_labels([label])
 
     return store
 

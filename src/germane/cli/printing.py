@@ -24,6 +24,7 @@ from germane.cli.values import ignore_closed_stderr, print_document, refuse_inpu
 from germane.errors import InputError
 from germane.evaluation.options import Callbacks, Expected
 from germane.evaluation.parts.remote import check_store, is_there, pack, put, scratch, url_of
+from germane.folder.manifest import read_manifest
 from germane.judging.spending import Spent
 from germane.reports import formats
 from germane.reports.data import ReportData
@@ -33,7 +34,6 @@ from germane.reports.report import Report, reports_in, same_command
 from germane.reports.text.markdown import markdown_of
 from germane.reports.text.terminal import evaluations_table, quiet_notes, render
 from germane.samples.files import copied, shown_name
-from germane.tables.folder import read_manifest
 from germane.types import FrozenDict, Json
 
 if TYPE_CHECKING:

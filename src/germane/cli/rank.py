@@ -16,9 +16,9 @@ from germane.errors import InputError
 
 if TYPE_CHECKING:
     from germane.evaluation.rank import GoldFile, RunFile
+    from germane.folder.rows import BlockRows
     from germane.measures.measure import Measure
     from germane.reports.report import Report
-    from germane.tables.part import Part
     from germane.types import Sample
 
 _POLARS = {
@@ -92,7 +92,7 @@ def files_of(
     return gold, list(zip(files, _system_names(runs), strict=True)), how
 
 
-def _scored(chosen: Any, measures: Sequence[Measure]) -> tuple[list[Part], Sequence[str]]:
+def _scored(chosen: Any, measures: Sequence[Measure]) -> tuple[list[BlockRows], Sequence[str]]:
     """The scores of each run, and the remarks about the gold, which is held no longer."""
     from germane.evaluation import rank as ranking
 

@@ -138,7 +138,7 @@ def merge(
 def _evaluated(chosen: Options, callbacks: Progress, again: dict[str, Any]) -> Iterator[tuple[str, Report]]:
     """Run what is asked for, in this process or by an engine: each evaluation's path and its report; `again` is how one is resumed."""
     from germane.evaluation.run import run, run_each
-    from germane.tables.folder import read_manifest
+    from germane.folder.manifest import read_manifest
 
     resume = again["resume"]
     stored = {} if resume is None else read_manifest(resume).get("options") or {}
@@ -158,7 +158,7 @@ def _evaluated(chosen: Options, callbacks: Progress, again: dict[str, Any]) -> I
 def _check_same_paths(chosen: Options, resume: Path) -> None:
     """InputError where a report would be continued with other data, and lost; data that has moved may be named anew."""
     from germane.evaluation.options import Options
-    from germane.tables.folder import read_manifest
+    from germane.folder.manifest import read_manifest
 
     before = Options().merged_with(read_manifest(resume)).paths
     stored = {Path(path).resolve() for path in before}

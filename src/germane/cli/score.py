@@ -51,8 +51,8 @@ def score(
         from germane.comparison.regression import settle_changes
 
         settle_changes(report, before, every=fail_on_regression)
-    if first is not None:
-        report.finish()  # with what was decided on the change
+        if first is not None:
+            report.store_verdict()
     for path in folders[1:]:
         report.save(path)
     baselines = {"": before} if before is not None else {}
@@ -61,7 +61,7 @@ def score(
 
 def _refuse_source(output: Path, folder: Path) -> None:
     """InputError where an output is the report that is scored: a new one holds only some of its judgements."""
-    from germane.tables.folder import is_own
+    from germane.folder.layout import is_own
 
     if output.resolve() == folder.resolve() or is_own(output, folder):
         problem = f"-o {output} would overwrite the report that is scored"

@@ -46,7 +46,7 @@ def refuse_input(path: Path, inputs: Iterable[object], flag: str = "-o") -> None
 
     Of a report folder these are its own files.
     """
-    from germane.tables.folder import is_own
+    from germane.folder.layout import is_own
 
     for name in filter(None, inputs):
         with suppress(OSError, ValueError):  # the URL of a store, or a name that no file can have

@@ -32,6 +32,9 @@ from germane.evaluation.choice import (
     with_labels,
 )
 from germane.evaluation.evaluation import Evaluation, run_coroutine
+from germane.folder.judgements import EarlierJudgements
+from germane.folder.rows import BlockRows, Tables
+from germane.folder.writer import FolderWriter
 from germane.judges.judge import Judge, Judges, members_of
 from germane.judges.panel import whole
 from germane.judging.pool import Pool
@@ -44,9 +47,6 @@ from germane.reports.gates import Gate
 from germane.reports.manifest import manifest_of
 from germane.reports.report import Report
 from germane.samples.reading import SampleSource, read_questions
-from germane.tables.folder import ReportFolder, Tables
-from germane.tables.part import Part
-from germane.tables.stored import EarlierJudgements
 from germane.types import Json, Sample
 
 __all__ = [
@@ -250,19 +250,19 @@ async def report_on(
 
     on_progress = partial(_show_progress, line, judge)
     with ExitStack() as opened:
-        store: Tables = Part()
+        rows, writer, path = BlockRows(), None if folder is None else FolderWriter(folder).lock(), None
+        tables: Tables = rows
         earlier = EarlierJudgements()
-        if folder is not None:
-            store = ReportFolder(folder).lock()
-            opened.callback(store.close)
-            if not (resumed := store.unfinished_here()):
-                jobs, resumed = _again(store, jobs, answered=target is not None)
+        if writer is not None:
+            path, tables = writer.path, writer.tables
+            opened.callback(writer.close)
+            if not (resumed := writer.is_unfinished()):
+                jobs, resumed = _again(writer, jobs, answered=target is not None)
             if resumed and not replay:
-                earlier = store.earlier(keep=whole)
-            store.start().write_manifest({}, "running")
-        path = store.path if isinstance(store, ReportFolder) else None
+                earlier = writer.earlier(keep=whole)
+            writer.start().write_manifest({}, "running")
         if target is not None:
-            jobs = await _answered(jobs, target, path, line, store.notes, resumed=resumed)
+            jobs = await _answered(jobs, target, path, line, tables.notes, resumed=resumed)
         if path is not None and ledger is None and judge is not None:
             ledger = own = open_ledger(path / "ledger.sqlite")
             assert own is not None
@@ -274,17 +274,17 @@ async def report_on(
         )
         async with asking as pool:  # noqa: PLR1704 - the same, where it is given
             router.lend(pool)
-            await Evaluation(with_labels(jobs, judge), (), pool, store, settings).run()
+            await Evaluation(with_labels(jobs, judge), (), pool, writer or rows, settings).run()
         over = budget.exceeded
         if pool.missing and ledger is not None and not over:
             from germane.ledger.opening import describe_missing
 
-            over = describe_missing(ledger, replay, pool.missing, store.items)
+            over = describe_missing(ledger, replay, pool.missing, tables.items)
         manifest = manifest_of(settings, judge, pool.spent)
-        report = Report.build(store, manifest, gates=gates, over=over, **declared)
+        report = Report.build(tables, manifest, gates=gates, over=over, **declared)
         _note_gold(report, corpus)
-        if path is not None:
-            report.finish()
+        if writer is not None:
+            report.finish(writer)
     if path is not None:
         remove_ledger(path / "ledger.sqlite")
     return report
@@ -308,24 +308,24 @@ def _warn_of_unstored(judge: Judge) -> None:
 _KEPT = "answers of the target are kept from the evaluation before this one; a new folder asks it again"
 
 
-def _again(store: ReportFolder, jobs: Iterable[Job], *, answered: bool) -> tuple[Iterable[Job], bool]:
+def _again(writer: FolderWriter, jobs: Iterable[Job], *, answered: bool) -> tuple[Iterable[Job], bool]:
     """The jobs, and whether a complete report of the same samples stands in the folder, which is gone on with.
 
     Raises InputError where one of other samples does: they are the same but for what a system `answered`.
     """
-    if not (store.path / "manifest.json").exists():
-        store.refuse_other("name a new folder")
+    if not (writer.path / "manifest.json").exists():
+        writer.refuse_other("name a new folder")
         return jobs, False
-    jobs, earlier = list(jobs), {sample.key: sample for sample in Report.open(store.path).samples()}
+    jobs, earlier = list(jobs), {sample.key: sample for sample in Report.open(writer.path).samples()}
     if earlier.keys() != {job.sample.key for job in jobs}:
-        store.refuse_other("name a new folder")
+        writer.refuse_other("name a new folder")
     for job in jobs:
         before = earlier[job.sample.key]
         if answered:
-            store.notes[_KEPT] += before.error is None
+            writer.tables.notes[_KEPT] += before.error is None
             before = structs.replace(before, **{name: getattr(job.sample, name) for name in _ANSWERS})
         if encode_record(before) != encode_record(job.sample):
-            store.refuse_other("name a new folder")
+            writer.refuse_other("name a new folder")
     return jobs, True
 
 

@@ -1,7 +1,7 @@
 """One evaluation: cases in, rows out; block by block, through one loop.
 
 A block is a few cases that are judged and scored together. Where answers come from (a pool, stored judgements) and where
-rows go (memory, a folder) is handed in. What a block yields is a Part; merging parts is associative and exact, so an
+rows go (memory, a folder) is handed in. What a block yields are rows (BlockRows); merging them is associative and exact, so an
 evaluation in one block and in seven gives the same bytes.
 """
 
@@ -18,6 +18,8 @@ from itertools import islice
 from queue import SimpleQueue
 from typing import Any, Generic, TypeAlias, TypeVar, cast
 
+from germane.folder.rows import BlockRows
+from germane.folder.writer import FolderWriter
 from germane.judging.caller import Caller, called_by, in_own_loop
 from germane.judging.driver import AnswerSource, Running, finish, replay_stored, start
 from germane.measures.scoring import Block, Grader, Job
@@ -27,14 +29,12 @@ from germane.questions.question import AnyQuestion
 from germane.questions.relevance import Passages, examples_of
 from germane.reports.data import dump_grader
 from germane.reports.explain import result_row
-from germane.tables.folder import Tables
 from germane.tables.items import AskedItem, add_items
 from germane.tables.labels import add_labels
-from germane.tables.part import Part
 from germane.types import Sample
 
 T = TypeVar("T")
-Store = TypeVar("Store", bound=Tables)
+Store = TypeVar("Store", bound=BlockRows | FolderWriter)
 Case: TypeAlias = Sample | Job
 """A sample, or one with graders of its own."""
 
@@ -52,7 +52,7 @@ class Evaluation(Generic[Store]):
         cases: Samples, and jobs, which name graders of their own; read as they are needed.
         graders: The graders of the samples.
         answers: The source of answers: a pool, or the judgements of a stored report.
-        store: Where the rows go: a Part in memory, or a report folder.
+        store: Where the rows go: memory, or the writer of a report folder.
         settings: What relevance is asked about.
         size: Cases per block.
     """
@@ -73,7 +73,7 @@ class Evaluation(Generic[Store]):
     async def run(self) -> Store:
         """Everything; returns the store, to which each block was added as soon as it and those before it were done."""
         async for block in self.blocks():
-            self.store.add(block.part())
+            self.store.add(block.rows())
         return self.store
 
     async def blocks(self) -> AsyncIterator[Working]:
@@ -122,39 +122,39 @@ class Working:
         """True if every program of the block has ended, so that nothing more is asked."""
         return all(program.finished for program in self.programs)
 
-    def part(self) -> Part:
+    def rows(self) -> BlockRows:
         """The block's rows: samples, items, answers, labels and scores."""
-        part, block = Part(), self.block
+        rows, block = BlockRows(), self.block
         results = [program.result for program in self.programs]
-        part.scores, part.notes = block.scores(results), block.notes
-        numbers = {id(graders): _numbered(graders, part) for graders in block.grader_sets}
-        part.graded = [numbers[id(job.graders)] for job in block.jobs]
-        part.samples = [job.sample for job in block.jobs]
-        asked = self._asked(part)
+        rows.scores, rows.notes = block.scores(results), block.notes
+        numbers = {id(graders): _numbered(graders, rows) for graders in block.grader_sets}
+        rows.graded = [numbers[id(job.graders)] for job in block.jobs]
+        rows.samples = [job.sample for job in block.jobs]
+        asked = self._asked(rows)
         labelled = {number for number, job in enumerate(block.jobs) if job.labels}.union(block.labelled)
         for number in sorted({*asked, *labelled}):
-            job, sample, items = block.jobs[number], part.samples[number], asked.get(number, ())
+            job, sample, items = block.jobs[number], rows.samples[number], asked.get(number, ())
             if items:
-                add_items(part.items, sample, items)
+                add_items(rows.items, sample, items)
             if number in labelled:
                 history = turns(sample)
                 names = {(o.query, o.passage): o.item for o in items if o.kind == "relevance" and not history}
-                add_labels(part.labels, sample, history, names)
+                add_labels(rows.labels, sample, history, names)
             if job.labels:
-                part.add_labels(job.labels)
+                rows.append_labels(job.labels)
         for (index, name), result in block.graded(results).items():
-            part.judgements.add(result_row(block.jobs[index].sample, name, result.as_json()))
+            rows.judgements.add(result_row(block.jobs[index].sample, name, result.as_json()))
         for system, measure, values in block.companions(results):
-            part.beside.setdefault((system, measure), array("d")).extend(values)
-        return part
+            rows.beside.setdefault((system, measure), array("d")).extend(values)
+        return rows
 
-    def _asked(self, part: Part) -> dict[int, list[AskedItem]]:
-        """The questions about each sample, by its number; the answers go into the part."""
+    def _asked(self, rows: BlockRows) -> dict[int, list[AskedItem]]:
+        """The questions about each sample, by its number; the answers go into the rows."""
         asked = defaultdict[int, list[AskedItem]](list)
         for job, passages, measures in self.block.read_as_verdicts():
             asked[job] += _items_of(passages)
             for measure in measures:
-                part.reads.setdefault(measure, set()).add("relevance")
+                rows.reads.setdefault(measure, set()).add("relevance")
         for owner, program in zip(self.block.owners, self.programs, strict=True):
             for questions, answers in program.trace:
                 asked[owner.job] += _items_of(questions)
@@ -164,20 +164,20 @@ class Working:
                     else {question.kind for question in questions}
                 )
                 for measure in owner.measures:
-                    part.reads.setdefault(measure, set()).update(kinds)
+                    rows.reads.setdefault(measure, set()).update(kinds)
                 against = [answer.judgement.provenance.get("against") for answer in answers]
                 against_known, with_it = len(against) - against.count(None), against.count("reference")
                 for measure in owner.measures if against_known else ():
-                    counts = part.references.setdefault(measure, Counter())
+                    counts = rows.references.setdefault(measure, Counter())
                     counts["with_reference"] += with_it
                     counts["without_reference"] += against_known - with_it
                 for question, answer in zip(examples_of(questions), answers, strict=True):
                     judgement = answer.judgement
                     # without a key nobody was asked
-                    if judgement.key and part.judgements.add(judgement) and judgement.prompt:
-                        part.prompts[question.prompt] = judgement.prompt
+                    if judgement.key and rows.judgements.add(judgement) and judgement.prompt:
+                        rows.prompts[question.prompt] = judgement.prompt
                     if answer.children:
-                        part.judgements.extend(answer.children)
+                        rows.judgements.extend(answer.children)
         return asked
 
 
@@ -188,12 +188,12 @@ def _items_of(questions: Sequence[AnyQuestion]) -> list[AskedItem]:
     return [AskedItem(item, "relevance", query, passage) for item, (query, passage) in cells]
 
 
-def _numbered(graders: Sequence[Grader], part: Part) -> int:
-    """The number of a grader set in a part, which it joins where it is new."""
+def _numbered(graders: Sequence[Grader], rows: BlockRows) -> int:
+    """The number of a grader set among those of the rows, which it joins where it is new."""
     visible = [dump_grader(grader) for grader in graders]
-    if visible not in part.graders:
-        part.graders.append(visible)
-    return part.graders.index(visible)
+    if visible not in rows.graders:
+        rows.graders.append(visible)
+    return rows.graders.index(visible)
 
 
 def run_coroutine(work: Coroutine[Any, Any, T]) -> T:

@@ -22,6 +22,8 @@ from germane.evaluation.answers import with_sample
 from germane.evaluation.choice import Router, needs_judge
 from germane.evaluation.evaluation import SIZE, Evaluation, Working, run_coroutine
 from germane.evaluation.options import Expected
+from germane.folder.judgements import EarlierJudgements
+from germane.folder.rows import BlockRows
 from germane.judges.judge import Judge, members_of
 from germane.judges.panel import PanelJudge
 from germane.judging.pool import Pool
@@ -33,9 +35,7 @@ from germane.places.settings import Settings
 from germane.questions.asking import Answer, answered
 from germane.questions.question import AnyQuestion
 from germane.show.table import Table
-from germane.tables.part import Part
 from germane.tables.scores import SampleKey
-from germane.tables.stored import EarlierJudgements
 from germane.types import Context, Json, Judgement
 
 _ToAsk: TypeAlias = tuple[Judge, AnyQuestion]
@@ -250,7 +250,7 @@ class Forecaster:
     async def count(self, jobs: Iterable[Job], *, size: int = SIZE, seconds: float = inf) -> None:
         """Count the questions of more samples, `size` at once; where it takes longer than `seconds`, of the first ones alone."""
         start = time.monotonic()
-        evaluation = Evaluation(jobs, (), self, Part(), self._settings, size=size)
+        evaluation = Evaluation(jobs, (), self, BlockRows(), self._settings, size=size)
         async for block in evaluation.blocks():
             self._count(block)
             if time.monotonic() - start > seconds:

@@ -25,6 +25,7 @@ from numpy.typing import NDArray
 
 from germane.clean import counted as number_of
 from germane.errors import InputError, MeasureError, SourceLocation
+from germane.folder.rows import BlockRows, merge
 from germane.measures.declaration import parse_measures
 from germane.measures.measure import Measure
 from germane.measures.ranked import values
@@ -58,7 +59,6 @@ from germane.samples.runs.results import (
 from germane.samples.runs.roles import document_columns, roles_of
 from germane.samples.runs.shapes import row_fields
 from germane.samples.runs.trec import gold_file, read_qrels, read_run
-from germane.tables.part import Part, merge
 from germane.tables.scores import Ids, Noted, SampleKey, ScoreTable
 from germane.types import Json, Sample
 
@@ -224,7 +224,7 @@ def rank_part(
     missing: Literal["zero", "skip"] = "zero",
     duplicates: Literal["error", "first"] = "error",
     doc_id: DocumentId | None = None,
-) -> Part:
+) -> BlockRows:
     """The scores of one run as a part, which merges with those of other systems; raises what `rank` raises.
 
     `run` may be a RunFile and `qrels` a GoldFile, which say how files are read.
@@ -476,7 +476,7 @@ def _hits(run: Run, gold: Qrels, duplicates: Literal["error", "first"], doc_id: 
 
 def _scored(
     name: str, hits: Hits, measures: Sequence[Measure], system: str, missing: Literal["zero", "skip"]
-) -> Part:
+) -> BlockRows:
     """The scores of the queries of the gold, and the remarks about the run of this name."""
     counted = (hits.lengths >= 0) | (missing == "zero")
     lengths = np.maximum(hits.lengths, 0)
@@ -492,7 +492,7 @@ def _scored(
     samples = [(q, system, 0) for q in hits.queries] if hits.ids is None else Ids(*hits.ids, system)
     columns = [(str(measure), str(measure)) for measure in measures]
     scores = ScoreTable.of_columns(samples, columns, computed, noted)
-    return Part(
+    return BlockRows(
         scores=scores, notes=Counter(_remarks(name, hits, relevant_known(table, rel=1) == 0, missing))
     )
 
@@ -534,7 +534,7 @@ def _first(hits: Hits, marked: NDArray[np.bool_]) -> tuple[int, list[str]]:
 
 
 def ranked_report(
-    parts: Iterable[Part],
+    parts: Iterable[BlockRows],
     gates: Sequence[Gate] = (),
     queries: Iterable[Sample] = (),
     by: str | None = None,

@@ -8,6 +8,9 @@ from pathlib import Path
 
 from germane.errors import InputError
 from germane.evaluation.evaluation import Evaluation, run_coroutine
+from germane.folder.reader import StoredTables
+from germane.folder.rows import BlockRows, Tables
+from germane.folder.writer import FolderWriter
 from germane.judging.recorded import StoredAnswers
 from germane.judging.spending import Spent
 from germane.measures.measure import Measure
@@ -16,9 +19,7 @@ from germane.places.settings import Settings
 from germane.reports.gates import Gate
 from germane.reports.report import Report
 from germane.reports.summary import MeasureSummary, slices_of
-from germane.tables.folder import ReportFolder, Tables
 from germane.tables.labels import LabelBook
-from germane.tables.part import Part
 from germane.types import Json
 
 _OF_ROWS = {
@@ -62,7 +63,7 @@ def rescore(
             allow_stand_in=allow_stand_in,
         )
         return again if folder is None else again.save(folder)
-    opened = report if isinstance(report, Report) else ReportFolder.open(report)
+    opened = report if isinstance(report, Report) else StoredTables.open(report)
     source, manifest = opened.tables if isinstance(opened, Report) else opened, opened.manifest
     if by is not None:
         slices_of(source.samples, by)
@@ -75,30 +76,31 @@ def rescore(
         kept = {name: value for name, value in manifest.items() if name not in _OF_ROWS}
         made = {**kept, "judge": entry, **({} if by is None else {"by": by})}
         made |= {"allow_stand_in": True} if allow_stand_in else {}
-        scored = Report.build(target, made, gates=parsed)
+        scored = Report.build(target if isinstance(target, BlockRows) else target.tables, made, gates=parsed)
         if answers.unknown:
             _require_verdicts(scored.summaries, source)
-        if folder is not None:
-            if isinstance(target, Part):
-                return scored.save(folder)
-            scored.finish()
+        if folder is None:
+            return scored
+        if isinstance(target, BlockRows):
+            return scored.save(folder)
+        scored.finish(target)
     except BaseException:
-        if isinstance(target, ReportFolder) and not existed:
+        if isinstance(target, FolderWriter) and not existed:
             shutil.rmtree(target.path, ignore_errors=True)
         raise
     finally:
-        if isinstance(target, ReportFolder):
+        if isinstance(target, FolderWriter):
             target.close()
     return scored
 
 
-def _target(source: Tables, folder: Path | str | None) -> Tables:
+def _target(source: Tables, folder: Path | str | None) -> BlockRows | FolderWriter:
     """The store of the new rows: in memory where the report stands there itself."""
-    if not isinstance(source, ReportFolder):
-        return Part()
+    if not isinstance(source, StoredTables):
+        return BlockRows()
     if folder is None:
-        return ReportFolder.temporary(source).start()
-    target = ReportFolder(folder).lock()
+        return FolderWriter.temporary(source)
+    target = FolderWriter(folder).lock()
     try:
         target.refuse_other()
         return target.start()
@@ -112,21 +114,21 @@ def _score_again(
     manifest: Mapping[str, Json],
     graders: tuple[Grader, ...],
     answers: StoredAnswers,
-    target: Tables,
+    target: BlockRows | FolderWriter,
 ) -> None:
     """Score the samples of one report by its judgements into the tables of another."""
     people = list(source.people())
     settings = Settings.stored(manifest, LabelBook(people) or None)
     run_coroutine(Evaluation(source.samples, graders, answers, target, settings).run())
-    target.add_labels(people)
-    if isinstance(target, ReportFolder):
+    target.append_labels(people)
+    if isinstance(target, FolderWriter):
         target.flush()
 
 
 def _require_verdicts(summaries: Iterable[MeasureSummary], source: Tables) -> None:
     for summary in summaries:
         if summary.n == 0 and any("no stored judgement" in why for why, _ in summary.why):
-            where = source.path if isinstance(source, ReportFolder) else "REPORT"
+            where = source.folder or "REPORT"
             raise InputError(
                 f"{summary.measure} needs verdicts that this report does not hold",
                 fix=f"ask for them: germane run --resume {where} -m '{summary.measure}'",

@@ -40,6 +40,8 @@ from germane.evaluation.session import (
     ledger_of,
     new_folder,
 )
+from germane.folder.manifest import read_manifest
+from germane.folder.writer import FolderWriter
 from germane.judges.judge import Judge
 from germane.judging.caller import in_own_loop
 from germane.judging.pool import Pool
@@ -49,7 +51,6 @@ from germane.questions.question import AnyQuestion
 from germane.reports.gates import Verdict
 from germane.reports.manifest import judge_entry, manifest_of
 from germane.reports.report import Report
-from germane.tables.folder import ReportFolder, read_manifest
 from germane.types import Json
 
 if TYPE_CHECKING:
@@ -151,7 +152,7 @@ def forecast(
             check_same_judge(stored, plan.judge)
         location = ledger_of(options, resume, stored)
         usage_log = UsageLog(resume / "receipts.jsonl", resumed=True) if resume is not None else None
-        judgements = answers_so_far(ReportFolder(resume) if resume else None, stored, errors=not retry_errors)
+        judgements = answers_so_far(FolderWriter(resume) if resume else None, stored, errors=not retry_errors)
         ledger: Ledger | None = None
         if options.replay:
             ledger = opened.enter_context(contextlib.closing(open_for_replay(options.replay)))
@@ -284,7 +285,7 @@ class _Run:
 
     async def _work(self, cases: Sequence[PlannedCase] | None, session: Session) -> None:
         """Ask the targets of `cases`, then the judge; None = no case has a target, they are read as they are judged."""
-        notes = session.folder.start().notes
+        notes = session.folder.start().tables.notes
         jobs = None if cases is None else await self._answered(cases, session, resumed=session.resumed)
         if self.options.later or session.resumed:
             await _interruptibly(self._in_batches(jobs, session))
@@ -306,7 +307,7 @@ class _Run:
                     while True:
                         todo = with_labels(self._todo(jobs, notes), self.plan.judge)
                         await Evaluation(todo, (), pool, session.folder, self.plan.settings).run()
-                        if self.stages is None or not self.stages.next(session.folder.scores):
+                        if self.stages is None or not self.stages.next(session.folder.tables.scores):
                             break
                         if cases is not None:
                             jobs = await self._answered(cases, session, resumed=True)
@@ -404,8 +405,8 @@ class _Run:
             asking = ask_targets(asked, targets, session.path, progress, resumed=resumed, parts=parts)
             cases = await _interruptibly(asking)
         for target in targets.values():
-            session.folder.notes.update(target.notes)
-        return [self._job(planned, session.folder.notes) for planned in cases]
+            session.folder.tables.notes.update(target.notes)
+        return [self._job(planned, session.folder.tables.notes) for planned in cases]
 
     def _check(self, jobs: Sequence[Job] | None, session: Session) -> None:
         """The last look at the input before anything is paid; the watch gets the forecast where it wants one."""
@@ -439,7 +440,7 @@ class _Run:
             replay = self.options.replay or ""
             from germane.ledger.opening import describe_missing
 
-            missing = describe_missing(session.ledger, replay, self.missing, session.folder.items)
+            missing = describe_missing(session.ledger, replay, self.missing, session.folder.tables.items)
         made = {
             **session.manifest(manifest_of(plan.settings, judge, session.total)),
             **self._input(),
@@ -454,10 +455,16 @@ class _Run:
 
             suite = plan.suite
             made["part"] = part_entry(
-                session.folder, plan.share, self.rows, suite.count, suite.inputs, plan.gates
+                session.folder.tables,
+                session.path,
+                plan.share,
+                self.rows,
+                suite.count,
+                suite.inputs,
+                plan.gates,
             )
         report = Report.build(
-            session.folder,
+            session.folder.tables,
             made,
             gates=() if plan.share else plan.gates,
             max_unmeasured=self.options.max_unmeasured,
@@ -478,10 +485,10 @@ class _Run:
             from germane.comparison.regression import settle_changes
 
             settle_changes(report, self.baseline, every=self.options.fail_on_regression)
-        report.finish()
+        report.finish(session.folder)
         asked = not self.options.replay and keeps_answers(judge)
         # a question without an answer, or a member of a panel that gave none
-        if asked and any(field in {"errors", "failed"} for _, field, _ in session.folder.asked):
+        if asked and any(field in {"errors", "failed"} for _, field, _ in session.folder.tables.asked):
             self.callbacks.on_failures(session.command("--retry-errors"))
         return report
 
@@ -497,7 +504,7 @@ class _Run:
             made = {**manifest_of(self.plan.settings, self.plan.judge, session.total), **self._input()}
             manifest = session.manifest(made)
             verdict = Verdict(code, (str(failure),))
-            report = Report.so_far(session.folder, manifest, verdict, folder=session.path, stopped=str(error))
+            report = Report.so_far(session.folder.tables, manifest, verdict, stopped=str(error))
             self.callbacks.on_stopped(report)
         return error
 

@@ -13,12 +13,12 @@ from germane.encoding import decode, encode, now
 from germane.errors import GermaneError, InputError, Interrupted, JudgeError, LedgerError
 from germane.evaluation.choice import ledger_address, open_ledger, remove_ledger
 from germane.evaluation.options import Options
+from germane.folder.judgements import EarlierJudgements
+from germane.folder.writer import FolderWriter
 from germane.judges.judge import Judge
 from germane.judges.panel import whole
 from germane.judging.spending import Spent, UsageLog
 from germane.reports.manifest import spent_in_words
-from germane.tables.folder import ReportFolder
-from germane.tables.stored import EarlierJudgements
 from germane.types import Json
 
 
@@ -66,7 +66,7 @@ def ledger_of(options: Options, folder: Path | None, stored: Mapping[str, Json])
 
 
 def answers_so_far(
-    folder: ReportFolder | None, stored: Mapping[str, Json], *, errors: bool
+    folder: FolderWriter | None, stored: Mapping[str, Json], *, errors: bool
 ) -> EarlierJudgements:
     """The judgements that earlier sessions of an evaluation left in its folder; with `errors` failures too.
 
@@ -117,7 +117,7 @@ class Session:
         self.options, self.path, self.resumed = options, folder, bool(stored)
         self._whole = whole
         self.created: str = stored.get("created") or now()
-        self.folder = ReportFolder(folder)
+        self.folder = FolderWriter(folder)
         self.existed = folder.exists()
         location = ledger_of(options, folder, stored) if asks or options.ledger else None
         if location is not None:

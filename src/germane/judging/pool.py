@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, Self
 from msgspec.structs import replace
 
 from germane.errors import Interrupted, JudgeError, LedgerError
+from germane.folder.judgements import EarlierJudgements
 from germane.judges.judge import GroupScope, Judge, Reply
 from germane.judges.panel import PanelJudge
 from germane.judging.queue import JudgeQueue, Pending, replies_of
@@ -26,7 +27,6 @@ from germane.questions.asking import Answer, answered
 from germane.questions.prompts import marked_with
 from germane.questions.question import AnyQuestion
 from germane.questions.relevance import Passages, examples_of
-from germane.tables.stored import EarlierJudgements
 from germane.types import Judgement
 
 if TYPE_CHECKING:

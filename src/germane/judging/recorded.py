@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from array import array
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, TypeVar
 
@@ -10,11 +9,12 @@ import msgspec
 from msgspec import Struct
 
 from germane.encoding import decode
+from germane.folder.index import LineIndex, lines_at, short_name
+from germane.folder.judgements import ITEM, StoredJudgements, has_usual_start
 from germane.questions.asking import Answer, answered, value_of
 from germane.questions.question import AnyQuestion, asked_as
 from germane.questions.relevance import Passages, examples_of
 from germane.tables.judgements import load_judgement
-from germane.tables.stored import ITEM, LineIndex, StoredJudgements, lines_at, row_in
 from germane.types import Judgement
 
 R = TypeVar("R")
@@ -30,7 +30,7 @@ class StoredAnswers:
     that it was asked with. Where there are several it is the one that was shown the same texts beside the item (one passage
     may be judged against the references of two samples), else the first. Members of panels, replicas and windows, which are
     merged into other judgements, are passed over. Of judgements on disk only their places in the file are remembered,
-    some 16 bytes each.
+    24 bytes each.
 
     Args:
         judgements: The judgements, those with a parent among them. Read once, or those of a report folder.
@@ -68,26 +68,24 @@ class StoredAnswers:
 
     def _index(self, judgements: StoredJudgements) -> None:
         """Remember the places of judgements in their file, by item and settings."""
-        hashes, positions = array("q"), array("q")
+        index = LineIndex()
         # the settings in the rest of a line, after its key and its item
         settings_of = dict[bytes, Sequence[_Name]]()
-        for number, (position, line) in enumerate(judgements.lines(), 1):
+        for number, position, line in judgements.file.lines():
             if (rest := line[_REST]) in settings_of:
                 several, item = settings_of[rest], line[ITEM].decode()
             else:
-                row = row_in(judgements.path, number, line)
+                row = judgements.file.row(number, line)
                 item = str(row.get("item"))
                 counts = self._counts(row.get("parent"), row.get("error"))
                 several = self._settings(row) if counts else ()
                 if len(settings_of) >= _REMEMBERED:  # the reasons of a model are another each time
                     settings_of.clear()
-                # key and item at their usual places
-                if line[40:50] == b'","item":"' and line[82:84] == b'",':
+                if has_usual_start(line):
                     settings_of[rest] = several
             for settings in several:
-                hashes.append(hash((item, *settings)))
-                positions.append(position)
-        self._keyed, self._path = LineIndex(hashes, positions), judgements.path
+                index.add(_short((item, *settings)), position)
+        self._keyed, self._path = index, judgements.file.path
 
     async def lookup(self, asked: Sequence[Sequence[AnyQuestion]]) -> list[list[Answer]]:
         """The recorded answer to everything: nobody else is asked."""
@@ -150,9 +148,11 @@ class StoredAnswers:
 
     def _read(self, names: Sequence[Sequence[_Name]], read: Callable[[bytes], R]) -> Iterator[R | None]:
         assert self._keyed is not None
-        positions = self._keyed.find(of[-1] for of in names)  # of several with one name the first counts
+        positions = self._keyed.find(
+            _short(of[-1]) for of in names
+        )  # of several with one name the first counts
         if any(len(of) > 1 for of in names):
-            usual = self._keyed.find(of[0] for of in names)
+            usual = self._keyed.find(_short(of[0]) for of in names)
             positions = [at if at >= 0 else other for at, other in zip(positions, usual, strict=True)]
         lines = lines_at(self._path, (position for position in positions if position >= 0))
         return (None if position < 0 else read(next(lines)) for position in positions)
@@ -168,6 +168,11 @@ class _Answer(Struct, gc=False):
 _decode_answer = msgspec.json.Decoder(_Answer).decode
 _MISSING = "no stored judgement"
 _NONE = _Answer(error=_MISSING)
+
+
+def _short(name: _Name) -> bytes:
+    """The 16 bytes under which a judgement of an item with its settings is found."""
+    return short_name("\0".join([part if part is not None else "\1" for part in name]).encode())
 
 
 def _judgement_in(line: bytes) -> Judgement:

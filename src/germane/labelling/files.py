@@ -13,6 +13,8 @@ from msgspec import structs
 from germane.clean import counted
 from germane.encoding import encode, now
 from germane.errors import InputError, SourceLocation
+from germane.folder.layout import LABELS
+from germane.folder.lines import note_torn
 from germane.places.lists import labelled_passages, turns
 from germane.reports.data import ReportData
 from germane.samples.cells import MISSING, Cells, TableRow, table_rows
@@ -33,7 +35,6 @@ from germane.tables.labels import (
     scale_ends,
     time_of,
 )
-from germane.tables.stored import LABELS, note_torn
 from germane.types import Context, Json, Sample
 
 _COLUMNS = [

@@ -20,6 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from germane.errors import MeasureError
+from germane.folder.rows import Tables
 from germane.judging.driver import replay
 from germane.judging.recorded import StoredAnswers
 from germane.measures.measure import Measure
@@ -40,7 +41,6 @@ from germane.statistics.correction import (
     corrected_query_mean,
 )
 from germane.statistics.intervals import mean_interval
-from germane.tables.folder import Tables
 from germane.tables.labels import Label, LabelBook
 from germane.types import Json, Sample
 

@@ -20,13 +20,13 @@ from numpy.typing import NDArray
 
 from germane.encoding import Line, internal
 from germane.errors import InputError
+from germane.folder.rows import Tables
 from germane.measures.measure import Measure
 from germane.reports.gates import Gate, GateResult, Verdict, decide
 from germane.reports.summary import MeasureSummary, canonical_name, slices_of, summarise
 from germane.statistics.intervals import mean_interval
 from germane.tables.cases import CaseScores
 from germane.tables.columns import Frame, Library, to_frame
-from germane.tables.folder import ReportFolder, Tables
 from germane.tables.judgements import judgement_columns
 from germane.tables.labels import Label
 from germane.tables.scores import SampleKey
@@ -60,14 +60,11 @@ class ReportData:
         summaries: Sequence[MeasureSummary],
         corrections: Any = None,
         *,
-        folder: Path | None = None,
         stopped: str = "",
     ) -> None:
         self.tables, self.manifest, self.verdict, self.summaries = tables, manifest, verdict, tuple(summaries)
-        if folder is None and isinstance(tables, ReportFolder) and not tables.scratch:
-            folder = tables.path
-        self.folder, self.corrections = folder, corrections
-        self.where = str(folder or "")
+        self.folder, self.corrections = tables.folder, corrections
+        self.where = str(self.folder or "")
         self.stopped = stopped
         self.by: str | None = manifest.get("by")
         self.given_name = ""

@@ -14,6 +14,7 @@ from germane.addons import all_of, find, load
 from germane.clean import clean
 from germane.encoding import json_of
 from germane.errors import InputError
+from germane.folder.layout import is_own
 from germane.reports.data import ReportData, system_lines
 from germane.reports.explain import FOUND, grader_results
 from germane.reports.gates import worst_exit_code
@@ -22,7 +23,6 @@ from germane.reports.text.markdown import markdown, markdown_of
 from germane.reports.text.terminal import notes_of, remarks_of, render_plain
 from germane.samples.files import write_whole
 from germane.show.table import csv_lines
-from germane.tables.folder import is_own
 from germane.tables.scores import SampleKey, dump_score
 from germane.types import Json
 

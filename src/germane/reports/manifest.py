@@ -12,10 +12,10 @@ from msgspec import UNSET, UnsetType
 
 from germane.clean import counted, mask_urls
 from germane.encoding import Line, now
+from germane.folder.rows import Tables
 from germane.measures.measure import TOKENIZER, Measure
 from germane.measures.ranked import belonging_to
 from germane.reports.summary import Basis, Source, known_measure
-from germane.tables.folder import ReportFolder, Tables
 from germane.types import FrozenDict, Json
 from germane.version import __version__
 
@@ -76,8 +76,7 @@ class Bases:
         counted = measure is not None and (measure.budget or measure.name == "tokens_to_first_relevant")
         tokenizer = TOKENIZER if counted else UNSET
         source = self._source(measure, canonical)
-        added = isinstance(self._tables, ReportFolder) and self._tables.labels_added  # since it was scored
-        outdated = bool(added) and Measure.remembered(canonical).labels in {"human", "best"}
+        outdated = self._tables.labels_added and Measure.remembered(canonical).labels in {"human", "best"}
         if source in {"gold", "human"}:
             means = (self._manifest.get("beside") or {}).get(system) or {}
             asked = {name for _, name in self._tables.scores.measures} if means else set()

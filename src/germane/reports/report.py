@@ -16,6 +16,10 @@ import numpy as np
 
 from germane.clean import counted, some_of
 from germane.errors import InputError, SourceLocation
+from germane.folder.manifest import read_manifest, write_manifest
+from germane.folder.reader import StoredTables
+from germane.folder.rows import BlockRows, Tables
+from germane.folder.writer import FolderWriter
 from germane.measures.measure import Measure
 from germane.reports.data import CASE_SCORE, CaseResult, ReportData
 from germane.reports.gates import (
@@ -40,9 +44,7 @@ from germane.reports.summary import (
 )
 from germane.samples.files import read_text
 from germane.tables.cases import CaseScores
-from germane.tables.folder import ReportFolder, Tables, read_manifest
 from germane.tables.judgements import AskedCounts, asked_json
-from germane.tables.part import Part
 from germane.tables.scores import ScoreTable
 from germane.types import Json, Status
 
@@ -99,13 +101,13 @@ class Report(ReportData):
 
     @classmethod
     def so_far(
-        cls, tables: Tables, manifest: Mapping[str, Json], verdict: Verdict, *, folder: Path, stopped: str
+        cls, tables: Tables, manifest: Mapping[str, Json], verdict: Verdict, *, stopped: str
     ) -> Report:
         """The report of an evaluation that was stopped: its finished blocks, its costs, the command that continues it."""
         made = {**_counted(tables), **manifest}
         if sampled := made.get("sampled"):
             made["sampled"] = {**sampled, "n": len(CaseScores(tables.scores).numbers)}
-        return cls(tables, made, verdict, *_summaries(tables, made), folder=folder, stopped=stopped)
+        return cls(tables, made, verdict, *_summaries(tables, made), stopped=stopped)
 
     @classmethod
     def open(cls, folder: str | Path, *, corrected: bool = True) -> Report:
@@ -113,18 +115,18 @@ class Report(ReportData):
 
         InputError where it is none or was never finished, is of another version, or a file was changed since.
         """
-        tables = ReportFolder.open(folder)
+        tables = StoredTables.open(folder)
         check_ranges(tables)
         return cls.build(tables, tables.manifest, corrected=corrected)
 
     @classmethod
     def unfinished(cls, folder: str | Path) -> Report:
         """The report of an interrupted evaluation: the means so far, and the command that continues it."""
-        tables = ReportFolder.unfinished(folder)
+        tables = StoredTables.unfinished(folder)
         check_ranges(tables)
         again = f"continue it: germane run --resume {folder}"
         verdict = Verdict(130, (f"interrupted, this is a part; {again}",))
-        return cls.so_far(tables, tables.manifest, verdict, folder=tables.path, stopped=again)
+        return cls.so_far(tables, tables.manifest, verdict, stopped=again)
 
     def save(self, path: str | Path, *, force: bool = False) -> Report:
         """Write a file where the name ends in .html, .json, .jsonl, .csv, .md, .txt, .xml, .svg, .png or .parquet, else the folder.
@@ -144,25 +146,29 @@ class Report(ReportData):
             if missing := left_out(self, kind):
                 warnings.warn(f"{path} is {missing}", stacklevel=2)
             return self
-        target = ReportFolder(path).lock()
+        target = FolderWriter(path).lock()
         try:
             mine = self.folder is not None and path.resolve() == self.folder.resolve()
             if not force and not mine:
                 target.refuse_other("name a new folder, or give force=True (--force) to replace it")
             target.start().add(self.tables)
-            saved = Report(target, self.manifest, self.verdict, self.summaries)
+            saved = Report(target.tables, self.manifest, self.verdict, self.summaries)
             saved.given_name = self.given_name
-            saved.finish()
+            saved.finish(target)
         finally:
             target.close()
         return saved
 
-    def finish(self) -> None:
-        """Complete the report folder: its rows take their places, then the manifest is written."""
-        if not isinstance(self.tables, ReportFolder):
-            raise InputError("this report is in memory", fix="give it a folder: report.save(folder)")
-        self.tables.finish({**self.manifest, "verdict": self.verdict.as_json()})
-        self.manifest = self.tables.manifest
+    def finish(self, writer: FolderWriter) -> None:
+        """Complete the folder that the report's rows were written to: they take their places, with its manifest."""
+        writer.finish({**self.manifest, "verdict": self.verdict.as_json()})
+        self.manifest = writer.manifest
+
+    def store_verdict(self) -> None:
+        """Write what was decided since the report was completed into its folder's manifest."""
+        if self.folder is not None:
+            made = {**self.manifest, "verdict": self.verdict.as_json()}
+            self.manifest = write_manifest(self.folder, made, "complete")
 
     def explain(
         self, sample: str, measure: str | Measure, *, system: str = "", trial: int = 0
@@ -320,16 +326,16 @@ def read_document(path: Path) -> ReportData:
         problem = f"this document holds two scores of {twice[0]} for {twice[1][0]!r}"
         raise InputError(problem, fix="keep one of them", place=location)
     _check_values(table, path, lines=False)
-    return _of_scores(Part(scores=table), {"judge": document.judge or {}, "corpus": document.corpus})
+    return _of_scores(BlockRows(scores=table), {"judge": document.judge or {}, "corpus": document.corpus})
 
 
-def _of_scores(tables: Part, manifest: Mapping[str, Json]) -> ReportData:
+def _of_scores(tables: BlockRows, manifest: Mapping[str, Json]) -> ReportData:
     """A report of scores alone."""
     return ReportData(tables, manifest, Verdict(0, ()), *_summaries(tables, manifest))
 
 
 @dataclass(slots=True, kw_only=True)
-class _ResultTables(Part):
+class _ResultTables(BlockRows):
     """The scores of a file of another program, and the clusters that it names."""
 
     cluster_of: dict[str, str] = field(default_factory=dict)
@@ -438,7 +444,7 @@ def _checked(gate: Gate, report: ReportData) -> list[GateResult]:
 
 def _counted(tables: Tables) -> dict[str, Json]:
     """The entries of a manifest that are counted from the rows."""
-    if isinstance(tables, ReportFolder) and tables.manifest.get("status") == "complete":
+    if tables.is_complete:
         return {}  # its manifest says so already
     beside: dict[str, dict[str, float]] = {}  # by system the means that belong beside those over gold labels
     for (system, name), values in sorted(tables.beside.items()):
@@ -459,11 +465,11 @@ _LARGEST = 1e100
 _SLACK = 1e-9
 
 
-def check_ranges(tables: ReportFolder) -> None:
+def check_ranges(tables: StoredTables) -> None:
     """InputError at the first stored score whose value or bounds are outside of its measure's range, or a sample there twice."""
-    if tables.sample_lines > len(tables.scores.keys):
+    if tables.is_complete and tables.files["samples"].count() > len(tables.scores.keys):
         deque(tables.samples, 0)  # which says where one stands twice
-    _check_values(tables.scores, tables.path / "scores.jsonl", lines=True)
+    _check_values(tables.scores, tables.files["scores"].path, lines=True)
 
 
 def _check_values(scores: ScoreTable, path: Path, *, lines: bool) -> None:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections import Counter
-from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from typing import Any, NamedTuple, Self, TypeAlias
 
@@ -61,7 +62,25 @@ def result_item(sample: SampleKey, grader: str) -> str:
     return digest({"kind": GRADED, "of": result_of_case(sample, grader)})
 
 
-class JudgementTable:
+class Judgements(ABC):
+    """The judgements of an evaluation, in the order in which they were first used."""
+
+    @abstractmethod
+    def __iter__(self) -> Iterator[Judgement]: ...
+
+    def of_items(self, items: Collection[str]) -> Iterator[Judgement]:
+        """Iterate over the judgements whose item is one of these."""
+        return (judgement for judgement in self if judgement.item in items)
+
+    def answers(self) -> Iterator[ItemAnswer]:
+        """Iterate over the answers about items, without judgements that were merged into others."""
+        for row in self:
+            if row.parent is None:
+                answer = None if row.error is not None else encode(row.answer)
+                yield ItemAnswer(row.item, row.kind, answer)
+
+
+class JudgementTable(Judgements):
     """Judgements by key, in the order in which they were first used; a key that is there already stays as it is."""
 
     def __init__(self, judgements: Iterable[Judgement] = ()) -> None:
@@ -85,24 +104,6 @@ class JudgementTable:
         for judgement in judgements:
             self.add(judgement)
         return self
-
-    def of_items(self, items: Container[str]) -> Iterator[Judgement]:
-        """The judgements whose item is one of these, in the order in which they came."""
-        return (judgement for judgement in self if judgement.item in items)
-
-    def find(self, keys: Container[str]) -> Iterator[Judgement]:
-        """The judgements whose key is one of these, in the order in which they came."""
-        return (judgement for key, judgement in self._rows.items() if key in keys)
-
-    def answers(self) -> Iterator[ItemAnswer]:
-        """The answer about each item, without judgements that were merged into others."""
-        for judgement in self:
-            if judgement.parent is None:
-                yield ItemAnswer(
-                    judgement.item,
-                    judgement.kind,
-                    None if judgement.error is not None else encode(judgement.answer),
-                )
 
     def __len__(self) -> int:
         return len(self._rows)

@@ -24,14 +24,18 @@ from germane.encoding import canonical, decode, now
 from germane.errors import InputError
 from germane.evaluation.parts.remote import local
 from germane.evaluation.parts.share import changed_line, read_rows
+from germane.folder.index import SIZE, short_name
+from germane.folder.judgements import KEY
+from germane.folder.layout import Table
+from germane.folder.lines import TableFile
+from germane.folder.reader import StoredTables, numbered
+from germane.folder.rows import Counts, GraderSet
+from germane.folder.writer import FolderWriter
 from germane.reports.data import ReportData
 from germane.reports.gates import Gate
 from germane.reports.manifest import judge_in_all
 from germane.reports.report import Report, check_ranges, panel_notes
-from germane.tables.folder import ReportFolder, numbered
 from germane.tables.judgements import AskedCounts, asked_counts, count_asked, load_judgement
-from germane.tables.part import Counts, GraderSet
-from germane.tables.stored import KEY, LABELS, labels_in, lines_of
 from germane.types import Json
 from germane.version import __version__
 
@@ -45,7 +49,7 @@ def merge_parts(
     target: Path,
     *,
     force: bool = False,
-    locked: ReportFolder | None = None,
+    locked: FolderWriter | None = None,
     more: Mapping[str, Json] | None = None,
 ) -> tuple[Report, ReportData | None]:
     """The report of all parts of an evaluation, in a folder of its own, and the baseline that it is compared with.
@@ -72,19 +76,19 @@ def merge_parts(
         from germane.reports.report import find_baseline
 
         before = find_baseline(options.get("baseline") and local(options["baseline"]))
-    folder = locked or ReportFolder(target).lock()
+    folder = locked or FolderWriter(target).lock()
     try:
         if not (force or locked):
             folder.refuse_other()
         merge_rows(parts, rows, folder.start())
-        _add_counts(folder, manifests)
+        _add_counts(folder.tables, manifests)
         limit = next(
             (str(m["verdict"]["reasons"][0]) for m in manifests if m["verdict"]["exit_code"] == 3), ""
         )
         made = _manifest(manifests)
         made["options"] |= {"folder": str(target), "outputs": [], **(more or {})}
         report = Report.build(
-            folder,
+            folder.tables,
             made,
             gates=list(map(Gate.of_stored, _entry(parts[0])["gates"])),
             max_unmeasured=options["max_unmeasured"],
@@ -97,30 +101,31 @@ def merge_parts(
             settle_changes(report, before, every=options["fail_on_regression"])
         for name in ("receipts.jsonl", "answers.jsonl"):  # what `--resume` reads
             _join([part.path / name for part in parts], folder.path / name)
-        report.finish()
+        report.finish(folder)
         return report, before
     finally:
         if locked is None:
             folder.close()
 
 
-def _opened(path: Path) -> ReportFolder:
-    part = ReportFolder.open(path)
+def _opened(path: Path) -> StoredTables:
+    part = StoredTables.open(path)
     if not part.manifest.get("part"):
         fix = "name folders that `germane run --part 3/16 -o DIR` wrote"
         raise InputError(f"{path} is a whole report, not one of several parts", fix=fix)
     check_ranges(part)
-    deque(labels_in(path / LABELS), 0)
-    del part.scores  # lines are copied; the whole has its own
+    deque(part.labels, 0)
+    part.forget_labels()  # lines are copied; the whole has its own
+    part.known_scores = None
     return part
 
 
-def _entry(part: ReportFolder) -> dict[str, Any]:
+def _entry(part: StoredTables) -> dict[str, Any]:
     result: dict[str, Any] = part.manifest["part"]
     return result
 
 
-def _check(parts: Sequence[ReportFolder], rows: Sequence[array[int]]) -> None:
+def _check(parts: Sequence[StoredTables], rows: Sequence[array[int]]) -> None:
     """InputError where these are not all the parts of one evaluation, each once."""
     if not parts:
         raise InputError("no parts", fix="name the folders of all parts")
@@ -144,7 +149,7 @@ def _check(parts: Sequence[ReportFolder], rows: Sequence[array[int]]) -> None:
                          fix="run all parts anew, of inputs that do not change meanwhile")  # fmt: skip
 
 
-def _check_counts(parts: Sequence[ReportFolder], rows: Sequence[array[int]]) -> None:
+def _check_counts(parts: Sequence[StoredTables], rows: Sequence[array[int]]) -> None:
     """InputError where a manifest counts more values than its part has samples."""
     for part, own in zip(parts, rows, strict=True):
         for _, measure, values in _entry(part)["beside"]:
@@ -153,7 +158,7 @@ def _check_counts(parts: Sequence[ReportFolder], rows: Sequence[array[int]]) -> 
                 raise InputError(problem, fix="run this part again")
 
 
-def _changed(parts: Sequence[ReportFolder], rows: Sequence[array[int]]) -> str:
+def _changed(parts: Sequence[StoredTables], rows: Sequence[array[int]]) -> str:
     """The line of the inputs that changed between the parts, and its sample, in words; "" where that is not known."""
     if (where := changed_line([part.path for part in parts])) is None:
         return ""
@@ -182,7 +187,7 @@ def differing_options(row: Mapping[str, Any], other: Mapping[str, Any]) -> list[
     return sorted(name for name in names if row.get(name) != other.get(name))
 
 
-def _add_counts(folder: ReportFolder, manifests: Sequence[Mapping[str, Any]]) -> None:
+def _add_counts(tables: StoredTables, manifests: Sequence[Mapping[str, Any]]) -> None:
     """Add what the parts' manifests count of their rows."""
     for manifest in manifests:
         derived = panel_notes(asked_counts(manifest["asked"]))
@@ -196,7 +201,7 @@ def _add_counts(folder: ReportFolder, manifests: Sequence[Mapping[str, Any]]) ->
                 for system, measure, values in manifest["part"]["beside"]
             },
         )
-        folder.add_counts(counts)
+        tables.add_counts(counts)
 
 
 def _manifest(manifests: Sequence[Mapping[str, Any]]) -> dict[str, Json]:
@@ -258,77 +263,90 @@ def _name_in_label(line: bytes) -> _Name:
     return name, system, 0
 
 
-def merge_rows(parts: Sequence[ReportFolder], rows: Sequence[Sequence[int]], target: ReportFolder) -> None:
+def merge_rows(parts: Sequence[StoredTables], rows: Sequence[Sequence[int]], target: FolderWriter) -> None:
     """Write the rows of these folders to another one, which was started; `rows` are the places of each one's samples.
 
     Judgements stand part by part, each key once. Their counts and the grader sets of the parts are added to the target's.
     InputError where two samples have the same name.
     """
     sets = {canonical(part.graders): list(part.graders) for part in parts if part.graders}
-    names = [(array("q"), array("q")) for _ in parts]
-    target.write_lines("samples", _samples(parts, rows, names, None if len(sets) < 2 else target))
+    names = [(bytearray(), bytearray()) for _ in parts]
+    target.copy("samples", _samples(parts, rows, names, None if len(sets) < 2 else target))
     if len(sets) == 1:
-        (target.graders,) = sets.values()
-    for table, name_of in (("items", _name_in), ("scores", _name_in), ("labels", _name_in_label)):
+        target.tables.graders[:] = next(iter(sets.values()))
+    tables: tuple[tuple[Table, Callable[[bytes], _Name]], ...]
+    tables = (("items", _name_in), ("scores", _name_in), ("labels", _name_in_label))
+    for table, name_of in tables:
         placed = (
-            _placed(part.path / f"{table}.jsonl", name_of, zip(own[table == "labels"], row, strict=True))
+            _placed(part.files[table], name_of, zip(_each(own[table == "labels"]), row, strict=True))
             for part, own, row in zip(parts, names, rows, strict=True)
         )
-        target.write_lines(table, (line for _, line in merge(*placed, key=itemgetter(0))))
+        target.copy(table, (line for _, line in merge(*placed, key=itemgetter(0))))
     asked: AskedCounts = Counter()
-    target.write_lines("judgements", _judgements(parts, asked))
-    target.reread(+asked)
+    target.copy("judgements", _judgements(parts, asked))
+    target.flush()
+    target.tables.known_asked = +asked
 
 
 def _samples(
-    parts: Sequence[ReportFolder],
+    parts: Sequence[StoredTables],
     rows: Sequence[Sequence[int]],
-    names: Sequence[tuple[array[int], array[int]]],
-    target: ReportFolder | None,
+    names: Sequence[tuple[bytearray, bytearray]],
+    target: FolderWriter | None,
 ) -> Iterator[bytes]:
     """The lines of all samples, their names added to `names` of their part: as items and scores have them, and as labels do.
 
     The grader sets of samples are numbered as those of the `target`; None = they are alike in all parts.
     """
-    seen, lines = set[int](), [lines_of(part.path / "samples.jsonl") for part in parts]
+    seen, lines = set[bytes](), [part.files["samples"].lines() for part in parts]
     for _, number in merge(*(zip(row, repeat(number)) for number, row in enumerate(rows))):
-        _, line = next(lines[number])
+        _, _, line = next(lines[number])
         name = _name_in(line)
-        if hash(name) in seen:
+        if (short := _short(name)) in seen:
             problem = f"the sample {name[0]!r} is in two of the parts"
             raise InputError(problem, fix="give each sample its own id, system or trial")
-        seen.add(hash(name))
-        for listed, key in zip(names[number], (name, (*name[:2], 0)), strict=True):
-            listed.append(hash(key))
+        seen.add(short)
+        own, of_labels = names[number]
+        own.extend(short)
+        of_labels.extend(_short((*name[:2], 0)))
         yield line if target is None else _regraded(line, parts[number].graders, target)
 
 
+def _short(name: _Name) -> bytes:
+    return short_name(repr(name).encode(errors="replace"))
+
+
+def _each(names: bytearray) -> Iterator[bytes]:
+    """The names in a buffer, one after the other."""
+    return (bytes(names[start : start + SIZE]) for start in range(0, len(names), SIZE))
+
+
 def _placed(
-    file: Path, name_of: Callable[[bytes], _Name], samples: Iterator[tuple[int, int]]
+    file: TableFile, name_of: Callable[[bytes], _Name], samples: Iterator[tuple[bytes, int]]
 ) -> Iterator[tuple[int, bytes]]:
     """The lines of one table of a part, each with the place of its sample; labels that people gave in its folder come last."""
-    name, position = 0, -1
-    for _, line in lines_of(file):
-        key = hash(name_of(line))
+    name, position = b"", -1
+    for _, _, line in file.lines():
+        key = _short(name_of(line))
         while position < 0 or name != key:
             name, position = next(samples, (key, sys.maxsize))
         yield position, line
 
 
-def _regraded(line: bytes, graders: Sequence[GraderSet], target: ReportFolder) -> bytes:
+def _regraded(line: bytes, graders: Sequence[GraderSet], target: FolderWriter) -> bytes:
     """The line of a sample with the number that its grader set has in the target, which counts them as they come."""
     written = decode(line).get("graders", 0)
     bare = line[: line.rindex(b',"graders":')] + b"}\n" if written else line
     return numbered(bare, target.number_of(graders[written]))
 
 
-def _judgements(parts: Sequence[ReportFolder], asked: AskedCounts) -> Iterator[bytes]:
+def _judgements(parts: Sequence[StoredTables], asked: AskedCounts) -> Iterator[bytes]:
     """The judgements of the parts, each key once; how they were asked is added to the counts."""
-    written = set[int]()
+    written = set[bytes]()
     for part in parts:
         asked.update(asked_counts(part.manifest.get("asked") or {}))
-        for _, line in lines_of(part.path / "judgements.jsonl"):
-            if (key := hash(line[KEY])) not in written:
+        for _, _, line in part.files["judgements"].lines():
+            if (key := short_name(line[KEY])) not in written:
                 written.add(key)
                 yield line
             else:

@@ -27,9 +27,10 @@ from germane.evaluation.parts.share import Share
 from germane.evaluation.plan import Plan, split_evaluations
 from germane.evaluation.run import run
 from germane.evaluation.session import command_to_resume, ledger_of, new_folder
+from germane.folder.manifest import read_manifest, write_manifest
+from germane.folder.writer import FolderWriter
 from germane.reports.data import ReportData
 from germane.reports.report import Report
-from germane.tables.folder import ReportFolder, read_manifest
 from germane.types import Json
 
 _PARTS = "parts"
@@ -116,7 +117,7 @@ def _run_in(folder: Path, inputs: Inputs, share: Share) -> None:
         problem = f"the ledger {ledger} is a file of {inputs.host}, which the worker on {host} cannot share"
         raise InputError(problem, fix="keep it in a database: --ledger postgresql://HOST/NAME")
     while (
-        folder.exists() and ReportFolder(folder).locked_elsewhere()
+        folder.exists() and FolderWriter(folder).locked_elsewhere()
     ):  # a worker of an earlier start is still at it
         time.sleep(_LOOK_SECONDS)
     if not (folder / "manifest.json").exists():
@@ -129,7 +130,7 @@ def _run_in(folder: Path, inputs: Inputs, share: Share) -> None:
             "outputs": [],
             "store": None,
         }
-        ReportFolder(folder).write_manifest({"created": now(), "cwd": inputs.cwd, "options": own}, "running")
+        write_manifest(folder, {"created": now(), "cwd": inputs.cwd, "options": own}, "running")
     if not inputs.has_finished(folder):
         run(
             inputs.flags,
@@ -164,7 +165,7 @@ def run_in_parts(
         engine = Engine.parse(plan.options.engine or "")
         _check(plan, engine)
         whole = resume or new_folder(plan.options, plan.suite.paths)
-        target = ReportFolder(whole).lock()
+        target = FolderWriter(whole).lock()
         try:
             if not (stored or options.force):
                 target.refuse_other()
@@ -208,7 +209,7 @@ def _check(plan: Plan, engine: Engine) -> None:
 def _write_start(
     plan: Plan,
     stored: Mapping[str, Json],
-    target: ReportFolder,
+    target: FolderWriter,
     flags: Options,
     retry_errors: bool,
     reask: bool,

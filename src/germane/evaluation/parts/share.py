@@ -15,8 +15,8 @@ from zlib import crc32
 
 from germane.errors import InputError
 from germane.evaluation.options import Options
+from germane.folder.reader import StoredTables
 from germane.reports.gates import Gate
-from germane.tables.folder import ReportFolder
 from germane.types import Json
 
 _ROWS, _LINES = "rows.txt", "inputs.txt"
@@ -84,7 +84,8 @@ class Share:
 
 
 def part_entry(
-    folder: ReportFolder,
+    tables: StoredTables,
+    folder: Path,
     share: Share,
     rows: Iterable[int],
     cases: int,
@@ -96,14 +97,14 @@ def part_entry(
     Means that belong beside others are means over all parts: their values are kept, each with how often it came. Which
     cases the part's samples are is written next to its tables.
     """
-    (folder.path / _ROWS).write_text("".join(f"{row}\n" for row in rows), "ascii")
+    (folder / _ROWS).write_text("".join(f"{row}\n" for row in rows), "ascii")
     beside = [
         [system, name, sorted(Counter(values).items())]
-        for (system, name), values in sorted(folder.beside.items())
+        for (system, name), values in sorted(tables.beside.items())
     ]
     kept = [gate.stored() for gate in gates]
     digests = []
-    with (folder.path / _LINES).open("w", encoding="ascii") as lines:
+    with (folder / _LINES).open("w", encoding="ascii") as lines:
         for path in inputs:
             with path.open("rb") as file:
                 digests.append(hashlib.file_digest(file, "sha256").hexdigest())

@@ -14,8 +14,8 @@ from functools import cached_property
 from typing import Any, TypeAlias
 
 from germane.encoding import digest
+from germane.folder.rows import Tables
 from germane.statistics.sampling import chances_of_rounds, drawn_alike
-from germane.tables.folder import Tables
 from germane.tables.labels import Label
 
 Pool: TypeAlias = Mapping[str, frozenset[str]]

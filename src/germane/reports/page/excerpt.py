@@ -9,14 +9,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from germane.encoding import relevance_items
+from germane.folder.rows import BlockRows, Tables
 from germane.measures.measure import Measure
 from germane.places.lists import turns
 from germane.reports.data import ReportData
-from germane.tables.folder import Tables
 from germane.tables.items import ItemTable
 from germane.tables.judgements import JudgementTable, result_item
 from germane.tables.labels import LabelTable
-from germane.tables.part import Part
 from germane.tables.scores import SampleKey, ScoreTable
 from germane.types import Sample
 
@@ -68,7 +67,7 @@ class Excerpt:
 
     def of_other(self, other: ReportData) -> ReportData:
         """Another report with the rows of the shown queries alone."""
-        if isinstance(other.tables, Part) and not self.capped:
+        if isinstance(other.tables, BlockRows) and not self.capped:
             return other
         ids = set(self.report.tables.scores.keys.ids())
         keys = {key for key in other.tables.scores.keys if key[0] in ids}
@@ -93,7 +92,7 @@ class Excerpt:
 
     def _cut(self, report: ReportData, cases: NDArray[np.int64] | None) -> ReportData:
         """A report with the rows of these of the whole report's cases alone."""
-        if cases is None and isinstance(report.tables, Part):
+        if cases is None and isinstance(report.tables, BlockRows):
             return report
         keys = self.whole.tables.scores.keys
         if cases is None:
@@ -122,7 +121,7 @@ def _worst_first(report: ReportData, case: NDArray[np.int64], total: int) -> NDA
     return np.argsort(least, kind="stable")
 
 
-def rows_about(report: ReportData, keys: Collection[SampleKey]) -> Part:
+def rows_about(report: ReportData, keys: Collection[SampleKey]) -> BlockRows:
     """All rows that belong to these samples. Each table is read once, and of other rows no more than what names them."""
     tables: Tables = report.tables
     samples = list(tables.samples_of(keys))
@@ -131,7 +130,7 @@ def rows_about(report: ReportData, keys: Collection[SampleKey]) -> Part:
     scores = ScoreTable(tables.scores.of_samples(keys))
     items.update(result_item(sample.key, name) for sample in samples for name in report.measures)
     numbers = tables.grader_numbers() if len(tables.graders) > 1 else {}
-    return Part(
+    return BlockRows(
         samples=samples,
         items=item_table,
         judgements=JudgementTable(tables.judgements.of_items(items)),

@@ -11,13 +11,16 @@ from msgspec.structs import replace
 
 from germane import evaluate
 from germane.errors import InputError
+from germane.folder.judgements import EarlierJudgements
+from germane.folder.labels import append_labels
+from germane.folder.layout import OWN
+from germane.folder.reader import StoredTables
+from germane.folder.rows import BlockRows, GraderSet, merge
+from germane.folder.writer import FolderWriter
 from germane.reports.report import Report
-from germane.tables.folder import OWN, ReportFolder
 from germane.tables.judgements import JudgementTable, judgement_line
 from germane.tables.labels import Label, LabelTable
-from germane.tables.part import GraderSet, Part, merge
 from germane.tables.scores import ScoreTable
-from germane.tables.stored import EarlierJudgements
 from germane.types import Judgement, Sample, Score
 
 ROWS = [
@@ -38,9 +41,9 @@ def judgement(n: int) -> Judgement:
 
 
 def killed(path: Path, *numbers: int) -> None:
-    """Rows that were written and never finished."""
-    folder = ReportFolder(path).start()
-    folder.add(Part(judgements=JudgementTable(map(judgement, numbers))))
+    """BlockRows that were written and never finished."""
+    folder = FolderWriter(path).start()
+    folder.add(BlockRows(judgements=JudgementTable(map(judgement, numbers))))
     folder.close()
 
 
@@ -64,26 +67,26 @@ def test_a_report_is_saved_onto_itself(tmp_path: Path) -> None:
 def test_judgements_of_killed_runs_are_found(tmp_path: Path) -> None:
     """Of however many runs were killed one after the other, oldest first; a line that was cut is passed over."""
     saved(tmp_path)
-    finished = [one.key for one in ReportFolder(tmp_path).earlier()]
+    finished = [one.key for one in FolderWriter(tmp_path).earlier()]
     assert len(finished) == 12
     killed(tmp_path, 1, 2)
     with (tmp_path / "judgements.jsonl.part").open("ab") as file:
         file.write(b'{"key": "00')
     killed(tmp_path, 3)
     killed(tmp_path, 4)
-    assert list(ReportFolder(tmp_path).earlier())[12:] == [judgement(n) for n in (1, 2, 3, 4)]
+    assert list(FolderWriter(tmp_path).earlier())[12:] == [judgement(n) for n in (1, 2, 3, 4)]
     saved(tmp_path)
-    assert [one.key for one in ReportFolder(tmp_path).earlier()] == finished
+    assert [one.key for one in FolderWriter(tmp_path).earlier()] == finished
 
 
 def test_a_folder_where_nothing_ran_has_no_judgements(tmp_path: Path) -> None:
     """No file is no error."""
-    assert not list(ReportFolder(tmp_path).earlier())
+    assert not list(FolderWriter(tmp_path).earlier())
 
 
 def test_a_second_writer_is_refused_while_the_first_writes(tmp_path: Path) -> None:
     """In this process or another; when the first is killed the folder is free."""
-    code = "import sys, time; from germane.tables.folder import ReportFolder; ReportFolder(sys.argv[1]).lock(); print(flush=True); time.sleep(60)"
+    code = "import sys, time; from germane.folder.writer import FolderWriter; FolderWriter(sys.argv[1]).lock(); print(flush=True); time.sleep(60)"
     with subprocess.Popen([sys.executable, "-c", code, str(tmp_path)], stdout=subprocess.PIPE) as other:
         assert other.stdout is not None
         other.stdout.readline()
@@ -91,9 +94,9 @@ def test_a_second_writer_is_refused_while_the_first_writes(tmp_path: Path) -> No
             saved(tmp_path)
         other.kill()
         other.wait()
-    mine = ReportFolder(tmp_path).lock()
+    mine = FolderWriter(tmp_path).lock()
     with pytest.raises(InputError, match="another process is writing to"):
-        ReportFolder(tmp_path).lock()
+        FolderWriter(tmp_path).lock()
     mine.close()
     saved(tmp_path)
     assert sorted(contents(tmp_path)) == sorted(OWN)
@@ -145,7 +148,7 @@ def test_labels_may_be_appended(tmp_path: Path) -> None:
     """They are no part of what is checked, and those that people gave survive the next evaluation in the folder."""
     saved(tmp_path)
     label = Label(item="i", kind="relevance", answer=2, scale="graded", who="ann", queue="random")
-    ReportFolder(tmp_path).append_labels([label])
+    append_labels(tmp_path, [label])
     report = Report.open(tmp_path)
     assert list(report.labels()) == [label]
     report.save(tmp_path)
@@ -167,7 +170,7 @@ def test_the_labels_of_some_items_are_read_alone(tmp_path: Path) -> None:
     items = sorted({row.item for row in report.items()})[::5]
     later = [Label(item, "relevance", 1, "graded", who="ann", queue="random") for item in items[:2]]
     other = Label("other", "relevance", 1, "graded", who="ann", queue="random")
-    ReportFolder(tmp_path / "r").append_labels([*later, other])
+    append_labels(tmp_path / "r", [*later, other])
     report = Report.open(tmp_path / "r")
     labels = [label for label in report.tables.labels if label.item in items]
     assert len(labels) == len(items) + len(later)
@@ -176,13 +179,13 @@ def test_the_labels_of_some_items_are_read_alone(tmp_path: Path) -> None:
 
 def test_labels_are_known_while_rows_are_written(tmp_path: Path) -> None:
     """Those of the samples, and those that people gave in the folder before: the summary counts both."""
-    ReportFolder(tmp_path).append_labels(
-        [Label(item="i", kind="relevance", scale="graded", answer=2, who="ann", queue="random")]
+    append_labels(
+        tmp_path, [Label(item="i", kind="relevance", scale="graded", answer=2, who="ann", queue="random")]
     )
-    folder = ReportFolder(tmp_path).start()
-    folder.add(Part(labels=LabelTable([Label(item="j", kind="relevance", scale="graded", answer=3)])))
+    folder = FolderWriter(tmp_path).start()
+    folder.add(BlockRows(labels=LabelTable([Label(item="j", kind="relevance", scale="graded", answer=3)])))
     folder.flush()
-    assert [label.item for label in folder.labels] == ["j", "i"]
+    assert [label.item for label in folder.tables.labels] == ["j", "i"]
     folder.close()
 
 
@@ -287,18 +290,18 @@ def test_a_damaged_label_is_an_error_with_its_line(tmp_path: Path, line: bytes, 
     """labels.jsonl is appended to by people and programs; what is none is named, however it is read."""
     saved(tmp_path)
     label = Label(item="i", kind="relevance", answer=2, scale="graded", who="ann", queue="random")
-    ReportFolder(tmp_path).append_labels([label])
+    append_labels(tmp_path, [label])
     with (tmp_path / "labels.jsonl").open("ab") as file:
         file.write(line + b"\n")
     with pytest.raises(InputError, match=message):
         list(Report.open(tmp_path).labels())
     with pytest.raises(InputError, match=message):
-        list(ReportFolder.open(tmp_path).people())
+        list(StoredTables.open(tmp_path).people())
 
 
 def test_what_is_not_finished_is_no_report(tmp_path: Path) -> None:
     """The message says how it is continued."""
-    ReportFolder(tmp_path).lock().write_manifest({}, "running")
+    FolderWriter(tmp_path).lock().write_manifest({}, "running")
     with pytest.raises(InputError, match="germane run --resume"):
         Report.open(tmp_path)
 
@@ -307,7 +310,7 @@ def test_parts_are_written_as_one(tmp_path: Path) -> None:
     """A judgement of two parts is written once, and each sample keeps its graders, whatever the parts."""
     graders: list[GraderSet] = [[{"measure": name, "name": name, "options": {}}] for name in ("RR", "AP")]
     parts = [
-        Part(
+        BlockRows(
             samples=[Sample(id=f"q{number}", query="q")],
             judgements=JudgementTable([judgement(1), judgement(number + 2)]),
             scores=ScoreTable([Score(sample=f"q{number}", measure="RR", type="RR", value=0.5)]),
@@ -316,14 +319,14 @@ def test_parts_are_written_as_one(tmp_path: Path) -> None:
         for number in range(4)
     ]
     for name, written in (("cut", parts), ("whole", [merge(parts)])):
-        folder = ReportFolder(tmp_path / name).start()
+        folder = FolderWriter(tmp_path / name).start()
         for part in written:
             folder.add(part)
-        folder.finish({"graders": list(folder.graders)})
+        folder.finish({"graders": list(folder.tables.graders)})
         folder.close()
     files = [contents(tmp_path / name) for name in ("cut", "whole")]
     assert files[0] == files[1]
-    read = ReportFolder.open(tmp_path / "cut")
+    read = StoredTables.open(tmp_path / "cut")
     assert [one.key for one in read.judgements] == [judgement(n).key for n in (1, 2, 3, 4, 5)]
     assert read.grader_numbers() == {("q1", "", 0): 1, ("q3", "", 0): 1}
     assert [sample.id for sample in read.samples] == ["q0", "q1", "q2", "q3"]

@@ -8,21 +8,21 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
+from germane.folder.rows import BlockRows, merge
 from germane.tables.items import ItemTable
 from germane.tables.judgements import JudgementTable
 from germane.tables.labels import Label, LabelTable
-from germane.tables.part import Part, merge
 from germane.tables.scores import ScoreTable
 from germane.types import ItemRow, Judgement, Sample, Score
 
 GRADERS = [[{"name": "RR", "weight": 1.0}], [{"name": "AP", "weight": 2.0}], [{"name": "RR", "weight": 1}]]
 
 
-def part_of(number: int) -> Part:
+def part_of(number: int) -> BlockRows:
     """A part of two samples that shares a judgement with its neighbours."""
     samples = [Sample(id=f"q{number}-{k}", query="q") for k in range(2)]
     keys = [f"k{number + k}" for k in range(2)]
-    return Part(
+    return BlockRows(
         samples=samples,
         items=ItemTable(
             ItemRow(key, "relevance", sample.id) for key, sample in zip(keys, samples, strict=True)
@@ -40,7 +40,7 @@ def part_of(number: int) -> Part:
     )
 
 
-def shown(part: Part) -> dict[str, Any]:
+def shown(part: BlockRows) -> dict[str, Any]:
     sets = part.grader_numbers()
     return {
         "samples": part.samples,

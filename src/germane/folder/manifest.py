@@ -1,7 +1,10 @@
-"""manifest.json as it is read: its shape, and what is wrong with one that was edited or damaged."""
+"""manifest.json: its shape, how it is read and written, and what is wrong with one that was edited or damaged."""
 
 from __future__ import annotations
 
+import json
+import re
+from collections.abc import Mapping
 from datetime import datetime
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -11,8 +14,12 @@ from msgspec import UNSET, UnsetType
 
 from germane.encoding import replace_surrogates
 from germane.errors import InputError, SourceLocation
+from germane.folder.layout import LABELS, MANIFEST, UNFINISHED, open_new, sync
 from germane.samples.files import JsonFault, parse_strict_json, read_text
 from germane.types import Json
+
+SCHEMA_VERSION = 3
+"""The version of the report folder's files that is written, and the oldest that is read."""
 
 _Number = Annotated[float, msgspec.Meta(ge=-1e100, le=1e100)]
 _Count = Annotated[int, msgspec.Meta(ge=0, le=1 << 53)]
@@ -138,25 +145,76 @@ class _Manifest(msgspec.Struct, kw_only=True):
             datetime.fromisoformat(self.created)
 
 
-def manifest_in(file: Path) -> dict[str, Json]:
-    """The document of a manifest; InputError says where it is damaged. Its version is the caller's to check."""
-    fix = "run the evaluation again"
+def read_manifest(path: Path) -> dict[str, Json]:
+    """Return the manifest of a report folder, finished or not.
+
+    InputError where there is none, or it is damaged or of another version.
+    """
+    file = path / MANIFEST
+    if not path.exists():
+        at_url = re.match(r"[A-Za-z][A-Za-z0-9+.-]+:/", str(path))
+        fix = "copy it here first: a report is read from disk" if at_url else _NAME_ONE
+        raise InputError(f"no report folder {path}", fix=fix)
+    if path.is_file():
+        problem = f"{path} is a file, which has scores at most: the samples and the answers of judges and people are missing"
+        fix = "name the folder that `germane run` wrote; `germane compare` reads files of scores"
+        raise InputError(problem, fix=fix)
+    if not file.is_file():
+        inside = max(path.glob(f"*/{MANIFEST}"), key=lambda file: file.stat().st_mtime_ns, default=None)
+        fix = f"name one of those in it: {inside.parent}" if inside else _NAME_ONE
+        raise InputError(f"{path} is not a report folder: it has no {MANIFEST}", fix=fix)
     text = read_text(file)
     try:
         manifest = parse_strict_json(text, surrogates=True)
     except JsonFault as fault:
-        raise fault.error(file, text, fix=fix) from None
+        raise fault.error(file, text, fix=_AGAIN) from None
     if not isinstance(manifest, dict):
-        raise InputError("a manifest is one JSON object", fix=fix, place=SourceLocation(str(file)))
-    return manifest
-
-
-def check_shape(manifest: dict[str, Json], file: Path) -> None:
-    """InputError where an entry of a manifest of this version is not what it should be."""
+        raise InputError("a manifest is one JSON object", fix=_AGAIN, place=SourceLocation(str(file)))
+    if (version := manifest.get("schema_version")) != SCHEMA_VERSION:
+        newer = isinstance(version, int) and version > SCHEMA_VERSION
+        problem = f"{path} is a report of format {version}; this germane reads format {SCHEMA_VERSION}"
+        raise InputError(problem, fix="update germane" if newer else carried_over(path, "judgements.jsonl"))
     try:
         msgspec.convert(replace_surrogates(manifest), _Manifest)
     except msgspec.ValidationError as error:
-        fix = "run the evaluation again"
-        raise InputError(
-            f"the manifest is damaged: {error}", fix=fix, place=SourceLocation(str(file))
-        ) from None
+        place = SourceLocation(str(file))
+        raise InputError(f"the manifest is damaged: {error}", fix=_AGAIN, place=place) from None
+    return manifest
+
+
+_AGAIN, _NAME_ONE = "run the evaluation again", "name a folder that `germane run` wrote"
+
+
+def carried_over(path: Path, judgements: str) -> str:
+    """Return the commands that keep the answers of a report that is not read: the judges' and the people's."""
+    return (
+        f"keep what was paid and run again: germane ledger import {path / judgements}; "
+        f"germane label NEW_REPORT --import {path / LABELS}"
+    )
+
+
+def write_manifest(path: Path, manifest: Mapping[str, Json], status: str) -> dict[str, Json]:
+    """Write the manifest of a report folder, which appears whole or not at all.
+
+    Args:
+        path: The folder.
+        manifest: The entries other than version and status.
+        status: running, interrupted or complete.
+
+    Returns:
+        All entries.
+    """
+    made = draft_manifest(path, manifest, status)
+    (path / f"{MANIFEST}{UNFINISHED}").replace(path / MANIFEST)
+    return made
+
+
+def draft_manifest(path: Path, manifest: Mapping[str, Json], status: str) -> dict[str, Json]:
+    """Write the next manifest of a report folder beside the one that stands there, as `write_manifest` does."""
+    made = {**manifest, "schema_version": SCHEMA_VERSION, "status": status}
+    with open_new(path / f"{MANIFEST}{UNFINISHED}") as file:
+        text = json.dumps(made, ensure_ascii=False, indent=1)
+        # half a surrogate, of a file name that is not UTF-8, becomes its escape, which JSON reads back
+        file.write(text.encode("utf-8", "backslashreplace") + b"\n")
+        sync(file)
+    return made

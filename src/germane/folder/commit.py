@@ -1,0 +1,64 @@
+"""The commit of a report: its rows take the places of those that stood in the folder, all or none of them.
+
+All files are complete and on disk before the first takes its place; the draft of the new manifest, written last, says so. A
+process that is killed in between leaves that draft, and the next one that looks at the folder goes on where it ended.
+"""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from pathlib import Path
+
+from germane.encoding import decode
+from germane.errors import InputError
+from germane.folder.labels import people_in
+from germane.folder.layout import EARLIER, MANIFEST, UNFINISHED, files_in, open_to_append, sync
+from germane.folder.lines import TableFile
+from germane.folder.lock import WriterLock
+from germane.tables.labels import LabelTable, decode_labels, load_label
+
+
+def publish(path: Path) -> None:
+    """Put every complete file of a folder in its place, the manifest last; the caller is the folder's writer."""
+    keep_people(path)
+    for name, file in files_in(path).items():
+        with suppress(FileNotFoundError):
+            files_in(path, UNFINISHED)[name].replace(file)
+    (path / f"judgements.jsonl{EARLIER}").unlink(missing_ok=True)
+    _draft(path).replace(path / MANIFEST)
+
+
+def keep_people(path: Path) -> None:
+    """Append the labels that people gave in a folder to those of the rows that will take their place."""
+    stored, new = files_in(path)["labels"], files_in(path, UNFINISHED)["labels"]
+    if new.exists() and (labels := list(people_in(TableFile(stored)))):
+        written = set(TableFile(new).records(decode_labels, load_label))
+        with open_to_append(new) as file:
+            more = LabelTable(label for label in labels if label not in written)
+            file.writelines(text for text, _ in more.texts())
+            sync(file)
+
+
+def complete_killed(path: Path, *, is_writer: bool = False) -> None:
+    """Publish the report of a process that was killed while its files took their places.
+
+    Nothing happens where another process writes to the folder, or it cannot be written.
+    """
+    if not _draft(path).exists():
+        return
+    lock = WriterLock(path / ".lock")
+    with suppress(InputError, OSError):
+        if not is_writer:
+            lock.acquire()
+        try:
+            manifest = decode(_draft(path).read_bytes())
+            if isinstance(manifest, dict) and manifest.get("status") == "complete":
+                publish(path)
+        except (ValueError, RecursionError):  # it was killed before the draft was complete
+            pass
+        finally:
+            lock.release()
+
+
+def _draft(path: Path) -> Path:
+    return path / f"{MANIFEST}{UNFINISHED}"

@@ -1,0 +1,234 @@
+"""judgements.jsonl as it is read: the answers of a report, and those that earlier sessions of an evaluation left."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from functools import cache
+from pathlib import Path
+from typing import Annotated, Any
+
+import msgspec
+
+from germane.encoding import decode
+from germane.errors import AnswerError, InputError
+from germane.folder.index import LineIndex, lines_at, short_name
+from germane.folder.lines import TableFile, with_texts
+from germane.tables.judgements import ItemAnswer, Judgements, load_judgement
+from germane.types import Judgement
+
+KEY, ITEM = slice(8, 40), slice(50, 82)
+"""The places of the key and the item in a line as it is written: `{"key":"...","item":"..."`."""
+
+_BETWEEN, _NULL = b'","item":"', msgspec.Raw(b"null")
+
+
+def has_usual_start(line: bytes) -> bool:
+    """Return True if the key and the item of a line are at their usual places."""
+    return line[40:50] == _BETWEEN and line[82:84] == b'",'
+
+
+class StoredJudgements(Judgements):
+    """The rows of judgements.jsonl, read from the file each time.
+
+    Args:
+        path: The file; one that is not there has no rows.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.file = TableFile(path)
+
+    def __iter__(self) -> Iterator[Judgement]:
+        return (judgement_in(self.file, number, line) for number, _, line in self.file.lines())
+
+    def of_items(self, items: Collection[str]) -> Iterator[Judgement]:
+        """Iterate over the judgements of these items; of other lines nothing but the item is read."""
+        keep = with_texts("item", items)
+        lines = ((number, line) for number, _, line in self.file.lines() if keep(line))
+        rows = (judgement_in(self.file, number, line) for number, line in lines)
+        return (row for row in rows if row.item in items)
+
+    def answers(self) -> Iterator[ItemAnswer]:
+        """Iterate over the answers about items, without judgements that were merged into others."""
+        for row in self.file.structs(_AnswerLine):
+            if row.parent is None:
+                yield ItemAnswer(row.item, row.kind, bytes(row.answer) if row.error is None else None)
+
+
+class _AnswerLine(msgspec.Struct, gc=False):
+    """The fields of a line that are read where only the answer is of interest."""
+
+    item: str = ""
+    kind: str = ""
+    answer: msgspec.Raw = _NULL
+    error: Any = None
+    parent: str | None = None
+
+
+class EarlierJudgements:
+    """The judgements of earlier sessions of an evaluation, by key: of several rows under one key the newest.
+
+    Only their places are held in memory. Half a line, which a killed session leaves, is passed over.
+
+    Args:
+        files: The files, oldest first; they stay as they are.
+        keep: Which of the rows count.
+    """
+
+    def __init__(
+        self, files: Sequence[Path] = (), keep: Callable[[Judgement], bool] = lambda _: True
+    ) -> None:
+        self._files, self._keep = files, keep
+        self._indexes: list[tuple[Path, LineIndex, LineIndex]] | None = None
+
+    def __iter__(self) -> Iterator[Judgement]:
+        rows = (_judgement(line) for path in self._files for _, _, line in TableFile(path).lines())
+        return (row for row in rows if row is not None and self._keep(row))
+
+    def __bool__(self) -> bool:
+        """True if there is any file of them."""
+        return any(path.exists() for path in self._files)
+
+    def find(self, keys: Collection[str]) -> dict[str, Judgement]:
+        """Return the judgements under these keys, without those that were merged into others."""
+        judgements: dict[str, Judgement] = {}
+        names = [short_name(key.encode()) for key in keys]
+        for path, by_key, _ in self._index():
+            offsets = by_key.find(names, newest=True)
+            rows = _judgements_at(path, (offset for offset in offsets if offset >= 0))
+            judgements |= {row.key: row for row in rows if row.key in keys}
+        return judgements
+
+    def children(self, keys: Collection[str]) -> list[Judgement]:
+        """Return the judgements that were merged into those under these keys."""
+        judgements: dict[str, Judgement] = {}
+        for path, _, by_parent in self._index():
+            offsets = [offset for key in keys for offset in by_parent.every(short_name(key.encode()))]
+            judgements |= {row.key: row for row in _judgements_at(path, offsets) if row.parent in keys}
+        return list(judgements.values())
+
+    def _index(self) -> list[tuple[Path, LineIndex, LineIndex]]:
+        """The lines of each file by their key, and those that were merged into another by its key."""
+        if self._indexes is None:
+            self._indexes = [(path, *self._index_of(path)) for path in self._files if path.exists()]
+        return self._indexes
+
+    def _index_of(self, path: Path) -> tuple[LineIndex, LineIndex]:
+        by_key, by_parent = LineIndex(), LineIndex()
+        for _, offset, line in TableFile(path).lines():
+            if has_usual_start(line) and not any(field in line for field in _UNUSUAL):
+                by_key.add(short_name(line[KEY]), offset)
+            elif (row := _judgement(line)) is not None and self._keep(row):
+                index = by_key if row.parent is None else by_parent
+                index.add(short_name((row.parent or row.key).encode()), offset)
+        return by_key, by_parent
+
+
+_UNUSUAL = (b'"error":', b'"failed":', b'"parent":')
+"""Fields of a line that does more than answer its question."""
+
+
+def _judgement(line: bytes) -> Judgement | None:
+    with suppress(ValueError, TypeError, AttributeError):
+        return load_judgement(decode(line))
+    return None
+
+
+def _judgements_at(path: Path, offsets: Iterable[int]) -> Iterator[Judgement]:
+    return (row for row in map(_judgement, lines_at(path, offsets)) if row is not None)
+
+
+# the check of a finished report
+
+
+def check_judgements(file: TableFile) -> None:
+    """InputError at the first row that is damaged, whose answer no judge gives, or that is there twice."""
+    seen = set[bytes]()
+    for first, _, lines in file.blocks():
+        keys = _keys_in(lines)
+        if keys is None:
+            keys = [judgement_in(file, number, line).key for number, line in enumerate(lines, first)]
+        for number, key in enumerate(keys, first):
+            if (name := short_name(key.encode())) in seen:
+                raise file.repeated(number, "judgement")
+            seen.add(name)
+
+
+def judgement_in(file: TableFile, number: int, line: bytes) -> Judgement:
+    """Return the judgement of a line; InputError where it is damaged, or has an answer that its kind of question does not have."""
+    row = file.row(number, line)
+    try:
+        msgspec.convert({**row, "answer": _NULL}, _JudgementLine)
+        judgement = load_judgement(row)
+    except (TypeError, ValueError, AttributeError):
+        raise file.damaged(number) from None
+    fix = "restore the file, or run the evaluation again"
+    if isinstance(judgement.answer, Mapping) and isinstance(judgement.answer.get("grade"), str):
+        problem = f"the grade of this answer is the text {judgement.answer['grade'][:20]!r}"
+        raise InputError(problem, fix=fix, place=file.place(number))
+    try:
+        if judgement.error is None:
+            check_answer(judgement.kind, judgement.answer)
+    except AnswerError as error:
+        problem = f"this answer is none that a judge gives: {error}"
+        raise InputError(problem, fix=fix, place=file.place(number)) from None
+    return judgement
+
+
+def check_answer(kind: str, answer: Any) -> None:
+    """AnswerError where an answer does not have the form, or a number of it the range, of germane's own kind of question."""
+    if (read := _reader_of(kind)) is not None:
+        read(answer)
+
+
+@cache
+def _reader_of(kind: str) -> Callable[[Any], object] | None:
+    from germane.questions.question import Question, known_kinds  # not at the top: pydantic takes time
+    from germane.questions.relevance import Relevance
+
+    question = known_kinds().get(kind)
+    if question is Relevance:
+        return Relevance(query="", passage="").parse
+    ours = question is not None and question.__module__.startswith("germane.") and not question.by_program
+    if question is None or not ours or question.payload_type is not Question.payload_type:
+        return None
+    return question.Payload.model_read
+
+
+class _Verdict(msgspec.Struct, gc=False):
+    grade: Annotated[int, msgspec.Meta(ge=0, le=3)] | None = None
+    relevant: bool | None = None
+    probabilities: list[Annotated[float, msgspec.Meta(ge=0, le=1)]] | None = None
+
+
+class _JudgementLine(msgspec.Struct, gc=False):
+    key: str
+    kind: str
+    judge: str
+    item: str = ""
+    error: str | None = None
+    parent: str | None = None
+    beside: str | None = None
+    of: tuple[str, ...] | None = None
+    answer: msgspec.Raw = _NULL
+
+
+_decode_lines = msgspec.json.Decoder(_JudgementLine).decode_lines
+_decode_verdicts = msgspec.json.Decoder(list[_Verdict]).decode
+
+
+def _keys_in(lines: Sequence[bytes]) -> list[str] | None:
+    """The keys of these lines; None where one of them may not be as it should be."""
+    try:
+        rows = _decode_lines(b"".join(lines))
+        answered = [row for row in rows if row.error is None]
+        answers = b",".join(row.answer for row in answered if row.kind == "relevance")
+        verdicts = _decode_verdicts(b"[%b]" % answers)
+        for row in answered:
+            if row.kind != "relevance":
+                check_answer(row.kind, decode(bytes(row.answer)))
+    except (ValueError, RecursionError, AnswerError):
+        return None
+    sound = len(rows) == len(lines)
+    sound &= all((verdict.grade is None) is not (verdict.relevant is None) for verdict in verdicts)
+    return [row.key for row in rows] if sound else None

@@ -1,0 +1,44 @@
+"""labels.jsonl, which people's answers are appended to at any time: also while a report is written."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+from germane.folder.layout import LABELS, open_to_append
+from germane.folder.lines import TableFile, torn_bytes
+from germane.tables.labels import Label, LabelTable, by_people, decode_labels, load_label
+
+_NOBODY, _IMPORTED = b'"who":null', b'"queue":"import"'
+
+
+def people_in(file: TableFile) -> Iterator[Label]:
+    """Iterate over the labels in a file that people gave separately from the samples."""
+
+    def any_of_people(block: bytes) -> bool:
+        return not block.count(_NOBODY) == block.count(_IMPORTED) == block.count(b"\n")
+
+    return filter(by_people, file.records(decode_labels, load_label, blocks=any_of_people))
+
+
+def labels_size(path: Path) -> int:
+    """Return the size of a folder's labels.jsonl in bytes."""
+    file = path / LABELS
+    return file.stat().st_size if file.exists() else 0
+
+
+def append_labels(path: Path, labels: Iterable[Label]) -> None:
+    """Append labels to a folder's labels.jsonl, whose last line is removed where it was cut off."""
+    target = path / LABELS
+    with open_to_append(target) as file:
+        if end := _last_bytes(target):
+            file.truncate(target.stat().st_size - torn_bytes(end))
+            file.write(b"" if end.endswith(b"\n") or torn_bytes(end) else b"\n")
+        file.writelines(text for text, _ in LabelTable(labels).texts())
+
+
+def _last_bytes(path: Path) -> bytes:
+    """The last megabyte of a file."""
+    with path.open("rb") as file:
+        file.seek(max(0, path.stat().st_size - (1 << 20)))
+        return file.read()

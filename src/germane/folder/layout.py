@@ -1,0 +1,67 @@
+"""The names of the files of a report folder, and how they are opened to be written."""
+
+from __future__ import annotations
+
+import errno
+import os
+from pathlib import Path
+from typing import IO, Literal, TypeAlias
+
+from germane.errors import InputError
+
+Table: TypeAlias = Literal["samples", "items", "judgements", "labels", "scores"]
+"""The name of a table."""
+
+TABLES: tuple[Table, ...] = ("samples", "items", "judgements", "scores")
+"""The tables whose files do not change once a report is complete."""
+
+LABELS = "labels.jsonl"
+"""The file that people's answers are appended to."""
+
+MANIFEST = "manifest.json"
+
+UNFINISHED = ".part"
+"""The end of the name of a file that is being written, or was when its process was killed."""
+
+EARLIER = ".earlier"
+"""The end of the name of the judgements that killed sessions left."""
+
+OWN = (*(f"{name}.jsonl" for name in TABLES), LABELS, MANIFEST)
+"""The files that are a report folder's own: nothing else is written under these names."""
+
+
+def is_own(path: Path, folder: Path) -> bool:
+    """Return True if a path leads to one of a report folder's own files, links followed."""
+    return path.resolve() in {(folder / name).resolve() for name in OWN}
+
+
+def files_in(path: Path, end: str = "") -> dict[Table, Path]:
+    """Return the file of each table in a folder; `end` stands at the end of their names."""
+    tables: tuple[Table, ...] = (*TABLES, "labels")
+    return {name: path / f"{name}.jsonl{end}" for name in tables}
+
+
+def open_new(path: Path) -> IO[bytes]:
+    """Open a file to write it from its beginning; InputError where it is a symbolic link."""
+    return _opened(path, os.O_TRUNC)
+
+
+def open_to_append(path: Path) -> IO[bytes]:
+    """Open a file to write at its end; InputError where it is a symbolic link."""
+    return _opened(path, os.O_APPEND)
+
+
+def _opened(path: Path, how: int) -> IO[bytes]:
+    flags = os.O_WRONLY | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_BINARY", 0) | how
+    try:
+        return os.fdopen(os.open(path, flags, 0o666), "wb")
+    except OSError as error:
+        if error.errno != errno.ELOOP:
+            raise
+        raise InputError(f"{path} is a symbolic link; nothing is written there", fix="remove it") from None
+
+
+def sync(file: IO[bytes]) -> None:
+    """Wait until all that was written to a file is on disk."""
+    file.flush()
+    os.fsync(file.fileno())

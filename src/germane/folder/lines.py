@@ -1,0 +1,181 @@
+"""The rows of a table that stands in a file as JSON lines, and the one error of a line that cannot be read."""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+from collections.abc import Callable, Collection, Iterator
+from dataclasses import dataclass
+from functools import cache
+from io import BytesIO
+from pathlib import Path
+from typing import Any, TypeVar
+
+import msgspec
+
+from germane.encoding import decode, encode
+from germane.errors import InputError, SourceLocation
+from germane.folder.layout import LABELS, UNFINISHED
+
+_log = logging.getLogger("germane")
+
+_BLOCK = 1 << 20
+"""Bytes of a file that are looked at together."""
+
+S = TypeVar("S", bound=msgspec.Struct)
+Keep = Callable[[bytes], bool]
+"""True for a line that is read, or for a block of lines in which one may be."""
+
+
+@dataclass(frozen=True, slots=True)
+class TableFile:
+    """A file of JSON lines that is read as a stream. A file that is not there has no lines.
+
+    A last line without its end is left out where it was cut off while it was written: in a file that is being written, and
+    in labels.jsonl, which is appended to.
+    """
+
+    path: Path
+
+    def lines(self, keep: Keep = lambda _: True) -> Iterator[tuple[int, int, bytes]]:
+        """Iterate over the number, the offset and the text of each line, in the blocks that are kept."""
+        for number, offset, lines in self.blocks(keep):
+            start = offset
+            for n, line in enumerate(lines, number):
+                yield n, start, line
+                start += len(line)
+
+    def lines_with(self, field: str) -> Iterator[tuple[int, int, bytes]]:
+        """Iterate over the lines that may have a field of this name; the others are not read as JSON."""
+        word = encode(field) + b":"
+        return (found for found in self.lines(lambda block: word in block) if word in found[2])
+
+    def blocks(self, keep: Keep = lambda _: True) -> Iterator[tuple[int, int, list[bytes]]]:
+        """Iterate over some thousands of lines at a time, with the number and the offset of the first of them.
+
+        InputError where the file is a device or a pipe.
+        """
+        if not self.path.exists():
+            return
+        if not self.path.is_file():
+            fix = "put the report's own file there"
+            raise InputError("this is not a regular file", fix=fix, place=SourceLocation(str(self.path)))
+        number, offset = 1, 0
+        with self.path.open("rb") as content:
+            while block := content.read(_BLOCK) + content.readline():
+                if keep(block):
+                    lines = BytesIO(block).readlines()
+                    last = number + len(lines) - 1
+                    torn = not block.endswith(b"\n") and self._is_torn(last, lines[-1])
+                    yield number, offset, lines[:-1] if torn else lines
+                number, offset = number + block.count(b"\n"), offset + len(block)
+
+    def _is_torn(self, number: int, line: bytes) -> bool:
+        if self.path.name != LABELS:
+            return self.path.suffix == UNFINISHED
+        if is_torn := torn_bytes(line) > 0:
+            note_torn(self.path, number)
+        return is_torn
+
+    def records(
+        self,
+        decode_lines: Callable[[bytes], list[S]],
+        decode_row: Callable[[Any, SourceLocation], S],
+        keep: Keep | None = None,
+        blocks: Keep = lambda _: True,
+    ) -> Iterator[S]:
+        """Iterate over the records of the lines that are kept.
+
+        Many lines are decoded together. Where one of them is refused, each is decoded by itself: `decode_row` makes the
+        record of a JSON object, or raises InputError with the line's place.
+        """
+        for number, _, lines in self.blocks(blocks):
+            kept = lines if keep is None else list(filter(keep, lines))
+            try:
+                records = decode_lines(b"".join(kept))
+            except (ValueError, RecursionError, InputError):
+                records = []
+            if len(records) == len(kept):
+                yield from records
+                continue
+            for n, line in enumerate(lines, number):
+                if keep is None or keep(line):
+                    yield decode_row(self.row(n, line), self.place(n))
+
+    def structs(self, kind: type[S], keep: Keep | None = None) -> Iterator[S]:
+        """Iterate over the records of a type in the lines that are kept; InputError names a damaged line."""
+
+        def decode_row(row: Any, place: SourceLocation) -> S:
+            try:
+                return msgspec.convert(row, kind)
+            except msgspec.ValidationError:
+                raise self.damaged(place.line) from None
+
+        return self.records(msgspec.json.Decoder(kind).decode_lines, decode_row, keep)
+
+    def row(self, number: int, line: bytes) -> Any:
+        """Return the JSON object of a line; InputError where it is damaged."""
+        try:
+            row = decode(line)
+        except (ValueError, RecursionError):
+            row = None
+        if not isinstance(row, dict):
+            raise self.damaged(number)
+        return row
+
+    def place(self, number: int) -> SourceLocation:
+        """Return the place of a line, for an error about it."""
+        return SourceLocation(str(self.path), number)
+
+    def damaged(self, number: int) -> InputError:
+        """Return the error of a line that cannot be read."""
+        fix = "restore the file, or run the evaluation again"
+        if self.path.suffix == UNFINISHED:
+            fix = "run again with --resume"
+        elif self.path.name == LABELS:
+            fix = "remove it: its answer is lost"
+        return InputError("this line is damaged", fix=fix, place=self.place(number))
+
+    def repeated(self, number: int, what: str) -> InputError:
+        """Return the error of a row that stands in the table twice; `what` names it."""
+        fix = "remove one, or run the evaluation again"
+        return InputError(f"this {what} stands here twice", fix=fix, place=self.place(number))
+
+    def count(self) -> int:
+        """Return the number of lines."""
+        with self.path.open("rb") as content:
+            return sum(block.count(b"\n") for block in iter(lambda: content.read(_BLOCK), b""))
+
+    def digest(self) -> str:
+        """Return the SHA-256 of the file, in hex."""
+        with self.path.open("rb") as content:
+            return hashlib.file_digest(content, "sha256").hexdigest()
+
+
+def with_texts(field: str, texts: Collection[str]) -> Keep:
+    """Return a test of lines: False only where a line cannot have one of these texts in a field."""
+    name = encode(field) + b":"
+    values = {encode(text) for text in texts}
+
+    def keep(line: bytes) -> bool:
+        start = line.find(name) + len(name)
+        text = line[start : line.find(b'"', start + 1) + 1]
+        return text in values or not text.startswith(b'"') or b"\\" in text
+
+    return keep
+
+
+def torn_bytes(line: bytes) -> int:
+    """Return the length of the half line of labels.jsonl at the end of these bytes; 0 where the last line is whole."""
+    last = line[line.rfind(b"\n") + 1 :]
+    try:
+        whole = not last or isinstance(decode(last), dict)
+    except (ValueError, RecursionError):
+        whole = False
+    return 0 if whole else len(last)
+
+
+@cache
+def note_torn(file: Path, number: int) -> None:
+    """Warn, once, that the last line of labels.jsonl was cut off."""
+    _log.warning("%s:%d: the last line was cut off; its answer is lost, the others count", file, number)

@@ -1,0 +1,259 @@
+"""The rows of the five tables: what is asked of them, wherever they lie, and those that lie in memory."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from array import array
+from collections import Counter
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal, Protocol, TypeAlias
+
+from germane.encoding import canonical
+from germane.tables.items import ItemTable
+from germane.tables.judgements import AskedCounts, Judgements, JudgementTable
+from germane.tables.labels import Label, LabelTable, by_people
+from germane.tables.scores import SampleKey, ScoreTable
+from germane.types import ItemRow, Json, Sample
+
+GraderSet: TypeAlias = Sequence[Mapping[str, Json]]
+"""The graders of a sample as JSON objects, in the order of their scores."""
+
+Beside: TypeAlias = "dict[tuple[str, str], array[float]]"
+"""Values that are shown with the means, by (system, measure): one per sample that has one."""
+
+_Table: TypeAlias = Literal["samples", "items", "labels"]
+
+
+@dataclass(slots=True, kw_only=True)
+class Counts:
+    """Counts over rows.
+
+    `notes` count what a reader should know, `prompts` are the hashes of the prompts by name, `reads` the kinds of question
+    that each measure asked, by its canonical name, and `references` how many of its verdicts were given with and without a
+    reference; `beside` are the values of measures that belong beside the scores'.
+    """
+
+    notes: Counter[str] = field(default_factory=Counter)
+    prompts: dict[str, str] = field(default_factory=dict)
+    reads: dict[str, set[str]] = field(default_factory=dict)
+    references: dict[str, Counter[str]] = field(default_factory=dict)
+    beside: Beside = field(default_factory=dict)
+
+    def add_counts(self, more: Counts) -> None:
+        """Add what is counted of further rows."""
+        self.notes.update(more.notes)
+        self.prompts.update(more.prompts)
+        for measure, kinds in more.reads.items():
+            self.reads.setdefault(measure, set()).update(kinds)
+        for measure, counts in more.references.items():
+            self.references.setdefault(measure, Counter()).update(counts)
+        for name, values in more.beside.items():
+            self.beside.setdefault(name, array("d")).extend(values)
+
+
+class NamedSample(Protocol):
+    """A sample, or the fields of one that are read alone."""
+
+    @property
+    def key(self) -> SampleKey:
+        """The id, the system and the trial."""
+        ...
+
+    @property
+    def tags(self) -> Sequence[str]:
+        """The tags."""
+        ...
+
+    @property
+    def cluster(self) -> str | None:
+        """The cluster; None where the case is in none."""
+        ...
+
+    @property
+    def calls(self) -> Sequence[object] | None:
+        """The searches of an agent."""
+        ...
+
+    @property
+    def history(self) -> Sequence[object]:
+        """The turns before the query."""
+        ...
+
+
+class Tables(Counts, ABC):
+    """The five tables of an evaluation. What is asked of them is the same for rows in memory and in a folder."""
+
+    __slots__ = ()
+
+    @property
+    @abstractmethod
+    def samples(self) -> Iterable[Sample]:
+        """The samples, in input order."""
+
+    @property
+    @abstractmethod
+    def items(self) -> ItemTable:
+        """The places where something was asked."""
+
+    @property
+    @abstractmethod
+    def judgements(self) -> Judgements:
+        """The answers of judges."""
+
+    @property
+    @abstractmethod
+    def labels(self) -> LabelTable:
+        """The answers of people."""
+
+    @property
+    @abstractmethod
+    def scores(self) -> ScoreTable:
+        """All scores."""
+
+    @property
+    @abstractmethod
+    def graders(self) -> list[GraderSet]:
+        """The distinct sets of graders of the samples."""
+
+    @property
+    @abstractmethod
+    def asked(self) -> AskedCounts:
+        """The number of judgements by the way in which they were asked."""
+
+    @abstractmethod
+    def grader_numbers(self) -> dict[SampleKey, int]:
+        """Return the number of the grader set of each sample for which it is not 0."""
+
+    @abstractmethod
+    def candidates(self, table: _Table, field: str, values: Collection[str]) -> Iterator[Any]:
+        """Iterate over rows of a table, in its order: every one that has one of these values in a field, and maybe others."""
+
+    @abstractmethod
+    def samples_with(self, field: str) -> Iterator[NamedSample]:
+        """Iterate over every sample that has this field, and maybe others."""
+
+    @property
+    def folder(self) -> Path | None:
+        """The report folder; None where the rows are in memory, or in files that go with this object."""
+        return None
+
+    @property
+    def is_complete(self) -> bool:
+        """True if the tables are those of a complete report, whose manifest holds what is counted of their rows."""
+        return False
+
+    @property
+    def labels_added(self) -> bool:
+        """True if labels were added since the scores were computed."""
+        return False
+
+    @abstractmethod
+    def append_labels(self, labels: Iterable[Label]) -> None:
+        """Append labels that people gave separately from the samples."""
+
+    def samples_of(self, keys: Collection[SampleKey]) -> Iterator[Sample]:
+        """Iterate over the samples with these keys, in input order."""
+        rows: Iterator[Sample] = self.candidates("samples", "id", {name for name, _, _ in keys})
+        return (sample for sample in rows if sample.key in keys)
+
+    def samples_named(self, name: str) -> Iterator[Sample]:
+        """Iterate over the samples that have this text as their id or as their query, in input order."""
+        return (sample for sample in self.samples if name in {sample.id, sample.query})
+
+    def items_of(self, keys: Collection[SampleKey]) -> Iterator[ItemRow]:
+        """Iterate over the item rows of these samples: each question with where it was asked."""
+        rows: Iterator[ItemRow] = self.candidates("items", "sample", {name for name, _, _ in keys})
+        return (row for row in rows if (row.sample, row.system, row.trial) in keys)
+
+    def labels_of(self, items: Collection[str]) -> Iterator[Label]:
+        """Iterate over the labels whose item is one of these, in the order in which they came."""
+        rows: Iterator[Label] = self.candidates("labels", "item", items)
+        return (label for label in rows if label.item in items)
+
+    def people(self) -> Iterator[Label]:
+        """Iterate over the labels that people gave separately from the samples."""
+        return filter(by_people, self.labels)
+
+    def any_has(self, field: Literal["calls", "history"]) -> bool:
+        """Return True if any sample has this field."""
+        return any(getattr(sample, field) for sample in self.samples_with(field))
+
+    def tags(self) -> Iterator[tuple[SampleKey, Sequence[str]]]:
+        """Iterate over the tags of each sample that has any."""
+        return ((sample.key, sample.tags) for sample in self.samples_with("tags") if sample.tags)
+
+    def clusters(self) -> dict[str, str]:
+        """Return the cluster of each case that has one, by the case's id."""
+        samples = self.samples_with("cluster")
+        return {sample.key[0]: sample.cluster for sample in samples if sample.cluster is not None}
+
+
+@dataclass(slots=True, kw_only=True)
+class BlockRows(Tables):
+    """Rows of the five tables in memory: those of a block of cases, or of several that were merged.
+
+    `graded` gives, for each of the samples, the number of its grader set in `graders`; samples beyond its end have set 0.
+    """
+
+    samples: list[Sample] = field(default_factory=list)
+    items: ItemTable = field(default_factory=ItemTable)
+    judgements: JudgementTable = field(default_factory=JudgementTable)
+    labels: LabelTable = field(default_factory=LabelTable)
+    scores: ScoreTable = field(default_factory=ScoreTable)
+    graders: list[GraderSet] = field(default_factory=list)
+    graded: list[int] = field(default_factory=list)
+
+    @property
+    def asked(self) -> AskedCounts:
+        """The number of judgements by the way in which they were asked."""
+        return self.judgements.asked
+
+    def grader_numbers(self) -> dict[SampleKey, int]:
+        """Return the number of the grader set of each sample for which it is not 0."""
+        numbered = zip(self.samples, self.graded, strict=False)
+        return {sample.key: number for sample, number in numbered if number}
+
+    def candidates(self, table: _Table, field: str, values: Collection[str]) -> Iterator[Any]:  # noqa: ARG002
+        """Iterate over all rows of a table."""
+        return iter(getattr(self, table))
+
+    def samples_with(self, field: str) -> Iterator[Sample]:  # noqa: ARG002
+        """Iterate over all samples."""
+        return iter(self.samples)
+
+    def append_labels(self, labels: Iterable[Label]) -> None:
+        """Append labels that people gave separately from the samples."""
+        self.labels.extend(labels)
+
+    def add(self, other: BlockRows) -> None:
+        """Append other rows in their order, add their counts, and number their grader sets anew."""
+        numbers = {canonical(graders): number for number, graders in enumerate(self.graders)}
+        self.graded += [0] * (len(self.samples) - len(self.graded))
+        renumbered = []
+        for graders in other.graders:
+            number = numbers.setdefault(canonical(graders), len(self.graders))
+            if number == len(self.graders):
+                self.graders.append(graders)
+            renumbered.append(number)
+        theirs = other.graded + [0] * (len(other.samples) - len(other.graded))
+        self.graded += [renumbered[number] if renumbered else 0 for number in theirs]
+        self.samples += other.samples
+        self.items.extend(other.items)
+        self.judgements.extend(other.judgements)
+        self.labels.extend(other.labels)
+        self.scores.extend(other.scores)
+        self.add_counts(other)
+
+
+def merge(several: Iterable[BlockRows]) -> BlockRows:
+    """Return the rows of all, in their order.
+
+    Merging is associative, and what is computed from the rows is the same however they were cut: counts are added, and
+    means are taken over all rows at the end.
+    """
+    merged = BlockRows()
+    for rows in several:
+        merged.add(rows)
+    return merged

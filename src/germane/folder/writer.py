@@ -1,0 +1,272 @@
+"""The one writer of a report folder: rows come block by block, and take their places together."""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from io import BytesIO
+from pathlib import Path
+from typing import IO, Self
+
+from germane.encoding import encode, encode_records
+from germane.errors import InputError
+from germane.folder.commit import complete_killed, keep_people, publish
+from germane.folder.index import short_name
+from germane.folder.judgements import EarlierJudgements, check_judgements
+from germane.folder.layout import (
+    EARLIER,
+    LABELS,
+    MANIFEST,
+    TABLES,
+    UNFINISHED,
+    Table,
+    files_in,
+    open_new,
+    open_to_append,
+    sync,
+)
+from germane.folder.lines import TableFile
+from germane.folder.lock import WriterLock
+from germane.folder.manifest import draft_manifest, read_manifest, write_manifest
+from germane.folder.reader import StoredTables, check_digest, numbered
+from germane.folder.rows import GraderSet, Tables
+from germane.tables.columns import batched
+from germane.tables.judgements import AskedCounts, count_asked, judgement_line
+from germane.tables.labels import Label, LabelTable
+from germane.tables.scores import ScoreTable
+from germane.types import Json, Judgement
+
+_AT_ONCE = 1000
+"""The number of lines that are written together."""
+
+
+class FolderWriter:
+    """Writes the report of one evaluation into a folder, whose only writer it is from `lock` to `close`.
+
+    Rows are written to `.part` files. `finish` puts these in the places of the files that stand there, so that a report
+    stays whole until the next one is complete. The judgements of a process that was killed stay in the folder, where
+    `earlier` finds them.
+
+    Attributes:
+        path: The folder.
+        tables: The rows that were written since `start`; after `finish` those of the report.
+        manifest: The manifest that was written last; {} before.
+    """
+
+    def __init__(self, path: Path | str) -> None:
+        self.path = Path(path)
+        self._lock = WriterLock(self.path / ".lock")
+        self.tables = StoredTables(self.path, files_in(self.path))
+        self.manifest: dict[str, Json] = {}
+        self._files: dict[Table, IO[bytes]] = {}
+        self._written = set[bytes]()
+        self._numbers: dict[bytes, int] = {}
+
+    @classmethod
+    def temporary(cls, source: StoredTables) -> FolderWriter:
+        """Return a writer, already started, of a report that is scored again and saved nowhere.
+
+        Samples and labels are those of the `source`, scores are held in memory, and the files go with the tables.
+        """
+        import shutil  # not at the top: `germane rank` starts without them
+        import tempfile
+
+        writer = cls(tempfile.mkdtemp(prefix="germane-"))
+        files = files_in(writer.path, UNFINISHED)
+        theirs: tuple[Table, ...] = ("samples", "labels")
+        files |= {name: source.files[name].path for name in theirs}
+        writer.tables = StoredTables(writer.path, files, is_temporary=True)
+        weakref.finalize(writer.tables, shutil.rmtree, writer.path, ignore_errors=True)
+        return writer._begin({name: files[name] for name in ("items", "judgements")})
+
+    # the folder
+
+    def lock(self) -> Self:
+        """Become the folder's writer until `close`; InputError where another process writes to it."""
+        fix = "name a folder for the report"
+        try:
+            self.path.mkdir(parents=True, exist_ok=True)
+        except (FileExistsError, NotADirectoryError):
+            raise InputError(f"{self.path} is a file or in one, not a folder", fix=fix) from None
+        except OSError as error:
+            fix = "name a folder that can be written"
+            raise InputError(f"{self.path}: {error.strerror}", fix=fix) from None
+        self._lock.acquire()
+        complete_killed(self.path, is_writer=True)
+        return self
+
+    def locked_elsewhere(self) -> bool:
+        """Return True if another process is the folder's writer just now."""
+        try:
+            self._lock.acquire()
+        except InputError:
+            return True
+        self._lock.release()
+        return False
+
+    def refuse_other(self, fix: str = "name a new folder, or give --force to replace it") -> None:
+        """InputError where the folder holds a report already."""
+        if (self.path / MANIFEST).exists() or self.has_rows():
+            raise InputError(f"{self.path} holds the report of another evaluation", fix=fix)
+
+    def has_rows(self) -> bool:
+        """Return True if the rows of a finished report stand in the folder."""
+        return files_in(self.path)["judgements"].exists()
+
+    def is_unfinished(self) -> bool:
+        """Return True if an evaluation was begun in the folder and has not come to its end."""
+        return (self.path / MANIFEST).exists() and read_manifest(self.path).get("status") != "complete"
+
+    def write_manifest(self, manifest: Mapping[str, Json], status: str) -> None:
+        """Write the manifest of a report that is not complete. `status`: running or interrupted."""
+        self.manifest = write_manifest(self.path, manifest, status)
+
+    # what killed sessions left
+
+    def earlier(
+        self, *, finished: bool = True, keep: Callable[[Judgement], bool] = lambda _: True
+    ) -> EarlierJudgements:
+        """Return the judgements of the sessions before this one that `keep` accepts.
+
+        Without `finished` only those of killed sessions: the report that stands there is another evaluation's.
+        """
+        ends = (*[""] * finished, EARLIER, *[UNFINISHED] * (not self._lock.held))
+        return EarlierJudgements([files_in(self.path, end)["judgements"] for end in ends], keep)
+
+    def check_judgements(self, digests: Mapping[str, str]) -> None:
+        """InputError where the judgements of a finished report were changed since, or one is none that a judge gives."""
+        file = files_in(self.path)["judgements"]
+        if file.name in digests:
+            check_digest(file, digests)
+            check_judgements(TableFile(file))
+
+    def forget_killed(self) -> None:
+        """Remove what killed sessions left: what begins here now is another evaluation."""
+        for end in (EARLIER, UNFINISHED):
+            files_in(self.path, end)["judgements"].unlink(missing_ok=True)
+
+    def _set_aside(self) -> None:
+        """Append the judgements of a killed session to those of earlier ones: the next begins its tables anew."""
+        left = files_in(self.path, UNFINISHED)["judgements"]
+        if left.exists():
+            with open_to_append(files_in(self.path, EARLIER)["judgements"]) as kept:
+                kept.write(b"\n")  # ends the half line of a session that was killed just here
+                kept.writelines(line for _, _, line in TableFile(left).lines())
+                sync(kept)
+            left.unlink(missing_ok=True)
+
+    # rows
+
+    def start(self) -> Self:
+        """Begin the rows anew, as the folder's writer; what a killed session left is kept until `finish`."""
+        if not self._lock.held:
+            self.lock()
+        self._set_aside()
+        files = files_in(self.path, UNFINISHED)
+        self.tables.move_to(files, self.path / LABELS)
+        return self._begin(files)
+
+    def _begin(self, files: Mapping[Table, Path]) -> Self:
+        for name, file in files.items():
+            self._files[name] = open_new(file)
+        self._written, self._numbers = set(), {}
+        self.tables.graders.clear()
+        self.tables.known_scores, self.tables.known_clusters = ScoreTable(), {}
+        self.tables.known_asked = AskedCounts()
+        return self
+
+    def add(self, rows: Tables) -> None:
+        """Write the rows of a block; a judgement that was written before is not written again."""
+        tables = self.tables
+        assert tables.known_scores is not None
+        assert tables.known_clusters is not None
+        numbers = [self.number_of(graders) for graders in rows.graders]
+        self._write("samples", _sample_lines(rows, numbers))
+        tables.known_clusters |= rows.clusters()
+        self._write("items", (text for text, _ in rows.items.texts()))
+        self._write("judgements", map(judgement_line, self._new(rows.judgements)))
+        self.append_labels(rows.labels)
+        tables.known_scores.extend(rows.scores, distinct=True)
+        self._write("scores", (text for text, _ in rows.scores.texts()))
+        tables.add_counts(rows)
+
+    def append_labels(self, labels: Iterable[Label]) -> None:
+        """Write labels after those that were written."""
+        self._write("labels", (text for text, _ in LabelTable(labels).texts()))
+        self.tables.forget_labels()
+
+    def copy(self, name: Table, lines: Iterable[bytes]) -> None:
+        """Write lines of another report's table as they are. What is known of the table is then read from its file."""
+        if name == "samples":
+            self.tables.known_clusters = None
+        elif name == "scores":
+            self.tables.known_scores = None
+        elif name == "judgements":
+            self.tables.known_asked = None
+        self._write(name, lines)
+
+    def number_of(self, graders: GraderSet) -> int:
+        """Return the number of a grader set, which is added where it is new."""
+        known = self.tables.graders
+        number = self._numbers.setdefault(encode(graders), len(known))
+        if number == len(known):
+            known.append(graders)
+        return number
+
+    def _new(self, judgements: Iterable[Judgement]) -> Iterator[Judgement]:
+        """The judgements that were not written before, which are counted."""
+        assert self.tables.known_asked is not None
+        for some in batched(judgements, _AT_ONCE):
+            new = list[Judgement]()
+            for judgement in some:
+                if (name := short_name(judgement.key.encode())) not in self._written:
+                    self._written.add(name)
+                    new.append(judgement)
+            count_asked(self.tables.known_asked, new)
+            yield from new
+
+    def _write(self, name: Table, texts: Iterable[bytes]) -> None:
+        if (file := self._files.get(name)) is not None:
+            file.writelines(texts)
+
+    # the end
+
+    def flush(self) -> None:
+        """Wait until everything that was added is on disk."""
+        for file in self._files.values():
+            sync(file)
+
+    def finish(self, manifest: Mapping[str, Json]) -> None:
+        """Put the rows added since `start` in place of those that stood there, with their manifest."""
+        self._close_files()
+        keep_people(self.path)
+        written = files_in(self.path, UNFINISHED)
+        size = written["labels"].stat().st_size
+        digests = {f"{name}.jsonl": TableFile(written[name]).digest() for name in TABLES}
+        made = {"labels_size": size, **manifest, "files": digests}
+        self.manifest = draft_manifest(self.path, made, "complete")
+        publish(self.path)
+        self.tables.manifest = self.manifest
+        self.tables.move_to(files_in(self.path))
+
+    def close(self) -> None:
+        """Close the files and let others write; what was added and not finished stays as a killed session leaves it."""
+        self._close_files()
+        self._lock.release()
+
+    def _close_files(self) -> None:
+        self.flush()
+        for file in self._files.values():
+            file.close()
+        self._files = {}
+
+
+def _sample_lines(rows: Tables, numbers: Sequence[int]) -> Iterator[bytes]:
+    """The lines of samples.jsonl: each sample, and the number of its grader set where that is not 0."""
+    graded = rows.grader_numbers() if len(numbers) > 1 else {}
+    for some in batched(rows.samples, _AT_ONCE):
+        text = encode_records(some)
+        if graded or any(numbers[:1]):
+            both = zip(some, BytesIO(text), strict=True)
+            text = b"".join(numbered(line, numbers[graded.get(sample.key, 0)]) for sample, line in both)
+        yield text
