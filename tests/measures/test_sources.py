@@ -260,19 +260,3 @@ def test_raising_a_more_relevant_context_never_hurts(grades, data):
         values.setdefault(score.measure, []).append(score.value)
     for low, high in values.values():
         assert 0.0 <= low <= high + 1e-12 <= 1.0 + 2e-12
-
-
-@pytest.mark.parametrize(
-    "measure", ["nDCG(labels=judge)@2", "nDCG(labels=human)@2", "context_precision@2", "RBP(labels=judge)@2"]
-)
-@pytest.mark.parametrize("deeper", ["P(labels=judge)@4", "P(labels=human)@4", "context_relevance"])
-def test_a_deeper_measure_changes_no_other(measure: str, deeper: str) -> None:
-    """What one measure reads below another's cut-off makes no difference to the other's score."""
-    grades = [0, 2, 3, 3]
-    contexts = [
-        {"id": name, "text": name, "grade": grade} for name, grade in zip("abcd", grades, strict=True)
-    ]
-    sample = {"query": "q", "contexts": contexts}
-    alone = evaluate([sample], measure, judge=FakeJudge(judge))[measure].mean
-    assert alone is not None
-    assert evaluate([sample], [measure, deeper], judge=FakeJudge(judge))[measure].mean == alone

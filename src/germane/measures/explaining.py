@@ -138,7 +138,7 @@ def _residual(measure: Measure, places: Places, sample: int) -> FrozenDict:
     """The gain of RBP if all that nobody judged were relevant."""
     if measure.name != "RBP":
         return FrozenDict()
-    residuals = values(measure(part="residual"), places.table_of(sample, measure.depth)).tolist()
+    residuals = values(measure(part="residual"), places.table_of(sample)).tolist()
     return FrozenDict({"residual": float(sum(residuals) / len(residuals))} if residuals else {})
 
 

@@ -750,9 +750,7 @@ class _Reading:
         if measure not in self._values:
             self._values[measure] = None
             with suppress(Exception):  # a user's own formula: which sample it fails on is found one by one
-                self._values[measure] = sample_means(
-                    measure, self.places.table_within(measure.depth), self.places.rows
-                )
+                self._values[measure] = sample_means(measure, self.places.table, self.places.rows)
         return self._values[measure]
 
     def _outcome(self, grader: Grader, sample: int) -> Outcome:
@@ -760,7 +758,7 @@ class _Reading:
         try:
             values = self._values_of(measure)
             if values is None:
-                table, at = places.table_of(sample, measure.depth), 0
+                table, at = places.table_of(sample), 0
                 values = sample_means(measure, table, [0, table.rows])
             else:
                 at = sample
@@ -795,8 +793,6 @@ class _Reading:
             top = max((int(scale.rpartition("-")[2]) for scale in scales if "-" in scale), default=3)
         binary = "binary" in scales or places.settings.scale == "binary"
         table, missing = places.table_of(sample), places.missing_verdicts(sample, holes=holes)
-        if measure.labels != "gold" and measure.depth is not None:
-            table, missing = places.table_of(sample, measure.depth), missing[table.rank <= measure.depth]
         return incomplete(why, ranked.bounds(measure, table, missing, binary=binary, top=top))
 
     def _exceptions(self, grader: Grader, outcome: Outcome, sample: int) -> Outcome:

@@ -76,7 +76,6 @@ class Places:
         """Of several people, the grade whose 2**grade - 1 is the expectation of that; that of a distribution follows from its probabilities."""
         self._probabilities: dict[int, tuple[float, ...]] = {}
         self._answers: dict[int, Sequence[Any]] = {}
-        self._tables: dict[int, RankedLabels] = {}
 
     # Making the columns
 
@@ -400,40 +399,17 @@ class Places:
     @cached_property
     def table(self) -> RankedLabels:
         """The labels as every ranked measure reads them. The ideal of gold is all that gold knows."""
+        pointers, (gain, power) = np.array(self.pointers, dtype=np.int64), self.worth
         if self.choice.source != "gold":
-            return self._labels_at(slice(None), self._lengths)
+            several = np.array(self._several) if any(self._several) else None
+            return RankedLabels.of_columns(
+                pointers, self.level, gain, rel=HELPS, chances=self.chances, several=several, power=power
+            )
         gold = [sample.qrels or NOTHING for sample in self.samples]
         qrels = [*chain.from_iterable(map(repeat, gold, self._counts))]  # of each ranking
         counts = np.array([*map(len, qrels)], dtype=np.int64)
         grades = np.array([*chain.from_iterable([grades.values() for grades in qrels])], dtype=np.float64)
-        pointers = np.array(self.pointers, dtype=np.int64)
         return RankedLabels.of_columns(pointers, self.level, self.level, gold=(counts, grades))
-
-    def table_within(self, depth: int | None) -> RankedLabels:
-        """The labels of the first `depth` places of each ranking: other measures, which look deeper, make no difference.
-
-        Those of gold are all of them: what gold knows of a query does not depend on what is read of a ranking.
-        """
-        if depth is None or self.choice.source == "gold" or max(self._lengths, default=0) <= depth:
-            return self.table
-        if depth not in self._tables:
-            self._tables[depth] = self._labels_at(
-                np.flatnonzero(self.table.rank <= depth), [min(length, depth) for length in self._lengths]
-            )
-        return self._tables[depth]
-
-    def _labels_at(self, at: Ints | slice, lengths: Sequence[int]) -> RankedLabels:
-        """The labels of people or a judge at these places, of rankings of these lengths."""
-        gain, power = self.worth
-        return RankedLabels.of_columns(
-            pointers_of(lengths),
-            self.level[at],
-            gain[at],
-            rel=HELPS,
-            chances=None if self.chances is None else self.chances[at],
-            several=np.array(self._several) if any(self._several) else None,
-            power=None if power is None else power[at],
-        )
 
     def span_of(self, sample: int) -> slice:
         """The slice of the columns that holds the places of a sample's rankings."""
@@ -464,9 +440,9 @@ class Places:
         span = self.span_of(sample)
         return {self.scales[n] for n in set(self.scale[span][self.labelled[span]].tolist())}
 
-    def table_of(self, sample: int, depth: int | None = None) -> RankedLabels:
-        """The labels of one sample's rankings alone, with their ideal; `depth` as in `table_within`."""
-        return self.table_within(depth).rows_from(self.rows[sample], self.rows[sample + 1])
+    def table_of(self, sample: int) -> RankedLabels:
+        """The labels of one sample's rankings alone, with their ideal."""
+        return self.table.rows_from(self.rows[sample], self.rows[sample + 1])
 
     def spans_of(self, sample: int, depth: int | None) -> list[range]:
         """The first `depth` places of each ranking of a sample."""

@@ -549,7 +549,7 @@ def missing_gold(sample: Sample) -> list[MissingLine]:
 
 def numbers_of(measure: Measure, places: Places, sample: int, value: float | None) -> str | None:
     """The formula of a ranked measure with this sample's numbers; None where it has none that gives the value."""
-    table = places.table_of(sample, measure.depth)
+    table = places.table_of(sample)
     if value is None or table.rows != 1 or measure.settings.get("holes", "zero") != "zero":
         return None
     if abs(float(ranked.values(measure, table)[0]) - value) > 5e-7:  # labels were added since
@@ -684,7 +684,7 @@ _PLACES = 1_000_000
 
 def _what_if(measure: Measure, places: Places, sample: int, value: float, most: int = 3) -> list[ChangedLine]:
     """The moves that change the score most: a context of the first hundreds one place up, or dropped."""
-    table, changes = places.table_of(sample, measure.depth), list[ChangedLine]()
+    table, changes = places.table_of(sample), list[ChangedLine]()
     now = ranked.values(measure, table).tolist()
     for row, length in enumerate(np.diff(table.pointers).tolist()):
         order, moves = np.arange(length), dict[str, Ints]()
