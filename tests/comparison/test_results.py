@@ -101,6 +101,113 @@ def test_figures_are_those_of_the_reports(ranked: Path, tmp_path: Path, kind: st
         assert not done.json["notes"]
 
 
+FIXTURES = Path(__file__).parents[1] / "fixtures" / "results"
+"""Written by the programs themselves (scripts/result_fixtures.py), each from the values of a.csv and b.csv."""
+PROGRAMS = [
+    ("germane", "a.csv", "b.csv", ""),
+    ("ir_measures", "ir_measures-0.4.3-a.txt", "ir_measures-0.4.3-b.txt", ""),
+    ("Inspect", "inspect_ai-0.3.285-a.eval", "inspect_ai-0.3.285-b.json", "inspect_ai-0.3.285-failed.eval"),
+    (
+        "promptfoo",
+        "promptfoo-0.121.20-a.json",
+        "promptfoo-0.121.20-b.jsonl",
+        "promptfoo-0.121.20-failed.json",
+    ),
+    ("DeepEval", "deepeval-4.3.1-a.json", "deepeval-4.3.1-b.json", "deepeval-4.3.1-failed.json"),
+    ("MLflow", "mlflow-3.17.2-a.jsonl", "mlflow-3.17.2-b.csv", "mlflow-3.17.2-failed.csv"),
+]
+
+
+@pytest.fixture(scope="module")
+def reports(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
+    """What `rank --json -q` prints of the two runs behind the fixtures."""
+    folder, measures = tmp_path_factory.mktemp("reports"), ("-m", " ".join(MEASURES))
+    for name in "ab":
+        done = invoke(
+            "rank", FIXTURES / f"{name}.run", "--qrels", FIXTURES / "gold.qrels", *measures, "--json", "-q"
+        )
+        (folder / f"{name}.json").write_text(done.out)
+    return [folder / "a.json", folder / "b.json"]
+
+
+@pytest.mark.parametrize(("program", "a", "b", "failed"), PROGRAMS, ids=[row[0] for row in PROGRAMS])
+def test_exports_of_programs_give_the_figures_of_the_reports(
+    reports: list[Path], program: str, a: str, b: str, failed: str
+) -> None:
+    """Two of a program, one beside a report, and one in which a case failed: an error, not a zero."""
+    expected = invoke("compare", *reports, "--json").json
+    for pair in ([FIXTURES / a, FIXTURES / b], [FIXTURES / a, reports[1]], [reports[0], FIXTURES / b]):
+        done = invoke("compare", *pair, "--json")
+        assert done.code == 0, done.err
+        same(done.json, expected)
+        assert not done.json["notes"], program
+    if failed:
+        found = invoke("compare", reports[1], FIXTURES / failed, "--json").json
+        rows = {row["measure"]: (row["n"], row["losses"]) for row in found["comparisons"]}
+        assert rows == dict.fromkeys(MEASURES, (7, 0))
+        assert found["only_in"] == {name: [] for name in found["systems"]}
+
+
+def test_table_that_mlflow_logs() -> None:
+    """The column ndcg_at_2/score is nDCG@2."""
+    file = FIXTURES / "mlflow-3.17.2-eval_results_table.json"
+    (row,) = invoke("compare", file, file, "--json").json["comparisons"]
+    assert (row["measure"], row["n"], row["mean_a"]) == ("nDCG@2", 8, pytest.approx(0.6309297536))
+
+
+def test_what_trec_eval_printed() -> None:
+    """Its own files: the means of the queries are those that it printed itself."""
+    folder = Path(__file__).parents[1] / "data" / "trec_eval"
+    done = invoke("compare", folder / "out.test.aq", folder / "out.test.aq", "--json")
+    rows = {row["measure"]: row["mean_a"] for row in done.json["comparisons"]}
+    printed = {
+        fields[0]: float(fields[2])
+        for line in (folder / "out.test.a").read_text().splitlines()
+        if (fields := line.split())[2].replace(".", "").isdigit()
+    }
+    for theirs, ours in (
+        ("map", "AP"),
+        ("recip_rank", "RR"),
+        ("P_10", "P@10"),
+        ("ndcg_cut_10", "nDCG@10"),
+        ("bpref", "bpref"),
+    ):
+        assert rows[ours] == pytest.approx(printed[theirs], abs=1e-4), theirs
+
+
+def test_directions_that_deepeval_turned_round(tmp_path: Path) -> None:
+    """A score beyond its threshold that is a success, or none, says whether more is better."""
+    for name, more in (("a", 0.0), ("b", 0.3)):
+        for kind, good in (("new", True), ("old", False)):
+            scores = [0.1 + 0.4 * (n % 2) + more * (n % 3 > 0) for n in range(40)]
+            cases = [
+                {
+                    "name": f"q{n}",
+                    "input": "x",
+                    "metrics_data": [
+                        {"name": "Bias", "score": score, "threshold": 0.45, "success": (score > 0.45) == good}
+                    ],
+                }
+                for n, score in enumerate(scores)
+            ]
+            (tmp_path / f"{kind}_{name}.json").write_text(json.dumps({"test_results": cases}))
+    outcomes = {
+        kind: compare(tmp_path / f"{kind}_a.json", tmp_path / f"{kind}_b.json")["Bias"].outcome
+        for kind in ("new", "old")
+    }
+    assert outcomes == {"new": "better", "old": "worse"}
+    done = invoke("compare", tmp_path / "new_a.json", tmp_path / "old_b.json")
+    assert (done.code, "more is better in" in done.err) == (2, True)
+
+
+def test_damaged_log(tmp_path: Path) -> None:
+    """One message; exit code 2."""
+    whole = (FIXTURES / "inspect_ai-0.3.285-a.eval").read_bytes()
+    (file := tmp_path / "a.eval").write_bytes(whole[:3000] + bytes(50) + whole[3050:])
+    done = invoke("compare", file, file)
+    assert (done.code, "Traceback" in done.err, "a.eval" in done.err) == (2, False, True), done.err
+
+
 def test_systems_trials_and_clusters_of_one_file(tmp_path: Path) -> None:
     """Trials are averaged, systems compared with the first, clusters kept whole, ids that one system lacks listed."""
     rows = [

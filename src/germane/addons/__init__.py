@@ -35,7 +35,7 @@ __all__ = [
 GROUP = "germane.addons"
 """The group of entry points with which an installed package registers its add-on."""
 Kind: TypeAlias = Literal[
-    "dialects", "graders", "judges", "measures", "questions", "readers", "verbs", "writers"
+    "dialects", "graders", "judges", "measures", "questions", "readers", "results", "verbs", "writers"
 ]
 _NONE: Mapping[str, Any] = MappingProxyType({})
 
@@ -93,6 +93,7 @@ class Addon(NamedTuple):
         questions: Kinds of question, by the kind that is stored; their classes.
         measures: Measures, what `@measure` returns, by their names.
         readers: Readers of rows in other forms, by the name of the form.
+        results: Readers of rows with scores of another program, by the name of the form: functions from the rows of a file to `germane.results.MeasuredRow`.
         verbs: Commands, each a function whose parameters are its flags and the sentence that `germane --help` says of it.
         flags: Flags of these commands, and of the core's, as `germane.flags` declares them.
         writers: Formats of a report, by the ending of the file's name: functions from a report to the parts of a text.
@@ -105,6 +106,7 @@ class Addon(NamedTuple):
     questions: Mapping[str, str] = _NONE
     measures: Mapping[str, str] = _NONE
     readers: Mapping[str, Reader] = _NONE
+    results: Mapping[str, Reader] = _NONE
     verbs: Mapping[str, tuple[str, str]] = _NONE
     flags: Sequence[Any] = ()
     writers: Mapping[str, str] = _NONE
@@ -238,14 +240,14 @@ _SAMPLE = {"query", "question", "contexts", "retrieved_contexts"}
 """Fields of a row that is a sample, whatever else it has."""
 
 
-def reader_of(row: object, *, known: bool = True) -> Any:
-    """The function that reads the rows of which this is the first; None where rows are samples as they are.
+def reader_of(row: object, *, kind: Literal["readers", "results"] = "readers", known: bool = True) -> Any:
+    """The function that reads the rows of which this is the first; None where rows are samples, or results, as they are.
 
     With `known` false installed packages are asked, too.
     """
     if not isinstance(row, Mapping) or not _SAMPLE.isdisjoint(row):
         return None
-    for reader in all_of("readers", installed=not known).values():
+    for reader in all_of(kind, installed=not known).values():
         if any(all(_has(row, keys) for keys in form) for form in reader.first):
             return load(reader.read)
     return None

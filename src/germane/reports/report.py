@@ -378,7 +378,7 @@ def open_together(
     these files and in the reports among them.
     """
     from germane.results.naming import types_of  # not at the top: `germane rank` reads no such files
-    from germane.results.reading import read_results
+    from germane.results.reading import read_results, stated_directions
 
     opened: list[ReportData | ResultFile] = []
     for value in values:
@@ -390,11 +390,13 @@ def open_together(
             report = find_report(value, corrected=False)  # the differences are corrected, not these means
             report.where = str(value)
             opened.append(report)
+    files = [one for one in opened if not isinstance(one, ReportData)]
     types, notes = types_of(
-        ((row.measure, row.value) for one in opened if not isinstance(one, ReportData) for row in one.rows),
+        ((row.measure, row.value) for file in files for row in file.rows),
         {line.measure: line.type for one in opened if isinstance(one, ReportData) for line in one.summaries},
         ranges,
         directions,
+        stated_directions(files),
     )
     return [one if isinstance(one, ReportData) else report_of_results(one, types) for one in opened], notes
 

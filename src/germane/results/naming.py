@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 
 from germane.clean import fold
 from germane.errors import InputError
@@ -22,7 +23,7 @@ KNOWN: Sequence[tuple[str, Range, bool]] = (
     (r"perplexity|loss|mae|mse|rmse", COUNT, False),
     (r"wer|cer|worderrorrate|charactererrorrate", COUNT, False),
     # all programs: shares
-    (r"bias|toxicity(/v\d+/score)?|hallucination|hallucinationrate|errorrate|misuse", SHARE, False),
+    (r"toxicity/v\d+/score|errorrate", SHARE, False),
     (r"accuracy|exactmatch(/v\d+)?|match|includes|pass|passed|success|correct|correctness.*", SHARE, True),
     (r"f1|f1score|precision|recall|rouge.*|bertscore.*|meteor|semanticsimilarity|similar|cosinesimilarity", SHARE, True),
     (r"contextual(precision|recall|relevancy)|answerrelevancy|answerrelevance|contextrelevance|faithfulness", SHARE, True),
@@ -38,18 +39,23 @@ LESS = re.compile(
 
 
 def is_measure(name: str) -> bool:
-    """True if it is the name of a measure of germane's, in any spelling, that gives numbers for a ranking or an answer."""
+    """True if it is the name of a measure of rankings that germane has, in any spelling."""
     return _parsed(name) is not None
 
 
 def canonical_measure(name: str) -> str:
-    """The canonical name of a measure that germane has, such as nDCG@10 for ndcg_cut_10 or ndcg_at_10/score; else the name."""
-    return str(_parsed(name) or name.strip())
+    """The canonical name of a measure of rankings, such as nDCG@10 for ndcg_cut_10 or ndcg_at_10/score; else the name."""
+    return str(_parsed(name) or _plain(name))
+
+
+def _plain(name: str) -> str:
+    """The name without the ending that MLflow gives the column of a metric's values; /v1/score belongs to the name."""
+    return re.sub(r"(?<!/v\d)/(score|value)$", "", name.strip())
 
 
 def _parsed(name: str) -> Measure | None:
     text = name.strip()
-    plain = re.sub(r"(?<!\d)/score$", "", text)
+    plain = _plain(text)
     for spelling in dict.fromkeys((text, plain, re.sub(r"_at_(\d+)$", r"@\1", plain))):
         if re.search(r"[:/\\]", spelling):  # the name of a file, which would be loaded
             continue
@@ -57,7 +63,7 @@ def _parsed(name: str) -> Measure | None:
             measure = Measure.parse(spelling)
         except InputError:
             continue
-        if measure.definition.family != "graded" and measure.definition.formula != "unknown":
+        if measure.definition.family == "ranked":
             return measure
     return None
 
@@ -99,6 +105,7 @@ def types_of(
     others: Mapping[str, str],
     ranges: Mapping[str, Range],
     directions: Mapping[str, bool],
+    exported: Mapping[str, bool],
 ) -> tuple[dict[str, str], list[str]]:
     """The type of each measure of result files, from which its range and direction are read, and notes on what was guessed.
 
@@ -107,6 +114,7 @@ def types_of(
         others: The type of each measure of the reports that these files are compared with.
         ranges: The ranges that the user gave.
         directions: Whether more is better, where the user said so.
+        exported: The same, where the files say so.
 
     Raises:
         InputError: The user named a measure that no file has, or a value is outside of its range.
@@ -122,10 +130,11 @@ def types_of(
     guesses: dict[str, list[str]] = {}
     for name, all_values in values.items():
         least, most = min(all_values, default=0.0), max(all_values, default=1.0)
-        known = _known(name, others)
+        other = others.get(name)
+        known = _own(other) if other else _known(name)
         usual = known or Declared(SHARE if least >= 0 and most <= 1 else ANY, LESS.search(name) is None)
         span = ranges.get(name, usual.range)
-        stated = Declared(span, directions.get(name, usual.higher))
+        stated = Declared(span, directions.get(name, exported.get(name, usual.higher)))
         if least < span[0] or most > span[1]:
             wrong = least if least < span[0] else most
             problem = (
@@ -133,23 +142,30 @@ def types_of(
             )
             fix = f"give its range, such as --range '{name}=0..100', or write other values"
             raise InputError(problem, fix=fix)
-        if not (known or (name in ranges and name in directions)):
+        if not (known or (name in ranges and name in {*directions, *exported})):
             ends = "without a range" if span == ANY else f"{span[0]:g} to {span[1]:g}"
             guesses.setdefault(f"{ends}, {stated.better} is better", []).append(name)
-        plain = others.get(name) or (name if _parsed(name) else "")
-        same = stated == (known if plain else Declared(SHARE, higher=True))
-        types[name] = (plain or name) if same else stated.type_of(name)
+        plain = other or name
+        types[name] = plain if stated == _own(plain) else stated.type_of(name)
     flags = "(--range NAME=LOW..HIGH, --higher-is-better NAME[=no])"
     notes = [f"{', '.join(of)}: no known measure, taken as {what} {flags}" for what, of in guesses.items()]
     return types, notes
 
 
-def _known(name: str, others: Mapping[str, str]) -> Declared | None:
-    """What is known of a measure: as germane's own, as one of a report's, or as one of another program's."""
-    measure = _parsed(name)
-    if measure is not None:
-        return Declared(measure.definition.range, measure.definition.better == "higher")
-    if name in others:
-        return declared(others[name]) or Declared(SHARE, higher=True)
+def _own(canonical: str) -> Declared:
+    """What every report takes a measure of this type for."""
+    measure = None
+    if (stated := declared(canonical)) is None and not re.search(r"[:/\\]", canonical):
+        with suppress(InputError):
+            measure = Measure.parse(canonical)
+    if measure is None:
+        return stated or Declared(SHARE, higher=True)
+    return Declared(measure.definition.range, measure.definition.better == "higher")
+
+
+def _known(name: str) -> Declared | None:
+    """What is known of a measure: as one of rankings, or by its name in another program."""
+    if measure := _parsed(name):
+        return _own(str(measure))
     found = next((row for row in KNOWN if re.fullmatch(row[0], fold(name))), None)
     return Declared(found[1], found[2]) if found else None

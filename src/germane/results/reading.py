@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+import zipfile
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from germane.clean import counted
 from germane.errors import InputError, SourceLocation
+from germane.results.harnesses import export_of, export_of_rows, inspect_log
 from germane.results.rows import Located, ResultFile, is_printed, printed_results, table_results
 from germane.samples.cells import table_rows
 from germane.samples.files import JsonFault, parse_strict_json, read_lines, shown_name
@@ -21,6 +23,8 @@ def read_results(path: str | Path) -> ResultFile | None:
     InputError where the file cannot be read, is of no known format, or holds a value twice.
     """
     name = shown_name(path)
+    if zipfile.is_zipfile(path) and (log := inspect_log(path)):
+        return log.checked()
     filled = (line for line in read_lines(path) if line[1].strip())
     start = next(filled, None)
     first = start[1].lstrip() if start else ""
@@ -30,11 +34,26 @@ def read_results(path: str | Path) -> ResultFile | None:
     if first[:1] in {"{", "["}:
         rows = _json_rows(lines, name)
         if isinstance(rows, Mapping):
-            return None
-        return ResultFile(name, "", list(table_results(rows))).checked()
+            exported = export_of(rows, name)
+            return exported and exported.checked()
+        exported = export_of_rows(rows, name) or ResultFile(name, "", list(table_results(rows)))
+        return exported.checked()
     if is_printed(first):
         return ResultFile(name, *printed_results(lines, name)).checked()
     return ResultFile(name, "", list(table_results(list(_table(lines, name))))).checked()
+
+
+def stated_directions(files: Iterable[ResultFile]) -> dict[str, bool]:
+    """Whether more is better, of the measures of which files say so; InputError where two disagree."""
+    result: dict[str, tuple[bool, str]] = {}
+    for file in files:
+        for name, higher in file.higher.items():
+            other, path = result.setdefault(name, (higher, file.path))
+            if other != higher:
+                ways = [f"{'more' if way else 'less'} is better" for way in (other, higher)]
+                problem = f"{name}: {ways[0]} in {path}, {ways[1]} in {file.path}"
+                raise InputError(problem, fix="write both with the same version of the program")
+    return {name: higher for name, (higher, _) in result.items()}
 
 
 def _json_rows(lines: Lines, name: str) -> list[Located] | Mapping[str, Any]:

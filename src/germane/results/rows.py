@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import json
 import math
 from collections import Counter
@@ -14,19 +15,34 @@ from germane.errors import InputError, SourceLocation
 from germane.results.naming import canonical_measure, is_measure
 from germane.samples.cells import MISSING
 
-IDS = (
+NAMES = (
     *("id", "queryid", "qid", "sampleid", "sample", "caseid", "case", "testid", "questionid", "exampleid"),
-    *("topicid", "topic", "query", "question", "userinput", "inputs", "input", "prompt"),
+    *("clientrequestid", "topicid", "topic"),
 )
-"""Columns that name the case, folded; the first that is there is taken."""
+IDS = (*NAMES, "query", "question", "userinput", "inputs", "input", "prompt", "request")
+"""Columns that name the case, folded: by an id, else by its text. The first one that is there and not empty is taken."""
 SYSTEMS = ("system", "target", "run", "runid", "variant", "model")
 TRIALS = ("trial", "epoch", "repeat", "repeatindex", "iteration")
 MEASURES, VALUES = ("measure", "metric", "measurename", "metricname"), ("value", "score", "metricvalue")
 ERRORS, STATUSES = ("error", "errormessage", "exception"), ("status", "executionstatus")
 FAILED = ("error", "errored", "executionerror", "exception", "timeout", "timedout", "crashed", "cancelled")
 NESTED = ("scores", "metrics", "measures")
-OTHERS = ("", "unnamed:0", "index", "seed", "line", "timestamp", "time", "created", "createdat")
-"""Columns with numbers that measure nothing, folded."""
+OTHERS = (
+    *("", "unnamed:0", "index", "seed", "line", "timestamp", "time", "created", "createdat"),
+    *(
+        "response",
+        "answer",
+        "output",
+        "outputs",
+        "prediction",
+        "expected",
+        "reference",
+        "label",
+        "gold",
+        "groundtruth",
+    ),
+)
+"""Columns with numbers, or yes and no, that measure nothing, folded."""
 EMPTY = "no value"
 
 
@@ -44,12 +60,15 @@ class MeasuredRow(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class ResultFile:
-    """The rows of one file of results; `program` is what wrote them, where the format tells."""
+    """The rows of one file of results; `program` is what wrote them, where the format tells.
+
+    `higher` says of measures whether more is better, where the file does.
+    """
 
     path: str
     program: str
     rows: Sequence[MeasuredRow]
-    notes: Sequence[str] = field(default=())
+    higher: Mapping[str, bool] = field(default_factory=dict)
 
     def checked(self) -> ResultFile:
         """These results; InputError where there are none, or a case has two values of one measure."""
@@ -73,8 +92,8 @@ def number_in(value: Any) -> float | None:
     if isinstance(value, int | float):
         return float(value) if abs(value) < 1e300 else math.copysign(math.inf, value)
     text = str(value).strip()
-    if text.casefold() in {"true", "false"}:
-        return float(text.casefold() == "true")
+    if (word := text.casefold()) in {"true", "yes", "pass", "false", "no", "fail"}:
+        return float(word in {"true", "yes", "pass"})
     try:
         return float(text) if "_" not in text else None
     except ValueError:
@@ -93,6 +112,21 @@ def measured(value: Any, fault: str = "") -> tuple[float | None, str]:
     return number, ""
 
 
+def case_id(row: Mapping[str, Any], names: Sequence[str] = IDS) -> str:
+    """The id in a row, by the first of the names that has one; of an object that names a case, that one's. "" without."""
+    folded = {fold(str(key)).strip(): value for key, value in row.items()}
+    value = next((folded[name] for name in names if not is_empty(_text(folded.get(name)))), None)
+    text = _text(value)
+    if text.startswith("{") and not isinstance(value, Mapping):
+        try:
+            value = ast.literal_eval(text) if "'" in text[:3] else json.loads(text)
+        except (ValueError, SyntaxError, RecursionError):
+            return text
+    if isinstance(value, Mapping):
+        return case_id(value, NAMES) or json.dumps(value, sort_keys=True, ensure_ascii=False, default=str)
+    return text
+
+
 def is_empty(cell: str) -> bool:
     """True for a cell that stands for nothing."""
     return not cell.strip() or cell.strip() in MISSING
@@ -104,9 +138,12 @@ Located = tuple[SourceLocation, Mapping[str, Any]]
 class _Columns:
     """The columns of a table by what they hold; None = it has no such column."""
 
-    def __init__(self, names: Sequence[str], where: SourceLocation) -> None:
+    def __init__(
+        self, names: Sequence[str], rows: Sequence[Mapping[str, Any]], where: SourceLocation
+    ) -> None:
         self._folded = {fold(name).strip(): name for name in reversed(names)}
-        case = self._first(IDS)
+        filled = {name for name in names if any(not is_empty(_text(row.get(name))) for row in rows)}
+        case = next((self._folded[name] for name in IDS if self._folded.get(name) in filled), None)
         if case is None:
             problem = f"no column is the id of a case; the columns are {', '.join(names)}"[:300]
             raise InputError(problem, fix="name one of them id", place=where)
@@ -123,6 +160,11 @@ class _Columns:
         """The columns of which none is a measure."""
         return {self.case, self.system, self.trial, self.cluster, self.error, self.status}
 
+    def fault_of(self, name: str, row: Mapping[str, Any]) -> str:
+        """What went wrong with one measure: MLflow has a column `NAME/error_message` for each `NAME/value`."""
+        text = _text(row.get(f"{name.rpartition('/')[0]}/error_message")) if "/" in name else ""
+        return "" if is_empty(text) else text
+
     def fault(self, row: Mapping[str, Any]) -> str:
         """What went wrong with a row, in its own words; "" where nothing did."""
         text = _text(row.get(self.error)) if self.error else ""
@@ -138,7 +180,7 @@ def table_results(rows: Sequence[Located]) -> Iterator[MeasuredRow]:
         return
     flat = [(where, _flat(row)) for where, row in rows]
     names = list(dict.fromkeys(name for _, row in flat for name in row))
-    columns = _Columns(names, flat[0][0])
+    columns = _Columns(names, [row for _, row in flat], flat[0][0])
     long = columns.measure is not None and columns.value is not None
     measures = [] if long else _measures([row for _, row in flat], names, columns.naming)
     if not long and not measures:
@@ -146,7 +188,7 @@ def table_results(rows: Sequence[Located]) -> Iterator[MeasuredRow]:
         raise InputError(problem, fix="write a column per measure, or id, measure, value", place=flat[0][0])
     canonical = {name: canonical_measure(name) for name in measures}
     for where, row in flat:
-        sample, fault = _text(row.get(columns.case)), columns.fault(row)
+        sample, fault = case_id({"id": row.get(columns.case)}), columns.fault(row)
         if not sample:
             problem, fix = f"this row has no {columns.case}", "every row needs the id of its case"
             raise InputError(problem, fix=fix, place=where)
@@ -160,7 +202,7 @@ def table_results(rows: Sequence[Located]) -> Iterator[MeasuredRow]:
             canonical.setdefault(named, canonical_measure(named))
             pairs = [(named, columns.value)]
         for name, column in pairs:
-            value, why = measured(row.get(column), fault)
+            value, why = measured(row.get(column), fault or columns.fault_of(name, row))
             yield MeasuredRow(sample, canonical[name], value, why, system, trial, cluster)
 
 
@@ -182,6 +224,8 @@ def _measures(
 ) -> list[str]:
     """The columns that hold a measure: those with the name of one, and those with numbers in half of what they hold."""
     result = []
+    if exported := [name for name in names if name.endswith(("/value", "/score"))]:
+        names = exported  # of MLflow
     for name in names:
         cells = [value for row in rows if (value := row.get(name)) is not None and not is_empty(str(value))]
         numbers = sum(number_in(cell) is not None for cell in cells)

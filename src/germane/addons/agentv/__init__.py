@@ -1,6 +1,6 @@
 """AgentV's eval files and graders: cases, scripts, models and rules that grade an answer, and the document of one case."""
 
-from germane.addons import Addon, Dialect, GraderType
+from germane.addons import Addon, Dialect, GraderType, Reader
 from germane.flags import JUDGE, MEASURES, Flag, borrowed
 
 _HERE = "germane.addons.agentv"
@@ -79,5 +79,6 @@ ADDON = Addon(
         Flag("--option", "grade", MEASURES, "An option of the grader; JSON where it is. Repeatable.", value="NAME=VALUE", many=True),
         *borrowed("grade", "run", "--base-url", "--against", "--scale", "--ledger", "--replay", "--no-cache"),
     ],
+    results={"agentv": Reader(f"{_HERE}.results:results_of", first=[["test_id", "execution_status"], ["test_id", "scores[]"]])},
     writers={"index.jsonl": f"{_HERE}.rows:index_rows"},
 )  # fmt: skip

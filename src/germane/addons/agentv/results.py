@@ -1,0 +1,30 @@
+"""AgentV's `index.jsonl` as results that `germane compare` takes."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from germane.results import MeasuredRow, canonical_measure, measured
+
+
+def results_of(rows: Sequence[Mapping[str, Any]]) -> Iterator[MeasuredRow]:
+    """A row per case and grader, of cases without graders their score; a case that was not executed has no value.
+
+    The same case again is a repetition.
+    """
+    graded = [{one["name"]: one.get("score") for one in row.get("scores") or ()} for row in rows]
+    names = list(dict.fromkeys(name for scores in graded for name in scores)) or ["score"]
+    times: Counter[tuple[str, str]] = Counter()
+    for row, scores in zip(rows, graded, strict=True):
+        case, target = str(row.get("test_id")), str(row.get("target") or "")
+        fault = str(row.get("error") or "")
+        if not fault and row.get("execution_status") == "execution_error":
+            fault = "execution_error"
+        times[case, target] += 1
+        for name in names if fault else scores or ["score"]:
+            value = row.get("score") if name == "score" and name not in scores else scores.get(name)
+            yield MeasuredRow(
+                case, canonical_measure(name), *measured(value, fault), target, times[case, target] - 1
+            )
