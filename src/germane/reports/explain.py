@@ -7,7 +7,6 @@ import textwrap
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from itertools import islice, repeat
-from sys import maxsize
 from typing import Annotated, Any, Literal, TypeAlias
 
 import numpy as np
@@ -342,6 +341,14 @@ def said_by(votes: Mapping[str, Json]) -> list[str]:
     return lines + [f"{name} failed: {why}" for name, why in votes.get("failed", {}).items()]
 
 
+_Reading: TypeAlias = tuple[LabelChoice, int | None]
+"""The labels that a ranked measure reads, and how many places of each ranking."""
+
+
+def _reading_of(measure: Measure) -> _Reading:
+    return measure.choice, None if measure.labels == "gold" else measure.depth
+
+
 class Explainer:
     """The facts behind the scores of a report's samples: labels, formulas with their numbers, what is missing."""
 
@@ -351,7 +358,8 @@ class Explainer:
         self._results = results_of(report)
         asked = report.manifest.get("asked")
         self._has_panel = asked is None or any("panel" in ways for ways in asked.values())
-        self._read = dict[LabelChoice, tuple[Places, dict[SampleKey, int]]]()
+        self._read = dict[_Reading, tuple[Places, Mapping[SampleKey, int]]]()
+        """The places that were read last, with the number of each sample among them."""
 
     @cached_property
     def _people(self) -> LabelBook:
@@ -362,22 +370,19 @@ class Explainer:
         return self._results.get((score.sample, score.system, str(score.trial), score.measure))
 
     def read(self, samples: Iterable[Sample], scores: Mapping[SampleKey, Sequence[Score]]) -> None:
-        """Gather the labelled places of these samples, in one table per choice of labels, as deep as their scores read them."""
-        depths: dict[LabelChoice, dict[SampleKey, int]] = {}
+        """Gather the labelled places of these samples that their scores read, in one table per choice of labels and depth."""
         of_key = {sample.key: sample for sample in samples}
+        wanted: dict[_Reading, dict[SampleKey, None]] = {}
         for key in of_key:
             for score in scores.get(key, ()):
                 if (measure := self._ranked(score)) is not None:
-                    deepest = depths.setdefault(measure.choice, {})
-                    deepest[key] = max(
-                        deepest.get(key, 0), maxsize if measure.depth is None else measure.depth
-                    )
+                    wanted.setdefault(_reading_of(measure), {})[key] = None
         self._read = {}
-        for choice, deepest in depths.items():
+        for (choice, depth), keys in wanted.items():
             places = Places(choice, self._settings)
-            places.add([of_key[key] for key in deepest], deepest.values())
-            take_stored(places, [n for n in range(len(deepest)) if places.asks(n)], self._answers)
-            self._read[choice] = places, {key: number for number, key in enumerate(deepest)}
+            places.add([of_key[key] for key in keys], repeat(depth))
+            take_stored(places, [n for n in range(len(keys)) if places.asks(n)], self._answers)
+            self._read[choice, depth] = places, {key: number for number, key in enumerate(keys)}
 
     def _ranked(self, score: Score) -> Measure | None:
         """The ranked measure that a score is explained by from its places; None where it is not."""
@@ -388,9 +393,10 @@ class Explainer:
 
     def _places_of(self, measure: Measure, score: Score, sample: Sample) -> tuple[Places, int]:
         """The labelled places of a score, and the number of its sample among theirs."""
-        if measure.choice not in self._read or score.key not in self._read[measure.choice][1]:
+        reading = _reading_of(measure)
+        if reading not in self._read or score.key not in self._read[reading][1]:
             self.read([sample], {score.key: [score]})
-        places, numbers = self._read[measure.choice]
+        places, numbers = self._read[reading]
         return places, numbers[score.key]
 
     def of(
