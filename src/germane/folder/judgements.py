@@ -32,11 +32,11 @@ class StoredJudgements(Judgements):
     """The rows of judgements.jsonl, read from the file each time.
 
     Args:
-        path: The file; one that is not there has no rows.
+        file: The file; one that is not there has no rows.
     """
 
-    def __init__(self, path: Path) -> None:
-        self.file = TableFile(path)
+    def __init__(self, file: TableFile) -> None:
+        self.file = file
 
     def __iter__(self) -> Iterator[Judgement]:
         return (judgement_in(self.file, number, line) for number, _, line in self.file.lines())

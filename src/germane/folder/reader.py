@@ -17,7 +17,7 @@ from germane.folder.labels import append_labels, labels_size, people_in
 from germane.folder.layout import LABELS, TABLES, UNFINISHED, Table, files_in
 from germane.folder.lines import Keep, TableFile, with_texts
 from germane.folder.manifest import carried_over, read_manifest
-from germane.folder.rows import GraderSet, Tables
+from germane.folder.rows import SampleFields, Tables
 from germane.tables.items import ItemTable
 from germane.tables.judgements import AskedCounts, count_asked
 from germane.tables.labels import Label, LabelTable, by_people, decode_labels, load_label
@@ -38,7 +38,8 @@ class StoredTables(Tables):
         more_labels: A file of further labels, of which those count that people gave: what people labelled in the folder
             before stays in labels.jsonl until the rows that are being written take the place of the others.
 
-    What is known without reading the files is set by their writer: `known_scores`, `known_clusters` and `known_asked`.
+    Each table is read when it is first asked for, and samples and judgements each time. The writer of the files sets
+    `scores`, `asked` and `cluster_of`, which it knows.
     """
 
     def __init__(
@@ -51,23 +52,23 @@ class StoredTables(Tables):
         is_temporary: bool = False,
     ) -> None:
         super().__init__()
-        self.path, self._is_temporary = path, is_temporary
-        self.manifest: Mapping[str, Json] = manifest or {}
-        self._graders: list[GraderSet] = list(self.manifest.get("graders", ()))
-        self.known_scores: ScoreTable | None = None
-        self.known_clusters: dict[str, str] | None = None
-        self.known_asked: AskedCounts | None = None
+        self.path, self.manifest = path, manifest or {}
+        self.folder = None if is_temporary else path
+        self.is_complete = self.manifest.get("status") == "complete"
+        self.graders = list(self.manifest.get("graders", ()))
         self.move_to(files, more_labels)
 
     def move_to(self, files: Mapping[Table, Path], more_labels: Path | None = None) -> None:
         """Read the same rows from other files from now on."""
         self.files = {name: TableFile(path) for name, path in files.items()}
+        self.samples: StoredSamples = StoredSamples(self.files["samples"])
+        self.judgements = StoredJudgements(self.files["judgements"])
         self._more_labels = None if more_labels is None else TableFile(more_labels)
-        self.forget_labels()
+        self.forget("labels", "_people")
 
-    def forget_labels(self) -> None:
-        """Read the labels again when they are next asked for."""
-        for name in ("labels", "_people"):
+    def forget(self, *names: str) -> None:
+        """Read tables again when they are next asked for."""
+        for name in names:
             self.__dict__.pop(name, None)
 
     @classmethod
@@ -104,40 +105,18 @@ class StoredTables(Tables):
 
     # what is asked of the rows
 
-    @property
-    def folder(self) -> Path | None:
-        """The report folder; None where the files go with this object."""
-        return None if self._is_temporary else self.path
-
-    @property
-    def graders(self) -> list[GraderSet]:
-        """The distinct sets of graders of the samples."""
-        return self._graders
-
-    @property
-    def samples(self) -> Iterator[Sample]:
-        """The samples, read one by one in input order; InputError where a line is damaged or a sample is there twice."""
-        file, seen = self.files["samples"], set[bytes]()
-        for number, _, line in file.lines():
-            sample = _sample_in(file, number, line)
-            if (name := short_name(repr(sample.key).encode(errors="replace"))) in seen:
-                raise file.repeated(number, "sample")
-            seen.add(name)
-            yield sample
-
     def candidates(self, table: Table, field: str, values: Collection[str]) -> Iterator[Any]:
         """Iterate over the rows that may have one of these values in a field; of other lines nothing else is read."""
         keep = with_texts(field, values)
         if table == "samples":
-            file = self.files["samples"]
-            return (_sample_in(file, number, line) for number, _, line in file.lines() if keep(line))
+            return self.samples.where(keep)
         if table == "items":
             return self.files["items"].structs(ItemRow, keep)
         return self._labels_where(keep)
 
-    def samples_with(self, field: str) -> Iterator[_SampleFields]:
+    def samples_with(self, field: str) -> Iterator[SampleFields]:
         """Iterate over some fields of the samples that may have this one; of other samples nothing is read."""
-        file, decode = self.files["samples"], msgspec.json.Decoder(_SampleFields).decode
+        file, decode = self.files["samples"], msgspec.json.Decoder(SampleFields).decode
         for number, _, line in file.lines_with(field):
             try:
                 yield decode(line)
@@ -150,37 +129,31 @@ class StoredTables(Tables):
 
     def clusters(self) -> dict[str, str]:
         """Return the cluster of each case that has one, by the case's id."""
-        if self.known_clusters is None:
-            self.known_clusters = super().clusters()
-        return self.known_clusters
+        return self.cluster_of
+
+    @cached_property
+    def cluster_of(self) -> dict[str, str]:
+        """The clusters, read once."""
+        return super().clusters()
 
     @cached_property
     def items(self) -> ItemTable:
         """The places where something was asked."""
         return ItemTable(self.files["items"].structs(ItemRow))
 
-    @property
-    def judgements(self) -> StoredJudgements:
-        """The answers of judges, read from the file each time."""
-        return StoredJudgements(self.files["judgements"].path)
-
-    @property
+    @cached_property
     def asked(self) -> AskedCounts:
         """The number of judgements by the way in which they were asked."""
-        if self.known_asked is None:
-            self.known_asked = count_asked(AskedCounts(), self.judgements)
-        return self.known_asked
+        return count_asked(AskedCounts(), self.judgements)
 
-    @property
+    @cached_property
     def scores(self) -> ScoreTable:
-        """The table of all scores, read once."""
-        if self.known_scores is None:
-            file, table = self.files["scores"], ScoreTable()
-            table.read((line for _, _, line in file.lines()), str(file.path))
-            if (row := table.repeated_row()) is not None:
-                raise file.repeated(row + 1, "score")
-            self.known_scores = table
-        return self.known_scores
+        """The table of all scores."""
+        file, table = self.files["scores"], ScoreTable()
+        table.read((line for _, _, line in file.lines()), str(file.path))
+        if (row := table.repeated_row()) is not None:
+            raise file.repeated(row + 1, "score")
+        return table
 
     @cached_property
     def labels(self) -> LabelTable:
@@ -201,21 +174,15 @@ class StoredTables(Tables):
         if self._more_labels is not None:
             yield from filter(by_people, self._more_labels.records(decode_labels, load_label, keep))
 
-    @property
-    def is_complete(self) -> bool:
-        """True if the tables are those of a complete report, whose manifest holds what is counted of their rows."""
-        return self.manifest.get("status") == "complete"
-
-    @property
     def labels_added(self) -> bool:
-        """True if labels were added since the scores were computed."""
+        """Return True if labels were added since the scores were computed."""
         size = labels_size(self.path)
         return bool(self.manifest.get("labels_size", size) != size)
 
     def append_labels(self, labels: Iterable[Label]) -> None:
         """Append labels of people to labels.jsonl at once."""
         append_labels(self.path, labels)
-        self.forget_labels()
+        self.forget("labels", "_people")
 
 
 def check_digest(file: Path, digests: Mapping[str, str]) -> None:
@@ -235,22 +202,26 @@ def check_items(file: TableFile) -> None:
         seen.add(name)
 
 
-class _SampleFields(msgspec.Struct):
-    """The fields that name a sample, and those that are read of some samples alone."""
+class StoredSamples:
+    """The rows of samples.jsonl, read from the file each time."""
 
-    id: str
-    system: str = ""
-    trial: int = 0
-    tags: tuple[str, ...] = ()
-    cluster: str | None = None
-    calls: tuple[msgspec.Raw, ...] = ()
-    history: tuple[msgspec.Raw, ...] = ()
-    graders: int = 0
+    def __init__(self, file: TableFile) -> None:
+        self._file = file
 
-    @property
-    def key(self) -> SampleKey:
-        """The id, the system and the trial."""
-        return self.id, self.system, self.trial
+    def __iter__(self) -> Iterator[Sample]:
+        """Iterate in input order; InputError where a line is damaged or a sample is there twice."""
+        seen = set[bytes]()
+        for number, _, line in self._file.lines():
+            sample = _sample_in(self._file, number, line)
+            if (name := short_name(repr(sample.key).encode(errors="replace"))) in seen:
+                raise self._file.repeated(number, "sample")
+            seen.add(name)
+            yield sample
+
+    def where(self, keep: Keep) -> Iterator[Sample]:
+        """Iterate over the samples in the lines that are kept; the others are not read as JSON."""
+        lines = ((number, line) for number, _, line in self._file.lines() if keep(line))
+        return (_sample_in(self._file, number, line) for number, line in lines)
 
 
 _decode_sample, _GRADERS = msgspec.json.Decoder(Sample).decode, b',"graders":'

@@ -8,11 +8,13 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal, Protocol, TypeAlias
+from typing import Any, Literal, TypeAlias
+
+from msgspec import Raw, Struct
 
 from germane.encoding import canonical
 from germane.tables.items import ItemTable
-from germane.tables.judgements import AskedCounts, Judgements, JudgementTable
+from germane.tables.judgements import AskedCounts, Judgements, JudgementTable, count_asked
 from germane.tables.labels import Label, LabelTable, by_people
 from germane.tables.scores import SampleKey, ScoreTable
 from germane.types import ItemRow, Json, Sample
@@ -53,54 +55,47 @@ class Counts:
             self.beside.setdefault(name, array("d")).extend(values)
 
 
-class NamedSample(Protocol):
-    """A sample, or the fields of one that are read alone."""
+class SampleFields(Struct):
+    """The fields that name a sample, and those that are read of some samples alone."""
+
+    id: str
+    system: str = ""
+    trial: int = 0
+    tags: tuple[str, ...] = ()
+    cluster: str | None = None
+    calls: tuple[Raw, ...] = ()
+    history: tuple[Raw, ...] = ()
+    graders: int = 0
 
     @property
     def key(self) -> SampleKey:
         """The id, the system and the trial."""
-        ...
-
-    @property
-    def tags(self) -> Sequence[str]:
-        """The tags."""
-        ...
-
-    @property
-    def cluster(self) -> str | None:
-        """The cluster; None where the case is in none."""
-        ...
-
-    @property
-    def calls(self) -> Sequence[object] | None:
-        """The searches of an agent."""
-        ...
-
-    @property
-    def history(self) -> Sequence[object]:
-        """The turns before the query."""
-        ...
+        return self.id, self.system, self.trial
 
 
 class Tables(Counts, ABC):
-    """The five tables of an evaluation. What is asked of them is the same for rows in memory and in a folder."""
+    """The five tables of an evaluation. What is asked of them is the same for rows in memory and in a folder.
+
+    Attributes:
+        samples: The samples, in input order.
+        judgements: The answers of judges.
+        graders: The distinct sets of graders of the samples.
+        folder: The report folder; None where the rows are in memory, or in files that go with this object.
+        is_complete: True if the folder holds a complete report, whose manifest says what is counted of the rows.
+    """
 
     __slots__ = ()
 
-    @property
-    @abstractmethod
-    def samples(self) -> Iterable[Sample]:
-        """The samples, in input order."""
+    samples: Iterable[Sample]
+    judgements: Judgements
+    graders: list[GraderSet]
+    folder: Path | None = None
+    is_complete: bool = False
 
     @property
     @abstractmethod
     def items(self) -> ItemTable:
         """The places where something was asked."""
-
-    @property
-    @abstractmethod
-    def judgements(self) -> Judgements:
-        """The answers of judges."""
 
     @property
     @abstractmethod
@@ -112,46 +107,30 @@ class Tables(Counts, ABC):
     def scores(self) -> ScoreTable:
         """All scores."""
 
-    @property
-    @abstractmethod
-    def graders(self) -> list[GraderSet]:
-        """The distinct sets of graders of the samples."""
+    def candidates(self, table: _Table, field: str, values: Collection[str]) -> Iterator[Any]:  # noqa: ARG002
+        """Iterate over every row of a table that has one of these values in a field, and maybe others, in their order."""
+        return iter(getattr(self, table))
 
-    @property
-    @abstractmethod
-    def asked(self) -> AskedCounts:
-        """The number of judgements by the way in which they were asked."""
+    def samples_with(self, field: str) -> Iterator[Sample | SampleFields]:  # noqa: ARG002
+        """Iterate over every sample that has this field, and maybe others."""
+        return iter(self.samples)
 
     @abstractmethod
     def grader_numbers(self) -> dict[SampleKey, int]:
         """Return the number of the grader set of each sample for which it is not 0."""
 
-    @abstractmethod
-    def candidates(self, table: _Table, field: str, values: Collection[str]) -> Iterator[Any]:
-        """Iterate over rows of a table, in its order: every one that has one of these values in a field, and maybe others."""
-
-    @abstractmethod
-    def samples_with(self, field: str) -> Iterator[NamedSample]:
-        """Iterate over every sample that has this field, and maybe others."""
-
-    @property
-    def folder(self) -> Path | None:
-        """The report folder; None where the rows are in memory, or in files that go with this object."""
-        return None
-
-    @property
-    def is_complete(self) -> bool:
-        """True if the tables are those of a complete report, whose manifest holds what is counted of their rows."""
-        return False
-
-    @property
-    def labels_added(self) -> bool:
-        """True if labels were added since the scores were computed."""
-        return False
-
-    @abstractmethod
     def append_labels(self, labels: Iterable[Label]) -> None:
         """Append labels that people gave separately from the samples."""
+        self.labels.extend(labels)
+
+    @property
+    def asked(self) -> AskedCounts:
+        """The number of judgements by the way in which they were asked."""
+        return count_asked(Counter(), self.judgements)
+
+    def labels_added(self) -> bool:
+        """Return True if labels were added since the scores were computed."""
+        return False
 
     def samples_of(self, keys: Collection[SampleKey]) -> Iterator[Sample]:
         """Iterate over the samples with these keys, in input order."""
@@ -205,27 +184,10 @@ class BlockRows(Tables):
     graders: list[GraderSet] = field(default_factory=list)
     graded: list[int] = field(default_factory=list)
 
-    @property
-    def asked(self) -> AskedCounts:
-        """The number of judgements by the way in which they were asked."""
-        return self.judgements.asked
-
     def grader_numbers(self) -> dict[SampleKey, int]:
         """Return the number of the grader set of each sample for which it is not 0."""
         numbered = zip(self.samples, self.graded, strict=False)
         return {sample.key: number for sample, number in numbered if number}
-
-    def candidates(self, table: _Table, field: str, values: Collection[str]) -> Iterator[Any]:  # noqa: ARG002
-        """Iterate over all rows of a table."""
-        return iter(getattr(self, table))
-
-    def samples_with(self, field: str) -> Iterator[Sample]:  # noqa: ARG002
-        """Iterate over all samples."""
-        return iter(self.samples)
-
-    def append_labels(self, labels: Iterable[Label]) -> None:
-        """Append labels that people gave separately from the samples."""
-        self.labels.extend(labels)
 
     def add(self, other: BlockRows) -> None:
         """Append other rows in their order, add their counts, and number their grader sets anew."""

@@ -171,38 +171,30 @@ class FolderWriter:
             self._files[name] = open_new(file)
         self._written, self._numbers = set(), {}
         self.tables.graders.clear()
-        self.tables.known_scores, self.tables.known_clusters = ScoreTable(), {}
-        self.tables.known_asked = AskedCounts()
+        self.tables.scores, self.tables.asked, self.tables.cluster_of = ScoreTable(), AskedCounts(), {}
         return self
 
     def add(self, rows: Tables) -> None:
         """Write the rows of a block; a judgement that was written before is not written again."""
         tables = self.tables
-        assert tables.known_scores is not None
-        assert tables.known_clusters is not None
         numbers = [self.number_of(graders) for graders in rows.graders]
         self._write("samples", _sample_lines(rows, numbers))
-        tables.known_clusters |= rows.clusters()
+        tables.cluster_of |= rows.clusters()
         self._write("items", (text for text, _ in rows.items.texts()))
         self._write("judgements", map(judgement_line, self._new(rows.judgements)))
         self.append_labels(rows.labels)
-        tables.known_scores.extend(rows.scores, distinct=True)
+        tables.scores.extend(rows.scores, distinct=True)
         self._write("scores", (text for text, _ in rows.scores.texts()))
         tables.add_counts(rows)
 
     def append_labels(self, labels: Iterable[Label]) -> None:
         """Write labels after those that were written."""
         self._write("labels", (text for text, _ in LabelTable(labels).texts()))
-        self.tables.forget_labels()
+        self.tables.forget("labels", "_people")
 
     def copy(self, name: Table, lines: Iterable[bytes]) -> None:
         """Write lines of another report's table as they are. What is known of the table is then read from its file."""
-        if name == "samples":
-            self.tables.known_clusters = None
-        elif name == "scores":
-            self.tables.known_scores = None
-        elif name == "judgements":
-            self.tables.known_asked = None
+        self.tables.forget({"samples": "cluster_of", "judgements": "asked"}.get(name, name))
         self._write(name, lines)
 
     def number_of(self, graders: GraderSet) -> int:
@@ -215,14 +207,13 @@ class FolderWriter:
 
     def _new(self, judgements: Iterable[Judgement]) -> Iterator[Judgement]:
         """The judgements that were not written before, which are counted."""
-        assert self.tables.known_asked is not None
         for some in batched(judgements, _AT_ONCE):
             new = list[Judgement]()
             for judgement in some:
                 if (name := short_name(judgement.key.encode())) not in self._written:
                     self._written.add(name)
                     new.append(judgement)
-            count_asked(self.tables.known_asked, new)
+            count_asked(self.tables.asked, new)
             yield from new
 
     def _write(self, name: Table, texts: Iterable[bytes]) -> None:
@@ -246,7 +237,7 @@ class FolderWriter:
         made = {"labels_size": size, **manifest, "files": digests}
         self.manifest = draft_manifest(self.path, made, "complete")
         publish(self.path)
-        self.tables.manifest = self.manifest
+        self.tables.manifest, self.tables.is_complete = self.manifest, True
         self.tables.move_to(files_in(self.path))
 
     def close(self) -> None:

@@ -76,7 +76,7 @@ class Bases:
         counted = measure is not None and (measure.budget or measure.name == "tokens_to_first_relevant")
         tokenizer = TOKENIZER if counted else UNSET
         source = self._source(measure, canonical)
-        outdated = self._tables.labels_added and Measure.remembered(canonical).labels in {"human", "best"}
+        outdated = self._tables.labels_added() and Measure.remembered(canonical).labels in {"human", "best"}
         if source in {"gold", "human"}:
             means = (self._manifest.get("beside") or {}).get(system) or {}
             asked = {name for _, name in self._tables.scores.measures} if means else set()

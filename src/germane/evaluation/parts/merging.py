@@ -115,8 +115,7 @@ def _opened(path: Path) -> StoredTables:
         raise InputError(f"{path} is a whole report, not one of several parts", fix=fix)
     check_ranges(part)
     deque(part.labels, 0)
-    part.forget_labels()  # lines are copied; the whole has its own
-    part.known_scores = None
+    part.forget("labels", "scores")  # lines are copied; the whole has its own
     return part
 
 
@@ -285,7 +284,7 @@ def merge_rows(parts: Sequence[StoredTables], rows: Sequence[Sequence[int]], tar
     asked: AskedCounts = Counter()
     target.copy("judgements", _judgements(parts, asked))
     target.flush()
-    target.tables.known_asked = +asked
+    target.tables.asked = +asked
 
 
 def _samples(
