@@ -357,3 +357,40 @@ def test_judgements_of_earlier_sessions_are_found_by_key(tmp_path: Path) -> None
     assert kept.children([first[0].key, first[1].key]) == [child]
     assert EarlierJudgements(files).find(keys)[failed.key].error == "no answer"
     assert EarlierJudgements().find(keys) == {}
+
+
+KILLED_AT = """
+import os, pathlib, shutil, signal, sys
+from germane import Report
+old, new, target = map(pathlib.Path, sys.argv[1:])
+replace = pathlib.Path.replace
+for n in range(1, 9):
+    shutil.copytree(old, target / str(n))
+    if (child := os.fork()) == 0:
+        left = iter(range(n, 0, -1))
+        def counted(path, to):
+            if next(left, 0) == 1:
+                os.kill(os.getpid(), signal.SIGKILL)
+            return replace(path, to)
+        pathlib.Path.replace = counted
+        Report.open(new).save(target / str(n), force=True)
+        os._exit(0)
+    os.waitpid(child, 0)
+"""
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="a process is killed")
+def test_a_report_whose_writer_is_killed_at_its_end_is_completed(tmp_path: Path) -> None:
+    """Whichever file takes its place at that moment; labels that people gave before stay."""
+    label = Label(item="i", kind="relevance", answer=2, scale="graded", who="ann", queue="random")
+    saved(tmp_path / "old")
+    append_labels(tmp_path / "old", [label])
+    evaluate(ROWS[:1], "context_precision@2", judge="lexical").save(tmp_path / "new")
+    folders = [str(tmp_path / name) for name in ("old", "new", "killed")]
+    subprocess.run([sys.executable, "-c", KILLED_AT, *folders], check=True)
+    for n in range(1, 9):
+        folder = tmp_path / "killed" / str(n)
+        report = Report.open(folder)
+        assert [score.measure for score in report.scores()] == ["context_precision@2"]
+        assert [label.who for label in report.labels()] == ["ann"]
+        assert not list(folder.glob("*.part"))
