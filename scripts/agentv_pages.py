@@ -39,6 +39,10 @@ TYPES: dict[str, type[CaseGrader]] = {
 ALIASES = {other: name for name in TYPES for other in _KINDS[name].aliases} | {"assert_set": "composite"}
 
 
+_LISTS = {"measures", "evaluators", "assertions"}
+"""The keys for graders, which the file, a case and `execution` have alike."""
+
+
 def grader_types() -> dict[str, list[str]]:
     """Each type of grader that is not a measure, in every spelling."""
     found = {name: spelled(name) for name in TYPES}
@@ -150,11 +154,11 @@ def section() -> str:
         "Cases stand under one of `evalcases`, `tests`, `cases`, `samples`: a list, or the name of a file. Known and without effect:",
         f"{', '.join(f'`{key}`' for key in AgentVFile.ignored if key not in {'evalcases', 'tests', 'cases', 'samples'})}.\n",
         "## A case\n",
-        "Its own graders, and any field of a sample (`query`, `contexts`, `qrels`, `reference`, `tags`, ...: docs/schema/sample.schema.json).",
+        "Its own `measures`, `evaluators` or `assertions` (as in the file), and any field of a sample (`query`, `contexts`, `qrels`, `reference`, `tags`, ...: docs/schema/sample.schema.json).",
         "Other keys are kept as metadata. Under `evalcases`, graders of its own replace the file's; elsewhere they come on top.\n",
-        table_of(CaseEntry, aliases_of(CaseEntry)),
+        table_of(CaseEntry, aliases_of(CaseEntry), hide=_LISTS),
         "## execution\n",
-        table_of(Execution, aliases_of(Execution)),
+        table_of(Execution, aliases_of(Execution), hide=_LISTS),
         "## Every grader\n",
         "A measure's name ([measures.md](../measures.md)), or a mapping with `type` (or `metric`, `measure`) and these keys, on top or under",
         "`config`.\n",

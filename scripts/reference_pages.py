@@ -11,7 +11,8 @@ import inspect
 import json
 import re
 import sys
-from collections.abc import Iterator, Mapping
+from collections import Counter
+from collections.abc import Collection, Iterator, Mapping
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -20,12 +21,13 @@ import msgspec
 from pydantic import BaseModel
 from pydantic.json_schema import GenerateJsonSchema, JsonSchemaValue
 
+import germane
 from germane.addons import own
 from germane.cli.verbs import VERBS, function_of
 from germane.comparison.schema import ComparisonDocument
 from germane.diagnosis.schema import DiagnosisDocument, DiagnosisDocuments, StagesDocument, StagesDocuments
 from germane.evalfiles import EvalFile
-from germane.flags import SETTINGS, flags_of
+from germane.flags import SETTINGS, Flag, flags_of
 from germane.folder.manifest import SCHEMA_VERSION
 from germane.graders.measure_grader import MeasureGrader
 from germane.labelling.moving import LabelsCheckDocument, LabelsMoveDocument
@@ -441,24 +443,142 @@ Environment: `GERMANE_JUDGE`, `GERMANE_LEDGER`, each provider's own key and base
 
 
 def commands_page() -> str:
-    """docs/reference/commands.md."""
+    """docs/reference/commands.md: flags that several commands have stand once, after the commands."""
+    count = Counter(_flag(flag, verb) for verb in VERBS for flag in flags_of(verb) if not flag.argument)
+    shared = {line for line, number in count.items() if number > 1}
+    lines = {_flag(flag, verb): "" for verb in VERBS for flag in flags_of(verb)}
     parts = [
         "# Commands, flag by flag\n",
         MADE,
-        "What `germane COMMAND --help` prints. Exit codes of every command: 0 ok, 2 something in the input is wrong, 130 interrupted.",
-        "Arguments and flags may be mixed; `--flag=value` and `--flag value` are the same. Flags that germane.toml may set:",
-        "[config.md](config.md).\n",
+        "`germane COMMAND --help` prints the same. Exit codes of every command: 0 ok, 2 invalid input, 130 interrupted. Arguments and flags may",
+        "be mixed; `--flag=value` and `--flag value` are the same. [germane.toml](config.md) may set some flags.\n",
+        *(line for verb in VERBS for line in _command(verb, shared)),
+        "## Flags of several commands\n",
+        *(line for line in lines if line in shared),
     ]
-    return "\n".join([*parts, *(line for verb in VERBS for line in _command(verb))])
+    return "\n".join([*parts, ""])
 
 
-def _command(verb: str) -> Iterator[str]:
+def _command(verb: str, shared: Collection[str] = ()) -> Iterator[str]:
     yield from (f"## germane {verb}\n", f"{inspect.cleandoc(function_of(verb).__doc__ or '')}\n")
-    for flag in flags_of(verb):
-        shown = ", ".join(flag.spellings or [flag.spelling])
-        value = f" {flag.metavar}" if flag.spellings and flag.kind is not bool else ""
-        yield f"- `{shown}{value}`: {flag.help_for(verb)}"
+    flags = {_flag(flag, verb): flag for flag in flags_of(verb)}
+    yield from (line for line in flags if line not in shared)
+    if also := [f"`{flag.long}`" for line, flag in flags.items() if line in shared]:
+        yield f"- Also [below](#flags-of-several-commands): {', '.join(also)}."
     yield ""
+
+
+def _flag(flag: Flag, verb: str) -> str:
+    shown = ", ".join(flag.spellings or [flag.spelling])
+    value = f" {flag.metavar}" if flag.spellings and flag.kind is not bool else ""
+    return f"- `{shown}{value}`: {flag.help_for(verb)}"
+
+
+PUBLIC: dict[str, tuple[str, ...]] = {
+    "Evaluate": ("evaluate", "read_samples"),
+    "Report": ("Report",),
+    "Compare": ("compare", "Comparison"),
+    "Judges": ("judges.LLMJudge", "judges.DecisionJudge", "judges.PanelJudge", "judges.FakeJudge"),
+    "Measures": ("Measure",),
+    "Tests": ("testing.assert_retrieval", "testing.germane_cases"),
+}
+"""The names that docs/reference/python.md shows, by section."""
+RECORDS = ("Sample", "Context", "Call", "Message", "ToolCall", "Evidence", "Judgement", "Score", "Usage")
+BRIEF = {"judges.DecisionJudge", "judges.PanelJudge", "judges.FakeJudge", "Measure", "Comparison"}
+"""Those of which it shows the first paragraph."""
+METHODS = {
+    "Report": "open save scores samples judgements labels items cases worst failed explain slices systems measures name to_json to_pandas to_polars",
+    "Measure": "parse",
+    "Comparison": "verdict exit_code sentences save to_json",
+}
+"""The methods and properties that it shows."""
+
+
+def python_page() -> str:
+    """docs/reference/python.md: signatures and docstrings of the public names."""
+    parts = ["# Python\n", MADE]
+    for title, names in PUBLIC.items():
+        parts.append(f"## {title}\n")
+        for name in names:
+            parts += [f"### `germane.{name}`\n", *_described(name)]
+    parts.append("## Records\n\nImmutable; the fields of a sample: [samples.md](../samples.md).\n")
+    for name in RECORDS:
+        value = getattr(germane, name)
+        listed = ", ".join(
+            str(one.replace(annotation=one.empty, kind=one.POSITIONAL_OR_KEYWORD))
+            for one in inspect.signature(value).parameters.values()
+        )
+        parts.append(f"- `{name}({listed})`: {_first(value)}")
+    tree = inspect.cleandoc(import_module("germane.errors").__doc__ or "").split("::\n\n")[1].split("\n\n")[0]
+    tree = re.sub(" {2,}(?=[a-z])", "  ", inspect.cleandoc(tree))
+    return "\n".join([*parts, "\n## Errors: `germane.errors`\n", "```text", tree, "```", ""])
+
+
+def _first(value: Any) -> str:
+    """Return the first paragraph of a docstring."""
+    return " ".join(inspect.cleandoc(value.__doc__ or "").partition("\n\n")[0].split())
+
+
+def _described(name: str) -> Iterator[str]:
+    module, _, member = f"germane.{name}".rpartition(".")
+    value = getattr(import_module(module), member)
+    if name not in METHODS:
+        yield f"```py\n{_signature(member, value)}\n```\n"
+    yield f"{_arguments(inspect.cleandoc(value.__doc__ or '')) if name not in BRIEF else _first(value)}\n"
+    for method in METHODS.get(name, "").split():
+        found = inspect.getattr_static(value, method)
+        call = getattr(found, "__func__", found)
+        shown = _signature(method, call, bound=True) if inspect.isfunction(call) else method
+        yield f"- `{shown}`: {_first(found)}"
+    if name in METHODS:
+        yield ""
+
+
+def _signature(name: str, value: Any, *, bound: bool = False) -> str:
+    """Return a signature, one parameter a line if it has several; `bound`: of a method, on one line."""
+    signature = inspect.signature(value)
+    parameters, keywords = [], False
+    for parameter in list(signature.parameters.values())[bound:]:
+        if parameter.kind is parameter.KEYWORD_ONLY and not keywords:
+            parameters.append("*")
+        keywords = keywords or parameter.kind in {parameter.KEYWORD_ONLY, parameter.VAR_POSITIONAL}
+        star = {"VAR_POSITIONAL": "*", "VAR_KEYWORD": "**"}.get(parameter.kind.name, "")
+        default = "" if parameter.default is parameter.empty else f" = {parameter.default!r}"
+        if default.startswith(" = <"):
+            default = " = ..."
+        parameters.append(f"{star}{parameter.name}: {_annotation(parameter.annotation)}{default}")
+    listed = ", ".join(parameters)
+    returns = _annotation(signature.return_annotation) if inspect.isfunction(value) else name
+    if len(parameters) > 4 and not bound:
+        listed = "".join(f"\n    {parameter}," for parameter in parameters) + "\n"
+    return f"{name}({listed}) -> {returns}"
+
+
+def _annotation(annotation: Any) -> str:
+    text = annotation if isinstance(annotation, str) else inspect.formatannotation(annotation)
+    text = re.sub(r"\b(germane\.types|typing|pathlib|collections\.abc)\.", "", text)
+    return re.sub(r"Annotated\[(\w+), msgspec\.Meta\((?:[^()]|\([^)]*\))*\)\]", r"\1", text)
+
+
+def _arguments(doc: str) -> str:
+    """Return a docstring as Markdown: its sections as lists."""
+    head, *rest = re.split(r"\n\n(?=(?:Args|Returns|Raises|Attributes):\n)", doc)
+    parts = [head]
+    for section in rest:
+        title, _, body = section.partition(":\n")
+        body, _, after = body.partition("\n\n")
+        entries = [" ".join(entry.split()) for entry in re.split(r"\n(?= {4}\S)", body)]
+        if title == "Returns":
+            parts.append(f"Returns {' '.join(entries)}")
+        else:
+            lines = (re.sub(r"^([\w, ]+):", r"- `\1`:", entry) for entry in entries)
+            parts.append(
+                "\n".join(lines)
+                if title != "Raises"
+                else f"Raises {'; '.join(line.removeprefix('- ') for line in lines)}"
+            )
+        parts += [after] if after else []
+    return "\n\n".join(parts)
 
 
 def addon_page(path: Path) -> str:
@@ -557,7 +677,7 @@ def table_of(
     leave: type[BaseModel] | None = None,
     hide: set[str] | None = None,
 ) -> str:
-    """The keys of a mapping: spellings, values, defaults, meanings."""
+    """Return a list of a mapping's keys: spellings, values, defaults, meanings."""
     meaning = {**WORDS, **meanings(model)}
     left = {*(leave.model_fields if leave else ()), *(hide or ())}
     rows = []
@@ -568,14 +688,9 @@ def table_of(
             f"`{key}`"
             for key in (name, *(other for other, meant in others.items() if meant == name and other != name))
         ]
-        rows.append(
-            f"| {', '.join(spellings)} | {_words(schema)} | {_default(schema)} | {meaning[name]} |".replace(
-                "||", "\\|\\|"
-            )
-        )
-    if not rows:
-        return "It has no keys of its own.\n"
-    return "\n".join(["| key | value | default | meaning |", "| --- | --- | --- | --- |", *rows, ""])
+        value = ", default ".join(filter(None, [_words(schema), _default(schema)]))
+        rows.append(f"- {', '.join(spellings)} ({value}): {meaning[name]}")
+    return "\n".join([*rows, ""]) if rows else "It has no keys of its own.\n"
 
 
 def _default(schema: Schema) -> str:
@@ -613,6 +728,7 @@ def pages() -> Iterator[tuple[Path, str]]:
     yield DOCS / "reference" / "gates.md", gates_page()
     yield DOCS / "reference" / "config.md", config_page()
     yield DOCS / "reference" / "commands.md", commands_page()
+    yield DOCS / "reference" / "python.md", python_page()
     yield DOCS / "compatibility.md", compatibility_page()
     for name in own():
         yield DOCS / "addons" / f"{name}.md", addon_page(DOCS / "addons" / f"{name}.md")

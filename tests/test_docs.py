@@ -187,6 +187,36 @@ def test_no_page_is_forgotten() -> None:
     assert sum(len(blocks(page)) for page in PAGES) >= 40
 
 
+LINK = re.compile(r"\]\((?!https?:|mailto:)([^)#\s]*)(?:#([^)\s]+))?\)")
+
+
+def anchors(path: Path) -> set[str]:
+    """Return the anchors of a page's headings, as GitHub makes them."""
+    headings = re.findall(
+        r"^#+ (.+)$", re.sub(r"```.*?```", "", path.read_text("utf-8"), flags=re.DOTALL), re.MULTILINE
+    )
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_links_and_anchors_are_there(page: str) -> None:
+    """Every relative link leads to a file, and every anchor to a heading."""
+    text = re.sub(r"```.*?```", "", (ROOT / page).read_text("utf-8"), flags=re.DOTALL)
+    for file, anchor in LINK.findall(text):
+        path = ((ROOT / page).parent / file).resolve() if file else ROOT / page
+        assert path.exists(), (page, file)
+        assert not anchor or anchor in anchors(path), (page, file, anchor)
+
+
+def test_every_public_name_has_its_signature_in_the_docs() -> None:
+    """Each name of `germane.__all__` stands in docs/reference/python.md, where a clone shows it too."""
+    text = (ROOT / "docs/reference/python.md").read_text("utf-8")
+    assert [
+        name for name in germane.__all__ if name != "__version__" and not re.search(rf"\b{name}\b", text)
+    ] == []
+    assert re.search(r"^evaluate\(\n    samples: .+\n    measures: ", text, re.MULTILINE)
+
+
 def test_examples_of_your_own_code_are_those_that_mypy_checks() -> None:
     """What docs/measures.md and docs/judges.md show stands word for word in examples/own, which mypy --strict checks."""
     shown = "".join(text for page in ("docs/measures.md", "docs/judges.md") for _, _, text in blocks(page))

@@ -18,12 +18,11 @@ _AT_ONCE = 500
 
 
 def questions(*, output: Path, json: bool, **flags: Any) -> int:
-    """Write what a run would ask and no ledger answers, one request per line, for another engine: `vllm run-batch`, a batch API.
+    """Export the requests that a run would send, one per line, for another engine (`vllm run-batch`, a batch API).
 
-    A report's folder in place of data gives the questions that its run left open. Nobody is asked, and no target is: a
-    sample whose target has not answered waits. Questions that follow from answers (whether a claim that is not known yet is
-    supported) make the next round: `germane answers` reads the answers, then this command again, until nothing is left; then
-    `germane run` asks nobody.
+    Given a report folder, export the questions that its run left open. No calls are made, and targets are not queried. Some
+    questions follow from answers: read the engine's output with `germane answers`, then repeat until none are left; `germane
+    run` then makes no calls.
     """
     from germane.cli.values import options_of, refuse_input
     from germane.evaluation.choice import ledger_address
@@ -89,9 +88,9 @@ def _in_words(done: dict[str, Any]) -> Iterator[str]:
 def answers(files: Sequence[Path], *, ledger: str | None, json: bool) -> int:
     """Read an engine's answers to the requests of `germane questions` into the ledger.
 
-    A line is {"custom_id": ..., "response": {"status_code": 200, "body": {...}}}, as `vllm run-batch` and OpenAI's batches
-    write it, or has the model's text as its response. A line that failed or cannot be read stays asked: `germane questions` writes it
-    again. Exit code 3 where there is such a line.
+    A line is {"custom_id": ..., "response": {"status_code": 200, "body": {...}}}, as written by `vllm run-batch` and OpenAI's
+    batches, or has the model's text as its response. A failed or unreadable line is exported again by `germane questions`; the
+    exit code is then 3.
     """
     from germane.evaluation.choice import ledger_address
     from germane.judging.requests import Answers, read_answers

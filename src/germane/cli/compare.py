@@ -13,11 +13,11 @@ from germane.cli.values import print_document, refuse_input, say
 def compare(
     reports: Sequence[Path], *, output: Sequence[Path], verbose: bool, json: bool, **flags: Any
 ) -> int:
-    """Compare systems over the same queries, each against the first: paired differences, tests, what moved.
+    """Compare systems on the same queries, each with the first: paired differences, tests, what moved.
 
-    It begins with who won, a sentence per measure. Without REPORT it compares the two latest in germane-reports.
-    Exit codes with --margin and --fail-on-regression: 0 no worse, 1 worse, 3 undecided: with the number of queries that
-    would decide it, where fewer than half of either side's queries are in both, or where a stand-in judged.
+    The first lines say which system is better, per measure. Default: the two latest reports in germane-reports.
+    Exit codes with --margin and --fail-on-regression: 0 no worse, 1 worse, 3 undecided (printed with the number of queries
+    that would decide it), too few common queries, or judged by a stand-in.
     """
     from germane.cli.printing import latest_reports, page_sections, print_console
     from germane.comparison.compare import check_same_data

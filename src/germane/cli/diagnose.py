@@ -16,10 +16,10 @@ if TYPE_CHECKING:
 
 
 def stages(paths: Sequence[Path], **flags: Any) -> None:
-    """Show where relevant documents were lost: at which stage of the retrieval, and at which rank they stood before.
+    """Show where relevant documents were lost: at which stage of the retrieval, and at which rank before.
 
-    Of one report (or samples), whose samples carry `stages`; or of runs, a file for each stage in their order, with --qrels.
-    Without stages: which documents were never retrieved, which stand below the first k.
+    Reads a report or samples with `stages`, or with --qrels one run file per stage, in order. Without stages it shows which
+    relevant documents were never retrieved, and which rank below k.
     """
     from germane.cli.printing import print_console
     from germane.diagnosis.formats import render_stages, stages_document

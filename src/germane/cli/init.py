@@ -15,9 +15,9 @@ _LEFT_OUT = {"__pycache__", ".germane", "germane-reports"}
 
 
 def init(folder: Path | None, *, skill: bool, force: bool) -> None:
-    """Write out a runnable example: eval files, a small RAG system, labels.
+    """Create a runnable example: eval files, a small RAG system, labels.
 
-    It goes to rag-evaluation, the skill to .claude/skills/rag-evaluation, where no folder is named.
+    Default folder: rag-evaluation; with --skill .claude/skills/rag-evaluation.
     """
     if skill:
         folder = folder or Path(".claude/skills/rag-evaluation")
@@ -41,12 +41,10 @@ _NEXT = (
 
 
 def demo() -> int:
-    """Evaluate the shipped example: no key, no network, a second or two.
+    """Evaluate the shipped example; needs no key and no network.
 
-    It runs `germane run` on a copy of the example, with the example's own passages, questions and labels. The report and its page
-    are written to germane-reports/demo; an earlier demo there is replaced.
-
-    Exit codes are those of `germane run`.
+    Run `germane run` on a copy of the example and write the report and its page to germane-reports/demo, replacing an
+    earlier demo. Exit codes are those of `germane run`.
     """
     from germane.cli import verbs
 

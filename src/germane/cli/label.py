@@ -61,14 +61,14 @@ def label(
     json: bool,
     give: Path | None,
 ) -> None:
-    """Label what was retrieved, blind: no verdict, system, rank or score is shown. Every answer is stored at once.
+    """Label retrieved passages blind: verdicts, systems, ranks and scores are hidden. Answers are stored at once.
 
-    Without --kind and --design the report's measures choose what is drawn: whole queries where one of them depends on the order
-    (context_precision, AP, nDCG), else passages; claims for context_recall, after the passages. Before the first one it prints
-    which means are corrected after how many answers, and which are not. Without REPORT it is the latest in germane-reports.
+    Without --kind and --design the report's measures decide what is drawn: whole queries for measures of order
+    (context_precision, AP, nDCG), else passages; claims for context_recall, after the passages. The command first prints which
+    means are corrected after how many answers. Default report: the latest in germane-reports.
 
-    With two reports the passages are drawn that make their difference, for `germane compare`; each label is stored in every
-    report that holds its passage. With --queue gold the suspects of `germane audit --gold` on these reports are labelled.
+    Given two reports, draw passages that they do not share, for `germane compare`; labels are stored in both. With
+    --queue gold, label the suspects of `germane audit --gold`.
     """
     from germane.cli.printing import latest_reports
     from germane.labelling.files import export_labels

@@ -19,9 +19,9 @@ if TYPE_CHECKING:
 
 
 def check(path: Path, *, corpus: Path, labels: Path | None, json: bool) -> None:
-    """Say which gold ids a corpus has, whose text changed, where the quotes of the evidence stand, and labelled passages.
+    """Check gold ids, changed texts, quotes of evidence, and labelled passages against a corpus.
 
-    The text that a document had is taken from the contexts of the samples, where it was retrieved.
+    The former text of a document is taken from the samples' contexts, where it was retrieved.
     """
     from germane.labelling.corpus import Corpus
     from germane.labelling.moving import check_labels
@@ -62,10 +62,10 @@ def check(path: Path, *, corpus: Path, labels: Path | None, json: bool) -> None:
 
 
 def move(path: Path, *, corpus: Path, labels: Path | None, output: Path, json: bool) -> None:
-    """Carry gold and people's labels to the documents of another corpus, by quoted evidence or the text of the old passages.
+    """Move gold and people's labels to the documents of another corpus, by quoted evidence or old passage text.
 
-    Written are samples without contexts, and the labels (OUT.labels.jsonl) where there are any. What is not certain
-    is `unsure`: measures over gold, and over people's labels, are then bounds.
+    Writes samples without contexts, and labels (OUT.labels.jsonl) if there are any. Uncertain matches become `unsure`: measures
+    over them are bounds.
     """
     from germane.encoding import encode, encode_record
     from germane.labelling.corpus import Corpus

@@ -32,9 +32,9 @@ def stats(*, ledger: str | None, json: bool) -> None:
 
 
 def batches(*, cancel: str | None, base_url: str | None, ledger: str | None, json: bool) -> None:
-    """The batches that runs with --later have sent, and how far they are known to be.
+    """List the batches sent by runs with --later, and their last known state.
 
-    Nobody is asked but for --cancel. `germane run --resume REPORT --later` fetches what has ended, of a cancelled batch too.
+    No calls are made except for --cancel. `germane run --resume REPORT --later` fetches finished batches, cancelled ones too.
     """
     import msgspec
 
@@ -114,7 +114,7 @@ def export(*, output: Path | None, ledger: str | None, **chosen: str | None) -> 
 
 
 def import_(files: Sequence[Path], *, ledger: str | None) -> None:
-    """Read answers from JSON lines. An answer that is there already stays; failed ones are left out."""
+    """Read answers from JSON lines. Existing answers stay; failed ones are left out."""
     from germane.ledger.jsonl import import_rows, readable
 
     readable(files)  # before there is a new ledger

@@ -21,10 +21,10 @@ def report(
     no_text: bool,
     json: bool,
 ) -> None:
-    """Print a stored report, or write it as one HTML page, JSON, JSON lines, CSV, Markdown, text, JUnit XML, SVG, PNG or Parquet.
+    """Print a stored report, or write it as an HTML page, JSON, JSON lines, CSV, Markdown, text, JUnit XML, SVG, PNG or Parquet.
 
-    Of an interrupted run it shows the part that is done. Without REPORT, or of a folder of reports, it shows the latest; where
-    a command made that with others (an evaluation for each eval file), all of them, and the HTML page has an index.
+    Default: the latest report in germane-reports. An interrupted run is shown as far as it got. If one command made several
+    reports (one per eval file), all are shown, and the HTML page has an index.
     """
     from germane.cli.printing import finish, opened_together
     from germane.reports.report import Report
@@ -42,9 +42,9 @@ def report(
 
 
 def explain(named: str | None, query: str | None, measure: str | None, *, json: bool) -> None:
-    """Print each place with its labels, each formula with this query's numbers, and what would change the score.
+    """Print each retrieved passage with its labels, each formula with this query's numbers, and what would change the score.
 
-    Without REPORT it is of the latest in germane-reports: `germane explain q58`.
+    Default report: the latest in germane-reports: `germane explain q58`.
     """
     from msgspec import to_builtins  # not at the top: most commands print no records
 

@@ -28,19 +28,18 @@ def run(
     verbose: bool,
     **flags: Any,
 ) -> int:
-    """Evaluate: ask the targets, judge what came back, score it, and say whether it is good enough.
+    """Query the targets, judge what they retrieve, score it and decide the gates.
 
-    Without paths it takes the folder evals/. Data that no measure is named for get those that they allow: of gold nDCG@10,
-    R@10 and RR, of groups of it group_recall and full_recall, of evidence evidence_recall; of people's labels or a judge
-    that is named context_precision and context_relevancy(unit=context), of a judge and references context_recall too. A
-    judge that only the environment names is not asked by default.
+    Without -m, measures follow from the data: gold labels give nDCG@10, R@10 and RR, gold groups group_recall and
+    full_recall, evidence evidence_recall; people's labels or a named judge give context_precision and
+    context_relevancy(unit=context), and a judge with references context_recall. A judge named only by the environment is
+    not used by default.
 
-    An eval file runs code, as a Makefile does: its scripts, commands and Python targets. --dry-run runs and imports
-    nothing of it, --untrusted refuses it.
+    An eval file runs code, as a Makefile does: scripts, commands and Python targets. --dry-run runs none of it, and
+    --untrusted refuses it.
 
-    Exit codes: 0 ok, 1 a gate failed, 2 something in the input is wrong, 3 too much could not be measured
-    or a limit (--max-cost, --max-calls) stopped the run, or --replay lacks an answer, or batches (--later) are under way, 130
-    interrupted.
+    Exit codes: 0 ok, 1 a gate failed, 2 invalid input, 3 too much could not be measured, a gate is undecided, a limit
+    (--max-cost, --max-calls) stopped the run, --replay lacks an answer, or batches (--later) are pending, 130 interrupted.
     """
     from germane.cli.printing import Outputs, Progress, check_writable, finish
 
@@ -101,9 +100,9 @@ def merge(
     quiet: bool,
     verbose: bool,
 ) -> int:
-    """Make one report of the parts that `germane run --part` made: the same as of a run in one part.
+    """Join the reports of `germane run --part` into one, the same as of a run in one part.
 
-    The gates of the run are decided here, on the whole; exit codes are those of `germane run`.
+    Gates are decided here, on the whole. Exit codes are those of `germane run`.
     """
     from germane.cli.printing import Outputs, check_writable, finish
     from germane.evaluation.parts.merging import merge_parts

@@ -25,9 +25,9 @@ def score(
     verbose: bool,
     json: bool,
 ) -> int:
-    """Compute measures on what a stored evaluation has judged already: no judge is asked.
+    """Compute measures from a stored report, without judge calls.
 
-    Without REPORT it is the latest in germane-reports.
+    Default report: the latest in germane-reports.
     """
     from germane.cli.printing import finish, latest_reports
     from germane.evaluation.rescore import rescore

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 def measures(name: str | None, *, json: bool) -> None:
-    """List every measure: formula, what it needs, what it costs in judge calls, where it comes from."""
+    """List all measures: formula, needs, judge calls, source."""
     from germane.measures import Measure  # noqa: F401 - importing them all is what defines them
     from germane.measures.declaration import find_measure, install_all
     from germane.measures.explaining import as_json, listing

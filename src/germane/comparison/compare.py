@@ -62,37 +62,30 @@ def compare(
     higher_is_better: Mapping[str, bool] | Iterable[str] = (),
     ranges: Mapping[str, tuple[float, float]] | Iterable[str] = (),
 ) -> Comparison:
-    """Compare systems over the same cases: every other one against the first.
-
-    Per measure: the outcome ("better", "worse", "same", "not shown") and its sentence, the paired difference with its interval and p-value, Holm's adjustment over the primary measures,
-    wins, ties and losses, the smallest difference that this number of cases could have shown, the parts of the difference,
-    and the decision against a margin, which is undecided where fewer than half of either side's queries are in both. Of two reports that hold the same several systems each system is compared with
-    itself.
+    """Compare systems on the same queries, each with the first.
 
     Args:
-        a: The baseline: a Report, a report folder, a `--json` document, a file of results of another program, or a folder
-            of reports, of which the latest is taken. Alone, its systems are compared.
+        a: The baseline: a Report, report folder, `--json` document, result file of another program, or folder of reports (the
+            latest). Alone, its systems are compared.
         more: The others.
-        names: What the systems are called, the first one's first; None = `Report.name`, or the names of the systems.
-        systems: Of one report: the systems to compare. Of several: the system of each, or one name for all.
-        measures: The measures to compare; None = all that every system has.
-        primary: The measures that the finding rests on, over which p-values are adjusted; None = all compared that say
-            how good a system is (Judged@10 does not).
-        margin: The loss that is acceptable by measure, 0 or more: {"nDCG@10": 0.02}.
-        cluster: The field of the samples' metadata that names their cluster, or the cluster by the case's id; None =
-            `Sample.cluster`.
-        by: A tag, or a field of metadata: each of its slices is compared too.
-        across_judges: Compare what different judges judged; the difference is then split into retrieval and judge.
-        allow_stand_in: Decide on what a stand-in for a model judged (the lexical judge), which else is undecided.
-        fail_on_regression: Add a gate per primary measure, which fails where its outcome is "worse".
-        test: "interval" = the p-value that belongs to the interval; "sign-flip" = a permutation test.
-        seed: Seed of the random flips of the latter.
-        higher_is_better: Measures of other programs' files of which more is better: {"loss": False}, or names.
-        ranges: The smallest and largest value of measures of such files: {"helpfulness": (1, 5)}.
+        names: Names of the systems, the first one's first. Default: `Report.name`, or the systems' names.
+        systems: Systems to compare within one report; with several reports, the system of each, or one name for all.
+        measures: Measures to compare. Default: all in common.
+        primary: Measures that decide the outcome, over which p-values are adjusted. Default: all that measure quality.
+        margin: The acceptable loss by measure: {"nDCG@10": 0.02}.
+        cluster: The metadata field that clusters samples, or the cluster by case id. Default: `Sample.cluster`.
+        by: A tag or metadata field; each of its slices is compared too.
+        across_judges: Allow reports of different judges.
+        allow_stand_in: Let gates decide on verdicts of a stand-in (the lexical judge).
+        fail_on_regression: Add a gate per primary measure that fails if its outcome is "worse".
+        test: "interval" for the p-value of the interval, "sign-flip" for a permutation test.
+        seed: Random seed of the permutation test.
+        higher_is_better: Direction of measures of other programs' files: {"loss": False}, or names.
+        ranges: Smallest and largest value of such measures: {"helpfulness": (1, 5)}.
 
     Raises:
-        InputError: A report, system or measure is not there, no case is in both, different judges judged them, or a margin
-            is beyond its measure's range.
+        InputError: A report, system or measure is missing, no case is in both, the judges differ, or a margin exceeds the
+            measure's range.
     """
     reports, guesses = open_together((a, *more), parse_ranges(ranges), parse_directions(higher_is_better))
     against = pairs_of(reports, systems, names)

@@ -87,54 +87,44 @@ async def aevaluate(
     folder: Path | str | None = None,
     progress: bool | None = None,
 ) -> Report:
-    """Judge and score samples, or what a system retrieves for questions.
+    """Judge and score samples, or what a system retrieves for queries.
 
     Args:
-        samples: Samples, or mappings with the keys of a sample line (other tools' usual names are known); a DataFrame
-            (pandas, polars, or of any library that speaks Arrow) with a row per sample; or a file's path. NaN is absent;
-            contexts may be documents of LangChain or nodes of LlamaIndex. With a `target` questions as plain texts will do.
-        measures: Measures or their names: `[context_precision @ 5, "nDCG@10"]`; graders of eval files too, each under
-            its `name`: `[FieldAccuracy(name="fields", fields=...)]`. Without them the data choose, as `germane run` does: gold
-            labels give nDCG@10, R@10 and RR.
-        target: The system that retrieves: a function of the query (asynchronous or not), which returns contexts, an answer, or
-            both in a mapping; a retriever, engine or pipeline of LangChain, LlamaIndex or Haystack as it is; or a
-            `germane.targets.Target`. `aevaluate` awaits a coroutine in the caller's own event loop, so that clients made
-            there can be used. What it raises is the error of that sample alone.
-        workers: How many questions the target is asked at once (4): a function that is not asynchronous in as many threads,
-            and with 1 in the calling thread, as a connection of SQLite needs.
-        judge: Who answers: a judge, or its name (`"lexical"`, `"labels"`, `"openai:gpt-4o-mini"`); a chat model of
-            LangChain's, or a function from prompt to text, which `germane.judges.LLMJudge(model, name="...")` gives a name
-            to store its answers under; a list of these is a panel that votes. Needed as soon as a measure asks; never chosen in silence.
-        against: What relevance is judged against: auto, query, reference, response, criterion.
-        scale: Which scale relevance is asked on: graded (0-3) or binary.
-        rubric: How the grades are worded: trec (UMBRELA's definitions) or usefulness.
-        corpus: The documents that were searched, a file with a row each or a folder: its identity is kept with the report.
-        replay: A ledger's file, or an export of one, that alone answers: nobody is asked, and what it does not hold
-            makes the verdict undecided (exit code 3).
-        ledger: Where answers are kept for the next evaluation: a path or a ledger. None keeps none.
-        gates: What must be reached (`"lower(nDCG@10)>=0.7"`): see `Report.verdict`.
-        max_unmeasured: The share of scores, 0 to 1, that may be missing before the verdict is undecided.
-        allow_stand_in: Whether gates decide on what a stand-in for a model judged (`"lexical"`); else they are undecided.
-        max_cost: US dollars at most: before they would be exceeded the evaluation stops with LimitReached. What is
-            in the ledger by then is not asked again.
-        max_calls: Questions put to the judge at most, likewise.
-        folder: Where the report is written, block by block. Without a `ledger` the answers are kept there until it is
-            complete: the same call again goes on where a killed or interrupted one ended. With the same samples it may be called
-            again after that, with other measures too: what was answered is not asked again. Other samples need a new folder.
-        progress: Whether a line says how far it has come; None = in a notebook, below the cell.
+        samples: Samples or mappings with a sample's keys (other tools' names are understood), a DataFrame, or a file's path. Contexts
+            may be documents of LangChain or nodes of LlamaIndex. With a `target`, plain questions will do.
+        measures: Measures or their names (`[context_precision @ 5, "nDCG@10"]`), or graders. Default: follow from the data, as in
+            `germane run`.
+        target: The system to query: a function of the query (asynchronous or not) that returns contexts, an answer, or both in a
+            mapping; a retriever, engine or pipeline of LangChain, LlamaIndex or Haystack; or a `germane.targets.Target`. An
+            exception is the error of that sample only.
+        workers: Queries in flight (default 4; threads for a function that is not asynchronous, the calling thread if 1).
+        judge: A judge or its name (`"openai:gpt-4o-mini"`, `"labels"`, `"lexical"`), a chat model of LangChain, a function from
+            prompt to text, or a list of these, which vote as a panel. Required if a measure needs one.
+        against: Judge relevance against auto, query, reference, response or criterion.
+        scale: Ask for grades (graded, 0-3) or yes and no (binary).
+        rubric: Wording of the grades: trec (UMBRELA) or usefulness.
+        corpus: The searched documents, a file or folder, whose digest is stored with the report.
+        replay: A ledger or an export of one to answer from without judge calls; missing answers make the verdict undecided.
+        ledger: A path or ledger where answers are stored for later evaluations. None stores none.
+        gates: Gates to decide, such as `"lower(nDCG@10)>=0.7"`; see `Report.verdict`.
+        max_unmeasured: Share of scores that may be missing before the verdict is undecided.
+        allow_stand_in: Let gates decide on verdicts of a stand-in for a model (`"lexical"`).
+        max_cost: Stop with LimitReached before the judge costs more US dollars. Answers are kept.
+        max_calls: Stop likewise before more judge calls.
+        folder: Write the report here block by block; the same call again continues an interrupted one.
+        progress: Show a progress line; None = only in a notebook.
 
     Returns:
-        A Report: `print(report)` shows the command line's table, `report["nDCG@10"].mean` is one number.
+        A Report: `print(report)` shows the command line's table, `report["nDCG@10"].mean` is a number.
 
     Raises:
-        InputError: A sample, measure, judge, ledger's place or gate cannot be used as given.
-        LedgerError: The ledger cannot be read or written (a full disk). What it had taken before is not asked again.
-        JudgeError: The judge cannot be used at all. One failed answer raises nothing: it is its score's `why`.
-        LimitReached: `max_cost` or `max_calls` would have been exceeded, or an endpoint asks to wait for longer than
-            any call does.
+        InputError: A sample, measure, judge, ledger or gate is invalid.
+        LedgerError: The ledger cannot be read or written. Stored answers are not asked again.
+        JudgeError: The judge cannot be used at all. A single failed answer becomes its score's `why` instead.
+        LimitReached: A limit was reached, or an endpoint asks to wait longer than a call may take.
 
-    `evaluate` works inside a running event loop too (a notebook): it then waits for a worker thread. `await aevaluate(...)`
-    is the same, for code that runs in an event loop.
+    `evaluate` also works inside a running event loop (a notebook), in a worker thread; `await aevaluate(...)` is the same
+    for asynchronous code.
     """
     questions = None
     if measures is None:

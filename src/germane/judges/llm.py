@@ -97,32 +97,28 @@ class LLMJudge(Judge):
     """A language model as the judge.
 
     Args:
-        spec: `provider:model` (`openai:gpt-4o-mini`), a provider with a default model (`openai`), or
-            `provider:model@URL`; a chat model of LangChain's; or any function, asynchronous or not, that takes the prompt and
-            returns the answer's text. The last two are sent nothing but messages: their temperature is their own.
-        name: The name in reports of a model that is not named by `spec`. It is part of the key under which answers are stored:
-            a function without a name, or a chat model that does not tell its own, is asked anew by each evaluation.
-        base_url: Another OpenAI-compatible server. Without it the provider's own, or its environment variable.
-        api_key: Without it the provider's environment variable.
+        spec: `provider:model` (`openai:gpt-4o-mini`), a provider with a default model, `provider:model@URL`, a chat model of
+            LangChain, or a function (asynchronous or not) from prompt to text.
+        name: Name of a model that `spec` does not name; part of the key of its answers. Without one they are not reused.
+        base_url: Another OpenAI-compatible server. Default: the provider's own, or its environment variable.
+        api_key: Default: the provider's environment variable.
         headers: Sent with every request.
-        temperature: None sends none. A model that takes none is noticed and asked without.
-        max_output_tokens: A limit of an answer's length; an answer cut by it is asked again with more room.
-        parameters: Anything else for the request's body (`{"seed": 7, "reasoning_effort": "low"}`). A `temperature`
-            among them is the temperature, a `max_tokens` the limit of an answer's length.
-        reasoning: "off" or "low" asks a model that reasons to do without, or with little; what a model does not take is
-            left out, and its judgements say so.
-        concurrency: Requests in flight at most. None finds the number that the endpoint keeps up with, up to 64.
-        rpm, tpm: Requests and tokens per minute at most.
-        limiter: In the place of these two: what several judges keep to together (`germane.judges.RateLimiter`).
-        reading: "fused" asks what concerns one text in one request, "single" one question per request.
-        batch: The passages of one query, or texts to extract from, in one request, at most.
-        prompts: Your own wording: the name of a prompt and its file.
-        price: Where it is not to be looked up.
-        retry: Timeouts, deadline, attempts, backoff.
-        trusted: False where `spec` stands in a file: a URL in it then gets no key from the environment.
+        temperature: None sends none, as for a model that takes none.
+        max_output_tokens: Longest answer; one that is cut off is asked again with more room.
+        parameters: Other request parameters (`{"seed": 7, "reasoning_effort": "low"}`).
+        reasoning: "off" or "low" reduces reasoning as far as the model supports it.
+        concurrency: Maximum requests in flight. None adapts to the endpoint, up to 64.
+        rpm, tpm: Maximum requests and tokens per minute.
+        limiter: A `germane.judges.RateLimiter` shared by several judges, instead of these two.
+        reading: "fused" asks all questions about a text in one request, "single" one each.
+        batch: Maximum passages of a query, or texts to extract from, per request.
+        prompts: Your own prompts: the name of each and its file.
+        price: Price per token, instead of looking it up.
+        retry: Timeouts, deadline, attempts and backoff.
+        trusted: False if `spec` comes from a file: a URL in it then gets no key from the environment.
 
     Raises:
-        InputError: No such provider, or a setting is none.
+        InputError: The provider or a setting is unknown.
     """
 
     stored = True

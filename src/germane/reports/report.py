@@ -55,11 +55,10 @@ if TYPE_CHECKING:
 
 
 class Report(ReportData):
-    """One evaluation: read its numbers, its worst queries, save it, score it again.
+    """The result of an evaluation: numbers, worst queries, tables, and its folder on disk.
 
-    `report["nDCG@10"]` is a MeasureSummary (`mean`, `n`, `mean_bounds`, ...); with several systems,
-    `report["nDCG@10", "bm25"]`. `"nDCG@10" in report` says whether it was measured, and iterating gives the names of the
-    measures. `str(report)` is the table that the command line prints.
+    `report["nDCG@10"]` is a MeasureSummary (`mean`, `interval`, `n`, ...); with several systems it is `report["nDCG@10", "bm25"]`.
+    Iterate over it for the names of the measures; `str(report)` is the command line's table.
     """
 
     @classmethod

@@ -49,15 +49,21 @@ def read_samples(
     only: Callable[[str], bool] | None = None,
     doc_id: str | None = None,
 ) -> Iterator[Sample]:
-    """The samples of a file, one at a time; the extension says which format it is, and `-` is JSON Lines on stdin.
+    """Read the samples of a file or folder, one at a time; `-` is JSON Lines on stdin.
 
-    Of a folder those of all its files, in the order of their names; samples without an id are then named after their file.
-    Of a data set as BEIR has it (`queries.jsonl`, `qrels/test.tsv`) the queries that have gold, with it; of exported spans a
-    sample per trace with a retrieval.
-    `columns` maps our field names to the file's (`{"query": "Question"}`). `warn` gets a Notice for each field
-    that is probably misspelt, once each. A sample without an id has `prefix` and its number for one. Of samples whose query
-    `only` does not want nothing but what names them is read: id, query, system, trial and tags. `doc_id` is the pattern by
-    which ids of chunks will be mapped to those of documents. Raises InputError, with file, line and column, at the first thing that is wrong; for a missing file, at once.
+    A folder gives the samples of all its files by name, a BEIR data set its queries that have gold, exported spans a sample per trace
+    with a retrieval.
+
+    Args:
+        path: The file or folder; the extension is its format.
+        columns: Our field names mapped to the file's (`{"query": "Question"}`).
+        warn: Called with a Notice for each field that is probably misspelt.
+        prefix: Precedes the number that names a sample without an id.
+        only: A predicate of queries; of other samples only id, query, system, trial and tags are read.
+        doc_id: Pattern that maps ids of chunks to those of documents.
+
+    Raises:
+        InputError: With file, line and column, at the first fault; at once for a missing file.
     """
     path = Path(path)
     if _is_beir(path):
