@@ -16,6 +16,7 @@ from typing import IO, TYPE_CHECKING, Literal, TypeAlias, TypeVar
 from msgspec import structs
 
 from germane.errors import InputError, TargetError, excerpt
+from germane.folder.lines import TableFile
 from germane.judging.caller import called_by, caller
 from germane.measures.scoring import Job
 from germane.samples.contexts import find_contexts
@@ -204,11 +205,9 @@ def _name(sample: Sample) -> str:
 
 def _stored(folder: Path) -> dict[str, Sample]:
     """The answers of an earlier session; a half-written last line is passed over, failures are asked again."""
-    path = folder / _FILE
     samples: dict[str, Sample] = {}
-    for line in path.read_bytes().split(b"\n") if path.exists() else ():
+    for row in TableFile(folder / _FILE).whole_rows():
         try:
-            row = json.loads(line.decode(errors="replace"))
             (sample,) = samples_from([row["sample"]], file=False)
         except (ValueError, KeyError, TypeError, InputError):
             continue

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import logging
 from collections.abc import Callable, Collection, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
 from io import BytesIO
@@ -122,6 +123,13 @@ class TableFile:
         if not isinstance(row, dict):
             raise self.damaged(number)
         return row
+
+    def whole_rows(self) -> Iterator[Any]:
+        """Iterate over the JSON objects in the lines; one that was cut off when a process was killed is passed over."""
+        for _, _, line in self.lines():
+            with suppress(ValueError, RecursionError):
+                if isinstance(row := decode(line), dict):
+                    yield row
 
     def place(self, number: int) -> SourceLocation:
         """Return the place of a line, for an error about it."""

@@ -15,7 +15,7 @@ from msgspec import UNSET, UnsetType
 from germane.encoding import replace_surrogates
 from germane.errors import InputError, SourceLocation
 from germane.folder.layout import LABELS, MANIFEST, UNFINISHED, open_new, sync
-from germane.samples.files import JsonFault, parse_strict_json, read_text
+from germane.samples.files import json_in, read_text
 from germane.types import Json
 
 SCHEMA_VERSION = 3
@@ -163,11 +163,7 @@ def read_manifest(path: Path) -> dict[str, Json]:
         inside = max(path.glob(f"*/{MANIFEST}"), key=lambda file: file.stat().st_mtime_ns, default=None)
         fix = f"name one of those in it: {inside.parent}" if inside else _NAME_ONE
         raise InputError(f"{path} is not a report folder: it has no {MANIFEST}", fix=fix)
-    text = read_text(file)
-    try:
-        manifest = parse_strict_json(text, surrogates=True)
-    except JsonFault as fault:
-        raise fault.error(file, text, fix=_AGAIN) from None
+    manifest = json_in(read_text(file), file, fix=_AGAIN, surrogates=True)
     if not isinstance(manifest, dict):
         raise InputError("a manifest is one JSON object", fix=_AGAIN, place=SourceLocation(str(file)))
     if (version := manifest.get("schema_version")) != SCHEMA_VERSION:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, fields
@@ -14,6 +13,7 @@ from typing import IO
 from germane.clean import counted
 from germane.encoding import encode
 from germane.errors import InputError, LimitReached
+from germane.folder.lines import TableFile
 from germane.judges.judge import Judge, Reply, members_of
 from germane.questions.asking import Answer
 from germane.questions.question import AnyQuestion
@@ -103,9 +103,8 @@ class UsageLog:
         self._file: IO[bytes] | None = None
         if path is not None and not resumed:
             path.unlink(missing_ok=True)
-        for line in path.read_bytes().splitlines() if path is not None and path.exists() else ():
-            with suppress(KeyError, TypeError, ValueError, AttributeError):  # a line that a kill has cut off
-                row = json.loads(line)
+        for row in TableFile(path).whole_rows() if path is not None else ():
+            with suppress(KeyError, TypeError, ValueError, AttributeError):
                 keys, failed = row.pop("keys"), row.pop("failed")
                 earlier = self.earlier + Spent(**row)
                 self._note(keys, failed)

@@ -14,13 +14,13 @@ from germane.clean import counted
 from germane.encoding import encode, now
 from germane.errors import InputError, SourceLocation
 from germane.folder.layout import LABELS
-from germane.folder.lines import note_torn
+from germane.folder.lines import note_torn, torn_bytes
 from germane.places.lists import labelled_passages, turns
 from germane.reports.data import ReportData
 from germane.samples.cells import MISSING, Cells, TableRow, table_rows
 from germane.samples.contexts import Lists, column_of_documents
 from germane.samples.fields import SPELLINGS, id_in, id_keys
-from germane.samples.files import JsonFault, parse_strict_json, read_lines, read_text, write_whole
+from germane.samples.files import JsonFault, json_in, parse_strict_json, read_lines, read_text, write_whole
 from germane.samples.reading import READERS, suffix_of
 from germane.samples.runs.trec import read_qrels
 from germane.show.table import csv_lines
@@ -386,18 +386,13 @@ def _names_labels(path: Path, suffix: str) -> bool:
 
 def _json_rows(path: Path) -> Iterator[tuple[int, Mapping[str, Json]]]:
     for number, line in read_lines(path):
-        if not line.strip():
-            continue
-        try:
-            row = parse_strict_json(line)
-        except JsonFault as fault:
-            if path.name == LABELS and not line.endswith("\n"):
-                note_torn(path, number)
-                return
-            raise fault.error(path, line, number) from None
-        if not isinstance(row, dict):
-            raise InputError("this line is not a JSON object", place=SourceLocation(str(path), number))
-        yield number, row
+        if path.name == LABELS and not line.endswith("\n") and torn_bytes(line.encode()):
+            note_torn(path, number)
+        elif not line.isspace():
+            row = json_in(line, path, number)
+            if not isinstance(row, dict):
+                raise InputError("this line is not a JSON object", place=SourceLocation(str(path), number))
+            yield number, row
 
 
 def _qrels_rows(path: Path) -> Iterator[tuple[int, Mapping[str, Json]]]:

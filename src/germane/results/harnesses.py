@@ -15,7 +15,7 @@ from germane.clean import shorten
 from germane.errors import InputError, SourceLocation
 from germane.results.naming import canonical_measure
 from germane.results.rows import NAMES, Located, MeasuredRow, ResultFile, case_id, measured, table_results
-from germane.samples.files import JsonFault, parse_strict_json, shown_name
+from germane.samples.files import json_in, shown_name
 
 Object = Mapping[str, Any]
 
@@ -102,11 +102,7 @@ def _member(archive: zipfile.ZipFile, member: zipfile.ZipInfo, name: str) -> Any
             content = zstandard.ZstdDecompressor().decompressobj().decompress(file.read(member.compress_size))
         except zstandard.ZstdError as fault:
             raise zipfile.BadZipFile(f"{member.filename}: {fault}") from None
-    text = content.decode(errors="replace")
-    try:
-        return parse_strict_json(text, infinite=True)
-    except JsonFault as fault:
-        raise fault.error(where, text) from None
+    return json_in(content.decode(errors="replace"), where, infinite=True)
 
 
 def _inspect(evaluation: Object, samples: Iterable[Object]) -> Iterator[MeasuredRow]:

@@ -12,7 +12,7 @@ from germane.errors import InputError, SourceLocation
 from germane.results.harnesses import export_of, export_of_rows, inspect_log
 from germane.results.rows import Located, ResultFile, is_printed, printed_results, table_results
 from germane.samples.cells import table_rows
-from germane.samples.files import JsonFault, parse_strict_json, read_lines, shown_name
+from germane.samples.files import JsonFault, json_in, parse_strict_json, read_lines, shown_name
 
 Lines = Sequence[tuple[int, str]]
 
@@ -65,8 +65,9 @@ def _json_rows(lines: Lines, name: str) -> list[Located] | Mapping[str, Any]:
         except JsonFault:
             pass  # the first line of an object that goes on
         else:
-            return [_row(_parsed(line, name, number), SourceLocation(name, number)) for number, line in lines]
-    value = _parsed("".join(line for _, line in lines), name, number)
+            values = ((json_in(line, name, at, infinite=True), at) for at, line in lines)
+            return [_row(value, SourceLocation(name, at)) for value, at in values]
+    value = json_in("".join(line for _, line in lines), name, number, infinite=True)
     if isinstance(value, list):
         return [_row(row, SourceLocation(f"{name}, row {at}")) for at, row in enumerate(value, 1)]
     if name.removesuffix(".gz").removesuffix(".zst").endswith((".jsonl", ".ndjson")):
@@ -78,13 +79,6 @@ def _row(value: Any, where: SourceLocation) -> Located:
     if not isinstance(value, Mapping):
         raise InputError("this row is not an object", fix='write {"id": "q1", "measure": 0.5}', place=where)
     return where, value
-
-
-def _parsed(text: str, name: str, line: int) -> Any:
-    try:
-        return parse_strict_json(text, infinite=True)
-    except JsonFault as fault:
-        raise fault.error(name, text, line) from None
 
 
 def _table(lines: Lines, name: str) -> Iterator[Located]:

@@ -35,9 +35,11 @@ from germane.types import MAX_DEPTH, Json, Step
 __all__ = [
     "JsonFault",
     "check_readable",
+    "json_in",
     "locate",
     "location_in",
     "parse_strict_json",
+    "read_json_lines",
     "read_lines",
     "read_text",
     "repository_root",
@@ -563,6 +565,26 @@ def parse_strict_json(text: str, *, infinite: bool = False, surrogates: bool = F
         longest = max(_TOKEN.finditer(text), key=lambda match: len(match[0]) * match[0].lstrip("-").isdigit())
         raise JsonFault("a number has too many digits", "write it as a string", longest.start()) from None
     return replace_surrogates(value) if not surrogates and "\\" in text and "\\u" in text else value
+
+
+def json_in(
+    text: str, path: str | Path, line: int = 1, *, fix: str = "", otherwise: str = "", **allowed: bool
+) -> Json:
+    """Return the value of a JSON text that begins at a line of a file; `allowed` as of `parse_strict_json`.
+
+    InputError says where it is not JSON, what is wrong, and what to write: `fix`, else what the fault suggests, else `otherwise`.
+    """
+    try:
+        return parse_strict_json(text, **allowed)
+    except JsonFault as fault:
+        raise fault.error(path, text, line, fix or fault.fix or otherwise) from None
+
+
+def read_json_lines(path: str | Path) -> Iterator[tuple[SourceLocation, Json]]:
+    """Iterate over the values of a file of JSON lines, each with its place; InputError at the first line that is not JSON."""
+    for number, line in read_lines(path):
+        if not line.isspace():
+            yield SourceLocation(shown_name(path), number), json_in(line, path, number)
 
 
 _decode_lines = msgspec.json.Decoder().decode_lines

@@ -28,10 +28,8 @@ from germane.evalfiles import (
 from germane.samples import SPELLINGS, RowReader, Warn, only_contexts
 from germane.samples.contexts import DocumentIds, document_ids
 from germane.samples.files import (
-    JsonFault,
     check_readable,
-    parse_strict_json,
-    read_lines,
+    read_json_lines,
     read_text,
     repository_root,
     without_scheme,
@@ -317,11 +315,7 @@ def _cases_in(node: Node, folder: Path, parsed: Callable[[Path], Node]) -> list[
                 raise root.fault("this file holds no list of cases", "write - id: ...")
             cases += inside
         elif path.suffix in {".jsonl", ".ndjson"} and path.is_file():
-            lines = [(number, line) for number, line in read_lines(path) if line.strip()]
-            cases += [
-                node_of(_json(path, number, line), SourceLocation(str(path), number))
-                for number, line in lines
-            ]
+            cases += [node_of(value, place) for place, value in read_json_lines(path)]
         elif path.exists():
             return None
         else:
@@ -329,13 +323,6 @@ def _cases_in(node: Node, folder: Path, parsed: Callable[[Path], Node]) -> list[
     if not cases:
         raise node.fault(f"{name} holds no cases", "check the path")
     return cases
-
-
-def _json(path: Path, number: int, line: str) -> Json:
-    try:
-        return parse_strict_json(line.strip())
-    except JsonFault as fault:
-        raise fault.error(path, line, number) from None
 
 
 class CaseEntry(GraderLists):

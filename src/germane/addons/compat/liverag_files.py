@@ -22,6 +22,7 @@ from germane.samples.files import (
     locate,
     location_in,
     parse_strict_json,
+    read_json_lines,
     read_lines,
     read_text,
     shown_name,
@@ -87,35 +88,29 @@ def _tsv(path: Path) -> _Placed:
         yield SourceLocation(file, line), dict(zip(header, cells, strict=True))
 
 
-def _jsonl(path: Path) -> _Placed:
-    for number, line in read_lines(path):
-        if not line.isspace():
-            yield location_in(path, line, None, number), _decoded(path, line, number)
-
-
 def _json(path: Path) -> _Placed:
     """A list of objects, or one object."""
     text = read_text(path)
-    document = _decoded(path, text, 1) if text.strip() else []
+    document = _decoded(path, text) if text.strip() else []
     rows = document if isinstance(document, list) else [document]
     for number, row in enumerate(rows):
         at = locate(text, (number,)) if rows is document else None
         yield location_in(path, text, at), row
 
 
-def _decoded(path: Path, text: str, line: int) -> Json:
+def _decoded(path: Path, text: str) -> Json:
     try:
         return parse_strict_json(text)
     except JsonFault as fault:
         several = "extra data" in fault.problem or text.strip() in {"[", "{"}
         fix = "name a file of one document .json, of one object per line .jsonl" if several else ""
-        raise fault.error(path, text, line, fix) from None
+        raise fault.error(path, text, fix=fix) from None
 
 
 _READERS: dict[str, Callable[[Path], _Placed]] = {
     ".tsv": _tsv,
-    ".jsonl": _jsonl,
-    ".ndjson": _jsonl,
+    ".jsonl": read_json_lines,
+    ".ndjson": read_json_lines,
     ".json": _json,
 }
 

@@ -37,12 +37,11 @@ from germane.samples.cells import (
 from germane.samples.fields import failure, id_in, read_id
 from germane.samples.files import (
     BadRows,
-    JsonFault,
     decoded,
+    json_in,
     numbered_lines,
     on_disk,
     opened,
-    parse_strict_json,
     shown_name,
     whole_text,
 )
@@ -512,11 +511,7 @@ def _json_values(
 
 def _parse(text: bytes, name: str, line: int, kind: Kind) -> Any:
     """The JSON value of a text; infinite scores are allowed, other than in samples."""
-    written = decoded(text, name, line)
-    try:
-        return parse_strict_json(written, infinite=True)
-    except JsonFault as fault:
-        raise fault.error(name, written, line, fault.fix or kind.json) from None
+    return json_in(decoded(text, name, line), name, line, otherwise=kind.json, infinite=True)
 
 
 def _json_records(
