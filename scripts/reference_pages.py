@@ -25,7 +25,8 @@ import germane
 from germane.addons import own
 from germane.cli.verbs import VERBS, function_of
 from germane.comparison.schema import ComparisonDocument
-from germane.diagnosis.schema import DiagnosisDocument, DiagnosisDocuments, StagesDocument, StagesDocuments
+from germane.diagnosis.stages import StagesDocument, StagesDocuments
+from germane.diagnosis.whatif import DiagnosisDocument, DiagnosisDocuments
 from germane.evalfiles import EvalFile
 from germane.flags import SETTINGS, Flag, flags_of
 from germane.folder.manifest import SCHEMA_VERSION

@@ -12,8 +12,7 @@ import pytest
 
 from germane import evaluate
 from germane.diagnosis.formats import render_stages, stages_document
-from germane.diagnosis.schema import StagesDocument, StagesDocuments
-from germane.diagnosis.stages import StagesReport, follow_samples
+from germane.diagnosis.stages import StagesDocument, StagesDocuments, SystemStages, follow_samples
 from germane.errors import InputError
 from germane.evaluation.rank import rank
 from germane.reports.schema import schema_of
@@ -26,7 +25,7 @@ from tests.command import invoke
 PUBLISHED = Path(__file__).parents[2] / "docs" / "schema" / "stages.schema.json"
 
 
-def one(row: dict[str, Any], **more: Any) -> StagesReport:
+def one(row: dict[str, Any], **more: Any) -> SystemStages:
     return follow_samples(samples_from([{"query": "a", **row}]), **more)[0]
 
 
@@ -96,8 +95,8 @@ def test_without_stages_the_first_k_are_the_cut() -> None:
         "c": "never retrieved",
         "d": "in no list at all",
     }
-    assert found.counts() == {"returned": 1, "below k": 1, "never retrieved": 1, "in no list at all": 1}
-    assert found.journeys.notes == ["1 sample left out: no qrels"]
+    assert found.ends == {"returned": 1, "below k": 1, "never retrieved": 1, "in no list at all": 1}
+    assert found.notes == ["1 sample left out: no qrels"]
 
 
 def test_the_first_ten_are_the_cut_where_lists_are_longer() -> None:
@@ -128,7 +127,7 @@ def test_a_stage_that_a_sample_lacks_hands_on_what_it_got() -> None:
         ("fusion", 1, 0),
         ("rerank", 0, 1),
     ]
-    assert found.journeys.notes == [
+    assert found.notes == [
         "1 of 2 samples lack a stage that others have: it counts as handing on what it got"
     ]
 

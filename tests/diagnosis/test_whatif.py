@@ -12,8 +12,13 @@ import pytest
 
 from germane import Report, evaluate
 from germane.diagnosis.formats import diagnosis_document
-from germane.diagnosis.schema import ChangeRow, DiagnosisDocument, DiagnosisDocuments, SystemDiagnosis
-from germane.diagnosis.whatif import diagnose
+from germane.diagnosis.whatif import (
+    ChangeRow,
+    DiagnosisDocument,
+    DiagnosisDocuments,
+    SystemDiagnosis,
+    diagnose,
+)
 from germane.errors import InputError
 from germane.reports.schema import schema_of
 from germane.types import Json

@@ -11,7 +11,7 @@ from germane.cli.values import print_document
 from germane.errors import InputError, SourceLocation
 
 if TYPE_CHECKING:
-    from germane.diagnosis.stages import StagesReport
+    from germane.diagnosis.stages import SystemStages
     from germane.samples.runs.results import Hits
 
 
@@ -50,7 +50,7 @@ def diagnose(report: Path | None, *, measure: str | None, json: bool) -> None:
         print_console(render_diagnosis(diagnoses))
 
 
-def _of_samples(paths: Sequence[Path], chosen: Any) -> list[StagesReport]:
+def _of_samples(paths: Sequence[Path], chosen: Any) -> list[SystemStages]:
     """The stages in a report or a file of samples."""
     from germane.diagnosis.stages import follow_samples
     from germane.reports.report import find_report
@@ -69,10 +69,11 @@ def _of_samples(paths: Sequence[Path], chosen: Any) -> list[StagesReport]:
     return follow_samples(samples, rel=chosen.rel, k=chosen.k)
 
 
-def _of_runs(paths: Sequence[Path], chosen: Any) -> list[StagesReport]:
+def _of_runs(paths: Sequence[Path], chosen: Any) -> list[SystemStages]:
     """The stages in a run file each."""
     from germane.cli.rank import files_of
-    from germane.diagnosis.stages import follow, of_hits
+    from germane.diagnosis.journeys import of_hits
+    from germane.diagnosis.stages import follow
     from germane.evaluation.rank import hits_of
 
     gold, files, how = files_of(paths, chosen)

@@ -10,8 +10,8 @@ from rich.console import RenderableType
 from rich.text import Text
 
 from germane.clean import clean, counted, shorten
-from germane.diagnosis.schema import DepthRow, StageRow, SystemDiagnosis, SystemStages
-from germane.diagnosis.stages import StagesReport
+from germane.diagnosis.stages import DepthRow, StageRow, SystemStages
+from germane.diagnosis.whatif import SystemDiagnosis
 from germane.reports.summary import LIKE_THESE, in_digits, interval_in_words, p_in_words
 from germane.show.table import Table
 from germane.show.terminal import hanging
@@ -30,34 +30,22 @@ def _document(systems: Sequence[dict[str, Json]]) -> dict[str, Json]:
     return {"schema_version": 1, **{name: value for name, value in systems[0].items() if name != "system"}}
 
 
-def stages_document(reports: Sequence[StagesReport]) -> dict[str, Json]:
+def stages_document(systems: Sequence[SystemStages]) -> dict[str, Json]:
     """The document of `germane stages --json`."""
-    return _document([_system(report) for report in reports])
+    return _document([system.with_rows().as_json() for system in systems])
 
 
-def stages_page(reports: Sequence[StagesReport]) -> Json:
+def stages_page(systems: Sequence[SystemStages]) -> Json:
     """The stages as the page shows them: no document by name."""
-    return [{**_system(report), "documents": []} for report in reports]
+    return [system.as_json() for system in systems]
 
 
-def _system(report: StagesReport) -> dict[str, Json]:
-    return SystemStages(
-        system=report.system,
-        queries=report.queries,
-        known=report.relevant,
-        ends=report.counts(),
-        stages=list(report.stages),
-        documents=list(report.documents()),
-        notes=list(report.journeys.notes),
-    ).as_json()
-
-
-def render_stages(reports: Sequence[StagesReport], *, every: bool = False) -> RenderableType:
+def render_stages(reports: Sequence[SystemStages], *, every: bool = False) -> RenderableType:
     """The stages of each system for a rich console; `every`: with every relevant document."""
     return hanging(line for report in reports for line in _stages(report, every=every))
 
 
-def _stages(report: StagesReport, *, every: bool) -> Iterator[RenderableType]:
+def _stages(report: SystemStages, *, every: bool) -> Iterator[RenderableType]:
     if report.system:
         yield Text(f"\n{clean(report.system)}", style="bold")
     yield Text(f"{counted(report.relevant, 'relevant document')} of {counted(report.queries, 'query')}")
@@ -82,7 +70,7 @@ def _stages(report: StagesReport, *, every: bool) -> Iterator[RenderableType]:
     for before, stage in zip(report.stages, report.stages[1:], strict=False):
         if words := _in_depth(before, stage):
             yield Text(f"  {words}")
-    yield Text("ends     " + ", ".join(f"{count:,} {where}" for where, count in report.counts().items()))
+    yield Text("ends     " + ", ".join(f"{count:,} {where}" for where, count in report.ends.items()))
     documents = list(report.documents()) if every else list(islice(report.documents(lost=True), _SHOWN))
     more = report.relevant - report.stages[-1].relevant - len(documents)
     heads = ["query", "document", "what became of it", "grade", *report.journeys.names]
@@ -95,7 +83,7 @@ def _stages(report: StagesReport, *, every: bool) -> Iterator[RenderableType]:
         table.add([*names, document.grade, *(rank or "-" for rank in document.ranks.values())])
     if documents:
         yield table.rich()
-    yield from (Text(f"note     {clean(note)}") for note in report.journeys.notes)
+    yield from (Text(f"note     {clean(note)}") for note in report.notes)
 
 
 def _in_depth(before: StageRow, stage: StageRow) -> str:

@@ -1,86 +1,104 @@
-"""The way of relevant documents through retrieval: the step that found each, the one that dropped it, and its rank in each.
+"""The way of relevant documents through retrieval: the stage that found each, the one that dropped it, and its rank in each.
 
-A step (a stage) hands a ranked list on: first-stage retrievers, fusion, a reranker. Of each stage only the ranks of the
-relevant documents matter, so that runs of millions of rows are a few columns: `Journeys`. What is lost at a stage stood in the
-list of the stage before and not in its own; at the first one, what it never retrieved.
-
-Samples without stages have two: what came back, and its first k. An agent's searches are one stage, each document at
-its best rank, what it handed back in the end another.
+What is lost at a stage stood in the list of the stage before and not in its own; at the first one, what it never retrieved.
+The records are what `germane stages --json` prints.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from typing import Any, TypeAlias
+from collections.abc import Iterable, Iterator
+from typing import Any, Literal
 
 import numpy as np
+from msgspec import UNSET, UnsetType, field
 from numpy.typing import NDArray
 
-from germane.clean import counted
-from germane.diagnosis.schema import DepthRow, DocumentRow, StageRow, interval_fields
-from germane.errors import InputError
-from germane.places.lists import rankings
+from germane.diagnosis.journeys import Journeys, journeys_of
+from germane.encoding import Line, internal
 from germane.places.table import Bools, Floats, Ints, share_of
-from germane.samples.runs.results import Hits
 from germane.statistics.comparison import paired_difference
-from germane.statistics.intervals import mean_interval
-from germane.types import Context, Sample
+from germane.statistics.intervals import Interval, IntervalEnds, mean_interval
+from germane.types import Sample
 
-FIRST = 10
-"""The first places that are looked at where samples have no stages, longer lists, and no k is given."""
 RETURNED, BELOW, LOST, NEVER, NOWHERE = "returned", "below k", "lost", "never retrieved", "in no list at all"
 """The ends of a relevant document; the last one: no list of any query holds it, so that its id may be another one now."""
 _DEPTHS = tuple(step * 10**power for power in range(7) for step in (1, 2, 3, 5))
-_CONTEXTS, _CALLS = "contexts", "calls"
-
-Ranks: TypeAlias = Mapping[str, int]
-"""Document -> its rank, from 1."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Journeys:
-    """The ranks of relevant documents in the list of each stage, as columns.
+class DepthRow(Line):
+    """The share of what the stage before had that a list of `depth` holds: the mean over queries, with its interval."""
 
-    Attributes:
-        names: The stages, in order.
-        ranks: Rank of each document in each stage, from 1; 0 = it is not there. Shape (stages, documents).
-        lengths: How many documents each stage handed on for each query, shape (stages, queries).
-        query: The number of the query of each document, ascending.
-        queries, documents: Their ids.
-        grades: The grade of each document.
-        clusters: What cases belong together in statistics, of each query; None = each is a case of its own.
-        cut: Whether the last stage is the first k of the one before.
-        nowhere: Whether no list of any query holds the document; None = not known.
-        notes: What was left out, and how often.
+    depth: int
+    keeps: float | None
+    interval: IntervalEnds | None
+
+
+class StageRow(Line):
+    """One stage. `recall` is the mean over the queries, `difference` its paired difference from the stage before.
+
+    `in` relevant documents are in its lists, `lost` were in the list of the stage before and not in this one (of the first
+    stage: never retrieved), `saved` the other way round. `depth` is the most documents that it handed on; `kept` says how much
+    of what the stage before had it kept, `depths` how much that stage's first places hold: as many as this one hands on, and
+    more.
     """
 
-    names: Sequence[str]
-    ranks: Ints
-    lengths: Ints
-    query: Ints
-    queries: Sequence[str]
-    documents: Sequence[str]
-    grades: Floats
-    clusters: Sequence[str] | None = None
-    cut: bool = False
-    nowhere: Bools | None = None
-    notes: Sequence[str] = ()
+    name: str
+    recall: float | None
+    interval: IntervalEnds | None
+    interval_method: str
+    level: float
+    units: int
+    relevant: int = field(name="in")
+    lost: int
+    saved: int
+    difference: float | None
+    difference_interval: IntervalEnds | None
+    p: float | None
+    depth: int
+    kept: DepthRow | None
+    depths: list[DepthRow]
+
+    @property
+    def deeper(self) -> DepthRow | None:
+        """The least depth that would at least halve what is lost; None where none of those that are known does."""
+        if self.kept is None or self.kept.keeps is None or not self.lost:
+            return None
+        least = (1 + self.kept.keeps) / 2
+        deeper = (row for row in self.depths if row.depth > self.depth and (row.keeps or 0) >= least)
+        return next(deeper, None)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StagesReport:
-    """The stages of one system over all its queries."""
+class DocumentRow(Line):
+    """One relevant document: what became of it, the stage where it entered and the one that lost it, its rank in each."""
 
-    system: str
-    relevant: int
+    sample: str
+    document: str
+    grade: int
+    where: Literal["returned", "below k", "lost", "never retrieved", "in no list at all"]
+    entered: str | None
+    lost: str | None
+    ranks: dict[str, int | None]
+
+
+class SystemStages(Line, kw_only=True, rename=internal("journeys", relevant="known", rows="documents")):
+    """The stages of one system; `known` relevant documents in `queries`, and what became of them in `ends`."""
+
+    system: str | UnsetType = UNSET
     queries: int
-    stages: tuple[StageRow, ...]
-    journeys: Journeys = field(repr=False)
+    relevant: int
+    ends: dict[str, int]
+    stages: list[StageRow]
+    rows: list[DocumentRow] = field(default_factory=list)
+    notes: list[str]
+    journeys: Any
+
+    def with_rows(self) -> SystemStages:
+        """Return a copy with a row for every relevant document, as scripts read it."""
+        return self.replace(rows=list(self.documents()))
 
     def documents(self, *, lost: bool = False) -> Iterator[DocumentRow]:
         """Every relevant document, query by query; `lost`: those that did not reach the end, the best before first."""
-        journeys = self.journeys
+        journeys: Journeys = self.journeys
         last, ends = _last(journeys.ranks), _ends(journeys)
         order = np.arange(len(last))
         if lost:
@@ -99,11 +117,18 @@ class StagesReport:
                 ranks=dict(zip(journeys.names, ranks, strict=True)),
             )
 
-    def counts(self) -> dict[str, int]:
-        """The number of relevant documents that came to each end."""
-        ends = _ends(self.journeys)
-        counts = {end: int((ends == end).sum()) for end in (RETURNED, BELOW, LOST, NEVER, NOWHERE)}
-        return {end: count for end, count in counts.items() if count}
+
+class StagesDocument(SystemStages, kw_only=True):
+    """The document of `germane stages --json` of one system."""
+
+    schema_version: Literal[1]
+
+
+class StagesDocuments(Line):
+    """The document of `germane stages --json` of several systems."""
+
+    schema_version: Literal[1]
+    systems: list[SystemStages]
 
 
 def _last(ranks: Ints) -> Ints:
@@ -120,7 +145,7 @@ def _ends(journeys: Journeys) -> NDArray[np.str_]:
     return np.select(ends, [RETURNED, NOWHERE, NEVER, BELOW], LOST)
 
 
-def follow(journeys: Journeys, system: str = "") -> StagesReport:
+def follow(journeys: Journeys, system: str = "") -> SystemStages:
     """The relevant documents that each stage found, lost and saved, with intervals over the queries.
 
     Recall of a query = relevant documents in the list / relevant documents known, at the whole depth of the list.
@@ -160,12 +185,15 @@ def follow(journeys: Journeys, system: str = "") -> StagesReport:
             )
         )
         before, recall_before = found_by, recall
-    return StagesReport(
+    counts = {end: int((_ends(journeys) == end).sum()) for end in (RETURNED, BELOW, LOST, NEVER, NOWHERE)}
+    return SystemStages(
         system=system,
-        relevant=len(row),
         queries=len(set(clusters or journeys.queries)),
-        stages=tuple(lines),
-        journeys=replace(journeys, notes=[*journeys.notes, *narrow]),
+        relevant=len(row),
+        ends={end: count for end, count in counts.items() if count},
+        stages=lines,
+        notes=[*journeys.notes, *narrow],
+        journeys=journeys,
     )
 
 
@@ -186,233 +214,12 @@ def _depths(journeys: Journeys, number: int, depth: int) -> tuple[DepthRow, list
     return line(depth, now), [line(at, before <= at) for at in depths]
 
 
-# Runs
-
-
-def of_hits(stages: Mapping[str, Hits], *, rel: int = 1, k: int | None = None) -> Journeys:
-    """The journeys in the runs of the stages, by their names, all with the same gold.
-
-    A query without results in a run has an empty list there. Queries without relevant documents are left out.
-
-    Args:
-        stages: Where the gold documents stand in the run of each stage, in their order.
-        rel: The lowest grade that counts as relevant.
-        k: Add the first k of the last run as one more stage; None = its whole lists.
-
-    Raises:
-        InputError: The gold has no relevant document.
-    """
-    runs = list(stages.values())
-    first = runs[0]
-    relevant = np.flatnonzero(first.grades >= rel)
-    if not len(relevant):
-        raise InputError(
-            f"no document in the gold has a grade of {rel} or more", fix="give --rel 1, or other gold"
-        )
-    numbers = np.repeat(np.arange(len(first.sizes)), first.sizes)[relevant]
-    kept, query = np.unique(numbers, return_inverse=True)
-    positions = np.full(len(first.grades), -1)
-    positions[relevant] = np.arange(len(relevant))
-    ranks = np.zeros((len(runs), len(relevant)), np.int64)
-    for number, hits in enumerate(runs):
-        at = positions[hits.doc]
-        ranks[number, at[at >= 0]] = hits.rank[at >= 0]
-    lengths = np.maximum(np.stack([hits.lengths for hits in runs]), 0)[:, kept]
-    left = len(first.sizes) - len(kept)
-    notes = [f"{left} of {len(first.sizes)} queries have no relevant document, left out"] if left else []
-    for name, hits in stages.items():
-        for number, what in (
-            (int((hits.lengths[kept] < 0).sum()), "no results, an empty list"),
-            (hits.ignored, "no gold, ignored"),
-        ):
-            if number:
-                notes.append(f"{name}: {counted(number, 'query has', 'queries have')} {what}")
-    return _with_cut(
-        Journeys(
-            names=list(stages),
-            ranks=ranks,
-            lengths=lengths,
-            query=query.astype(np.int64),
-            queries=_ids_at(first.queries, kept),
-            documents=_ids_at(first.docs, relevant),
-            grades=first.grades[relevant],
-            notes=notes,
-        ),
-        k,
-    )
-
-
-def _ids_at(names: Any, at: Ints) -> list[str]:
-    """The ids at these positions of a list or a Series of polars."""
-    result: list[str] = [names[n] for n in at.tolist()] if isinstance(names, list) else names[at].to_list()
-    return result
-
-
-def _with_cut(journeys: Journeys, k: int | None) -> Journeys:
-    """The journeys with the first k of the last stage as one more; None = as they are."""
-    if k is None:
-        return journeys
-    last = journeys.ranks[-1]
-    return replace(
-        journeys,
-        names=[*journeys.names, f"first {k}"],
-        ranks=np.vstack([journeys.ranks, np.where(last <= k, last, 0)]),
-        lengths=np.vstack([journeys.lengths, np.minimum(journeys.lengths[-1], k)]),
-        cut=True,
-    )
-
-
-# Samples
-
-
-def follow_samples(samples: Iterable[Sample], *, rel: int = 1, k: int | None = None) -> list[StagesReport]:
+def follow_samples(samples: Iterable[Sample], *, rel: int = 1, k: int | None = None) -> list[SystemStages]:
     """The relevant documents that each stage found, lost and saved, for each system; arguments and errors are those of `journeys_of`."""
     return [follow(journeys, system) for system, journeys in journeys_of(samples, rel=rel, k=k).items()]
 
 
-def journeys_of(samples: Iterable[Sample], *, rel: int = 1, k: int | None = None) -> dict[str, Journeys]:
-    """The journeys of each system's relevant documents, in samples with gold (`qrels`).
-
-    A stage that only some samples name handed on what it got in the others. `contexts` are one more stage where they hold
-    other documents than the last one. Unanswerable questions and samples without a relevant document are left out.
-
-    Args:
-        samples: The samples, of one or more systems.
-        rel: The lowest grade that counts as relevant.
-        k: The first places that count; None = all, and 10 where samples have no stages and longer lists.
-
-    Raises:
-        InputError: No sample has what is needed.
-    """
-    systems: dict[str, _Samples] = {}
-    listed: set[str] = set()
-    for sample in samples:
-        systems.setdefault(sample.system, _Samples(rel)).add(sample, listed)
-    if not any(system.samples for system in systems.values()):
-        whys = {why: None for system in systems.values() for why in system.left}
-        raise InputError(
-            f"no relevant document can be followed: {'; '.join(whys) or 'no samples'}",
-            fix='give samples gold ("qrels": {"d7": 1}) and contexts with ids, or "stages"',
-        )
-    return {name: system.journeys(k, listed) for name, system in systems.items() if system.samples}
-
-
-class _Samples:
-    """The samples of one system that can be followed, and why others cannot."""
-
-    def __init__(self, rel: int) -> None:
-        self.rel = rel
-        self.samples: list[tuple[Sample, list[tuple[str, Ranks]]]] = []
-        self.left: dict[str, int] = {}
-
-    def add(self, sample: Sample, listed: set[str]) -> None:
-        """Add a sample, and what its lists hold to all that is listed anywhere."""
-        lists = _lists_of(sample)
-        for _, ranks in lists:
-            listed.update(ranks)
-        why = ""
-        if sample.error is not None:
-            why = f"failed: {sample.error}"
-        elif not sample.qrels:
-            why = "no qrels"
-        elif sample.answerable is False:
-            why = "unanswerable"
-        elif max(sample.qrels.values()) < self.rel:
-            why = "no relevant document is known"
-        elif not lists:
-            why = "the contexts have no document ids" if sample.contexts else "contexts are not known"
-        if why:
-            self.left[why] = self.left.get(why, 0) + 1
-        else:
-            self.samples.append((sample, lists))
-
-    def journeys(self, k: int | None, listed: set[str]) -> Journeys:
-        """The ranks of all relevant documents."""
-        notes = [f"{counted(count, 'sample')} left out: {why}" for why, count in self.left.items()]
-        staged = any(sample.stages for sample, _ in self.samples)
-        if staged and all(  # the contexts are what the last stage handed on
-            len(lists) < 2 or lists[-1][0] != _CONTEXTS or lists[-1][1].keys() == lists[-2][1].keys()
-            for _, lists in self.samples
-        ):
-            self.samples = [
-                (sample, lists[:-1] if len(lists) > 1 and lists[-1][0] == _CONTEXTS else lists)
-                for sample, lists in self.samples
-            ]
-        names: list[str] = []
-        for _, lists in self.samples:
-            _merge(names, [name for name, _ in lists])
-        partly = sum(len(lists) < len(names) for _, lists in self.samples)
-        if partly:
-            notes.append(
-                f"{partly} of {len(self.samples)} samples lack a stage that others have: it counts as handing on what it got"
-            )
-        columns: list[list[int]] = []
-        lengths: list[list[int]] = []
-        query: list[int] = []
-        documents: list[str] = []
-        grades: list[int] = []
-        for number, (sample, lists) in enumerate(self.samples):
-            ranks_of = dict(lists)
-            filled: list[Ranks] = []
-            for name in names:
-                filled.append(ranks_of.get(name, filled[-1] if filled else {}))
-            lengths.append([len(ranks) for ranks in filled])
-            for document, grade in (sample.qrels or {}).items():
-                if grade >= self.rel:
-                    columns.append([ranks.get(document, 0) for ranks in filled])
-                    query.append(number)
-                    documents.append(document)
-                    grades.append(grade)
-        journeys = Journeys(
-            names=names,
-            ranks=np.array(columns, np.int64).T.copy(),
-            lengths=np.array(lengths, np.int64).T.copy(),
-            query=np.array(query, np.int64),
-            queries=[sample.id for sample, _ in self.samples],
-            documents=documents,
-            grades=np.array(grades, np.float64),
-            clusters=[sample.id if sample.cluster is None else sample.cluster for sample, _ in self.samples],
-            nowhere=np.array([document not in listed for document in documents], np.bool_),
-            notes=notes,
-        )
-        longer = not staged and int(journeys.lengths[-1].max(initial=0)) > FIRST
-        return _with_cut(journeys, FIRST if k is None and longer else k)
-
-
-def _lists_of(sample: Sample) -> list[tuple[str, Ranks]]:
-    """The ranked lists of a sample's stages; none where it has no ids."""
-    result = [(stage.name, _ranks(stage.ids)) for stage in sample.stages]
-    if not sample.stages and sample.calls:
-        searches = [ranks for _, contexts in rankings(sample) if (ranks := _ids(contexts)) is not None]
-        best: dict[str, int] = {}
-        for ranks in searches:
-            for document, rank in ranks.items():
-                best[document] = min(rank, best.get(document, rank))
-        result = [(_CALLS, best)] if searches else []
-    if sample.contexts is not None and _CONTEXTS not in dict(result):
-        ranks = _ids(sample.contexts)
-        result += [] if ranks is None else [(_CONTEXTS, ranks)]
-    return result
-
-
-def _ids(contexts: Sequence[Context]) -> Ranks | None:
-    """The ranks of the documents of a list; None where no context has an id."""
-    if contexts and not any(context.id for context in contexts):
-        return None
-    return _ranks(context.id or f"\0{number}" for number, context in enumerate(contexts))
-
-
-def _ranks(ids: Iterable[str]) -> Ranks:
-    """The rank of each document in a list; of one that is there twice the best counts, and the others close up."""
-    return {document: rank for rank, document in enumerate(dict.fromkeys(ids), 1)}
-
-
-def _merge(names: list[str], others: Sequence[str]) -> None:
-    """Add the names of a sample's stages that are not known yet, each behind the one before it."""
-    at = 0
-    for name in others:
-        if name in names:
-            at = names.index(name) + 1
-        else:
-            names.insert(at, name)
-            at += 1
+def interval_fields(interval: Interval) -> dict[str, Any]:
+    """The fields of a record that say what an interval is, and how it was computed."""
+    ends = interval.ends and list(interval.ends)
+    return {"interval": ends, "interval_method": interval.method, "level": interval.level}

@@ -9,11 +9,13 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 import numpy as np
+from msgspec import UNSET, UnsetType
 
-from germane.diagnosis.schema import ChangeRow, GainRow, SystemDiagnosis, interval_fields
+from germane.diagnosis.stages import interval_fields
+from germane.encoding import Line
 from germane.errors import InputError
 from germane.judging.recorded import StoredAnswers
 from germane.measures.measure import Measure
@@ -26,7 +28,7 @@ from germane.reports.data import ReportData
 from germane.reports.explain import recorded, settings_of, take_stored
 from germane.reports.summary import is_diagnostic, known_measure
 from germane.statistics.comparison import holm, paired_difference
-from germane.statistics.intervals import SAME
+from germane.statistics.intervals import SAME, IntervalEnds
 from germane.types import Sample
 
 _Changed: TypeAlias = tuple[str, str, Floats, Mapping[str, Any]]
@@ -36,6 +38,69 @@ _QUANTILES = np.arange(0.0, 0.95, 0.05)
 """Of the scores: the floors that are tried."""
 _FEWEST = 10
 """Units below which no floor is chosen."""
+
+
+class ChangeRow(Line):
+    """One change: the measure with it, and its paired difference from the measure as it is, over the same queries.
+
+    `limit` says that a perfect step could bring so much at most. `k` and `floor` are the new cut-off and the floor on the
+    retriever's scores, `dropped` the share of places that the change drops. `p_holm` is adjusted over the changes.
+    """
+
+    change: str
+    kind: Literal["rerank", "ideal", "k", "duplicates", "filter", "floor"]
+    limit: bool
+    k: int | None
+    floor: float | None
+    dropped: float | None
+    mean: float | None
+    difference: float | None
+    interval: IntervalEnds | None
+    interval_method: str
+    level: float
+    p: float | None
+    p_holm: float | None
+    wins: int
+    ties: int
+    losses: int
+
+
+class GainRow(Line):
+    """A query that would gain: its value now, the change that adds most, and what each adds."""
+
+    sample: str
+    trial: int
+    query: str
+    value: float
+    change: str
+    gain: float
+    gains: dict[str, float]
+
+
+class SystemDiagnosis(Line, kw_only=True):
+    """The changes that would help one system by one measure, over the `n` samples of `total` with a known value."""
+
+    system: str | UnsetType = UNSET
+    measure: str
+    n: int
+    total: int
+    mean: float
+    changes: list[ChangeRow]
+    queries: list[GainRow]
+    notes: list[str]
+
+
+class DiagnosisDocument(SystemDiagnosis, kw_only=True):
+    """The document of `germane diagnose --json` of one system."""
+
+    schema_version: Literal[1]
+
+
+class DiagnosisDocuments(Line):
+    """The document of `germane diagnose --json` of several systems."""
+
+    schema_version: Literal[1]
+    systems: list[SystemDiagnosis]
 
 
 def diagnose(report: ReportData, measure: str | Measure | None = None) -> list[SystemDiagnosis]:

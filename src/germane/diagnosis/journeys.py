@@ -1,0 +1,287 @@
+"""The ranks of relevant documents in the list of each stage of the retrieval, as columns.
+
+A stage hands a ranked list on: first-stage retrievers, fusion, a reranker. Of each stage only the ranks of the relevant
+documents matter, so that runs of millions of rows are a few columns: `Journeys`.
+
+Samples without stages have two: what came back, and its first k. An agent's searches are one stage, each document at
+its best rank, what it handed back in the end another.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from germane.clean import counted
+from germane.errors import InputError
+from germane.places.lists import rankings
+from germane.places.table import Bools, Floats, Ints
+from germane.samples.runs.results import Hits
+from germane.types import Context, Sample
+
+FIRST = 10
+"""The first places that are looked at where samples have no stages, longer lists, and no k is given."""
+_CONTEXTS, _CALLS = "contexts", "calls"
+
+Ranks: TypeAlias = Mapping[str, int]
+"""Document -> its rank, from 1."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Journeys:
+    """The ranks of relevant documents in the list of each stage, as columns.
+
+    Attributes:
+        names: The stages, in order.
+        ranks: Rank of each document in each stage, from 1; 0 = it is not there. Shape (stages, documents).
+        lengths: How many documents each stage handed on for each query, shape (stages, queries).
+        query: The number of the query of each document, ascending.
+        queries, documents: Their ids.
+        grades: The grade of each document.
+        clusters: What cases belong together in statistics, of each query; None = each is a case of its own.
+        cut: Whether the last stage is the first k of the one before.
+        nowhere: Whether no list of any query holds the document; None = not known.
+        notes: What was left out, and how often.
+    """
+
+    names: Sequence[str]
+    ranks: Ints
+    lengths: Ints
+    query: Ints
+    queries: Sequence[str]
+    documents: Sequence[str]
+    grades: Floats
+    clusters: Sequence[str] | None = None
+    cut: bool = False
+    nowhere: Bools | None = None
+    notes: Sequence[str] = ()
+
+
+# Runs
+
+
+def of_hits(stages: Mapping[str, Hits], *, rel: int = 1, k: int | None = None) -> Journeys:
+    """The journeys in the runs of the stages, by their names, all with the same gold.
+
+    A query without results in a run has an empty list there. Queries without relevant documents are left out.
+
+    Args:
+        stages: Where the gold documents stand in the run of each stage, in their order.
+        rel: The lowest grade that counts as relevant.
+        k: Add the first k of the last run as one more stage; None = its whole lists.
+
+    Raises:
+        InputError: The gold has no relevant document.
+    """
+    runs = list(stages.values())
+    first = runs[0]
+    relevant = np.flatnonzero(first.grades >= rel)
+    if not len(relevant):
+        raise InputError(
+            f"no document in the gold has a grade of {rel} or more", fix="give --rel 1, or other gold"
+        )
+    numbers = np.repeat(np.arange(len(first.sizes)), first.sizes)[relevant]
+    kept, query = np.unique(numbers, return_inverse=True)
+    positions = np.full(len(first.grades), -1)
+    positions[relevant] = np.arange(len(relevant))
+    ranks = np.zeros((len(runs), len(relevant)), np.int64)
+    for number, hits in enumerate(runs):
+        at = positions[hits.doc]
+        ranks[number, at[at >= 0]] = hits.rank[at >= 0]
+    lengths = np.maximum(np.stack([hits.lengths for hits in runs]), 0)[:, kept]
+    left = len(first.sizes) - len(kept)
+    notes = [f"{left} of {len(first.sizes)} queries have no relevant document, left out"] if left else []
+    for name, hits in stages.items():
+        for number, what in (
+            (int((hits.lengths[kept] < 0).sum()), "no results, an empty list"),
+            (hits.ignored, "no gold, ignored"),
+        ):
+            if number:
+                notes.append(f"{name}: {counted(number, 'query has', 'queries have')} {what}")
+    return _with_cut(
+        Journeys(
+            names=list(stages),
+            ranks=ranks,
+            lengths=lengths,
+            query=query.astype(np.int64),
+            queries=_ids_at(first.queries, kept),
+            documents=_ids_at(first.docs, relevant),
+            grades=first.grades[relevant],
+            notes=notes,
+        ),
+        k,
+    )
+
+
+def _ids_at(names: Any, at: Ints) -> list[str]:
+    """The ids at these positions of a list or a Series of polars."""
+    result: list[str] = [names[n] for n in at.tolist()] if isinstance(names, list) else names[at].to_list()
+    return result
+
+
+def _with_cut(journeys: Journeys, k: int | None) -> Journeys:
+    """The journeys with the first k of the last stage as one more; None = as they are."""
+    if k is None:
+        return journeys
+    last = journeys.ranks[-1]
+    return replace(
+        journeys,
+        names=[*journeys.names, f"first {k}"],
+        ranks=np.vstack([journeys.ranks, np.where(last <= k, last, 0)]),
+        lengths=np.vstack([journeys.lengths, np.minimum(journeys.lengths[-1], k)]),
+        cut=True,
+    )
+
+
+# Samples
+
+
+def journeys_of(samples: Iterable[Sample], *, rel: int = 1, k: int | None = None) -> dict[str, Journeys]:
+    """The journeys of each system's relevant documents, in samples with gold (`qrels`).
+
+    A stage that only some samples name handed on what it got in the others. `contexts` are one more stage where they hold
+    other documents than the last one. Unanswerable questions and samples without a relevant document are left out.
+
+    Args:
+        samples: The samples, of one or more systems.
+        rel: The lowest grade that counts as relevant.
+        k: The first places that count; None = all, and 10 where samples have no stages and longer lists.
+
+    Raises:
+        InputError: No sample has what is needed.
+    """
+    systems: dict[str, _Samples] = {}
+    listed: set[str] = set()
+    for sample in samples:
+        systems.setdefault(sample.system, _Samples(rel)).add(sample, listed)
+    if not any(system.samples for system in systems.values()):
+        whys = {why: None for system in systems.values() for why in system.left}
+        raise InputError(
+            f"no relevant document can be followed: {'; '.join(whys) or 'no samples'}",
+            fix='give samples gold ("qrels": {"d7": 1}) and contexts with ids, or "stages"',
+        )
+    return {name: system.journeys(k, listed) for name, system in systems.items() if system.samples}
+
+
+class _Samples:
+    """The samples of one system that can be followed, and why others cannot."""
+
+    def __init__(self, rel: int) -> None:
+        self.rel = rel
+        self.samples: list[tuple[Sample, list[tuple[str, Ranks]]]] = []
+        self.left: dict[str, int] = {}
+
+    def add(self, sample: Sample, listed: set[str]) -> None:
+        """Add a sample, and what its lists hold to all that is listed anywhere."""
+        lists = _lists_of(sample)
+        for _, ranks in lists:
+            listed.update(ranks)
+        why = ""
+        if sample.error is not None:
+            why = f"failed: {sample.error}"
+        elif not sample.qrels:
+            why = "no qrels"
+        elif sample.answerable is False:
+            why = "unanswerable"
+        elif max(sample.qrels.values()) < self.rel:
+            why = "no relevant document is known"
+        elif not lists:
+            why = "the contexts have no document ids" if sample.contexts else "contexts are not known"
+        if why:
+            self.left[why] = self.left.get(why, 0) + 1
+        else:
+            self.samples.append((sample, lists))
+
+    def journeys(self, k: int | None, listed: set[str]) -> Journeys:
+        """The ranks of all relevant documents."""
+        notes = [f"{counted(count, 'sample')} left out: {why}" for why, count in self.left.items()]
+        staged = any(sample.stages for sample, _ in self.samples)
+        if staged and all(  # the contexts are what the last stage handed on
+            len(lists) < 2 or lists[-1][0] != _CONTEXTS or lists[-1][1].keys() == lists[-2][1].keys()
+            for _, lists in self.samples
+        ):
+            self.samples = [
+                (sample, lists[:-1] if len(lists) > 1 and lists[-1][0] == _CONTEXTS else lists)
+                for sample, lists in self.samples
+            ]
+        names: list[str] = []
+        for _, lists in self.samples:
+            _merge(names, [name for name, _ in lists])
+        partly = sum(len(lists) < len(names) for _, lists in self.samples)
+        if partly:
+            notes.append(
+                f"{partly} of {len(self.samples)} samples lack a stage that others have: it counts as handing on what it got"
+            )
+        columns: list[list[int]] = []
+        lengths: list[list[int]] = []
+        query: list[int] = []
+        documents: list[str] = []
+        grades: list[int] = []
+        for number, (sample, lists) in enumerate(self.samples):
+            ranks_of = dict(lists)
+            filled: list[Ranks] = []
+            for name in names:
+                filled.append(ranks_of.get(name, filled[-1] if filled else {}))
+            lengths.append([len(ranks) for ranks in filled])
+            for document, grade in (sample.qrels or {}).items():
+                if grade >= self.rel:
+                    columns.append([ranks.get(document, 0) for ranks in filled])
+                    query.append(number)
+                    documents.append(document)
+                    grades.append(grade)
+        journeys = Journeys(
+            names=names,
+            ranks=np.array(columns, np.int64).T.copy(),
+            lengths=np.array(lengths, np.int64).T.copy(),
+            query=np.array(query, np.int64),
+            queries=[sample.id for sample, _ in self.samples],
+            documents=documents,
+            grades=np.array(grades, np.float64),
+            clusters=[sample.id if sample.cluster is None else sample.cluster for sample, _ in self.samples],
+            nowhere=np.array([document not in listed for document in documents], np.bool_),
+            notes=notes,
+        )
+        longer = not staged and int(journeys.lengths[-1].max(initial=0)) > FIRST
+        return _with_cut(journeys, FIRST if k is None and longer else k)
+
+
+def _lists_of(sample: Sample) -> list[tuple[str, Ranks]]:
+    """The ranked lists of a sample's stages; none where it has no ids."""
+    result = [(stage.name, _ranks(stage.ids)) for stage in sample.stages]
+    if not sample.stages and sample.calls:
+        searches = [ranks for _, contexts in rankings(sample) if (ranks := _ids(contexts)) is not None]
+        best: dict[str, int] = {}
+        for ranks in searches:
+            for document, rank in ranks.items():
+                best[document] = min(rank, best.get(document, rank))
+        result = [(_CALLS, best)] if searches else []
+    if sample.contexts is not None and _CONTEXTS not in dict(result):
+        ranks = _ids(sample.contexts)
+        result += [] if ranks is None else [(_CONTEXTS, ranks)]
+    return result
+
+
+def _ids(contexts: Sequence[Context]) -> Ranks | None:
+    """The ranks of the documents of a list; None where no context has an id."""
+    if contexts and not any(context.id for context in contexts):
+        return None
+    return _ranks(context.id or f"\0{number}" for number, context in enumerate(contexts))
+
+
+def _ranks(ids: Iterable[str]) -> Ranks:
+    """The rank of each document in a list; of one that is there twice the best counts, and the others close up."""
+    return {document: rank for rank, document in enumerate(dict.fromkeys(ids), 1)}
+
+
+def _merge(names: list[str], others: Sequence[str]) -> None:
+    """Add the names of a sample's stages that are not known yet, each behind the one before it."""
+    at = 0
+    for name in others:
+        if name in names:
+            at = names.index(name) + 1
+        else:
+            names.insert(at, name)
+            at += 1
