@@ -402,7 +402,7 @@ class Bench:
         self.report.save(Path("base"))
         self.report = Report.open(Path("base"))
         self.ledger = SQLiteLedger(Path("fuzz.sqlite"))
-        item = next(iter(self.report.items())).item
+        item = next(iter(self.report.places())).item
         self.judgement = {
             "key": "0" * 32, "item": item, "kind": "relevance", "judge": "openai:m", "prompt": "abc", "answer": {"grade": 2, "reasoning": "r"},
             "request": "r", "usage": {"requests": 1, "input": 10, "output": 2, "cost_usd": 0.1}, "ms": 3.5, "at": "2026-11-21T15:00:00+00:00",
@@ -628,7 +628,7 @@ def use_labels(bench: Bench, path: Path) -> None:
 def make_report(bench: Bench, draw: random.Random) -> bytes:
     """The name of one of a report's files, and what is in it after a change."""
     name = draw.choice(
-        ["manifest.json", "scores.jsonl", "samples.jsonl", "items.jsonl", "judgements.jsonl", "labels.jsonl"]
+        ["manifest.json", "scores.jsonl", "samples.jsonl", "places.jsonl", "judgements.jsonl", "labels.jsonl"]
     )
     file = bench.folder / "base" / name
     data = file.read_bytes() if file.exists() else b""

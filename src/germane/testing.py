@@ -422,7 +422,6 @@ def _with_trials(ordered: Sequence[tuple[str, RecordedSample]]) -> tuple[list[Bl
 def _renamed(part: BlockRows, sample: Sample) -> BlockRows:
     """The part of one sample, with this sample, which has another id or trial, in its place."""
     from germane.reports.explain import result_row
-    from germane.tables.items import ItemTable
     from germane.tables.judgements import GRADED, JudgementTable
     from germane.tables.scores import ScoreTable
 
@@ -434,7 +433,7 @@ def _renamed(part: BlockRows, sample: Sample) -> BlockRows:
     return replace(
         part,
         samples=[sample],
-        items=ItemTable(structs.replace(row, **named) for row in part.items),
+        places=[structs.replace(row, **named) for row in part.places],
         judgements=JudgementTable(judgements),
         scores=ScoreTable(structs.replace(score, **named) for score in part.scores),
     )

@@ -21,7 +21,6 @@ __all__ = [
     "Context",
     "Evidence",
     "FrozenDict",
-    "ItemRow",
     "Json",
     "Judgement",
     "Message",
@@ -445,11 +444,12 @@ class Judgement(Record, frozen=True, kw_only=True):
             force_setattr(self, "provenance", freeze(self.provenance))
 
 
-class ItemRow(msgspec.Struct, frozen=True, gc=False):
-    """One place where a judge or a person was asked something.
+class PlaceRow(msgspec.Struct, frozen=True, gc=False):
+    """One place of a ranking about which a judge or a person was asked something, or a text or claim that was asked about.
 
-    `item` is the digest of what was asked about. `call` and `rank` count from 1 and are None where it is not one
-    passage. A part of a larger question (one claim of several) says `of` which item and which `part` it is, from 1.
+    `item` is the digest of what it was about. `call` and `rank` count from 1 and are None where it is not one passage; of a
+    passage `document` is its id and `gold` that document's grade, None where there is none. A part of a larger question (one claim
+    of several) says `of` which item and which `part` it is, from 1.
     """
 
     item: str
@@ -459,8 +459,15 @@ class ItemRow(msgspec.Struct, frozen=True, gc=False):
     trial: int = 0
     call: Annotated[int, Meta(ge=1)] | None = None
     rank: Annotated[int, Meta(ge=1)] | None = None
+    document: str | None = None
+    gold: int | None = None
     of: str | None = None
     part: Annotated[int, Meta(ge=1)] | None = None
+
+    @property
+    def key(self) -> tuple[str, str, int]:
+        """The key of its sample: id, system and trial."""
+        return self.sample, self.system, self.trial
 
 
 class Score(Record, frozen=True, kw_only=True):

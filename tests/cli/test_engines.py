@@ -106,7 +106,7 @@ def test_an_engine_gives_the_same_bytes(inside: Cli, data: Path, tmp_path: Path,
         ran = inside(*words(server, "parts", "--engine", engine, "-o", "r.md"), env=KEY)
         assert ran.code == 0, ran.err
         assert server.count == 2 * QUESTIONS
-    for name in ("scores", "samples", "items"):
+    for name in ("scores", "samples", "places"):
         both = [(tmp_path / folder / f"{name}.jsonl").read_bytes() for folder in ("whole", "parts")]
         assert both[0] == both[1]
     assert (tmp_path / "r.md").exists()

@@ -155,10 +155,10 @@ def test_one_disk_for_everything(run: Run, data: Path, disk: Path) -> None:
         assert server.count <= COUNT + IN_FLIGHT
         assert kept(disk / "l.sqlite") == COUNT
     assert sorted(file.name for file in (disk / "r").iterdir()) == [
-        "items.jsonl",
         "judgements.jsonl",
         "labels.jsonl",
         "manifest.json",
+        "places.jsonl",
         "receipts.jsonl",
         "samples.jsonl",
         "scores.jsonl",

@@ -203,7 +203,7 @@ def test_markdown_has_no_link_or_reference_of_the_data(inside: Cli, tmp_path: Pa
     write_jsonl(tmp_path / "s.jsonl", *rows)
     judged = ("run", "s.jsonl", "-m", "RR context_precision", "--judge", "lexical")
     assert inside(*judged, "-o", "r", "-o", "r.md").code == 0
-    items = [json.loads(line)["item"] for line in (tmp_path / "r" / "items.jsonl").read_text().splitlines()]
+    items = [json.loads(line)["item"] for line in (tmp_path / "r" / "places.jsonl").read_text().splitlines()]
     label = {"kind": "relevance", "scale": "graded", "answer": 2}
     write_jsonl(
         tmp_path / "l.jsonl",

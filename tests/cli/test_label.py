@@ -225,7 +225,7 @@ def test_help_shows_the_guideline_and_its_fingerprint_is_kept(
 
 def test_labels_of_the_page_are_imported_and_exported(inside: Cli, report: Path, tmp_path: Path) -> None:
     """They stand beside the judge's verdicts; `score` reads them without a judge."""
-    items = [json.loads(line) for line in (report / "items.jsonl").read_text("utf-8").splitlines()]
+    items = [json.loads(line) for line in (report / "places.jsonl").read_text("utf-8").splitlines()]
     page = write_jsonl(
         tmp_path / "page.jsonl",
         *(
@@ -308,7 +308,7 @@ def test_the_models_that_a_target_declares_stand_in_the_manifest(inside: Cli, tm
     }
 
 
-@pytest.mark.parametrize("kind", ["report", "items.jsonl", "rows.csv", "gold.qrels"])
+@pytest.mark.parametrize("kind", ["report", "places.jsonl", "rows.csv", "gold.qrels"])
 def test_labels_of_a_file_are_a_judge(inside: Cli, tmp_path: Path, kind: str) -> None:
     """`run --judge labels --labels` answers from a report's labels, JSON lines, CSV or qrels; the measure keeps its name."""
     rows = [
@@ -329,7 +329,7 @@ def test_labels_of_a_file_are_a_judge(inside: Cli, tmp_path: Path, kind: str) ->
     ran = inside("run", data, "-m", "context_relevance", "--no-cache", "--judge", "lexical", "-o", "report")
     assert ran.code == 0, ran.err
     assert inside("label", "report", "--import", "rows.csv").code == 0
-    (tmp_path / "items.jsonl").write_bytes((tmp_path / "report" / "labels.jsonl").read_bytes())
+    (tmp_path / "places.jsonl").write_bytes((tmp_path / "report" / "labels.jsonl").read_bytes())
     ran = inside(*words, "--judge", "labels", "--labels", kind, "-o", "new", "--json")
     assert ran.code == 0, ran.err
     lines = ran.json["measures"]
@@ -525,7 +525,7 @@ def torn(inside: Cli, tmp_path: Path) -> Path:
 
 
 def _item(folder: Path) -> str:
-    rows = [json.loads(line) for line in (folder / "r" / "items.jsonl").read_text().splitlines()]
+    rows = [json.loads(line) for line in (folder / "r" / "places.jsonl").read_text().splitlines()]
     return str(next(row["item"] for row in rows if row["sample"] == "b"))
 
 

@@ -223,8 +223,8 @@ def test_an_older_report_is_refused_and_what_was_paid_is_carried_over(inside: Cl
     write_jsonl(tmp_path / "labels.jsonl", *labels)
     assert inside("label", "old", "--import", "labels.jsonl", "--who", "ann").code == 0
     for older, said in (
-        (2, "this germane reads format 3; keep"),
-        (4, "update germane"),
+        (3, "this germane reads format 4; keep"),
+        (5, "update germane"),
         (None, "keep"),
         (True, "keep"),
     ):

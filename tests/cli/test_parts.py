@@ -18,7 +18,7 @@ from tests.server import ModelServer
 from .conftest import Cli, write_jsonl
 
 MEASURES = "context_precision@5 nDCG@10 RR RBP@10 context_recall"
-TABLES = ("scores", "samples", "items", "labels")
+TABLES = ("scores", "samples", "places", "labels")
 WORDS = ("-m", MEASURES, "--judge", "lexical", "--no-cache")
 
 

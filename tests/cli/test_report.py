@@ -37,7 +37,7 @@ class TestReportVerb:
         )
         assert inside("run", data, "-m", "RR", "-o", "r").code == 0
         folder = tmp_path / "r"
-        for name in ("samples", "items", "judgements", "scores"):
+        for name in ("samples", "places", "judgements", "scores"):
             whole = (folder / f"{name}.jsonl").read_bytes().splitlines(keepends=True)
             (folder / f"{name}.jsonl.part").write_bytes(b"".join(whole[:2]) + b'{"id": "q2", "sa')
             (folder / f"{name}.jsonl").unlink()

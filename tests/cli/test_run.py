@@ -38,7 +38,7 @@ def test_labelled_samples_are_scored(cli: Cli, data: Path, tmp_path: Path) -> No
     assert files == {
         "manifest.json",
         "samples.jsonl",
-        "items.jsonl",
+        "places.jsonl",
         "judgements.jsonl",
         "labels.jsonl",
         "scores.jsonl",

@@ -70,7 +70,7 @@ def test_one_part_and_many_are_equal(jobs: list[Job], size: int) -> None:
     (whole,) = parts(31, jobs)
     merged = merge(parts(size, jobs))
     assert rows(merged) == rows(whole)
-    assert list(merged.items) == list(whole.items)
+    assert list(merged.places) == list(whole.places)
     assert list(merged.labels) == list(whole.labels)
     assert merged.notes == whole.notes
     assert merged.graders == whole.graders
@@ -106,13 +106,13 @@ def test_merging_is_associative(jobs: list[Job]) -> None:
 def test_items_join_judgements_and_labels(jobs: list[Job]) -> None:
     """Every judgement's item has a row of its sample, and a person's grade stands on the item that was judged."""
     (whole,) = parts(31, jobs)
-    items = {row.item for row in whole.items}
+    items = {row.item for row in whole.places}
     assert {one.item for one in whole.judgements} <= items
     judged = {one.item for one in whole.judgements if one.kind == "relevance"}
     labelled = {label.item for label in whole.labels}
     assert judged
     assert judged <= labelled
-    place = next(row for row in whole.items if row.kind == "relevance" and row.sample == "q2")
+    place = next(row for row in whole.places if row.kind == "relevance" and row.sample == "q2")
     assert (place.call, place.rank) == (1, 1)
 
 
@@ -121,4 +121,4 @@ def test_gold_writes_no_items() -> None:
     graders = graders_of(parse_measures(["nDCG@3 RR"]))
     bare = [Sample(id="q", query="q", contexts=(Context(id="a", text="t"),), qrels=FrozenDict(a=1))]
     (part,) = parts(10, [Job(sample=sample, graders=graders) for sample in bare])
-    assert (len(part.items), len(part.labels), len(part.judgements)) == (0, 0, 0)
+    assert (len(part.places), len(part.labels), len(part.judgements)) == (0, 0, 0)

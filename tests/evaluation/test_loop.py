@@ -81,9 +81,9 @@ def test_labels_are_no_judgements(judge: str, tmp_path: Path) -> None:
     measures = ("context_precision@2",)
     run(Options(paths=(str(file),), measures=measures, judge=judge, folder=str(tmp_path / "r")))
     report = Report.open(tmp_path / "r")
-    assert report.manifest["schema_version"] == SCHEMA_VERSION == 3
+    assert report.manifest["schema_version"] == SCHEMA_VERSION == 4
     assert list(report.judgements()) == []
-    assert [(one.kind, one.rank) for one in report.items()] == [("relevance", 1), ("relevance", 2)] * 5
+    assert [(one.kind, one.rank) for one in report.places()] == [("relevance", 1), ("relevance", 2)] * 5
     again = rescore(tmp_path / "r", parse_measures(measures), folder=tmp_path / "again")
     assert list(again.scores()) == list(report.scores())
     assert (

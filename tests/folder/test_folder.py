@@ -131,7 +131,7 @@ def test_nothing_is_written_through_a_symbolic_link(tmp_path: Path, name: str) -
     assert outside.read_text() == "precious"
 
 
-@pytest.mark.parametrize("name", ["samples.jsonl", "items.jsonl", "judgements.jsonl", "scores.jsonl"])
+@pytest.mark.parametrize("name", ["samples.jsonl", "places.jsonl", "judgements.jsonl", "scores.jsonl"])
 def test_a_changed_file_is_an_error_that_names_it(tmp_path: Path, name: str) -> None:
     """An edited score is not another result; neither is a file that is gone."""
     saved(tmp_path)
@@ -167,7 +167,7 @@ def test_the_labels_of_some_items_are_read_alone(tmp_path: Path) -> None:
         for n in range(4)
     ]
     report = evaluate(rows, "context_precision@3", judge="labels").save(tmp_path / "r")
-    items = sorted({row.item for row in report.items()})[::5]
+    items = sorted({row.item for row in report.places()})[::5]
     later = [Label(item, "relevance", 1, "graded", who="ann", queue="random") for item in items[:2]]
     other = Label("other", "relevance", 1, "graded", who="ann", queue="random")
     append_labels(tmp_path / "r", [*later, other])

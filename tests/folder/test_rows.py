@@ -9,11 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from germane.folder.rows import BlockRows, merge
-from germane.tables.items import ItemTable
 from germane.tables.judgements import JudgementTable
 from germane.tables.labels import Label, LabelTable
 from germane.tables.scores import ScoreTable
-from germane.types import ItemRow, Judgement, Sample, Score
+from germane.types import Judgement, PlaceRow, Sample, Score
 
 GRADERS = [[{"name": "RR", "weight": 1.0}], [{"name": "AP", "weight": 2.0}], [{"name": "RR", "weight": 1}]]
 
@@ -24,9 +23,7 @@ def part_of(number: int) -> BlockRows:
     keys = [f"k{number + k}" for k in range(2)]
     return BlockRows(
         samples=samples,
-        items=ItemTable(
-            ItemRow(key, "relevance", sample.id) for key, sample in zip(keys, samples, strict=True)
-        ),
+        places=[PlaceRow(key, "relevance", sample.id) for key, sample in zip(keys, samples, strict=True)],
         judgements=JudgementTable(
             Judgement(key=key, kind="relevance", judge="m", answer=number) for key in keys
         ),
@@ -44,7 +41,7 @@ def shown(part: BlockRows) -> dict[str, Any]:
     sets = part.grader_numbers()
     return {
         "samples": part.samples,
-        "items": list(part.items),
+        "places": list(part.places),
         "judgements": list(part.judgements),
         "labels": list(part.labels),
         "scores": b"".join(part.scores.lines()),

@@ -111,7 +111,7 @@ def labelled(path: Path, people: int, *, unsure: float = 0.0, noise: int = 1) ->
     """A report of which half of everything was drawn; each person is off by up to `noise` grades, unbiased at the threshold."""
     report, rng = report_at(path, REL), random.Random(5)
     rows = []
-    for row in list(report.items())[::2]:
+    for row in list(report.places())[::2]:
         (sample,) = (s for s in report.samples() if s.id == row.sample)
         text = (sample.contexts or ())[(row.rank or 1) - 1].text
         for who in range(people):

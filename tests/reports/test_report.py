@@ -21,11 +21,10 @@ from germane.reports.formats import write
 from germane.reports.gates import Gate
 from germane.reports.report import Report
 from germane.reports.summary import interval_in_words
-from germane.tables.items import ItemTable
 from germane.tables.judgements import JudgementTable
 from germane.tables.labels import LabelTable, add_labels
 from germane.tables.scores import ScoreTable
-from germane.types import Context, FrozenDict, ItemRow, Judgement, Sample, Score
+from germane.types import Context, FrozenDict, Judgement, PlaceRow, Sample, Score
 
 CONTEXTS = (Context(text="a", grade=3), Context(text="b", grade=0))
 SAMPLES = [Sample(id=f"q{n}", query=f"q {n}", contexts=CONTEXTS) for n in range(2)]
@@ -64,8 +63,8 @@ def part_of(measure: str, judgements: list[Judgement], *values: float | None) ->
         )
         for n, value in enumerate(values)
     ]
-    items = ItemTable(ItemRow(j.item, j.kind, f"q{n}", call=1, rank=1) for n, j in enumerate(judgements))
-    return BlockRows(scores=ScoreTable(scores), judgements=JudgementTable(judgements), items=items)
+    places = [PlaceRow(j.item, j.kind, f"q{n}", call=1, rank=1) for n, j in enumerate(judgements)]
+    return BlockRows(scores=ScoreTable(scores), judgements=JudgementTable(judgements), places=places)
 
 
 def test_what_is_in_a_report() -> None:
@@ -88,9 +87,7 @@ def test_the_tables_join(library: str) -> None:
     report = Report.build(
         BlockRows(
             samples=SAMPLES,
-            items=ItemTable(
-                [ItemRow("i1", "relevance", "q0", call=1, rank=2), ItemRow("i2", "claims", "q1")]
-            ),
+            places=[PlaceRow("i1", "relevance", "q0", call=1, rank=2), PlaceRow("i2", "claims", "q1")],
             judgements=JudgementTable([relevance(1, mode="schema", votes=({"a": 1},)), relevance(2)]),
             labels=labels_of(SAMPLES),
             scores=ScoreTable(Score(sample=s.id, measure="RR", type="RR", value=0.5) for s in SAMPLES),
@@ -98,7 +95,7 @@ def test_the_tables_join(library: str) -> None:
         {},
     )
     frame = getattr(report, f"to_{library}")
-    judged, keys = frame("items"), ["sample", "system", "trial"]
+    judged, keys = frame("places"), ["sample", "system", "trial"]
     if library == "pandas":
         joined = judged.merge(frame("judgements"), on="item")
         assert joined["rank"].tolist()[0] == 2

@@ -167,7 +167,7 @@ def _queues_for_means(
 
 def _store_in(reports: Sequence[Report]) -> Callable[[Label], None]:
     """Return a function that stores a label in each of the reports that hold its item, else in the first one."""
-    items_of = [{row.item for row in report.items()} for report in reports]
+    items_of = [{row.item for row in report.places()} for report in reports]
 
     def store(label: Label) -> None:
         holders = [report for report, items in zip(reports, items_of, strict=True) if label.item in items]

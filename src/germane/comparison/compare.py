@@ -272,7 +272,9 @@ def _split(
 
 def _covered(pair: PairedSystems) -> list[str]:
     """The share of B's distinct judged items that had been judged for A."""
-    ours, theirs = (side.report.tables.items.items_of(side.system) for side in (pair.a, pair.b))
+    ours, theirs = (
+        {row.item for row in side.report.places() if row.system == side.system} for side in (pair.a, pair.b)
+    )
     both, all_of_b = len(ours & theirs), f"the {len(theirs):,} items judged for {pair.b.name}"
     return [f"{both:,} of {all_of_b} were already judged for {pair.a.name}"] if theirs else []
 

@@ -245,11 +245,10 @@ def _judged_otherwise(a: Side, b: Side) -> Container[str]:
     at, found_in = _positions_in(ours, asked)
     same = np.bincount(at[found_in], answer[found_in] != answer_of[at[found_in]], len(ours)) == 0
     same &= np.bincount(at[found_in], minlength=len(ours)) > 0
-    columns = map(b.report.tables.items.column, ("item", "kind", "of", "system", "sample"))
     rows = [
-        (hash((item, kind)), case)
-        for item, kind, of, system, case in zip(*columns, strict=True)
-        if of is None and system == b.system
+        (hash((row.item, row.kind)), row.sample)
+        for row in b.report.places()
+        if row.of is None and row.system == b.system
     ]
     at, found_in = _positions_in(ours, np.array([asked for asked, _ in rows], np.int64))
     return {rows[number][1] for number in np.flatnonzero(found_in)[~same[at[found_in]]].tolist()}

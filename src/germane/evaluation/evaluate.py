@@ -269,7 +269,7 @@ async def report_on(
         if pool.missing and ledger is not None and not over:
             from germane.ledger.opening import describe_missing
 
-            over = describe_missing(ledger, replay, pool.missing, tables.items)
+            over = describe_missing(ledger, replay, pool.missing, tables.places)
         manifest = manifest_of(settings, judge, pool.spent)
         report = Report.build(tables, manifest, gates=gates, over=over, **declared)
         _note_gold(report, corpus)

@@ -23,13 +23,13 @@ from germane.folder.writer import FolderWriter
 from germane.judging.caller import Caller, called_by, in_own_loop
 from germane.judging.driver import AnswerSource, Running, finish, replay_stored, start
 from germane.measures.scoring import Block, Grader, Job
+from germane.places.asked import AskedItem, places_asked
 from germane.places.lists import turns
 from germane.places.settings import Settings
 from germane.questions.question import AnyQuestion
 from germane.questions.relevance import Passages, examples_of
 from germane.reports.data import dump_grader
 from germane.reports.explain import result_row
-from germane.tables.items import AskedItem, add_items
 from germane.tables.labels import add_labels
 from germane.types import Sample
 
@@ -135,7 +135,7 @@ class Working:
         for number in sorted({*asked, *labelled}):
             job, sample, items = block.jobs[number], rows.samples[number], asked.get(number, ())
             if items:
-                add_items(rows.items, sample, items)
+                rows.places += places_asked(sample, items)
             if number in labelled:
                 history = turns(sample)
                 names = {(o.query, o.passage): o.item for o in items if o.kind == "relevance" and not history}

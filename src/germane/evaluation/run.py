@@ -440,7 +440,7 @@ class _Run:
             replay = self.options.replay or ""
             from germane.ledger.opening import describe_missing
 
-            missing = describe_missing(session.ledger, replay, self.missing, session.folder.tables.items)
+            missing = describe_missing(session.ledger, replay, self.missing, session.folder.tables.places)
         made = {
             **session.manifest(manifest_of(plan.settings, judge, session.total)),
             **self._input(),

@@ -9,10 +9,10 @@ from typing import IO, Literal, TypeAlias
 
 from germane.errors import InputError
 
-Table: TypeAlias = Literal["samples", "items", "judgements", "labels", "scores"]
+Table: TypeAlias = Literal["samples", "places", "judgements", "labels", "scores"]
 """The name of a table."""
 
-TABLES: tuple[Table, ...] = ("samples", "items", "judgements", "scores")
+TABLES: tuple[Table, ...] = ("samples", "places", "judgements", "scores")
 """The tables whose files do not change once a report is complete."""
 
 LABELS = "labels.jsonl"

@@ -18,7 +18,7 @@ from germane.folder.layout import LABELS, MANIFEST, UNFINISHED, open_new, sync
 from germane.samples.files import json_in, read_text
 from germane.types import Json
 
-SCHEMA_VERSION = 3
+SCHEMA_VERSION = 4
 """The version of the report folder's files that is written, and the oldest that is read."""
 
 _Number = Annotated[float, msgspec.Meta(ge=-1e100, le=1e100)]
@@ -169,7 +169,9 @@ def read_manifest(path: Path) -> dict[str, Json]:
     if (version := manifest.get("schema_version")) != SCHEMA_VERSION:
         newer = isinstance(version, int) and version > SCHEMA_VERSION
         problem = f"{path} is a report of format {version}; this germane reads format {SCHEMA_VERSION}"
-        raise InputError(problem, fix="update germane" if newer else carried_over(path, "judgements.jsonl"))
+        stored = (name for name in manifest.get("files") or () if name.startswith("judgements."))
+        kept = carried_over(path, next(stored, "judgements.jsonl"))
+        raise InputError(problem, fix="update germane" if newer else kept)
     try:
         msgspec.convert(replace_surrogates(manifest), _Manifest)
     except msgspec.ValidationError as error:

@@ -16,13 +16,12 @@ from germane.folder.judgements import StoredJudgements, check_judgements
 from germane.folder.labels import append_labels, labels_size, people_in
 from germane.folder.layout import LABELS, TABLES, UNFINISHED, Table, files_in
 from germane.folder.lines import Keep, TableFile, with_texts
-from germane.folder.manifest import carried_over, read_manifest
+from germane.folder.manifest import read_manifest
 from germane.folder.rows import SampleFields, Tables
-from germane.tables.items import ItemTable
 from germane.tables.judgements import AskedCounts, count_asked
 from germane.tables.labels import Label, LabelTable, by_people, decode_labels, load_label
 from germane.tables.scores import SampleKey, ScoreTable
-from germane.types import ItemRow, Json, Sample
+from germane.types import Json, PlaceRow, Sample
 
 _FIX = "restore it, or run the evaluation again"
 
@@ -83,9 +82,6 @@ class StoredTables(Tables):
         if manifest.get("status") != "complete":
             raise InputError(f"{path} was not finished", fix=f"continue it: germane run --resume {path}")
         digests = manifest.get("files", {})
-        if any(name.endswith(".parquet") for name in digests):
-            problem = f"the tables of {path} are in Parquet, which this germane does not read"
-            raise InputError(problem, fix=carried_over(path, "judgements.parquet"))
         tables = cls(path, files_in(path), manifest)
         for name in TABLES if digests else ():
             file = path / f"{name}.jsonl"
@@ -94,7 +90,7 @@ class StoredTables(Tables):
         for name in digests:
             check_digest(path / name, digests)
         check_judgements(tables.files["judgements"])
-        check_items(tables.files["items"])
+        check_places(tables.files["places"])
         return tables
 
     @classmethod
@@ -110,8 +106,8 @@ class StoredTables(Tables):
         keep = with_texts(field, values)
         if table == "samples":
             return self.samples.where(keep)
-        if table == "items":
-            return self.files["items"].structs(ItemRow, keep)
+        if table == "places":
+            return self.files["places"].structs(PlaceRow, keep)
         return self._labels_where(keep)
 
     def samples_with(self, field: str) -> Iterator[SampleFields]:
@@ -136,10 +132,10 @@ class StoredTables(Tables):
         """The clusters, read once."""
         return super().clusters()
 
-    @cached_property
-    def items(self) -> ItemTable:
-        """The places where something was asked."""
-        return ItemTable(self.files["items"].structs(ItemRow))
+    @property
+    def places(self) -> Iterator[PlaceRow]:
+        """The places about which something was asked, read one by one in input order."""
+        return self.files["places"].structs(PlaceRow)
 
     @cached_property
     def asked(self) -> AskedCounts:
@@ -193,12 +189,12 @@ def check_digest(file: Path, digests: Mapping[str, str]) -> None:
         raise InputError(f"{file} was changed after the report was written", fix=_FIX)
 
 
-def check_items(file: TableFile) -> None:
-    """InputError at the first row of items.jsonl that is damaged or is there twice."""
+def check_places(file: TableFile) -> None:
+    """InputError at the first row of places.jsonl that is damaged or is there twice."""
     seen = set[bytes]()
-    for number, row in enumerate(file.structs(ItemRow), 1):
+    for number, row in enumerate(file.structs(PlaceRow), 1):
         if (name := short_name(repr(row).encode(errors="replace"))) in seen:
-            raise file.repeated(number, "item")
+            raise file.repeated(number, "place")
         seen.add(name)
 
 

@@ -13,11 +13,10 @@ from typing import Any, Literal, TypeAlias
 from msgspec import Raw, Struct
 
 from germane.encoding import canonical
-from germane.tables.items import ItemTable
 from germane.tables.judgements import AskedCounts, Judgements, JudgementTable, count_asked
 from germane.tables.labels import Label, LabelTable, by_people
 from germane.tables.scores import SampleKey, ScoreTable
-from germane.types import ItemRow, Json, Sample
+from germane.types import Json, PlaceRow, Sample
 
 GraderSet: TypeAlias = Sequence[Mapping[str, Json]]
 """The graders of a sample as JSON objects, in the order of their scores."""
@@ -25,7 +24,7 @@ GraderSet: TypeAlias = Sequence[Mapping[str, Json]]
 Beside: TypeAlias = "dict[tuple[str, str], array[float]]"
 """Values that are shown with the means, by (system, measure): one per sample that has one."""
 
-_Table: TypeAlias = Literal["samples", "items", "labels"]
+_Table: TypeAlias = Literal["samples", "places", "labels"]
 
 
 @dataclass(slots=True, kw_only=True)
@@ -94,8 +93,8 @@ class Tables(Counts, ABC):
 
     @property
     @abstractmethod
-    def items(self) -> ItemTable:
-        """The places where something was asked."""
+    def places(self) -> Iterable[PlaceRow]:
+        """The places about which something was asked, in input order."""
 
     @property
     @abstractmethod
@@ -141,10 +140,10 @@ class Tables(Counts, ABC):
         """Iterate over the samples that have this text as their id or as their query, in input order."""
         return (sample for sample in self.samples if name in {sample.id, sample.query})
 
-    def items_of(self, keys: Collection[SampleKey]) -> Iterator[ItemRow]:
-        """Iterate over the item rows of these samples: each question with where it was asked."""
-        rows: Iterator[ItemRow] = self.candidates("items", "sample", {name for name, _, _ in keys})
-        return (row for row in rows if (row.sample, row.system, row.trial) in keys)
+    def places_of(self, keys: Collection[SampleKey]) -> Iterator[PlaceRow]:
+        """Iterate over the places of these samples, in input order."""
+        rows: Iterator[PlaceRow] = self.candidates("places", "sample", {name for name, _, _ in keys})
+        return (row for row in rows if row.key in keys)
 
     def labels_of(self, items: Collection[str]) -> Iterator[Label]:
         """Iterate over the labels whose item is one of these, in the order in which they came."""
@@ -177,7 +176,7 @@ class BlockRows(Tables):
     """
 
     samples: list[Sample] = field(default_factory=list)
-    items: ItemTable = field(default_factory=ItemTable)
+    places: list[PlaceRow] = field(default_factory=list)
     judgements: JudgementTable = field(default_factory=JudgementTable)
     labels: LabelTable = field(default_factory=LabelTable)
     scores: ScoreTable = field(default_factory=ScoreTable)
@@ -202,7 +201,7 @@ class BlockRows(Tables):
         theirs = other.graded + [0] * (len(other.samples) - len(other.graded))
         self.graded += [renumbered[number] if renumbered else 0 for number in theirs]
         self.samples += other.samples
-        self.items.extend(other.items)
+        self.places += other.places
         self.judgements.extend(other.judgements)
         self.labels.extend(other.labels)
         self.scores.extend(other.scores)

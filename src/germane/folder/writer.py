@@ -30,7 +30,7 @@ from germane.folder.lock import WriterLock
 from germane.folder.manifest import draft_manifest, read_manifest, write_manifest
 from germane.folder.reader import StoredTables, check_digest, numbered
 from germane.folder.rows import GraderSet, Tables
-from germane.tables.columns import batched
+from germane.tables.columns import batched, texts_of
 from germane.tables.judgements import AskedCounts, count_asked, judgement_line
 from germane.tables.labels import Label, LabelTable
 from germane.tables.scores import ScoreTable
@@ -77,7 +77,7 @@ class FolderWriter:
         files |= {name: source.files[name].path for name in theirs}
         writer.tables = StoredTables(writer.path, files, is_temporary=True)
         weakref.finalize(writer.tables, shutil.rmtree, writer.path, ignore_errors=True)
-        return writer._begin({name: files[name] for name in ("items", "judgements")})
+        return writer._begin({name: files[name] for name in ("places", "judgements")})
 
     # the folder
 
@@ -180,7 +180,7 @@ class FolderWriter:
         numbers = [self.number_of(graders) for graders in rows.graders]
         self._write("samples", _sample_lines(rows, numbers))
         tables.cluster_of |= rows.clusters()
-        self._write("items", (text for text, _ in rows.items.texts()))
+        self._write("places", (text for text, _ in texts_of(rows.places)))
         self._write("judgements", map(judgement_line, self._new(rows.judgements)))
         self.append_labels(rows.labels)
         tables.scores.extend(rows.scores, distinct=True)

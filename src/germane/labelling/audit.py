@@ -54,7 +54,7 @@ class AuditedJudge:
         """Read a report. Labels count that were drawn at random, or all: with `every`, or where all is labelled."""
         occurrences: dict[str, dict[tuple[str, str], None]] = defaultdict(dict)
         parts: dict[str, list[tuple[int, str]]] = defaultdict(list)
-        for row in report.items():
+        for row in report.places():
             occurrences[row.item][row.sample, row.system] = None
             if row.of is not None and row.part is not None:
                 parts[row.of].append((row.part, row.item))

@@ -252,7 +252,7 @@ def _document(sample: str, document: str) -> str:
 
 def _labelable(report: ReportData) -> tuple[dict[str, str], dict[tuple[str, str], dict[str, Label]]]:
     """The kind of each item that can be labelled in a report, and for each sample's document labels without an answer."""
-    kinds = {row.item: row.kind for row in report.items()}
+    kinds = {row.item: row.kind for row in report.places()}
     documents: dict[tuple[str, str], dict[str, Label]] = {}
     for sample in report.samples():
         for item, (call, rank, _, context) in labelled_passages(sample):

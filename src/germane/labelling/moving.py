@@ -30,7 +30,7 @@ _MOST_SAMPLES = 1_000
 """Samples in which gold ids are compared with the retrieved ids in the search for other spellings."""
 
 
-class PlaceRow(Line):
+class QuotePlaceRow(Line):
     """A place of a quote: the document, offsets in characters, and the share of the quote that it holds."""
 
     document: str
@@ -45,7 +45,7 @@ class QuoteRow(Line):
     sample: str
     quote: str
     whole: bool
-    places: list[PlaceRow]
+    places: list[QuotePlaceRow]
 
 
 class CorpusRow(Line):
@@ -125,7 +125,7 @@ def check_labels(samples: Sequence[Sample], corpus: Corpus) -> LabelsCheckDocume
     matches = corpus.find(quote for _, quote in quotes)
     rows = []
     for name, quote in quotes:
-        spans = [PlaceRow(at.document, at.start, at.end, at.share) for at in matches[quote]]
+        spans = [QuotePlaceRow(at.document, at.start, at.end, at.share) for at in matches[quote]]
         rows.append(QuoteRow(name, quote, bool(spans) and spans[0].share == 1.0, spans))
     return LabelsCheckDocument(
         schema_version=1,

@@ -19,7 +19,7 @@ from germane.ledger.store import (
     to_row,
 )
 from germane.questions.question import AnyQuestion
-from germane.types import ItemRow
+from germane.types import PlaceRow
 
 _SQLITE = b"SQLite format 3\0"
 
@@ -91,7 +91,7 @@ class ExportedLedger(SQLiteLedger):
 
 
 def describe_missing(
-    ledger: Ledger, name: str, missing: Mapping[str, AnyQuestion], rows: Iterable[ItemRow]
+    ledger: Ledger, name: str, missing: Mapping[str, AnyQuestion], rows: Iterable[PlaceRow]
 ) -> str:
     """The answers that a replayed ledger lacks, by their places in the samples, and what to do; "" where none."""
     from germane.ledger.upkeep import judges_and_kinds
@@ -112,7 +112,7 @@ def describe_missing(
     )
 
 
-def _location_of(row: ItemRow) -> str:
+def _location_of(row: PlaceRow) -> str:
     system = f" of {row.system}" if row.system else ""
     trial = f" trial {row.trial}" if row.trial else ""
     rank = "" if row.rank is None else f" at rank {row.rank}"

@@ -366,8 +366,7 @@ class Corrections:
     @cached_property
     def _all_labelled(self) -> bool:
         """True if everything of some kind that was judged may be labelled."""
-        columns = map(self._tables.items.column, ("kind", "of", "item"))
-        judged = {(kind, of is not None, item) for kind, of, item in zip(*columns, strict=True)}
+        judged = {(row.kind, row.of is not None, row.item) for row in self._tables.places}
         groups = Counter((kind, is_part) for kind, is_part, _ in judged)
         labelled = Counter((kind, is_part) for kind, is_part, item in judged if item in self.book)
         return any(count == groups[group] for group, count in labelled.items())

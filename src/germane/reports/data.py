@@ -30,7 +30,7 @@ from germane.tables.columns import Frame, Library, to_frame
 from germane.tables.judgements import judgement_columns
 from germane.tables.labels import Label
 from germane.tables.scores import SampleKey
-from germane.types import ItemRow, Json, Judgement, Sample, Score, freeze
+from germane.types import Json, Judgement, PlaceRow, Sample, Score, freeze
 
 if TYPE_CHECKING:
     from germane.measures.scoring import Grader
@@ -232,9 +232,9 @@ class ReportData:
         """The samples with these keys (id, system, trial), by key; one that is not there is left out."""
         return {sample.key: sample for sample in self.tables.samples_of(keys)}
 
-    def items(self) -> Iterator[ItemRow]:
-        """The places where something was asked, in input order."""
-        return iter(self.tables.items)
+    def places(self) -> Iterator[PlaceRow]:
+        """The places of rankings about which something was asked, and the texts and claims, in input order."""
+        return iter(self.tables.places)
 
     def judgements(self) -> Iterator[Judgement]:
         """The judgements, each with how it was asked."""
@@ -251,7 +251,7 @@ class ReportData:
     def to_pandas(self, table: str | None = None) -> Frame:
         """A DataFrame of pandas with one row per sample: what it is, its value by each measure, and why one has none.
 
-        With the name of a table (samples, items, judgements, labels, scores) that one, as it is stored.
+        With the name of a table (samples, places, judgements, labels, scores) that one, as it is stored.
         """
         return self._frame(table, "pandas")
 
@@ -274,10 +274,13 @@ class ReportData:
             }
         elif table == "judgements":
             columns = judgement_columns(self.judgements())
-        elif table in {"items", "labels", "scores"}:
+        elif table == "places":
+            places = list(self.places())
+            columns = {name: [getattr(row, name) for row in places] for name in PlaceRow.__struct_fields__}
+        elif table in {"labels", "scores"}:
             columns = getattr(self.tables, table).to_columns()
         else:
-            raise InputError(f"unknown table {table!r}", fix="samples, items, judgements, labels or scores")
+            raise InputError(f"unknown table {table!r}", fix="samples, places, judgements, labels or scores")
         return to_frame(columns, library)
 
     def _wide(self) -> dict[str, Sequence[Json]]:

@@ -131,7 +131,7 @@ class Bases:
         labels = [label for label in self._tables.labels if label.kind == "relevance"]
         people = len({(label.sample, label.system, label.call, label.rank) for label in labels})
         labelled = {label.item for label in labels}
-        judged = sum(row.kind == "relevance" and row.item not in labelled for row in self._tables.items)
+        judged = sum(row.kind == "relevance" and row.item not in labelled for row in self._tables.places)
         return people / (people + judged) if people + judged else None
 
 

@@ -63,7 +63,7 @@ def test_labels_are_annotations_of_the_documents_of_spans(judged: Report, tmp_pa
     """A judge's and a person's, each at its place in the list of its own span."""
     judged.save(tmp_path / "report")
     report = Report.open(tmp_path / "report")
-    place = next(one for one in report.items() if (one.sample, one.call, one.rank) == (TRACE, 2, 1))
+    place = next(one for one in report.places() if (one.sample, one.call, one.rank) == (TRACE, 2, 1))
     row = {
         "item": place.item,
         "answer": 3,

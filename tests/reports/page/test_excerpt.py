@@ -75,7 +75,7 @@ def test_an_excerpt_of_a_report_in_memory_is_that_of_its_folder(report: Report) 
     memory = evaluate(rows, "nDCG@4 context_precision@4 context_recall", judge="lexical")
     one, other = (Excerpt(of, SIZE).report.tables for of in (memory, report))
     assert list(one.scores) == list(other.scores)
-    assert list(one.items) == list(other.items)
+    assert list(one.places) == list(other.places)
     assert {row.key for row in one.judgements} == {row.key for row in other.judgements}
 
 

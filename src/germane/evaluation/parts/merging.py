@@ -274,7 +274,7 @@ def merge_rows(parts: Sequence[StoredTables], rows: Sequence[Sequence[int]], tar
     if len(sets) == 1:
         target.tables.graders[:] = next(iter(sets.values()))
     tables: tuple[tuple[Table, Callable[[bytes], _Name]], ...]
-    tables = (("items", _name_in), ("scores", _name_in), ("labels", _name_in_label))
+    tables = (("places", _name_in), ("scores", _name_in), ("labels", _name_in_label))
     for table, name_of in tables:
         placed = (
             _placed(part.files[table], name_of, zip(_each(own[table == "labels"]), row, strict=True))
@@ -293,7 +293,7 @@ def _samples(
     names: Sequence[tuple[bytearray, bytearray]],
     target: FolderWriter | None,
 ) -> Iterator[bytes]:
-    """The lines of all samples, their names added to `names` of their part: as items and scores have them, and as labels do.
+    """The lines of all samples, their names added to `names` of their part: as places and scores have them, and as labels do.
 
     The grader sets of samples are numbered as those of the `target`; None = they are alike in all parts.
     """

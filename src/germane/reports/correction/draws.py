@@ -37,11 +37,9 @@ def is_drawn(label: Label) -> bool:
 def pool_of(tables: Tables, kind: str) -> Pool:
     """Everything of a kind that a report judged and people can label, by query; of support that is the single claims."""
     result: dict[str, set[str]] = defaultdict(set)
-    for of_kind, of, case, item in zip(
-        *map(tables.items.column, ("kind", "of", "sample", "item")), strict=True
-    ):
-        if of_kind == kind and (of is not None) == (kind == "support"):
-            result[case].add(item)
+    for row in tables.places:
+        if row.kind == kind and (row.of is not None) == (kind == "support"):
+            result[row.sample].add(row.item)
     return {case: frozenset(items) for case, items in result.items()}
 
 

@@ -13,7 +13,6 @@ from germane.folder.rows import BlockRows, Tables
 from germane.measures.measure import Measure
 from germane.places.lists import turns
 from germane.reports.data import ReportData
-from germane.tables.items import ItemTable
 from germane.tables.judgements import JudgementTable, result_item
 from germane.tables.labels import LabelTable
 from germane.tables.scores import SampleKey, ScoreTable
@@ -125,14 +124,14 @@ def rows_about(report: ReportData, keys: Collection[SampleKey]) -> BlockRows:
     """All rows that belong to these samples. Each table is read once, and of other rows no more than what names them."""
     tables: Tables = report.tables
     samples = list(tables.samples_of(keys))
-    item_table = ItemTable(tables.items_of(keys))
-    items = {*item_table.column("item"), *(item for sample in samples for item in _passages_of(sample))}
+    places = list(tables.places_of(keys))
+    items = {*(row.item for row in places), *(item for sample in samples for item in _passages_of(sample))}
     scores = ScoreTable(tables.scores.of_samples(keys))
     items.update(result_item(sample.key, name) for sample in samples for name in report.measures)
     numbers = tables.grader_numbers() if len(tables.graders) > 1 else {}
     return BlockRows(
         samples=samples,
-        items=item_table,
+        places=places,
         judgements=JudgementTable(tables.judgements.of_items(items)),
         labels=LabelTable(tables.labels_of(items)),
         scores=scores,

@@ -259,10 +259,9 @@ def _covered(report: ReportData) -> Iterator[str]:
     """The share of each system's judged items that had a verdict for the first system, in words."""
     if len(report.systems) < 2 or len(report.tables.scores.samples) > _MOST_COVERED:
         return
-    items = report.tables.items
     judged: dict[str, set[str]] = {}
-    for system, item in zip(items.column("system"), items.column("item"), strict=True):
-        judged.setdefault(system, set()).add(item)
+    for row in report.places():
+        judged.setdefault(row.system, set()).add(row.item)
     first, *others = judged or [""]
     for system in others:
         both = len(judged[system] & judged[first])

@@ -1,4 +1,4 @@
-"""Items: one row per place where something was asked."""
+"""Places: one row per place about which something was asked."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from germane.encoding import digest
-from germane.tables.items import AskedItem, ItemTable, add_items
-from germane.types import Call, Context, ItemRow, Sample
+from germane.places.asked import AskedItem, places_asked
+from germane.types import Call, Context, FrozenDict, PlaceRow, Sample
 
 
 @dataclass(frozen=True)
@@ -33,10 +33,8 @@ def relevance(query: str, passage: str) -> Asked:
     return Asked("relevance", {"query": query, "passage": passage})
 
 
-def item_rows(sample: Sample, asked: list[Asked]) -> list[ItemRow]:
-    table = ItemTable()
-    add_items(table, sample, map(AskedItem.of, asked))
-    return list(table)
+def item_rows(sample: Sample, asked: list[Any]) -> list[PlaceRow]:
+    return list(places_asked(sample, map(AskedItem.of, asked)))
 
 
 def contexts(*texts: str) -> tuple[Context, ...]:
@@ -49,8 +47,8 @@ def test_a_passage_has_a_row_for_each_place() -> None:
     question = relevance("q", "a")
     rows = item_rows(sample, [question, question])
     assert rows == [
-        ItemRow(question.item, "relevance", "q1", "bm25", 2, call=1, rank=1),
-        ItemRow(question.item, "relevance", "q1", "bm25", 2, call=1, rank=3),
+        PlaceRow(question.item, "relevance", "q1", "bm25", 2, call=1, rank=1),
+        PlaceRow(question.item, "relevance", "q1", "bm25", 2, call=1, rank=3),
     ]
 
 
@@ -84,10 +82,13 @@ def test_a_passage_that_came_back_nowhere_keeps_its_row() -> None:
     assert (row.sample, row.call, row.rank) == ("q1", None, None)
 
 
-def test_rows_come_back_as_they_were() -> None:
-    """From the columns, None included."""
-    rows = [ItemRow("i", "relevance", "q", call=1, rank=2), ItemRow("j", "support", "q", of="k", part=1)]
-    table = ItemTable(rows)
-    assert list(table) == rows
-    assert table.column("rank") == [2, None]
-    assert table.column("of") == [None, "k"]
+def test_a_place_says_its_document_and_the_gold_of_it() -> None:
+    """None where the context has no id, and where gold does not know the document."""
+    listed = tuple(Context(text="a", id=name) for name in ("d1", None, "d2"))
+    sample = Sample(id="q1", query="q", contexts=listed, qrels=FrozenDict({"d1": 0, "d9": 2}))
+    rows = item_rows(sample, [relevance("q", "a")])
+    assert [(row.rank, row.document, row.gold) for row in rows] == [
+        (1, "d1", 0),
+        (2, None, None),
+        (3, "d2", None),
+    ]
