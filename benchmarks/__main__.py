@@ -16,6 +16,7 @@ NAMES = (
     "million",
     "coverage",
     "planning",
+    "choosing",
     "stopping",
     "page",
     "permutation",

@@ -18,6 +18,7 @@ from __future__ import annotations
 import argparse
 import time
 from collections import defaultdict
+from collections.abc import Iterable
 from pathlib import Path
 
 import numpy as np
@@ -29,6 +30,7 @@ from germane.statistics.differences import corrected_difference
 from germane.statistics.sampling import drawn_alike
 
 DEPTH, DEEP, SYSTEMS, LABELS, RELEVANT = 10, 20, 14, 8, 2
+WEIGHTS = np.linspace(0, 1, SYSTEMS).tolist()
 Lists = list[Ints]
 
 
@@ -43,9 +45,9 @@ class World:
         self.query = data.queries
         self.places = [np.flatnonzero(data.queries == query) for query in range(self.queries)]
 
-    def systems(self, rng: np.random.Generator) -> list[Lists]:
+    def systems(self, rng: np.random.Generator, ws: Iterable[float] = WEIGHTS) -> list[Lists]:
         found = []
-        for w in np.linspace(0, 1, SYSTEMS):
+        for w in ws:
             judges = rng.choice(len(self.names), rng.integers(1, 4), replace=False)
             score = w * self.grades[judges].mean(axis=0) + (1 - w) * rng.normal(size=len(self.people))
             found.append([p[np.argsort(-score[p], kind="stable")] for p in self.places])

@@ -144,7 +144,7 @@ FLAGS = (
     Flag("--until", "run", DATA, "Judge random cases until each judged interval is at most +-WIDTH, e.g. 0.02; or 'context_recall: 0.01'; repeatable.",
          value="WIDTH", many=True),
     Flag("--seed", "run,questions,compare,label", DATA, "Random seed of", int, value="N", default=0,
-         also={"run": "--sample and --until.", "compare": "the sign-flip test.", "label": "the draw."}),
+         also={"run": "--sample and --until.", "compare": "the sign-flip test and of the halves that choose the best of several systems.", "label": "the draw."}),
     Flag("--part", "run", DATA, "Run part I of N, e.g. 1/16; `germane merge` joins the reports.", value="I/N"),
     Flag("--engine", "run", DATA, "Run all parts at once: processes:8 or dask[:ADDRESS].", value="ENGINE"),
     Flag("--systems", "compare", DATA, "Systems to compare within one report, or the one to use of each; repeatable.", value="NAME", many=True),

@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 
 from germane.clean import counted
+from germane.comparison.choosing import best_systems
 from germane.comparison.corrected import DecidedPair
 from germane.comparison.decomposition import other_corpus, split_by_cause
 from germane.comparison.formats import Comparison
@@ -79,7 +80,7 @@ def compare(
         allow_stand_in: Let gates decide on verdicts of a stand-in (the lexical judge).
         fail_on_regression: Add a gate per primary measure that fails if its outcome is "worse".
         test: "interval" for the p-value of the interval, "sign-flip" for a permutation test.
-        seed: Random seed of the permutation test.
+        seed: Random seed of the permutation test, and of the halves of the queries that choose the best of several systems.
         higher_is_better: Direction of measures of other programs' files: {"loss": False}, or names.
         ranges: Smallest and largest value of such measures: {"helpfulness": (1, 5)}.
 
@@ -152,6 +153,7 @@ def compare(
         overlaps=overlaps,
         worst={name: worst for name, (worst, _) in moved.items()},
         best={name: best for name, (_, best) in moved.items()},
+        choices=tuple(best_systems(pairs, dict.fromkeys((*first, *chosen)), seed)),
         notes=tuple(dict.fromkeys(notes)),
         gates=tuple(gates if allow_stand_in else [gate.without_stand_in() for gate in gates]),
         reports=tuple(reports),

@@ -12,7 +12,7 @@ from rich.console import RenderableType
 from rich.text import Text
 
 from germane.clean import clean, counted, markdown_text, shorten, some_of
-from germane.comparison.schema import ComparisonDocument, MovedLine
+from germane.comparison.schema import BestLine, ComparisonDocument, MovedLine
 from germane.errors import InputError
 from germane.reports.data import ReportData
 from germane.reports.gates import GateResult
@@ -53,7 +53,7 @@ class Comparison:
     `comparisons` hold one row per system and measure, after those over all cases the ones per slice. `gates` are
     the results against the margins, and those of `fail_on_regression`; `verdict` is the worst of them, "pass", "fail" or
     "undecided", None where there are none. `only_in` lists the cases that another system does
-    not have, `overlaps` say how alike the lists are to those of the first system, `worst` and `best` the queries that moved most by `primary[0]`, by the name of the system.
+    not have, `choices` the best of three systems or more by each measure, `overlaps` say how alike the lists are to those of the first system, `worst` and `best` the queries that moved most by `primary[0]`, by the name of the system.
     """
 
     systems: tuple[str, ...]
@@ -63,6 +63,7 @@ class Comparison:
     overlaps: Mapping[str, Overlap] = field(default_factory=dict)
     worst: Mapping[str, Sequence[MovedLine]] = field(default_factory=dict)
     best: Mapping[str, Sequence[MovedLine]] = field(default_factory=dict)
+    choices: tuple[BestLine, ...] = ()
     notes: tuple[str, ...] = ()
     gates: tuple[GateResult, ...] = ()
     reports: tuple[ReportData, ...] = ()
@@ -139,6 +140,7 @@ class Comparison:
             "only_in": self.only_in,
             "rank_biased_overlap": self.overlaps,
             "moved": {name: {of: rows.get(name, []) for of, rows in moved.items()} for name in self.held},
+            "best": self.choices,
             "notes": self.notes,
         }
         code = self.exit_code
@@ -189,6 +191,7 @@ def _parts(comparison: Comparison, *, every: bool) -> Iterator[RenderableType]:
         if row.outcome:
             style = _OF_OUTCOME.get(row.outcome, "")
             yield Text(clean(row.sentence(several=comparison.several)), style=style)
+    yield from map(Text, map(clean, _best_of(comparison)))
     heads = _heads(comparison)
     against: dict[str, dict[str, None]] = {}
     for row in comparison.comparisons:
@@ -214,6 +217,20 @@ def _parts(comparison: Comparison, *, every: bool) -> Iterator[RenderableType]:
         text = Text(f"verdict  {word} (exit code {comparison.exit_code}){clean(comparison.because)}")
         text.stylize(f"bold {_COLOUR[word]}", 9, 9 + len(word))
         yield text.append("".join(f"\n  {clean(line)}" for line in _decisions(comparison)))
+
+
+def _best_of(comparison: Comparison) -> Iterator[str]:
+    """A sentence per primary measure: the best of three systems or more, and the gain that holds where it was not chosen."""
+    for line in comparison.choices if comparison.several else ():
+        if line.measure not in comparison.primary or line.gain_held_out is None:
+            continue
+        ends = interval_in_words(line.interval, 3, "+") if line.interval else "-"
+        holds = f"{line.gain_held_out:+.3f} on queries that did not choose (95% interval {ends})"
+        if line.system == comparison.systems[0]:
+            yield f"best in {line.measure}: {line.system}, the first; choosing again gains {holds}"
+        else:
+            seen = f"{line.gain:+.3f} over {comparison.systems[0]} on these queries"
+            yield f"best in {line.measure}: {line.system}, {seen}, {holds}"
 
 
 def _details(comparison: Comparison) -> Iterator[RenderableType]:
@@ -419,6 +436,7 @@ def _bullet(line: str) -> str:
 
 def _lines(comparison: Comparison) -> Iterator[str]:
     """The remarks and notes of a file."""
+    yield from _best_of(comparison)
     for row in comparison.whole:
         yield from _remarks(comparison, row)
     yield from (*_lists(comparison), *_only_in(comparison, "only in "), *comparison.notes)

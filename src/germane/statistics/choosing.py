@@ -1,0 +1,89 @@
+"""The gain of the best of several systems, without what choosing it adds."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import fsum, sqrt
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from germane.statistics.intervals import cluster_codes, mean_interval
+
+Floats = NDArray[np.float64]
+
+SPLITS = 200
+"""Random halves of the units; each half chooses once, for the other."""
+
+
+@dataclass(frozen=True, slots=True)
+class BestSystem:
+    """The system with the largest mean, by its number, 0 = the first, and its gain over the first.
+
+    `gain` is that of all cases, too large by what choosing adds; `held_out` that of systems chosen on one half of the units, on the
+    other half; None where there are fewer than two units. `ends` are the 95% interval of the gain that holds.
+    """
+
+    number: int
+    gain: float
+    held_out: float | None
+    ends: tuple[float, float] | None
+
+
+def best_system(
+    gains: ArrayLike,
+    *,
+    clusters: ArrayLike | None = None,
+    value_range: tuple[float, float] | None = None,
+    seed: int = 0,
+) -> BestSystem:
+    """Return the best system with its gain over the first, as it is and as it holds on cases that did not choose.
+
+    The lower end of the interval is the held-out gain less sqrt(sum p_s l_s^2): p_s is how often system s was chosen, l_s the distance
+    from its mean gain to the lower end of its own interval (Gaffke or Student t, no correction). The upper end is the largest upper end of any
+    system's interval: the gain of the chosen one is at most that of the truly best one, and its mean at least the latter's. It covers the
+    gain of the chosen system, and the expected one over such choices, at the level of one interval or above.
+
+    Args:
+        gains: Gain over the first system by each case and system, shape (n, systems), complete; the first column is 0.
+        clusters: Identity of each case's cluster, shape (n,); None = every case is one.
+        value_range: Smallest and largest gain possible; None = unknown.
+        seed: Seed of the halves.
+    """
+    table = np.asarray(gains, float)
+    codes = np.arange(len(table)) if clusters is None else cluster_codes(clusters)
+    units = int(codes.max(initial=-1)) + 1
+    means = table.mean(axis=0)
+    number = int(means.argmax())
+    gain = float(means[number])
+    if units < 2:
+        return BestSystem(number, gain, None, None)
+    sums, sizes = np.zeros((units, table.shape[1])), np.bincount(codes).astype(float)
+    np.add.at(sums, codes, table)
+    total, cases = np.einsum("uk->k", sums), len(table)
+    rng, held, times = np.random.default_rng(seed), list[float](), np.zeros(len(means))
+    for _ in range(SPLITS):
+        half = np.zeros(units)
+        half[rng.permutation(units)[: units // 2]] = 1.0
+        mine, size = np.einsum("u,uk->k", half, sums), float(half @ sizes)
+        for chose, number_of, measured, others in (
+            (mine, size, total - mine, cases - size),
+            (total - mine, cases - size, mine, size),
+        ):
+            pick = int((chose / number_of).argmax())
+            times[pick] += 1
+            held.append(float(measured[pick]) / others)
+    held_out = fsum(held) / len(held)
+    shares = (times + 1) / (len(held) + len(times))  # Laplace's rule: none is sure to be never chosen
+    below, highest = 0.0, 0.0
+    for at, share in enumerate(shares.tolist()):
+        if not table[:, at].any():
+            continue  # the first system, or one that never differs from it
+        ends = mean_interval(table[:, at], clusters=clusters, value_range=value_range, differences=True).ends
+        if ends is None:
+            if np.ptp(table[:, at]) > 0:
+                return BestSystem(number, gain, held_out, None)
+            ends = (float(means[at]),) * 2
+        below += share * float(means[at] - ends[0]) ** 2
+        highest = max(highest, ends[1])
+    return BestSystem(number, gain, held_out, (held_out - sqrt(below), max(highest, held_out)))
