@@ -488,7 +488,7 @@ RECORDS = ("Sample", "Context", "Call", "Message", "ToolCall", "Evidence", "Judg
 BRIEF = {"judges.DecisionJudge", "judges.PanelJudge", "judges.FakeJudge", "Measure", "Comparison"}
 """Those of which it shows the first paragraph."""
 METHODS = {
-    "Report": "open save scores samples judgements labels items cases worst failed explain slices systems measures name to_json to_pandas to_polars",
+    "Report": "open save scores samples judgements labels places cases worst failed explain slices systems measures name to_json to_pandas to_polars",
     "Measure": "parse",
     "Comparison": "verdict exit_code sentences save to_json",
 }
