@@ -105,16 +105,17 @@ def _facts(one: Definition, usual: list[str], shared: dict[Shared, bool]) -> Ite
 
 
 _FAMILIES: tuple[tuple[str, Callable[[Definition], bool]], ...] = (
+    ("Ranked, over gold labels", lambda one: one.family == "ranked" and one.labels != "judge"),
+    ("Ranked, over the judge's verdicts", lambda one: one.family == "ranked" and one.labels == "judge"),
+    ("Judged: claims of the reference", lambda one: one.asks and "claims of the reference" in one.cost),
+    ("Judged: the response", lambda one: one.asks and "response" in one.all_needs),
     (
-        "Ranked, over gold labels",
-        lambda definition: definition.family == "ranked" and definition.labels != "judge",
+        "Judged: the contexts",
+        lambda one: (
+            one.asks and "response" not in one.all_needs and "claims of the reference" not in one.cost
+        ),
     ),
-    (
-        "Ranked, over the judge's verdicts",
-        lambda definition: definition.family == "ranked" and definition.labels == "judge",
-    ),
-    ("Judged", lambda definition: definition.asks),
-    ("From gold and scores alone", lambda definition: definition.family != "ranked" and not definition.asks),
+    ("From gold and scores alone", lambda one: one.family != "ranked" and not one.asks),
 )
 
 

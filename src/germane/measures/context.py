@@ -135,12 +135,11 @@ def context_claim_precision(sample: Sample) -> Program[Outcome]:
     aliases=("contextual_relevancy",),
 )
 def context_relevancy(sample: Sample, *, k: int | None, settings: Settings) -> Program[Outcome]:
-    """Share of what the contexts state that is relevant to the query: how little noise comes with what is needed.
+    """Share of the contexts' statements that are relevant to the query: the opposite of noise.
 
-    One question a context lists its statements and says of each whether it is relevant. Where the answer about a
-    context is missing, nobody knows how many statements it held: the score is incomplete within 0 to 1. The judge is
-    shown the reference where the sample has one; `--against query` shows the query alone, which is the reading of the
-    four-metric guide and of DeepEval.
+    The judge lists the statements of each context and says which are relevant. It is shown the reference if there is one;
+    `--against query` shows the query alone, as in the four-metric guide and DeepEval. A missing answer makes the score
+    incomplete within 0 to 1.
     """
     contexts = distinct_contexts(sample, k)
     if nothing := nothing_in(contexts):
@@ -253,11 +252,10 @@ def StR(sample: Sample, *, over: str, k: int) -> Program[Outcome]:
     aliases=("alpha_DCG", "andcg"),
 )
 def alpha_nDCG(sample: Sample, *, alpha: float, ideal: str, over: str, k: int) -> Program[Outcome]:
-    """The novelty of the ranking, early places counting more: a claim that was met before is worth less at each repeat.
+    """Novelty of the ranking, discounted by rank: a claim that was met before is worth less at each repeat.
 
-    A passage that stands in the ranking again, word for word, takes a place and brings nothing. The corpus is not
-    known, so the ideal is the greedy order of the distinct retrieved passages and, so that ten passages on one fact
-    of four are not perfect, one imagined passage for each claim that none of them supports (`ideal=retrieved`: without).
+    A repeated passage adds nothing. The ideal is the greedy order of the distinct retrieved passages and one imagined
+    passage for each claim that none of them supports (`ideal=retrieved`: without).
     """
     matrix = yield from _matrix(sample, final=over == "final", repeats=False)
     if isinstance(matrix, Outcome):
@@ -301,10 +299,10 @@ _MATCH = one_of("when two spellings are one entity: equal once made plain, or si
     aliases=("context_entities_recall",),
 )
 def context_entity_recall(sample: Sample, *, match: str) -> Program[Outcome]:
-    """Share of the reference's distinct entities that stand in the contexts: names, places, dates, numbers.
+    """Share of the reference's distinct entities that are in the contexts: names, places, dates, numbers.
 
-    Compared after Unicode NFKC, case folding, and without white space and punctuation at the edges. match=fuzzy also
-    takes similar spellings, and a name that is part of the other ("Curie", "Marie Curie"); never two numbers.
+    Compared after NFKC and case folding, without spaces and punctuation at the edges. match=fuzzy also accepts similar
+    spellings and partial names ("Curie", "Marie Curie"), but not for numbers.
     """
     contexts = distinct_contexts(sample)
     if nothing := nothing_in(contexts):

@@ -60,9 +60,9 @@ def _cover(sample: Sample, k: int | None) -> Coverage | Outcome:
 def evidence_recall(sample: Sample, *, k: int | None) -> Outcome:
     """Share of the gold evidence (quotes, or offsets in a document) that came back.
 
-    Counted in words (in scripts that do not space them: characters) of the distinct contexts of all searches, each the
-    first k; in characters where a piece of evidence has offsets and no quote. A piece that chunks hold in parts is
-    covered as far as they reach. Offsets are used where evidence and context both have them (`start`, `end`).
+    Counted in words (characters in scripts without spaces, and for evidence with offsets but no quote) of the distinct
+    contexts, the first k of each search. Partial pieces count as far as chunks cover them. Offsets are used if evidence
+    and context both have them (`start`, `end`).
     """
     return _of_pieces(sample, k, lambda coverage: coverage.covered / fsum(coverage.sizes))
 

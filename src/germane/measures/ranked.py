@@ -40,17 +40,17 @@ from germane.places.table import (
 )
 from germane.types import FrozenDict
 
-_GOLD = one_of("whose labels are read", "gold", "judge", "human", "best")
+_GOLD = one_of("source of the labels", "gold", "judge", "human", "best")
 LABELS = replace(_GOLD, default="judge")
 OVER = one_of(
     "several searches: the mean over them, or the final list alone (else the last search's)",
     "calls",
     "final",
 )
-REL = Param(int, None, "the lowest grade that counts as relevant; default 1 of gold, 2 of grades 0-3", low=1)
+REL = Param(int, None, "lowest grade that counts as relevant; default 1 for gold, 2 for grades 0-3", low=1)
 UNIT = one_of("what is counted: statements of the contexts, or contexts", "statement", "context")
 _AGAINST = one_of(
-    "what the judge compares a context with: the sample's query (and reference), or its call's own query alone",
+    "what a context is judged against: the sample's query (and reference), or only its call's query",
     "need",
     "call",
 )
@@ -355,9 +355,8 @@ _OF_RECALL: Mapping[str, Any] = {
 nDCG = _ranked(
     "nDCG", _ndcg,
     formula="DCG@k / ideal DCG@k, DCG = sum of gain / log2(rank + 1)",
-    doc="The graded gain of the ranking as a share of the best possible one, early places counting more. Over labels of a judge or "
-    "of people the ideal is what they saw of what came back, which is another measure, named nDCG(ideal=retrieved): it "
-    "says whether the order is good, not whether anything was missed.",
+    doc="Graded gain of the ranking over that of the ideal one, discounted by rank. Over a judge's or people's labels the ideal is "
+    "the best order of the retrieved passages (named nDCG(ideal=retrieved)): it does not say whether anything was missed.",
     reference="Järvelin and Kekäläinen, ACM TOIS 20(4), 2002; trec_eval ndcg_cut. exp-log2: Burges et al. 2005",
     params={"dcg": _DCG, "ideal": _IDEAL, **_GRADED},
     aliases=("ndcg_cut", "normalized_discounted_cumulative_gain"),
@@ -382,8 +381,8 @@ RR = _ranked(
 ERR = _ranked(
     "ERR", _stopping,
     formula="sum over ranks r of 1/r * R(r) * product of 1 - R(i) for i < r; R = (2**grade - 1) / 2**top",
-    doc="The expected reciprocal of the rank at which a reader is satisfied, who stops at a place the more likely the "
-    "higher its grade. Below 1 even for a perfect list. A grade above `top` is an error.",
+    doc="Expected reciprocal rank at which a reader stops, more likely at higher grades. Below 1 even for a perfect list. A grade "
+    "above `top` is an error.",
     reference="Chapelle et al., Expected Reciprocal Rank for Graded Relevance (CIKM 2009); TREC's gdeval, top=4",
     params={"top": _TOP, **_GRADED},
     aliases=("expected_reciprocal_rank",),
@@ -443,8 +442,8 @@ Rprec = _ranked(
 IPrec = _ranked(
     "IPrec", _interpolated,
     formula="highest P@r over the ranks r where recall has reached the level",
-    doc="The best precision that is left once a share of all relevant documents has come: `IPrec@0.1`. The level is "
-    "reached with floor(level * R + 0.9) of the R relevant documents.",
+    doc="Best precision at or after a level of recall: `IPrec@0.1`. The level is reached with floor(level * R + 0.9) of the R "
+    "relevant documents.",
     reference="Salton and McGill, Introduction to Modern Information Retrieval, 1983; trec_eval iprec_at_recall",
     cutoff="recall",
     aliases=("iprec_at_recall",),
@@ -474,9 +473,9 @@ Judged = _ranked(
 RBP = _ranked(
     "RBP", _rank_biased,
     formula="(1 - p) * sum of p**(r - 1) over the ranks r of relevant places",
-    doc="Precision for a reader who looks at the next place with probability p. Binary, p = 0.8 as in "
-    "ir_measures; trec_eval's spelling rbp means its own default, p = 0.9. Below 1 even for a perfect list. "
-    "`part=residual` is the weight of all that nobody judged, what stands below the list included.",
+    doc="Precision for a reader who continues to the next rank with probability p. Binary; p = 0.8 as in ir_measures (the spelling "
+    "rbp: trec_eval's 0.9). Below 1 even for a perfect list. `part=residual` is the weight of everything unjudged, below the "
+    "list too.",
     reference="Moffat and Zobel, ACM TOIS 27(1), 2008",
     params={"p": _PERSISTENCE, "part": _PART, **_USUAL},
     aliases=("rank_biased_precision",),

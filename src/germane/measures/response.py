@@ -108,11 +108,10 @@ _NOISE = one_of(
     answerable=True,
 )
 def noise_sensitivity(sample: Sample, *, contexts: str) -> Program[Outcome]:
-    """Share of the response's claims that are wrong and that the retrieval put there. Lower is better.
+    """Share of the response's claims that are wrong and come from the contexts. Lower is better.
 
-    A claim is incorrect where the reference does not support it. A context is relevant where it supports a claim of
-    the reference (alone or together with others). An incorrect claim counts where at least one context of the chosen
-    sort supports it; for `irrelevant`, where no relevant one does, so that relevant + irrelevant = any.
+    A claim is wrong if the reference does not support it. A context is relevant if it supports a claim of the reference. A
+    wrong claim counts if a context of the chosen sort supports it (`irrelevant`: and no relevant one does).
     """
     results = distinct_contexts(sample)
     if nothing_in(results):
@@ -346,11 +345,10 @@ _NUGGETS: MeasureOptions = {
     },
 )
 def nugget_recall(sample: Sample, *, nuggets: str, strict: bool) -> Program[Outcome]:
-    """Share of the facts that a good answer holds which the contexts state together.
+    """Share of the nuggets (facts of a good answer) that the contexts state together; by default AutoNuggetizer's V_strict.
 
-    Nuggets are the sample's own (`metadata.nuggets`: texts, or objects with text and importance vital or okay; a bare
-    text is vital), else the claims of its reference, each vital or okay as the judge says (a single one is vital). One
-    question is asked about all of them, whichever count. The default is AutoNuggetizer's V_strict.
+    Nuggets are the sample's own (`metadata.nuggets`: texts, or objects with text and importance vital or okay; a text is
+    vital), else the claims of its reference, vital or okay as the judge says (a single one is vital).
     """
     contexts = distinct_contexts(sample)
     if nothing := nothing_in(contexts):
@@ -365,10 +363,7 @@ def nugget_recall(sample: Sample, *, nuggets: str, strict: bool) -> Program[Outc
     when={"text": "response"},
 )
 def _nuggets_of_response(sample: Sample, *, nuggets: str, strict: bool) -> Program[Outcome]:
-    """Share of the facts that a good answer holds which the response states: what AutoNuggetizer scores.
-
-    The nuggets are those of nugget_recall.
-    """
+    """Share of the nuggets that the response states: AutoNuggetizer's score. Nuggets as in nugget_recall."""
     return (yield from _nuggets_held(sample, (sample.response or "",), "response", nuggets, strict=strict))
 
 
