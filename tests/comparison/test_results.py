@@ -64,6 +64,8 @@ WRITERS: dict[str, tuple[str, Callable[[Values], str]]] = {
     "wide JSONL": ("jsonl", lambda found: "\n".join(map(json.dumps, wide(found)))),
     "nested JSONL": ("jsonl", lambda found: "\n".join(json.dumps({"id": q, "scores": of}) for q, of in found.items())),
     "long JSON": ("json", lambda found: json.dumps(long(found), indent=1)),
+    "columns of pandas": ("json", lambda found: json.dumps({name: {str(at): row[name] for at, row in enumerate(wide(found))} for name in ("id", *MEASURES)})),
+    "pytrec_eval": ("json", lambda found: json.dumps({q: dict(zip(("ndcg_cut_10", "recip_rank", "P_5"), of.values(), strict=True)) for q, of in found.items()})),
     "trec_eval -q": ("txt", lambda found: "runid                 \tall\tx\n" + "".join(f"{row['measure']:22}\t{row['query_id']}\t{row['value']}\n" for row in long(found)) + "map\tall\t0.5\n"),
     "ir_measures": ("txt", lambda found: "".join(f"{row['query_id']}\t{row['measure']}\t{row['value']}\n" for row in long(found, MEASURES)) + "all\tRR\t0.5\n"),
 }  # fmt: skip
@@ -248,6 +250,13 @@ def test_rows_with_an_error_count_no_value(tmp_path: Path) -> None:
     assert (row["measure"], row["n"], row["mean_a"]) == ("accuracy", 9, 1.0)
 
 
+def test_skipped_rows_are_left_out(tmp_path: Path) -> None:
+    """A row that says so was not to be measured."""
+    (file := tmp_path / "a.csv").write_text("id,RR,status\nq1,.5,ok\nq2,,skipped\nq3,0,error\n")
+    (row,) = invoke("compare", file, file, "--json").json["comparisons"]
+    assert (row["n"], row["mean_a"], row["interval_method"]) == (1, 0.5, "Gaffke, Imbens-Manski")
+
+
 def test_direction_and_range_are_known_guessed_or_given(tmp_path: Path) -> None:
     """Less latency is better; an unknown grade has no range until it is given one; a note says what was guessed."""
     for name, more in (("a", 0), ("b", 1)):
@@ -291,7 +300,7 @@ BROKEN = {
     "a trial": ("id,RR,trial\nq1,.5,first\n", "a.csv:2: the trial is 'first'"),
     "no queries": ("map\tall\t0.5\n", "no values of single queries"),
     "unknown fields": ("x\ty\t0.5\n", "neither the first nor the second field"),
-    "nothing": ("", "holds no results"),
+    "nothing": ("", "holds no results of single cases"),
     "a row that is a number": ('[{"id": "a", "RR": 1}, 3]', "row 2: this row is not an object"),
 }
 

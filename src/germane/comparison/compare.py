@@ -37,7 +37,7 @@ from germane.reports.pairing import (
     pairs_of,
 )
 from germane.reports.report import find_report, is_of_results, open_together
-from germane.reports.summary import canonical_name, check_change, is_diagnostic, known_measure, slices_of
+from germane.reports.summary import canonical_name, check_change, is_diagnostic, slices_of
 from germane.results.naming import parse_directions, parse_ranges
 from germane.statistics.comparison import Decision, TestName
 from germane.statistics.ranking import Overlap
@@ -139,8 +139,8 @@ def compare(
         overlaps |= {pair.b.name: overlap} if (overlap := shared_of[pair].overlap()) else {}
         notes += _paired(pair, len(only_a), len(only_in[pair.b.name]), shared_of[pair].all_renamed())
         only_in[pair.a.name] = list(dict.fromkeys([*only_in[pair.a.name], *only_a]))
-    judges = [row for row in rows if known_measure(row.type) or not any(map(is_of_results, reports))]
-    notes += [*_uncalibrated(judges), *_too_narrow(rows), *_remarks(sides, chosen)]
+    judged_here = [] if any(map(is_of_results, reports)) else rows
+    notes += [*_uncalibrated(judged_here), *_too_narrow(rows), *_remarks(sides, chosen)]
     if measures is None:
         others = dict.fromkeys(name for side in sides for name in side.types if name not in chosen)
         notes += [f"not in all of them, not compared: {', '.join(others)}"] if others else []
@@ -247,6 +247,8 @@ def _clusters(a: Side, b: Side, cluster: str | Mapping[str, str] | None) -> Mapp
             if sample.id not in seen and cluster in sample.metadata:
                 result[sample.id] = str(sample.metadata[cluster])
             seen.add(sample.id)
+    if not result and (is_of_results(a.report) or is_of_results(b.report)):
+        raise InputError("a result file has no metadata", fix="name its column of clusters cluster")
     if not result:
         fix = "name a field of the samples' metadata as the cluster"
         raise InputError(f"no sample has the metadata {cluster!r}", fix=fix)

@@ -221,8 +221,9 @@ def _parts(comparison: Comparison, *, every: bool) -> Iterator[RenderableType]:
 
 def _best_of(comparison: Comparison) -> Iterator[str]:
     """A sentence per primary measure: the best of three systems or more, and the gain that holds where it was not chosen."""
-    for line in comparison.choices if comparison.several else ():
-        if line.measure not in comparison.primary or line.gain_held_out is None:
+    shown = {row.measure for row in comparison.whole if row.outcome and not row.stand_in}
+    for line in comparison.choices:
+        if line.measure not in shown or line.gain_held_out is None:
             continue
         ends = interval_in_words(line.interval, 3, "+") if line.interval else "-"
         holds = f"{line.gain_held_out:+.3f} on queries that did not choose (95% interval {ends})"

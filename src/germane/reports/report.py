@@ -260,7 +260,7 @@ def find_report(path: str | Path, *, corrected: bool = True) -> ReportData:
 
         return read_document(path) if read_results(path) is None else open_together([path], {}, {})[0][0]
     if not path.is_dir():
-        fix = "name a report folder, a --json document or a folder of reports"
+        fix = "name a report folder, a --json document, a result file or a folder of reports"
         raise InputError(f"no report {path}", fix=fix)
     if (path / "manifest.json").exists():
         return Report.open(path, corrected=corrected)
@@ -298,7 +298,9 @@ def read_document(path: Path) -> ReportData:
     try:
         document = msgspec.json.decode(read_text(path), type=ScoredDocument)
     except msgspec.DecodeError as error:
-        problem = f"this is neither a report folder nor a document of --json: {error}"
+        problem = (
+            f"this is no document of --json, nor a log or export of another program that is known: {error}"
+        )
         raise InputError(problem, fix=fix, place=location) from None
     if document.schema_version > 1:
         problem = f"this document is of version {document.schema_version}; this germane reads version 1"

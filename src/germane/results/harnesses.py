@@ -31,13 +31,25 @@ def export_of(document: Object, name: str) -> ResultFile | None:
         isinstance(tests, Mapping)
         and (cases := tests.get("test_results", tests.get("testCases"))) is not None
     ):
-        cases = [*cases, *tests.get("conversationalTestCases", ())]
-        return ResultFile(name, "DeepEval", list(_deepeval(cases)), _deepeval_directions(cases))
-    if isinstance(document.get("columns"), list) and isinstance(document.get("data"), list):
-        rows = [dict(zip(document["columns"], row, strict=False)) for row in document["data"]]
-        located = [(SourceLocation(f"{name}, row {at}"), row) for at, row in enumerate(rows, 1)]
-        return ResultFile(name, "MLflow", list(table_results(located)))
-    return None
+        return _deepeval_file(name, [*cases, *tests.get("conversationalTestCases", ())])
+    program, rows = _frame(document)
+    located = [(SourceLocation(f"{name}, row {at}"), row) for at, row in enumerate(rows, 1)]
+    return ResultFile(name, program, list(table_results(located))) if rows else None
+
+
+def _frame(document: Object) -> tuple[str, list[Object]]:
+    """The rows of a table that is written as one object: as MLflow and pandas do, or by query, as pytrec_eval."""
+    columns, data = document.get("columns"), document.get("data")
+    if isinstance(columns, list) and isinstance(data, list):
+        return "MLflow", [dict(zip(columns, row, strict=False)) for row in data]
+    values = list(document.values())
+    if not values or not all(isinstance(value, Mapping) and value for value in values):
+        return "", []
+    if all(value.keys() == values[0].keys() for value in values) and "0" in values[0]:
+        return "", [{name: value[at] for name, value in document.items()} for at in values[0]]
+    if all(isinstance(number, int | float) for value in values for number in value.values()):
+        return "pytrec_eval", [{"id": query, **value} for query, value in document.items()]
+    return "", []
 
 
 def export_of_rows(rows: Sequence[Located], name: str) -> ResultFile | None:
@@ -45,6 +57,8 @@ def export_of_rows(rows: Sequence[Located], name: str) -> ResultFile | None:
     first = rows[0][1] if rows else {}
     if {"promptIdx", "testIdx", "namedScores"} <= first.keys():
         return ResultFile(name, "promptfoo", list(_promptfoo([row for _, row in rows])))
+    if not {"metrics_data", "metricsData"}.isdisjoint(first):
+        return _deepeval_file(name, [row for _, row in rows])
     read = addons.reader_of(first, kind="results", known=False)
     return ResultFile(name, "", list(read([row for _, row in rows]))) if read else None
 
@@ -111,7 +125,8 @@ def _inspect(evaluation: Object, samples: Iterable[Object]) -> Iterator[Measured
     values = [
         {
             (scorer, part): value
-            for scorer, score in (sample.get("scores") or {}).items()
+            for scorer, score in (sample.get("scores") or {"score": sample.get("score")}).items()
+            if score is not None
             for part, value in _parts(score.get("value") if isinstance(score, Mapping) else score)
         }
         for sample in listed
@@ -206,6 +221,10 @@ def _named_scores(row: Object) -> dict[str, Any]:
 
 
 # DeepEval
+
+
+def _deepeval_file(name: str, cases: Sequence[Object]) -> ResultFile:
+    return ResultFile(name, "DeepEval", list(_deepeval(cases)), _deepeval_directions(cases))
 
 
 def _deepeval(cases: Iterable[Object]) -> Iterator[MeasuredRow]:

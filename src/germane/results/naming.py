@@ -15,6 +15,11 @@ from germane.results.declared import Declared, Range, declared
 SHARE, ANY, COUNT = (0.0, 1.0), (-math.inf, math.inf), (0.0, math.inf)
 
 KNOWN: Sequence[tuple[str, Range, bool]] = (
+    # trec_eval's and ir_measures' that germane does not have
+    (r"infap|rprecmult.*|11ptavg|setmap|(set)?relativep.*|rndcg|ndcgrel|g|bing|compat.*|inst.*|bpm.*|n?nrbp.*|n?err_?ia.*|apia.*|pia.*", SHARE, True),
+    (r"gmmap|gmbpref|yaap|sdcg.*|utility.*", ANY, True),
+    (r"num(nonrel|q).*|unj.*", COUNT, False),
+    (r"rbpresid.*", SHARE, False),
     # MLflow's judged metrics, whose grades are 1 to 5
     (r"(answer(similarity|correctness|relevance)|relevance|faithfulness)/v\d+/score", (1.0, 5.0), True),
     (r"(ari|fleschkincaid)gradelevel(/v\d+/score)?", ANY, False),

@@ -73,8 +73,10 @@ class ResultFile:
     def checked(self) -> ResultFile:
         """These results; InputError where there are none, or a case has two values of one measure."""
         if not self.rows:
-            fix = "write rows of (id, measure, value), or a column of ids and one per measure"
-            raise InputError("this file holds no results", fix=fix, place=SourceLocation(self.path))
+            fix = "write rows of (id, measure, value), or a column of ids and one per measure; of a log, with its samples"
+            raise InputError(
+                "this file holds no results of single cases", fix=fix, place=SourceLocation(self.path)
+            )
         counts = Counter((row.sample, row.system, row.trial, row.measure) for row in self.rows)
         for (sample, system, trial, measure), times in counts.items():
             if times > 1:
@@ -188,6 +190,8 @@ def table_results(rows: Sequence[Located]) -> Iterator[MeasuredRow]:
         raise InputError(problem, fix="write a column per measure, or id, measure, value", place=flat[0][0])
     canonical = {name: canonical_measure(name) for name in measures}
     for where, row in flat:
+        if columns.status and fold(_text(row.get(columns.status))) == "skipped":
+            continue
         sample, fault = case_id({"id": row.get(columns.case)}), columns.fault(row)
         if not sample:
             problem, fix = f"this row has no {columns.case}", "every row needs the id of its case"

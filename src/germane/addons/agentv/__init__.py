@@ -79,6 +79,6 @@ ADDON = Addon(
         Flag("--option", "grade", MEASURES, "An option of the grader; JSON where it is. Repeatable.", value="NAME=VALUE", many=True),
         *borrowed("grade", "run", "--base-url", "--against", "--scale", "--ledger", "--replay", "--no-cache"),
     ],
-    results={"agentv": Reader(f"{_HERE}.results:results_of", first=[["test_id", "execution_status"], ["test_id", "scores[]"]])},
+    results={"agentv": Reader(f"{_HERE}.results:results_of", first=[["test_id|eval_id", "execution_status"], ["test_id|eval_id", "scores[]"]])},
     writers={"index.jsonl": f"{_HERE}.rows:index_rows"},
 )  # fmt: skip

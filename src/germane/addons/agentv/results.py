@@ -18,7 +18,7 @@ def results_of(rows: Sequence[Mapping[str, Any]]) -> Iterator[MeasuredRow]:
     names = list(dict.fromkeys(name for scores in graded for name in scores)) or ["score"]
     times: Counter[tuple[str, str]] = Counter()
     for row, scores in zip(rows, graded, strict=True):
-        case, target = str(row.get("test_id")), str(row.get("target") or "")
+        case, target = str(row.get("test_id") or row.get("eval_id")), str(row.get("target") or "")
         fault = str(row.get("error") or "")
         if not fault and row.get("execution_status") == "execution_error":
             fault = "execution_error"
