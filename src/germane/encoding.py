@@ -6,6 +6,7 @@ import datetime
 import hashlib
 import json
 import re
+from binascii import Error, unhexlify
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Self, TypeAlias, TypeVar
 
@@ -123,6 +124,20 @@ def canonical(value: Json) -> bytes:
 def digest(value: Json) -> str:
     """The first 128 bits of the SHA-256 of a JSON value, in hex."""
     return hashlib.sha256(encode(value, sort_keys=True)).hexdigest()[:32]
+
+
+SHORT = 16
+"""The bytes of a short name."""
+
+
+def short_name(text: bytes) -> bytes:
+    """The 16 bytes of a key or an item, which is a digest in hex; of any other text its digest."""
+    if len(text) == 2 * SHORT:
+        try:
+            return unhexlify(text)
+        except Error:
+            pass
+    return hashlib.blake2b(text, digest_size=SHORT).digest()
 
 
 def relevance_items(cells: Iterable[tuple[str, str]], history: Iterable[tuple[str, str]] = ()) -> list[str]:

@@ -171,3 +171,16 @@ def test_samples_can_be_given_as_one_text() -> None:
     assert list(table.lines()) == list(same.lines())
     more = ScoreTable([Score(sample="q0", measure="RR", type="RR", value=0.0)])
     assert [score.sample for score in more.extend(table)] == ["q0", *ids]
+
+
+def test_samples_that_share_a_hash_are_told_apart(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Their keys decide: when rows are appended, when tables are joined, and when one is looked for."""
+    monkeypatch.setattr("germane.tables.scores.hash", lambda _: 7, raising=False)
+    keys = [(name, "", 0) for name in "abc"]
+    table = ScoreTable()
+    for measure in ("RR", "AP"):
+        for key in keys:
+            table.append(key, measure, measure, 0.5)
+    table.extend(ScoreTable(table))
+    assert table.samples == keys
+    assert [len(list(table.of_sample(key))) for key in [*keys, ("d", "", 0)]] == [4, 4, 4, 0]

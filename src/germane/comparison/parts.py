@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from array import array
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -16,6 +15,7 @@ from numpy.typing import NDArray
 
 from germane.clean import shorten
 from germane.comparison.schema import MovedLine
+from germane.encoding import SHORT, short_name
 from germane.judges.judge import DECIDED
 from germane.judges.labels import GoldJudge, LabelsJudge
 from germane.judging.driver import LookUp, result_of
@@ -224,6 +224,9 @@ class _ScoredAgain:
 
 _TEXTS = ("reference", "criterion")
 """The fields from which a measure may take its questions, apart from the query and the contexts."""
+_NAME = f"S{SHORT}"
+"""The type of a column of names, of which all bytes are compared."""
+Names: TypeAlias = NDArray[np.bytes_]
 _BLOCK = 500
 """The number of cases that are scored together."""
 
@@ -246,26 +249,27 @@ def _judged_otherwise(a: Side, b: Side) -> Container[str]:
     same = np.bincount(at[found_in], answer[found_in] != answer_of[at[found_in]], len(ours)) == 0
     same &= np.bincount(at[found_in], minlength=len(ours)) > 0
     rows = [
-        (hash((row.item, row.kind)), row.sample)
+        (short_name(row.item.encode()), row.sample)
         for row in b.report.places()
         if row.of is None and row.system == b.system
     ]
-    at, found_in = _positions_in(ours, np.array([asked for asked, _ in rows], np.int64))
+    at, found_in = _positions_in(ours, np.array([asked for asked, _ in rows], _NAME))
     return {rows[number][1] for number in np.flatnonzero(found_in)[~same[at[found_in]]].tolist()}
 
 
-def _answers_of(side: Side) -> tuple[Ints, Ints, Bools]:
-    """The hash of each answer's item and kind, that of what was answered, and whether it was answered at all."""
-    hashes, answered = array("q"), array("q")
-    for item, kind, answer in side.report.tables.judgements.answers():
-        hashes.append(hash((item, kind)))
-        answered.append(0 if answer is None else hash(answer))
-    answers = np.array(answered, np.int64)
-    return np.array(hashes, np.int64), answers, answers != 0
+def _answers_of(side: Side) -> tuple[Names, Names, Bools]:
+    """The name of each answer's item, that of what was answered, and whether it was answered at all."""
+    names, answers, usable = bytearray(), bytearray(), bytearray()
+    for item, _, answer in side.report.tables.judgements.answers():
+        names += short_name(item.encode())
+        answers += short_name(answer or b"")
+        usable.append(answer is not None)
+    items, answered = (np.frombuffer(bytes(column), _NAME) for column in (names, answers))
+    return items, answered, np.frombuffer(bytes(usable), np.bool_)
 
 
-def _positions_in(distinct: Ints, values: Ints) -> tuple[Ints, Bools]:
-    """The position of each of these numbers among distinct ones in their order, and whether it is one of them."""
+def _positions_in(distinct: Names, values: Names) -> tuple[Ints, Bools]:
+    """The position of each of these names among distinct ones in their order, and whether it is one of them."""
     at = np.searchsorted(distinct, values)
     at[at == len(distinct)] = 0
     return at, (distinct[at] == values) if len(distinct) else np.zeros(len(values), np.bool_)

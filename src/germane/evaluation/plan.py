@@ -46,6 +46,7 @@ from germane.samples.contexts import compile_rule
 from germane.samples.files import Notice, Notices, StandardInput, Warn
 from germane.samples.reading import data_files, read_samples
 from germane.samples.rows import names_for
+from germane.tables.scores import SampleKey
 from germane.types import Json, Sample
 
 if TYPE_CHECKING:
@@ -156,7 +157,7 @@ class Suite:
     def matching(self, only: Only | None = None) -> Iterator[PlannedCase]:
         """The cases that `--filter` leaves, which may be none."""
         several = len(self.paths) + sum(len(file.data) for file in self.files.values()) > 1
-        seen: dict[int, Path] = {}
+        seen: dict[SampleKey, Path] = {}
         pattern, refused = self.options.wanted, 0
         for path in self.paths:
             for planned in self._of(path, only):
@@ -167,7 +168,7 @@ class Suite:
                     self.left_out["filter"] = refused = refused + 1
                     continue
                 # within one file the reader has checked it
-                if several and (key := hash((sample.id, sample.system, sample.trial))) in seen:
+                if several and (key := sample.key) in seen:
                     first = seen[key]
                     where = f"twice in what {path} names" if first == path else f"in {first} and in {path}"
                     fix = "give each file's samples a `system`, or run the files one by one"

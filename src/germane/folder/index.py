@@ -3,27 +3,12 @@
 from __future__ import annotations
 
 from array import array
-from binascii import Error, unhexlify
 from collections.abc import Iterable, Iterator
 from functools import cached_property
-from hashlib import blake2b
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
-
-SIZE = 16
-"""Bytes of a name."""
-
-
-def short_name(text: bytes) -> bytes:
-    """Return the 16 bytes of a key or an item, which is a digest in hex; of any other text its digest."""
-    if len(text) == 2 * SIZE:
-        try:
-            return unhexlify(text)
-        except Error:
-            pass
-    return blake2b(text, digest_size=SIZE).digest()
 
 
 class LineIndex:

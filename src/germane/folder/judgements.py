@@ -10,9 +10,9 @@ from typing import Annotated, Any
 
 import msgspec
 
-from germane.encoding import decode
+from germane.encoding import decode, short_name
 from germane.errors import AnswerError, InputError
-from germane.folder.index import LineIndex, lines_at, short_name
+from germane.folder.index import LineIndex, lines_at
 from germane.folder.lines import TableFile, with_texts
 from germane.tables.judgements import ItemAnswer, Judgements, load_judgement
 from germane.types import Judgement

@@ -9,9 +9,9 @@ from typing import Any
 
 import msgspec
 
+from germane.encoding import short_name
 from germane.errors import InputError
 from germane.folder.commit import complete_killed
-from germane.folder.index import short_name
 from germane.folder.judgements import StoredJudgements, check_judgements
 from germane.folder.labels import append_labels, labels_size, people_in
 from germane.folder.layout import LABELS, TABLES, UNFINISHED, Table, files_in

@@ -8,10 +8,9 @@ from io import BytesIO
 from pathlib import Path
 from typing import IO, Self
 
-from germane.encoding import encode, encode_records
+from germane.encoding import encode, encode_records, short_name
 from germane.errors import InputError
 from germane.folder.commit import complete_killed, keep_people, publish
-from germane.folder.index import short_name
 from germane.folder.judgements import EarlierJudgements, check_judgements
 from germane.folder.layout import (
     EARLIER,

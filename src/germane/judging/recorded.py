@@ -8,8 +8,8 @@ from typing import Any, TypeVar
 import msgspec
 from msgspec import Struct
 
-from germane.encoding import decode
-from germane.folder.index import LineIndex, lines_at, short_name
+from germane.encoding import decode, short_name
+from germane.folder.index import LineIndex, lines_at
 from germane.folder.judgements import ITEM, StoredJudgements, has_usual_start
 from germane.questions.asking import Answer, answered, value_of
 from germane.questions.question import AnyQuestion, asked_as

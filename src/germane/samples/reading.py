@@ -10,7 +10,7 @@ from typing import Any, TypeAlias
 
 from germane.addons import reader_of
 from germane.clean import counted
-from germane.encoding import replace_surrogates, without_surrogates
+from germane.encoding import replace_surrogates, short_name, without_surrogates
 from germane.errors import InputError, SourceLocation, collect_or_raise
 from germane.samples.cells import Cells, TableRow, table_rows
 from germane.samples.contexts import DocumentIds, document_ids
@@ -34,7 +34,7 @@ from germane.samples.files import (
 )
 from germane.samples.frames import LIST, not_rows, parquet_batches, records
 from germane.samples.rows import Columns, Row, RowReader, names_for
-from germane.types import Json, Sample, Step, key_of
+from germane.types import Json, Sample, Step
 
 SampleSource: TypeAlias = Iterable[Sample | Mapping[str, Json]] | str | Path
 """Samples or mappings, a DataFrame (pandas, polars, or a table of Arrow) with a row per sample, or a file's path."""
@@ -303,17 +303,18 @@ def _samples(
     rows: Iterator[Row], reader: RowReader, file: SourceLocation, unit: str, ids: DocumentIds | None
 ) -> Iterator[Sample]:
     """The rows, read, each identity once."""
-    seen, queries = dict[int, int](), dict[int, int]()  # hashes take less memory than identities
+    # of a sample without system and trial, as most are, its id stands for its key
+    seen, queries = dict[str | tuple[str, str, int], int](), dict[str, bytes]()
     renamed = dict[str, None]()
     for batch in _batches(rows):
         samples, faults = reader.read_all(batch)
         for at, sample in enumerate(samples):
             number, _, where = batch[at]
             if sample.system or sample.trial:
-                query = hash(" ".join(sample.query.split()))
-                if queries.setdefault(hash(sample.id), query) != query:
+                query = short_name(" ".join(sample.query.split()).encode(errors="replace"))
+                if queries.setdefault(sample.id, query) != query:
                     renamed[sample.id] = None
-            if (key := hash(key_of(sample))) not in seen:
+            if (key := sample.key if sample.system or sample.trial else sample.id) not in seen:
                 seen[key] = number
                 continue
             yield from samples[:at]

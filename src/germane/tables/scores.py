@@ -45,8 +45,8 @@ class Ids(NamedTuple):
 class SampleKeys:
     """The keys of samples by their numbers, which count from 0 in order of first appearance.
 
-    Keys are told apart by their 64-bit hashes, which are computed once one may come again. Samples beyond the end of `_system`
-    and `_trial` have 0 there.
+    Keys are found by their 64-bit hashes, which are computed once one may come again; those that share a hash are found in
+    `_collided`. Samples beyond the end of `_system` and `_trial` have 0 there.
     """
 
     def __init__(self) -> None:
@@ -54,15 +54,16 @@ class SampleKeys:
         self._system, self._trial = array("i"), array("q")
         self._systems: dict[str, int] = {}
         self._hashes: dict[int, int] | None = None
+        self._collided: dict[SampleKey, int] = {}
         self._newest: SampleKey | None = None
 
     def number(self, key: SampleKey) -> int:
         """The number of a key, which is added where it is new."""
         if key == self._newest:
             return len(self) - 1
-        number = self._numbers().setdefault(hash(key), len(self))
-        if number < len(self):
+        if (number := self.find(key)) is not None:
             return number
+        self._numbered(key, len(self))
         self._newest = key
         self._ids += key[0].encode(errors="replace")
         self._ends.append(len(self._ids))
@@ -72,12 +73,20 @@ class SampleKeys:
 
     def find(self, key: SampleKey) -> int | None:
         """The number of a key; None where there is none."""
-        return self._numbers().get(hash(key))
-
-    def _numbers(self) -> dict[int, int]:
         if self._hashes is None:
-            self._hashes = {hash(key): number for number, key in enumerate(self)}
-        return self._hashes
+            self._hashes, self._collided = {}, {}
+            for number, known in enumerate(self):
+                self._numbered(known, number)
+        found = self._hashes.get(hash(key))
+        if found is None or self[found] in {key, (key[0].encode(errors="replace").decode(), *key[1:])}:
+            return found
+        return self._collided.get(key)
+
+    def _numbered(self, key: SampleKey, number: int) -> None:
+        """Note the number of a new key."""
+        assert self._hashes is not None
+        if self._hashes.setdefault(hash(key), number) != number:
+            self._collided[key] = number
 
     def extend(self, keys: Sequence[SampleKey]) -> None:
         """Add keys that are all new."""

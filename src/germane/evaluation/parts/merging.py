@@ -20,11 +20,10 @@ from typing import Any, TypeAlias
 import msgspec
 
 from germane.clean import some_of
-from germane.encoding import canonical, decode, now
+from germane.encoding import SHORT, canonical, decode, now, short_name
 from germane.errors import InputError
 from germane.evaluation.parts.remote import local
 from germane.evaluation.parts.share import changed_line, read_rows
-from germane.folder.index import SIZE, short_name
 from germane.folder.judgements import KEY
 from germane.folder.layout import Table
 from germane.folder.lines import TableFile
@@ -317,7 +316,7 @@ def _short(name: _Name) -> bytes:
 
 def _each(names: bytearray) -> Iterator[bytes]:
     """The names in a buffer, one after the other."""
-    return (bytes(names[start : start + SIZE]) for start in range(0, len(names), SIZE))
+    return (bytes(names[start : start + SHORT]) for start in range(0, len(names), SHORT))
 
 
 def _placed(

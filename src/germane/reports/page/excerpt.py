@@ -79,11 +79,8 @@ class Excerpt:
 
     def absent(self, other: ReportData) -> int:
         """The number of cases of another report that are not in this one."""
-        ours, theirs = (
-            np.unique(np.fromiter(map(hash, of.tables.scores.keys.ids()), np.int64))
-            for of in (self.whole, other)
-        )
-        return len(np.setdiff1d(theirs, ours, assume_unique=True))
+        ours = self.whole.case_scores.numbers
+        return sum(case not in ours for case in other.case_scores.numbers)
 
     def in_words(self) -> str:
         """The number of queries shown and the number of all; "" where all are shown."""

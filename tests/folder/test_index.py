@@ -1,0 +1,23 @@
+"""Lines by name: all bytes of a name decide, the first and the newest line are told apart."""
+
+import random
+
+from germane.folder.index import LineIndex
+
+
+def test_names_that_share_their_first_half_are_told_apart() -> None:
+    """Also names with several lines, and names without any."""
+    rng = random.Random(0)
+    halves = [bytes([n]) * 8 for n in range(3)]
+    names = [first + second for first in halves for second in halves if first != second]
+    lines = [(rng.choice(names), offset) for offset in range(200)]
+    index = LineIndex()
+    for name, offset in lines:
+        index.add(name, offset)
+    every = {name: [offset for known, offset in lines if known == name] for name in names}
+    absent = [half + half for half in halves]
+    assert index.find([*names, *absent]) == [*(every[name][0] for name in names), -1, -1, -1]
+    assert index.find([*names, *absent], newest=True) == [*(every[name][-1] for name in names), -1, -1, -1]
+    assert all(index.every(name) == every[name] for name in names)
+    assert [index.every(name) for name in absent] == [[], [], []]
+    assert LineIndex().find(names) == [-1] * len(names)
