@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Any, TypeVar
+from typing import Any, TypeAlias, TypeVar
 
 import msgspec
 from msgspec import Struct
@@ -19,8 +19,8 @@ from germane.types import Judgement
 
 R = TypeVar("R")
 _SETTINGS = ("against", "scale", "rubric")
-_Name = tuple[str | None, ...]
-"""An item, the settings that it was judged with and, where texts were shown beside it, their digest."""
+_Names: TypeAlias = Sequence[bytes]
+"""Short names of an item with the settings that it was judged with, without and with the digest of texts beside it."""
 
 
 class StoredAnswers:
@@ -44,47 +44,46 @@ class StoredAnswers:
     def __init__(self, judgements: Iterable[Judgement], *, however: bool = False) -> None:
         self.answered = self.unknown = 0
         self._however = however
-        self._by_name: dict[_Name, Judgement] = {}
+        self._by_name: dict[bytes, Judgement] = {}
         self._keyed: LineIndex | None = None
         if isinstance(judgements, StoredJudgements):
             self._index(judgements)
             return
         for judgement in judgements:
             if self._counts(judgement.parent, judgement.error):
-                for settings in self._settings({**judgement.provenance, "kind": judgement.kind}):
-                    self._by_name.setdefault((judgement.item, *settings), judgement)
+                settings = self._settings({**judgement.provenance, "kind": judgement.kind})
+                for name in _named(judgement.item.encode(), settings):
+                    self._by_name.setdefault(name, judgement)
 
     def _counts(self, parent: str | None, error: str | None) -> bool:
         return parent is None and not (self._however and error is not None)
 
-    def _settings(self, fields: Mapping[str, Any]) -> Sequence[_Name]:
+    def _settings(self, fields: Mapping[str, Any]) -> Sequence[bytes]:
         """The settings under which a judgement is looked up, the most specific last."""
         values = map(fields.get, ("kind",) if self._however else _SETTINGS)
-        settings: _Name = tuple(
-            value if value is None or isinstance(value, str) else str(value) for value in values
-        )
+        settings = "\0".join(["\0" if value is None else str(value) for value in values]).encode()
         beside = None if self._however else fields.get("beside")
-        return (settings,) if beside is None else (settings, (*settings, beside))
+        return (settings,) if beside is None else (settings, settings + str(beside).encode())
 
     def _index(self, judgements: StoredJudgements) -> None:
         """Remember the places of judgements in their file, by item and settings."""
         index = LineIndex()
         # the settings in the rest of a line, after its key and its item
-        settings_of = dict[bytes, Sequence[_Name]]()
+        settings_of = dict[bytes, Sequence[bytes]]()
         for number, position, line in judgements.file.lines():
             if (rest := line[_REST]) in settings_of:
-                several, item = settings_of[rest], line[ITEM].decode()
+                several, item = settings_of[rest], line[ITEM]
             else:
                 row = judgements.file.row(number, line)
-                item = str(row.get("item"))
+                item = str(row.get("item")).encode()
                 counts = self._counts(row.get("parent"), row.get("error"))
                 several = self._settings(row) if counts else ()
                 if len(settings_of) >= _REMEMBERED:  # the reasons of a model are another each time
                     settings_of.clear()
                 if has_usual_start(line):
                     settings_of[rest] = several
-            for settings in several:
-                index.add(_short((item, *settings)), position)
+            for name in _named(item, several):
+                index.add(name, position)
         self._keyed, self._path = index, judgements.file.path
 
     async def lookup(self, asked: Sequence[Sequence[AnyQuestion]]) -> list[list[Answer]]:
@@ -133,26 +132,24 @@ class StoredAnswers:
             self.answered += judgement is not None
             yield judgement
 
-    def _first_known(self, names: Sequence[_Name]) -> Judgement | None:
+    def _first_known(self, names: _Names) -> Judgement | None:
         return next((self._by_name[name] for name in reversed(names) if name in self._by_name), None)
 
-    def _names(self, questions: Sequence[AnyQuestion]) -> list[Sequence[_Name]]:
+    def _names(self, questions: Sequence[AnyQuestion]) -> list[_Names]:
         """The names of each question, the most specific last."""
         if isinstance(questions, Passages) and questions:
             several = self._settings({**asked_as(questions.example), "kind": questions.example.kind})
-            return [[(item, *settings) for settings in several] for item in questions.items]
+            return [_named(item.encode(), several) for item in questions.items]
         return [
-            [(question.item, *of) for of in self._settings({**asked_as(question), "kind": question.kind})]
+            _named(question.item.encode(), self._settings({**asked_as(question), "kind": question.kind}))
             for question in questions
         ]
 
-    def _read(self, names: Sequence[Sequence[_Name]], read: Callable[[bytes], R]) -> Iterator[R | None]:
+    def _read(self, names: Sequence[_Names], read: Callable[[bytes], R]) -> Iterator[R | None]:
         assert self._keyed is not None
-        positions = self._keyed.find(
-            _short(of[-1]) for of in names
-        )  # of several with one name the first counts
+        positions = self._keyed.find(of[-1] for of in names)  # of several with one name the first counts
         if any(len(of) > 1 for of in names):
-            usual = self._keyed.find(_short(of[0]) for of in names)
+            usual = self._keyed.find(of[0] for of in names)
             positions = [at if at >= 0 else other for at, other in zip(positions, usual, strict=True)]
         lines = lines_at(self._path, (position for position in positions if position >= 0))
         return (None if position < 0 else read(next(lines)) for position in positions)
@@ -170,9 +167,9 @@ _MISSING = "no stored judgement"
 _NONE = _Answer(error=_MISSING)
 
 
-def _short(name: _Name) -> bytes:
-    """The 16 bytes under which a judgement of an item with its settings is found."""
-    return short_name("\0".join([part if part is not None else "\1" for part in name]).encode())
+def _named(item: bytes, several: Sequence[bytes]) -> _Names:
+    """The names of an item with each of several settings."""
+    return [short_name(item + settings) for settings in several]
 
 
 def _judgement_in(line: bytes) -> Judgement:
