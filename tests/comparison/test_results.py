@@ -227,7 +227,7 @@ def test_systems_trials_and_clusters_of_one_file(tmp_path: Path) -> None:
     assert found["only_in"] == {"old": [], "new": ["q8"]}
 
 
-@pytest.mark.parametrize("failed", ["", "NaN", "null", "inf", "timed out"])
+@pytest.mark.parametrize("failed", ["", "NaN", "null", "inf", "1e200", "timed out"])
 def test_failed_rows_are_errors(tmp_path: Path, failed: str) -> None:
     """What has no value counts as not measured, and the interval covers whatever it could be."""
     for name in "ab":
@@ -300,6 +300,12 @@ BROKEN = {
     "a trial": ("id,RR,trial\nq1,.5,first\n", "a.csv:2: the trial is 'first'"),
     "no queries": ("map\tall\t0.5\n", "no values of single queries"),
     "unknown fields": ("x\ty\t0.5\n", "neither the first nor the second field"),
+    "a trial too large": ("id,RR,trial\nq1,.5,1e12\n", "the trial is '1e12'"),
+    "a list of texts in an export": (
+        '{"test_results": ["x"]}',
+        "not a log or an export of a form that is known",
+    ),
+    "a log without samples": ('{"eval": {"model": "m"}, "plan": {}}', "holds no results of single cases"),
     "nothing": ("", "holds no results of single cases"),
     "a row that is a number": ('[{"id": "a", "RR": 1}, 3]', "row 2: this row is not an object"),
 }

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import struct
 import zipfile
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -22,15 +23,12 @@ Object = Mapping[str, Any]
 
 def export_of(document: Object, name: str) -> ResultFile | None:
     """The results in a JSON document of another program; None where it is no program's that is known here."""
-    tests = document.get("testRunData", document)
+    tests = document.get("testRunData") or document
     if isinstance(document.get("eval"), Mapping) and "plan" in document:
         return ResultFile(name, "Inspect", list(_inspect(document["eval"], document.get("samples") or ())))
     if isinstance(document.get("results"), Mapping) and isinstance(document["results"].get("results"), list):
         return ResultFile(name, "promptfoo", list(_promptfoo(document["results"]["results"])))
-    if (
-        isinstance(tests, Mapping)
-        and (cases := tests.get("test_results", tests.get("testCases"))) is not None
-    ):
+    if (cases := tests.get("test_results", tests.get("testCases"))) is not None:
         return _deepeval_file(name, [*cases, *tests.get("conversationalTestCases", ())])
     program, rows = _frame(document)
     located = [(SourceLocation(f"{name}, row {at}"), row) for at, row in enumerate(rows, 1)]
@@ -104,14 +102,8 @@ def _member(archive: zipfile.ZipFile, member: zipfile.ZipInfo, name: str) -> Any
             problem = "reading this log needs zstandard"
             raise InputError(problem, fix=fix, place=SourceLocation(name)) from None
         file: Any = archive.fp
-        file.seek(member.header_offset)
-        head = file.read(30)
-        file.seek(
-            member.header_offset
-            + 30
-            + int.from_bytes(head[26:28], "little")
-            + int.from_bytes(head[28:30], "little")
-        )
+        file.seek(member.header_offset + 26)
+        file.seek(sum(struct.unpack("<HH", file.read(4))), 1)  # the name and the extra field
         try:
             content = zstandard.ZstdDecompressor().decompressobj().decompress(file.read(member.compress_size))
         except zstandard.ZstdError as fault:
@@ -250,12 +242,7 @@ def _deepeval_directions(cases: Iterable[Object]) -> dict[str, bool]:
     for case in cases:
         for metric in case.get("metrics_data") or case.get("metricsData") or ():
             score, limit, success = metric.get("score"), metric.get("threshold"), metric.get("success")
-            if (
-                isinstance(score, int | float)
-                and isinstance(limit, int | float)
-                and success is not None
-                and score != limit
-            ):
+            if None not in {score, limit, success} and score != limit:
                 result.setdefault(
                     canonical_measure(str(metric.get("name"))), (score > limit) == bool(success)
                 )

@@ -96,12 +96,14 @@ def parse_directions(texts: Iterable[str] | Mapping[str, bool]) -> dict[str, boo
     """Whether more is better by canonical name, from texts like 'helpfulness' or 'cost=no'."""
     if isinstance(texts, Mapping):
         return {canonical_measure(name): bool(value) for name, value in texts.items()}
-    words = {"yes": True, "true": True, "no": False, "false": False}
     result = {}
     for text in [texts] if isinstance(texts, str) else texts:
         name, _, word = text.rpartition("=")
-        known = bool(name) and word.strip().casefold() in words
-        result[canonical_measure(name if known else text)] = words[word.strip().casefold()] if known else True
+        said = name and word.strip().casefold() in {"yes", "true", "no", "false"}
+        result[canonical_measure(name if said else text)] = not said or word.strip().casefold() in {
+            "yes",
+            "true",
+        }
     return result
 
 

@@ -23,8 +23,18 @@ def read_results(path: str | Path) -> ResultFile | None:
     InputError where the file cannot be read, is of no known format, or holds a value twice.
     """
     name = shown_name(path)
+    try:
+        results = _results(path, name)
+    except (AttributeError, KeyError, TypeError, ValueError) as fault:  # somewhere in a log or an export
+        problem = f"this is not a log or an export of a form that is known: {type(fault).__name__}: {fault}"
+        fix = "write a table: id, measure, value"
+        raise InputError(problem, fix=fix, place=SourceLocation(name)) from None
+    return results and results.checked()
+
+
+def _results(path: str | Path, name: str) -> ResultFile | None:
     if zipfile.is_zipfile(path) and (log := inspect_log(path)):
-        return log.checked()
+        return log
     filled = (line for line in read_lines(path) if line[1].strip())
     start = next(filled, None)
     first = start[1].lstrip() if start else ""
@@ -34,13 +44,11 @@ def read_results(path: str | Path) -> ResultFile | None:
     if first[:1] in {"{", "["}:
         rows = _json_rows(lines, name)
         if isinstance(rows, Mapping):
-            exported = export_of(rows, name)
-            return exported and exported.checked()
-        exported = export_of_rows(rows, name) or ResultFile(name, "", list(table_results(rows)))
-        return exported.checked()
+            return export_of(rows, name)
+        return export_of_rows(rows, name) or ResultFile(name, "", list(table_results(rows)))
     if is_printed(first):
-        return ResultFile(name, *printed_results(lines, name)).checked()
-    return ResultFile(name, "", list(table_results(list(_table(lines, name))))).checked()
+        return ResultFile(name, *printed_results(lines, name))
+    return ResultFile(name, "", list(table_results(list(_table(lines, name)))))
 
 
 def stated_directions(files: Iterable[ResultFile]) -> dict[str, bool]:

@@ -6,7 +6,7 @@ import ast
 import json
 import math
 from collections import Counter
-from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -16,9 +16,9 @@ from germane.results.naming import canonical_measure, is_measure
 from germane.samples.cells import MISSING
 
 NAMES = (
-    *("id", "queryid", "qid", "sampleid", "sample", "caseid", "case", "testid", "questionid", "exampleid"),
-    *("clientrequestid", "topicid", "topic"),
-)
+    "id", "queryid", "qid", "sampleid", "sample", "caseid", "case", "testid", "questionid", "exampleid", "clientrequestid",
+    "topicid", "topic",
+)  # fmt: skip
 IDS = (*NAMES, "query", "question", "userinput", "inputs", "input", "prompt", "request")
 """Columns that name the case, folded: by an id, else by its text. The first one that is there and not empty is taken."""
 SYSTEMS = ("system", "target", "run", "runid", "variant", "model")
@@ -28,21 +28,12 @@ ERRORS, STATUSES = ("error", "errormessage", "exception"), ("status", "execution
 FAILED = ("error", "errored", "executionerror", "exception", "timeout", "timedout", "crashed", "cancelled")
 NESTED = ("scores", "metrics", "measures")
 OTHERS = (
-    *("", "unnamed:0", "index", "seed", "line", "timestamp", "time", "created", "createdat"),
-    *(
-        "response",
-        "answer",
-        "output",
-        "outputs",
-        "prediction",
-        "expected",
-        "reference",
-        "label",
-        "gold",
-        "groundtruth",
-    ),
-)
+    "", "unnamed:0", "index", "seed", "line", "timestamp", "time", "created", "createdat", "response", "answer", "output", "outputs",
+    "prediction", "expected", "reference", "label", "gold", "groundtruth",
+)  # fmt: skip
 """Columns with numbers, or yes and no, that measure nothing, folded."""
+_LARGEST, _MOST_TRIALS = 1e100, 1 << 20
+"""The largest value whose square can still be summed, and the largest number of a trial."""
 EMPTY = "no value"
 
 
@@ -88,16 +79,16 @@ class ResultFile:
 
 
 def number_in(value: Any) -> float | None:
-    """The number of a value or a cell; None where it is another text. Numbers that are not finite stay what they are."""
+    """The number of a value or a cell, NaN where it is too large; None where it is another text."""
     if isinstance(value, bool):
         return float(value)
     if isinstance(value, int | float):
-        return float(value) if abs(value) < 1e300 else math.copysign(math.inf, value)
+        return float(value) if abs(value) <= _LARGEST else math.nan
     text = str(value).strip()
     if (word := text.casefold()) in {"true", "yes", "pass", "false", "no", "fail"}:
         return float(word in {"true", "yes", "pass"})
     try:
-        return float(text) if "_" not in text else None
+        return number_in(float(text)) if "_" not in text else None
     except ValueError:
         return None
 
@@ -228,9 +219,10 @@ def _measures(
 ) -> list[str]:
     """The columns that hold a measure: those with the name of one, and those with numbers in half of what they hold."""
     result = []
-    if exported := [name for name in names if name.endswith(("/value", "/score"))]:
-        names = exported  # of MLflow
-    for name in names:
+    exported = [
+        name for name in names if name.endswith(("/value", "/score"))
+    ]  # by MLflow, among other columns
+    for name in [name for name in names if is_measure(name) or name in exported] if exported else names:
         cells = [value for row in rows if (value := row.get(name)) is not None and not is_empty(str(value))]
         numbers = sum(number_in(cell) is not None for cell in cells)
         named = is_measure(name)
@@ -247,18 +239,20 @@ def _text(value: Any) -> str:
 
 def _trial(value: Any, where: SourceLocation) -> int:
     number = number_in(value) if value is not None else None
-    if number is None or number < 0 or number != int(number):
+    if number is None or not 0 <= number < _MOST_TRIALS or number != int(number):
         fix = "write a whole number from 0"
         raise InputError(f"the trial is {value!r}", fix=fix, place=where)
     return int(number)
 
 
+def _fields(line: str) -> list[str]:
+    return [text.strip() for text in (line.split("\t") if line.count("\t") == 2 else line.split())]
+
+
 def is_printed(line: str) -> bool:
     """True if a line is one of `trec_eval -q` or of ir_measures: three fields, the last a number."""
-    fields = line.split("\t") if line.count("\t") == 2 else line.split()
-    return len(fields) == 3 and (
-        number_in(fields[2]) is not None or fields[0].strip() in {"runid", "relstring"}
-    )
+    fields = _fields(line)
+    return len(fields) == 3 and (number_in(fields[2]) is not None or fields[0] in {"runid", "relstring"})
 
 
 def printed_results(lines: Iterable[tuple[int, str]], path: str) -> tuple[str, list[MeasuredRow]]:
@@ -266,41 +260,29 @@ def printed_results(lines: Iterable[tuple[int, str]], path: str) -> tuple[str, l
     rows: list[tuple[str, str, str]] = []
     system = ""
     for number, line in lines:
-        if not line.strip():
-            continue
-        fields = line.split("\t") if line.count("\t") == 2 else line.split()
+        fields = _fields(line)
         if len(fields) != 3:
             problem = f"this line has {len(fields)} fields; trec_eval -q and ir_measures print three"
             raise InputError(problem, fix="leave out other lines", place=SourceLocation(path, number))
-        first, second, value = (text.strip() for text in fields)
-        if first == "runid":
-            system = value
-        elif first != "relstring":  # a list of grades
-            rows.append((first, second, value))
-    swapped = _measure_first(rows, path)
-    order: Callable[[tuple[str, str, str]], tuple[str, str, str]] = (
-        (lambda row: (row[1], row[0], row[2])) if swapped else (lambda row: row)
-    )
-    results = [
-        MeasuredRow(query, canonical_measure(name), *measured(value), system)
-        for query, name, value in map(order, rows)
-        if query != "all"
-    ]
-    if rows and not results:
-        fix = "print them: trec_eval -q, ir_measures -q"
-        raise InputError("this file holds no values of single queries", fix=fix, place=SourceLocation(path))
-    return ("trec_eval" if swapped else "ir_measures"), results
-
-
-def _measure_first(rows: Sequence[tuple[str, str, str]], path: str) -> bool:
-    """True if the first field is the measure, as trec_eval prints it; InputError where neither is known."""
-    names, all_queries = (
-        [sum(map(is_measure, {row[at] for row in rows})) for at in (0, 1)],
-        [sum(row[at] == "all" for row in rows) for at in (0, 1)],
-    )
-    first, second = names[0] + all_queries[1], names[1] + all_queries[0]
-    if first == second:
+        if fields[0] == "runid":
+            system = fields[2]
+        elif fields[0] != "relstring":  # a list of grades
+            rows.append((fields[0], fields[1], fields[2]))
+    first, second = ({row[at] for row in rows} for at in (0, 1))
+    as_trec = sum(map(is_measure, first)) + ("all" in second)
+    as_ir = sum(map(is_measure, second)) + ("all" in first)
+    if as_trec == as_ir:
         problem = "neither the first nor the second field is a measure that is known"
         fix = "print as trec_eval -q or ir_measures -q do, or write a header: id,measure,value"
         raise InputError(problem, fix=fix, place=SourceLocation(path))
-    return first > second
+    if as_trec > as_ir:
+        rows = [(query, name, value) for name, query, value in rows]
+    results = [
+        MeasuredRow(query, canonical_measure(name), *measured(value), system)
+        for query, name, value in rows
+        if query != "all"
+    ]
+    if not results:
+        fix = "print them: trec_eval -q, ir_measures -q"
+        raise InputError("this file holds no values of single queries", fix=fix, place=SourceLocation(path))
+    return ("trec_eval" if as_trec > as_ir else "ir_measures"), results
