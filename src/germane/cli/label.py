@@ -10,12 +10,12 @@ import re
 import shlex
 import shutil
 import sys
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import asdict
 from pathlib import Path
 from time import monotonic
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from germane.clean import clean, counted, some_of
 from germane.cli.values import print_document, print_lines, refuse_input, say
@@ -23,6 +23,7 @@ from germane.errors import InputError, Interrupted
 
 if TYPE_CHECKING:
     from germane.labelling.queue import LabelQueue, LabelTask, QueueName
+    from germane.labelling.schema import AgainLine
     from germane.labelling.session import LabellingSession
     from germane.reports.correct import Corrections
     from germane.reports.report import Report
@@ -427,12 +428,24 @@ def _windows_presses(read: Callable[[], str]) -> Iterator[str]:
             yield key
 
 
-def audit(folders: Sequence[Path], *, json: bool, output: Path | None, every: bool, gold: bool) -> None:
+def audit(
+    folders: Sequence[Path],
+    *,
+    json: bool,
+    output: Path | None,
+    every: bool,
+    gold: bool,
+    again: int | None,
+    **flags: Any,
+) -> int:
     """Compare the judge with people, with itself, and by how it was asked; corrected means; warnings.
 
     Of several reports on the same items: which judge agrees best with people, and which cannot be told from that one. With
     --gold: where these judges and the gold of the first report disagree most, as a queue for people. Without REPORT it is the
     latest in germane-reports.
+
+    With --again 200 stored verdicts, drawn at random, are asked again, and those that flip once more; the answers are stored in
+    the report, where no measure reads them. Exit code 1 where the judge has changed, 3 where that cannot be said.
     """
     from germane.cli.printing import latest_reports, print_console
     from germane.labelling.audit import audit_document, audit_judge
@@ -443,11 +456,11 @@ def audit(folders: Sequence[Path], *, json: bool, output: Path | None, every: bo
     from germane.show.table import csv_lines
 
     folders = folders or latest_reports("audit")
-    written, suffix = (".md", ".txt", *[".csv"] * gold), output.suffix.lower() if output is not None else ""
-    if suffix and suffix not in written:
-        raise InputError(f"-o {output}: audit writes no such file", fix=f"name it {', '.join(written)}")
-    if output is not None:
-        refuse_input(output, folders)
+    suffix = output.suffix.lower() if output is not None else ""
+    _check_written(output, folders, gold=gold)
+    if again is not None and (gold or len(folders) > 1):
+        raise InputError("--again is about one report's judge", fix="name one report, without --gold")
+    line = None if again is None else _ask_again(folders[0], again, flags)
     reports = list(map(Report.open, folders))
     if gold:
         document = gold_document(result := audit_gold(reports))
@@ -455,6 +468,9 @@ def audit(folders: Sequence[Path], *, json: bool, output: Path | None, every: bo
         document = audit_document(result := audit_judge(reports[0], every=every))
     else:
         document = judges_document(result := audit_judges(reports, every=every))
+    if line is not None:
+        result["again"] = line.as_json()
+        document[1:1] = ["", "## Asked again", "", *(f"- {text}" for text in line.lines())]
     if output is not None:
         output.parent.mkdir(parents=True, exist_ok=True)
         text = document.text() if suffix == ".txt" else document.markdown()
@@ -466,3 +482,34 @@ def audit(folders: Sequence[Path], *, json: bool, output: Path | None, every: bo
         print_console(document.rich())
     elif output is None:
         print(document.text(), end="")
+    return _AFTER[line.changed] if line is not None else 0
+
+
+_AFTER = {True: 1, False: 0, None: 3}
+"""The exit code by whether the judge has changed."""
+
+
+def _check_written(output: Path | None, folders: Sequence[Path], *, gold: bool) -> None:
+    """InputError where an audit cannot be written to the file, or would overwrite a report."""
+    written = (".md", ".txt", *[".csv"] * gold)
+    if output is not None and output.suffix and output.suffix.lower() not in written:
+        raise InputError(f"-o {output}: audit writes no such file", fix=f"name it {', '.join(written)}")
+    if output is not None:
+        refuse_input(output, folders)
+
+
+def _ask_again(folder: Path, count: int, flags: Mapping[str, Any]) -> AgainLine:
+    """Ask stored verdicts again, as the flags of a run say."""
+    from germane.cli.values import headers, prices
+    from germane.evaluation.again import ask_again
+    from germane.evaluation.options import Options
+
+    options = Options(
+        judge=" ".join(flags["judge"]) or None,
+        base_url=flags["base_url"],
+        headers=headers(flags["headers"]),
+        jobs=flags["jobs"],
+        max_cost=flags["max_cost"],
+        price=prices(flags["price"]),
+    )
+    return ask_again(folder, count, options, seed=flags["seed"])

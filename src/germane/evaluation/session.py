@@ -22,18 +22,36 @@ from germane.reports.manifest import spent_in_words
 from germane.types import Json
 
 
-def check_same_judge(stored: Mapping[str, Json], judge: Judge | None) -> None:
-    """InputError where the evaluation that is continued was judged by another judge: everything would be asked again."""
+def check_same_judge(
+    stored: Mapping[str, Json],
+    judge: Judge | None,
+    *,
+    fix: str = "give the judge as before, or --reask",
+    anywhere: bool = False,
+) -> None:
+    """InputError where the evaluation that is continued was judged by another judge: everything would be asked again.
+
+    `anywhere`: the same model at another URL is the same judge.
+    """
     before = mask_urls((stored.get("judge") or {}).get("identity"))
     asked = None if judge is None else decode(encode(mask_urls(judge.identity)))
+    if anywhere:
+        before, asked = map(_without_url, (before, asked))
     if not before or not asked or before == asked:
         return
     changed = sorted(name for name in {**before, **asked} if before.get(name) != asked.get(name))
     text = ", ".join(f"{name} is {asked.get(name)} and was {before.get(name)}" for name in changed)
     raise InputError(
         f"another judge than this evaluation began with: {text}; every verdict would be asked again",
-        fix="give the judge as before, or --reask",
+        fix=fix,
     )
+
+
+def _without_url(identity: Json) -> Json:
+    """A judge's identity, and those of its members, without the URL."""
+    if isinstance(identity, Mapping):
+        return {name: _without_url(value) for name, value in identity.items() if name != "base_url"}
+    return [*map(_without_url, identity)] if isinstance(identity, list | tuple) else identity
 
 
 def new_folder(options: Options, paths: tuple[Path, ...]) -> Path:

@@ -239,6 +239,19 @@ class FolderWriter:
         self.tables.manifest, self.tables.is_complete = self.manifest, True
         self.tables.move_to(files_in(self.path))
 
+    def append_judgements(self, judgements: Iterable[Judgement]) -> None:
+        """Add judgements to a finished report, merged into others that stand there: no measure reads them."""
+        name: Table = "judgements"
+        stored, added = files_in(self.path)[name], files_in(self.path, UNFINISHED)[name]
+        with open_new(added) as file:
+            file.writelines(line for _, _, line in TableFile(stored).lines())
+            file.writelines(map(judgement_line, judgements))
+            sync(file)
+        manifest = read_manifest(self.path)
+        files = {**manifest["files"], stored.name: TableFile(added).digest()}
+        self.manifest = draft_manifest(self.path, {**manifest, "files": files}, "complete")
+        publish(self.path)
+
     def close(self) -> None:
         """Close the files and let others write; what was added and not finished stays as a killed session leaves it."""
         self._close_files()

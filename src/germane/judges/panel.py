@@ -19,7 +19,8 @@ class Replica(CompletedJudge):
 
     Args:
         judge: Whom to ask.
-        number: The number of the sample, from 1. It is part of the key, and decides the order in lists.
+        number: The number of the sample, from 1; below 0 where `germane audit --again` asks. It is part of the key, and
+            decides the order in lists.
     """
 
     OWN = ("key", "keys", "group", "answer", "answering")
@@ -27,7 +28,7 @@ class Replica(CompletedJudge):
     def __init__(self, judge: Judge, number: int) -> None:
         super().__init__(judge)
         self.judge, self.number = judge, number
-        replica = {"replica": number} if number > 1 else {}
+        replica = {"replica": number} if number != 1 else {}
         self.identity = freeze({**judge.identity, **replica})
 
     def __getattr__(self, name: str) -> Any:  # forecast and price, where the judge has them

@@ -250,7 +250,8 @@ def _replicas(judgements: Iterable[Judgement]) -> Iterator[dict[str, Json]]:
         lambda: defaultdict(list)
     )
     for judgement in judgements:
-        if judgement.parent is not None and judgement.error is None:
+        later = (judgement.provenance.get("replica") or 0) < 0  # asked by --again: those that flipped twice
+        if judgement.parent is not None and judgement.error is None and not later:
             asked[judgement.kind, judgement.judge][judgement.parent, judgement.item].append(judgement)
     for (kind, judge), groups in sorted(asked.items()):
         repeated = [

@@ -4,9 +4,13 @@ from __future__ import annotations
 
 from typing import Literal
 
+from msgspec import UNSET, UnsetType
+
+from germane.clean import counted
 from germane.encoding import Line
 from germane.reports.summary import CorrectedSummary
 from germane.statistics.agreement import Agreement, JudgeAgreement, Spread
+from germane.statistics.intervals import IntervalEnds
 
 
 class SystemsLine(Spread):
@@ -64,8 +68,60 @@ class CorrectedMeasureLine(Line):
     why: str | None
 
 
+class ShiftLine(Line):
+    """The change of a judged mean that new verdicts make."""
+
+    shift: float | None
+    interval: IntervalEnds | None
+
+
+class AgainLine(Line, kw_only=True):
+    """Stored verdicts that were asked again: `asked` of `of` that a measure reads.
+
+    `flips` are other verdicts than the stored ones; of these a third answer `confirmed` some, and took others back
+    (`taken_back`). `errors` got no answer. `changed` is null where neither a change nor the absence of a large one can be
+    shown; `why` says so. `calls` and `cost_usd` are what was spent.
+    """
+
+    asked: int
+    of: int
+    flips: int
+    confirmed: int
+    taken_back: int
+    errors: int
+    kappa: float | None
+    means: dict[str, ShiftLine]
+    changed: bool | None
+    why: str
+    calls: int
+    cost_usd: float | None
+
+    def lines(self) -> list[str]:
+        """The comparison in words."""
+        verdict = {
+            True: "the judge has changed",
+            False: "no change of the judge",
+            None: f"cannot say: {self.why}",
+        }
+        if not self.asked:
+            return [verdict[self.changed]]
+        kappa = "" if self.kappa is None else f", kappa {self.kappa:.2f}"
+        flips = f"{self.flips} of {counted(self.asked, 'verdict')} asked again flipped{kappa}"
+        third = (
+            f"; asked a third time {self.confirmed} stayed and {self.taken_back} went back"
+            if self.flips
+            else ""
+        )
+        shifts = [
+            f"{name}: shift {line.shift:+.3f} ({line.interval[0]:+.3f} to {line.interval[1]:+.3f})"
+            for name, line in self.means.items()
+            if line.shift is not None and line.interval is not None
+        ]
+        return [f"{verdict[self.changed]}: {flips}{third}", *shifts]
+
+
 class AuditDocument(Line):
-    """The document of `germane audit --json`."""
+    """The document of `germane audit --json`; `again` is there with --again."""
 
     schema_version: Literal[1]
     judge: str | None
@@ -75,6 +131,7 @@ class AuditDocument(Line):
     self_consistency: list[ConsistencyLine]
     corrected: list[CorrectedMeasureLine]
     warnings: list[str]
+    again: AgainLine | UnsetType = UNSET
 
 
 CheckName = Literal["duplicates", "leaks", "one-system gold", "dead gold", "classes", "width"]

@@ -1,0 +1,333 @@
+"""Stored verdicts of a report asked again, with the settings that they were asked with: is the judge still the judge?"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from msgspec import structs
+
+from germane.clean import counted
+from germane.errors import GermaneError, InputError, Interrupted, JudgeError, LimitReached, MissingKey
+from germane.evaluation.choice import Router, at_url, judged_by, pick_judge, with_keys
+from germane.evaluation.evaluation import Evaluation, run_coroutine
+from germane.evaluation.options import Options
+from germane.evaluation.run import interruptible
+from germane.evaluation.session import check_same_judge
+from germane.folder.rows import BlockRows
+from germane.folder.writer import FolderWriter
+from germane.judges.judge import Judge
+from germane.judges.panel import DividedJudge, PanelJudge, Replica
+from germane.judging.pool import Pool
+from germane.judging.recorded import StoredAnswers
+from germane.judging.spending import Budget, Spent, check_price
+from germane.labelling.schema import AgainLine, ShiftLine
+from germane.measures.scoring import Job
+from germane.places.settings import Settings
+from germane.questions.asking import Answer
+from germane.questions.question import AnyQuestion
+from germane.questions.relevance import examples_of
+from germane.reports.data import load_grader
+from germane.reports.report import Report
+from germane.statistics.stability import compare_answers, kappa_of
+from germane.tables.labels import LabelBook
+from germane.tables.scores import SampleKey
+from germane.types import Judgement
+
+
+@dataclass(slots=True)
+class StoredVerdict:
+    """A verdict that is asked again: its question, the stored judgement, the samples that read it, and the new answers."""
+
+    question: AnyQuestion
+    judgement: Judgement
+    samples: dict[SampleKey, None] = field(default_factory=dict)
+    answers: list[Answer] = field(default_factory=list)
+
+    @property
+    def stored(self) -> str:
+        """The stored verdict without its reasons."""
+        return self.question.short(self.judgement.answer)
+
+    @property
+    def new(self) -> list[str]:
+        """The new verdicts without their reasons, in the order of asking."""
+        return [self.question.short(answer.judgement.answer) for answer in self.answers if answer.usable]
+
+    @property
+    def flipped(self) -> bool:
+        """True if the first new answer is another verdict than the stored one."""
+        return bool(self.new) and self.new[0] != self.stored
+
+
+def ask_again(folder: Path, n: int, flags: Options, *, seed: int = 0) -> AgainLine:
+    """Ask n verdicts of a report again, those that flip once more, store the answers and compare them with the stored ones.
+
+    The ledger is neither read nor written. New answers stand among the report's judgements, with the verdict's key as their
+    parent and a replica number below 0, and no measure reads them.
+
+    Args:
+        folder: The report folder.
+        n: Verdicts, drawn at random from those that any measure reads.
+        flags: The judge's key, URL and headers, and limits, as for a run.
+        seed: Seed of the draw.
+
+    Raises:
+        InputError: The report has no judge that can be asked, or another one is named.
+        JudgeError: The judge cannot be used at all.
+    """
+    report = Report.open(folder, corrected=False)
+    judge = _judge_of(report, flags)
+    check_price(judge, flags.max_cost)
+    writer = FolderWriter(folder).lock()
+    try:
+        draw = _Draw(report, judge, n, seed)
+        run_coroutine(draw.run())
+        stopped, spent = run_coroutine(_ask_all(draw.verdicts, judge, draw.replica, flags))
+        rows = [row for verdict in draw.verdicts for row in _rows(verdict)]
+        if rows:
+            writer.append_judgements(rows)
+    finally:
+        writer.close()
+    if isinstance(stopped, Interrupted | MissingKey) and not isinstance(stopped, LimitReached):
+        raise stopped
+    return _compared(report, draw, str(stopped or ""), spent)
+
+
+def _judge_of(report: Report, flags: Options) -> Judge:
+    """The judge of a report, made anew with its settings; a URL in the report gets no key that is not given with it."""
+    manifest = report.manifest
+    options = flags.merged_with(manifest)
+    in_file = None
+    if flags.judge is None:
+        source = (manifest.get("judge") or {}).get("source")
+        in_file = with_keys(options.judge, None) or source
+        if in_file and flags.base_url is None and options.base_url:
+            in_file = at_url(in_file, options.base_url)
+    if flags.judge is None and not in_file:
+        raise InputError("no judge was asked for this report", fix="name a report whose measures ask a judge")
+    judge = pick_judge(
+        flags.judge, in_file, options=replace(options, base_url=flags.base_url), needed=["--again"]
+    )
+    assert judge is not None
+    if judged_by(judge):
+        problem = f"{judge.name} are read, not asked: they are the same each time"
+        raise InputError(problem, fix="name a report whose measures ask a judge")
+    fix = "give the judge as it was: --judge, --base-url"
+    check_same_judge(manifest, judge, fix=fix, anywhere=flags.base_url is not None)
+    return judge
+
+
+class _Draw:
+    """The verdicts of a report that are asked again: those with the smallest digests of seed and key, each key once.
+
+    Attributes:
+        verdicts: The verdicts.
+        count: Verdicts that could have been drawn.
+        changed: Verdicts that cannot be asked as they were: by other words, or by another judge.
+        replica: The highest replica number that is free, below 0.
+    """
+
+    def __init__(self, report: Report, judge: Judge, n: int, seed: int) -> None:
+        self.report, self.n, self.seed, self.count, self.changed = report, n, seed, 0, 0
+        manifest = report.manifest
+        self.graders = [tuple(map(load_grader, some)) for some in manifest.get("graders", [])]
+        self.settings = Settings.stored(manifest, LabelBook(report.tables.people()) or None)
+        used = [judgement.provenance.get("replica") or 0 for judgement in report.judgements()]
+        self.replica = min([0, *used]) - 1
+        self.answers = StoredAnswers(report.tables.judgements)
+        self._route, self._seen = Router(judge), set[int]()
+        self._drawn: dict[str, tuple[bytes, StoredVerdict]] = {}
+
+    @property
+    def verdicts(self) -> list[StoredVerdict]:
+        """The verdicts that were drawn, in the order of their digests."""
+        return [verdict for _, verdict in sorted(self._drawn.values(), key=lambda pair: pair[0])]
+
+    async def run(self) -> None:
+        """Read all samples, and draw."""
+        numbers = self.report.tables.grader_numbers()
+        jobs = (
+            Job(sample=sample, graders=self.graders[numbers.get(sample.key, 0)])
+            for sample in self.report.samples()
+            if self.graders
+        )
+        async for working in Evaluation(jobs, (), self.answers, BlockRows(), self.settings).blocks():
+            for owner, program in zip(working.block.owners, working.programs, strict=True):
+                sample = working.block.jobs[owner.job].sample.key
+                for questions, answers in program.trace:
+                    for at, (example, answer) in enumerate(zip(examples_of(questions), answers, strict=True)):
+                        if self._takes(example, answer, sample):
+                            self._add(StoredVerdict(questions[at], answer.judgement, {sample: None}))
+
+    def _takes(self, question: AnyQuestion, answer: Answer, sample: SampleKey) -> bool:
+        """True if a verdict is seen for the first time, and can be asked as it was; `question` is one that is asked alike."""
+        key = answer.judgement.key
+        if key in self._drawn:
+            self._drawn[key][1].samples[sample] = None
+        if not answer.usable or question.by_program or not question.voted or hash(key) in self._seen:
+            return False
+        self._seen.add(hash(key))
+        same = self._route(question).prompt_hash(question) == answer.judgement.prompt
+        self.count += same
+        self.changed += not same
+        return same
+
+    def _add(self, verdict: StoredVerdict) -> None:
+        """Keep a verdict if its digest is among the n smallest so far."""
+        key = verdict.judgement.key
+        digest = hashlib.sha256(f"{self.seed}:{key}".encode()).digest()
+        if len(self._drawn) == self.n:
+            last = max(self._drawn, key=lambda name: self._drawn[name][0])
+            if digest > self._drawn[last][0]:
+                return
+            del self._drawn[last]
+        self._drawn[key] = digest, verdict
+
+
+def _again(judge: Judge, replica: int) -> Judge:
+    """The same judge, whose answers are another sample: its members with replica numbers from this one downwards."""
+    if isinstance(judge, DividedJudge):
+        return DividedJudge(_again(judge.decisions, replica), _again(judge.rest, replica - 1))
+    if isinstance(judge, PanelJudge):
+        return PanelJudge([_again(member, replica - number) for number, member in enumerate(judge.members)])
+    return Replica(judge, replica)
+
+
+async def _ask_all(
+    verdicts: Sequence[StoredVerdict], judge: Judge, replica: int, options: Options
+) -> tuple[GermaneError | None, Spent]:
+    """Ask each verdict again, and those that flip once more; return what stopped that, if anything, and what was spent."""
+    budget, spent = Budget(options.max_cost), Spent()
+    asked, members = verdicts, len(getattr(judge, "members", (judge,)))
+    for number in range(2 if asked else 0):
+        pool = Pool(Router(_again(judge, replica - number * members)), budget=budget)
+        with interruptible(pool.stop, pool.abort):
+            async with pool:
+                failures = await asyncio.gather(*(_ask(verdict, pool) for verdict in asked))
+        spent += pool.spent
+        if failure := next(filter(None, failures), None):
+            return failure, spent
+        asked = [verdict for verdict in verdicts if verdict.flipped]
+        if not asked:
+            break
+    return None, spent
+
+
+async def _ask(verdict: StoredVerdict, pool: Pool) -> GermaneError | None:
+    """Ask a verdict's question; return what stopped the pool, if anything."""
+    try:
+        (answer,) = await pool.judge([verdict.question])
+    except (Interrupted, JudgeError) as stopped:
+        return stopped
+    verdict.answers.append(answer)
+    return None
+
+
+def _rows(verdict: StoredVerdict) -> list[Judgement]:
+    """The new answers as rows of the report: none of them is read without its parent."""
+    return [
+        structs.replace(row, parent=verdict.judgement.key)
+        for answer in verdict.answers
+        for row in (answer.judgement, *answer.children)
+    ]
+
+
+def _compared(report: Report, draw: _Draw, stopped: str, spent: Spent) -> AgainLine:
+    """The comparison of the stored verdicts with the new ones."""
+    answered = [verdict for verdict in draw.verdicts if verdict.new]
+    flipped = [verdict for verdict in answered if verdict.flipped]
+    third = [(verdict, verdict.new[1]) for verdict in flipped if len(verdict.new) > 1]
+    confirmed = sum(answer == verdict.new[0] for verdict, answer in third)
+    taken_back = sum(answer == verdict.stored for verdict, answer in third)
+    effects = _effects(report, draw, answered)
+    result = compare_answers(effects, len(answered), len(flipped), confirmed, taken_back)
+    errors = sum(bool(verdict.answers) and not verdict.new for verdict in draw.verdicts)
+    changed = None if stopped and not result.changed else result.changed
+    why = ""
+    if changed is None:
+        why = stopped or (f"{counted(errors, 'answer')} failed" if errors else "")
+        if draw.changed and not draw.count:
+            why = "the prompts or the judge's settings are not those of this report"
+        why = (
+            why
+            or f"{counted(len(answered), 'verdict is', 'verdicts are')} too few for {counted(len(flipped), 'flip')}"
+        )
+    return AgainLine(
+        asked=len(answered),
+        of=draw.count,
+        flips=len(flipped),
+        confirmed=confirmed,
+        taken_back=taken_back,
+        errors=errors,
+        kappa=kappa_of([verdict.stored for verdict in answered], [verdict.new[0] for verdict in answered])
+        if answered
+        else None,
+        means={
+            name: ShiftLine(shift.mean, shift.ends and list(shift.ends))
+            for name, shift in result.shifts.items()
+        },
+        changed=changed,
+        why=why,
+        calls=spent.calls,
+        cost_usd=spent.cost_usd,
+    )
+
+
+def _effects(report: Report, draw: _Draw, answered: Sequence[StoredVerdict]) -> dict[str, list[float]]:
+    """By judged mean, the change of it that each new verdict makes alone, times the verdicts that there are."""
+    judged = [
+        summary for summary in report.summaries if summary.basis.source in {"judge", "best"} and summary.n
+    ]
+    several = len(report.systems) > 1
+    names = {
+        (summary.measure, summary.system): f"{summary.measure}, {summary.system}"
+        if several
+        else summary.measure
+        for summary in judged
+    }
+    sizes = Counter({(summary.measure, summary.system): summary.n for summary in judged})
+    effects: dict[str, list[float]] = {name: [0.0] * len(answered) for name in names.values()}
+    wanted = {key: None for verdict in answered if verdict.flipped for key in verdict.samples}
+    numbers = report.tables.grader_numbers()
+    jobs = {
+        key: Job(sample=sample, graders=draw.graders[numbers.get(key, 0)])
+        for key, sample in report.samples_of(wanted.keys()).items()
+    }
+    for at, verdict in enumerate(answered):
+        for key in verdict.samples if verdict.flipped else ():
+            before = _values(jobs[key], draw, {})
+            after = _values(jobs[key], draw, {verdict.judgement.key: verdict.answers[0]})
+            for measure, value in after.items():
+                name = names.get((measure, key[1]))
+                if name is not None and measure in before:
+                    effects[name][at] += draw.count * (value - before[measure]) / sizes[measure, key[1]]
+    return effects
+
+
+class _Replaced:
+    """Stored answers, some of them replaced by new ones."""
+
+    def __init__(self, stored: StoredAnswers, new: Mapping[str, Answer]) -> None:
+        self._stored, self._new = stored, new
+
+    async def lookup(self, asked: Sequence[Sequence[AnyQuestion]]) -> list[list[Answer]]:
+        """The answer to each question."""
+        rows = await self._stored.lookup(asked)
+        return [[self._new.get(answer.judgement.key, answer) for answer in answers] for answers in rows]
+
+    async def judge(self, questions: Sequence[AnyQuestion]) -> list[Answer]:
+        """The answer to each question."""
+        return (await self.lookup([questions]))[0]
+
+
+def _values(job: Job, draw: _Draw, new: Mapping[str, Answer]) -> dict[str, float]:
+    """The scores of a sample by measure, with some answers replaced; those that have no value are left out."""
+    answers: Any = _Replaced(draw.answers, new)
+    part = run_coroutine(Evaluation([job], (), answers, BlockRows(), draw.settings).run())
+    return {score.measure: score.value for score in part.scores if score.value is not None}
