@@ -345,7 +345,14 @@ def test_a_mean_is_over_the_queries_of_its_line(tmp_path: Path, one_report: bool
 def test_the_outcome_comes_first_and_the_verdict_last(before: Report, after: Report) -> None:
     """Sentences, the differences, the queries that moved, the notes, the verdict."""
     text = str(compare(before, after, margin={"nDCG@5": 0.1}))
-    parts = ("B is better", "win/tie", "worse by nDCG@5", "better by nDCG@5", "interval 95%", "verdict ")
+    parts = (
+        "B is better",
+        "win/tie",
+        "worse by nDCG@5",
+        "better by nDCG@5",
+        "95% confidence intervals",
+        "verdict ",
+    )
     places = [text.index(part) for part in parts]
     assert places[0] == 0
     assert places == sorted(places)

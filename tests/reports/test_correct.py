@@ -75,8 +75,8 @@ def test_labels_on_some_passages_correct_the_mean(tmp_path: Path) -> None:
     assert found.set_ends is not None
     assert found.ends[0] < found.set_ends[0] < found.set_ends[1] < found.ends[1]
     (words,) = corrected_in_words([report[REL]])
-    assert "of queries like these;" in words
-    assert words.endswith("of these queries)")
+    assert "for queries like these;" in words
+    assert words.endswith("for these queries)")
     assert report[REL].basis.calibrated
     line = report.to_json()["measures"][REL]
     assert line["corrected"] is not None

@@ -155,7 +155,7 @@ def test_a_gate_on_the_lower_end_fails_where_the_mean_passes() -> None:
     )
     assert (mean.outcome, lower.outcome, upper.outcome) == ("passed", "failed", "passed")
     assert lower.detail == (
-        "lower end 0.5089 of 0.5089 to 0.9135, of queries like these; measured on 20 of 20 samples"
+        "lower end 0.5089 of 0.5089 to 0.9135, for queries like these; measured on 20 of 20 samples"
     )
     (none,) = check_gate(Gate.parse("lower(RR)>=0.7"), summary(score("a", None, status="skipped")))
     assert none.outcome == "failed"

@@ -205,8 +205,8 @@ def test_every_format_says_how_its_model_was_asked(tmp_path: Path) -> None:
     ]
     report = Report.build(part_of("context_precision@1", judgements, 1.0, 0.5), MODEL)
     said = (
-        "3 judgements by m-2026-01 (2), m-2026-02 (1): 2 in output mode prompt, not constrained by a schema, "
-        "1 in output mode schema, 1 fused with others in one request, 2 in lists, 1 in windows, 2 without temperature"
+        "3 judgements by m-2026-01 (2), m-2026-02 (1): 2 by a schema in words, not enforced, "
+        "1 by structured output, 1 fused with others in one request, 2 in lists, 1 in windows, 2 without temperature"
     )
     assert said in " ".join(str(report).split())
     for ending in ("json", "html", "md", "txt"):

@@ -165,8 +165,8 @@ def test_a_value_outside_its_range_still_has_an_interval() -> None:
     ("basis", "said"),
     [
         (Basis(source="judge", calibrated=False), "uncalibrated: no human labels"),
-        (Basis(source="judge", calibrated=False, labels=1), "uncalibrated: 1 person's label is stored; `germane audit` holds the judge against it"),
-        (Basis(source="judge", calibrated=False, labels=40), "uncalibrated: 40 people's labels are stored; `germane audit` holds the judge against them"),
+        (Basis(source="judge", calibrated=False, labels=1), "uncalibrated: 1 person's label is stored; `germane audit` checks the judge against it"),
+        (Basis(source="judge", calibrated=False, labels=40), "uncalibrated: 40 people's labels are stored; `germane audit` checks the judge against them"),
         (Basis(beside={"Judged@10": 0.6}), "60% of the top-10 results have a gold label"),
         (Basis(beside={"Judged": 0.9999}), "over 99% of the results have a gold label"),
         (Basis(beside={"Judged@5": 0.0}), "no top-5 result has a gold label"),

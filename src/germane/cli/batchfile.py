@@ -78,7 +78,7 @@ def _in_words(done: dict[str, Any]) -> Iterator[str]:
         asked = counted(done["questions"], "question")
         yield f"{counted(done['requests'], 'request')} ({asked}) in {done['file']}; then: germane answers FILE"
     else:
-        yield "nothing is left to ask: germane run asks nobody"
+        yield "every question is answered; `germane run` will make no calls"
     if done["later"]:
         yield f"about {counted(done['later'], 'question')} more follow from their answers: then germane questions again"
     if done["waiting"]:

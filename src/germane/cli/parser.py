@@ -92,7 +92,7 @@ def parse(verb: str, about: str, words: Sequence[str]) -> dict[str, Any]:
         if word.startswith("-") and word != "-":
             spellings = [spelling for flag in flags for spelling in flag.spellings]
             raise no_such("flag", word.partition("=")[0], spellings, parser.prog)
-        parser.error(f"{word!r} is one argument too many")
+        parser.error(f"unexpected argument {word!r}")
     values = vars(namespace)
     _add_arguments(parser, flags, values, list(words[end + 1 :]))
     for flag in flags:
@@ -111,7 +111,7 @@ def _add_arguments(parser: _Parser, flags: Sequence[Flag], values: dict[str, Any
         elif flag.argument and words and values[flag.parameter] is None:
             values[flag.parameter] = flag.kind(words.pop(0))
     for word in words:
-        parser.error(f"{word!r} is one argument too many")
+        parser.error(f"unexpected argument {word!r}")
 
 
 def _parser(verb: str, about: str, flags: Sequence[Flag]) -> _Parser:

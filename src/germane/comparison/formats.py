@@ -256,7 +256,7 @@ def _methods(comparison: Comparison) -> Iterator[str]:
         )
     )
     if intervals:
-        yield f"interval 95%, {LIKE_THESE}: {intervals}"
+        yield f"95% confidence intervals ({LIKE_THESE}): {intervals}"
     if tests and tests != intervals:
         yield f"test     {tests}"
 

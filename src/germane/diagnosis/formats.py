@@ -51,7 +51,7 @@ def _stages(report: SystemStages, *, every: bool) -> Iterator[RenderableType]:
     yield Text(f"{counted(report.relevant, 'relevant document')} of {counted(report.queries, 'query')}")
     heads = ["stage", "share of them", "in", "lost", "saved", "recall", "interval"]
     changes = ["change", "interval of the change"] if len(report.stages) > 1 else []
-    table = Table([*heads, *changes], "llr", notes=[f"intervals: 95%, {LIKE_THESE}"])
+    table = Table([*heads, *changes], "llr", notes=[f"95% confidence intervals ({LIKE_THESE})"])
     for stage in report.stages:
         bar = "█" * round(_BAR * stage.relevant / report.relevant)
         row = [
@@ -136,7 +136,7 @@ def _helps(diagnosis: SystemDiagnosis) -> Iterator[RenderableType]:
     heads = ["change", "", "mean", "difference", "interval", "p (Holm)", "win/tie/loss", "drops"]
     title = f"{diagnosis.measure} is {diagnosis.mean:.4f} over {over}; what would change it"
     notes = [
-        f"differences are paired; intervals: 95%, {LIKE_THESE}",
+        f"paired differences with 95% confidence intervals ({LIKE_THESE})",
         "at most: what a perfect step would bring, which nobody has",
     ]
     if any(line.kind == "floor" for line in diagnosis.changes):

@@ -159,7 +159,7 @@ class Forecast:
             table.add(
                 [line.measure, calls, *(f"{count:,}" for count in (*counts, *tokens)), _price(line.spent)]
             )
-        head = f"dry run: {counted(self.samples, 'sample')}, judge {self.judge}; nobody is asked"
+        head = f"dry run: {counted(self.samples, 'sample')}, judge {self.judge}; no calls are made"
         return "\n".join([head, "", *table.plain(), "", *self._remarks()])
 
     def _remarks(self) -> Iterator[str]:

@@ -70,7 +70,7 @@ def require_batches(judge: Judge) -> None:
     """InputError where none of those who are asked has batches."""
     models = filter(None, map(model_of, members_of(judge)))
     if not any(model.has_batches for model in models):
-        problem = f"{judge.name} is asked by no provider that has batches"
+        problem = f"{judge.name}: this provider has no batch API"
         raise InputError(problem, fix="leave --later out, or write the requests to a file: germane questions")
 
 

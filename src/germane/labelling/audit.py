@@ -309,7 +309,7 @@ def _label_warnings(read: AuditedJudge, kinds: Sequence[Mapping[str, Json]]) -> 
         if (kappa := line["kappa_quadratic"]) is not None and kappa < SLIGHT:
             yield (
                 f"{line['kind']}: the judge agrees with people hardly more than by chance (quadratic kappa {kappa:.2f}, 1 ="
-                " always): its verdicts are worth nothing here, whatever the scores say"
+                " always): do not use its verdicts"
             )
         if line["illegal"]:
             text = ", ".join(f"{grade} ({count})" for grade, count in line["illegal"].items())

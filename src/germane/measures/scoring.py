@@ -150,7 +150,7 @@ _MIXED = "samples have labels on two scales: all count as yes or no"
 WITHOUT_IDS = "no context has a document id, and gold is about ids"
 _LIKE_AN_ID = re.compile(r"(?i)(\b|_)(id|ids|uri|url|key|uuid|source|file|path|name)$|[a-z](Id|Uri|Key)$")
 TIED = "x tied scores: the order of the list stands (germane rank orders ties by document id)"
-REPEATED = "contexts repeat a document that stands higher in the same list (the first counts)"
+REPEATED = "contexts repeat a document ranked higher in the same list (the first counts)"
 
 
 def tied_gold(sample: Sample) -> bool:

@@ -153,13 +153,13 @@ def asked_in_words(manifest: Mapping[str, Json]) -> str:
     if not modes:
         return ""
     by = ", ".join(f"{model} ({times})" if len(models) > 1 else model for model, times in models.items())
-    how = [f"{times} in output mode {mode}{_UNLIKE.get(mode, '')}" for mode, times in modes.items()]
+    how = [f"{times} by {_MODES.get(mode, mode)}" for mode, times in modes.items()]
     how += [f"{times} {_HOW[name]}" for name, times in asked_how(counts).items() if times]
     count = sum(modes.values())
     return f"{counted(count, 'judgement')}{f' by {by}' if by else ''}: {', '.join(how)}"
 
 
-_UNLIKE = {"prompt": ", not constrained by a schema"}
+_MODES = {"schema": "structured output", "tool": "a tool call", "prompt": "a schema in words, not enforced"}
 _HOW = {
     "fused": "fused with others in one request",
     "listed": "in lists",

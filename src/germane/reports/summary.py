@@ -81,7 +81,7 @@ class Basis(
             yield f"mixed: {share}not a corrected estimate"
         elif self.source == "judge" and not self.calibrated:
             stored = "1 person's label is" if self.labels == 1 else f"{self.labels} people's labels are"
-            note = f"{stored} stored; `germane audit` holds the judge against {'it' if self.labels == 1 else 'them'}"
+            note = f"{stored} stored; `germane audit` checks the judge against {'it' if self.labels == 1 else 'them'}"
             yield f"uncalibrated: {note if self.labels else 'no human labels'}"
         if self.outdated:
             yield "people's labels were added since: score it again, germane score REPORT -m MEASURE"
@@ -469,7 +469,7 @@ PASSAGE_MEANS = ("P", "SetP", "context_relevancy")
 """Ranked measures that are a mean over passages: their order does not matter."""
 VERDICT_MEANS = ("context_recall", "faithfulness", "hallucination", "context_sufficiency")
 """Judged measures that are a mean over yes or no: is this claim supported, do these contexts suffice?"""
-LIKE_THESE, THESE = "of queries like these", "of these queries"
+LIKE_THESE, THESE = "for queries like these", "for these queries"
 """The two estimands: the queries as a sample of those to come, and the set itself as the population."""
 
 

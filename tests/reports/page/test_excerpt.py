@@ -103,7 +103,7 @@ class TestHeadline:
         assert found["name"] == "nDCG@4"
         assert found["mean"] == f"{report['nDCG@4'].mean:.4f}"
         words = " ".join(found["text"])
-        assert "share of the best possible one" in words
+        assert "over that of the ideal one" in words
         assert "95% interval" in words
         assert "8 score 0" in words
 

@@ -65,7 +65,7 @@ function differences() {
       el("td", null, tally(one.wins, one.ties, one.losses)),
     ];
   });
-  const heads = ["measure", ...["queries", "baseline", "now", "difference"].map(numHead), el("th", { scope: "col", title: "of queries like these" }, "95% interval"), ...(tested ? [el("th", { scope: "col", class: "num", title: "the test that belongs to the interval" }, "p"), el("th", { scope: "col", class: "num", title: "Holm: adjusted for how many measures are compared" }, "p, adjusted")] : []), "better, same, worse"];
+  const heads = ["measure", ...["queries", "baseline", "now", "difference"].map(numHead), el("th", { scope: "col", title: "for queries like these" }, "95% interval"), ...(tested ? [el("th", { scope: "col", class: "num", title: "the test that belongs to the interval" }, "p"), el("th", { scope: "col", class: "num", title: "Holm: adjusted for how many measures are compared" }, "p, adjusted")] : []), "better, same, worse"];
   return el("section", null, table("Paired differences", heads, rows, "measures"),
     !report.comparison && el("p", { class: "quiet small" }, "Several systems stand on a side: these are plain differences, without intervals."),
     ...(report.comparison?.notes ?? []).map((text) => el("p", { class: "quiet small" }, data(text))));

@@ -111,7 +111,7 @@ function row(one, columns) {
     system: () => el("td", null, data(one.system || "–")),
     mean: () => num(el("div", null, el("strong", { class: "mean" }, fixed ? number(fixed.mean) : one.words), fixed && el("div", { class: "small", title: `The judge says ${one.words}, interval ${one.interval_words ?? "–"}` }, `corrected; judge ${one.words}`)), "wraps"),
     change: () => change(one),
-    "95% interval": () => el("td", { title: `${fixed ? `${fixed.method}; ${fixed.set_interval ? `${extent(fixed.set_interval)} of these queries; ` : ""}` : `${one.interval_method ?? ""}, `}of queries like these` }, interval(fixed ? fixed.mean : one.mean, fixed ? fixed.interval : one.interval, span, { gate: gate?.limit }), el("div", { class: "small quiet" }, fixed ? extent(fixed.interval) : one.interval_words ?? "–", gate && ` · gate ${gate.op} ${gate.limit}`)),
+    "95% interval": () => el("td", { title: `${fixed ? `${fixed.method}; ${fixed.set_interval ? `${extent(fixed.set_interval)} for these queries; ` : ""}` : `${one.interval_method ?? ""}, `}for queries like these` }, interval(fixed ? fixed.mean : one.mean, fixed ? fixed.interval : one.interval, span, { gate: gate?.limit }), el("div", { class: "small quiet" }, fixed ? extent(fixed.interval) : one.interval_words ?? "–", gate && ` · gate ${gate.op} ${gate.limit}`)),
     labels: () => el("td", null, { gold: "gold", judge: "judge", human: "people", best: "people, else judge" }[one.basis.source] ?? one.basis.source, one.basis.source === "judge" && one.basis.calibrated && el("div", { class: "small good" }, "✓ calibrated")),
     measured: () => num(el("div", null, `${one.n.toLocaleString("en")}/${one.total.toLocaleString("en")}`), one.trials && el("div", { class: "small quiet" }, `${[one.trials].flat().join(" to ")} trials each`), one.sampled && el("div", { class: "small quiet" }, `${(100 * one.sampled.n / one.sampled.of).toPrecision(3)}% of all`)),
     skipped: () => num(one.skipped || "–", "quiet"),
@@ -178,7 +178,7 @@ function judge() {
   const lists = ["models", "modes"].flatMap((name) => {
     const found = new Map();
     for (const basis of bases) for (const [key, times] of Object.entries(basis[name] ?? {})) found.set(key, Math.max(found.get(key) ?? 0, Number(times)));
-    const words = { models: "answered by", modes: "in output mode" }[name];
+    const words = { models: "answered by", modes: "output mode" }[name];
     return found.size ? [el("dt", null, words), el("dd", null, data([...found].map(([key, times]) => `${key} (${times})`).join(", ")))] : [];
   });
   return el("section", { class: "panel" }, el("h2", null, source ? "Judge and cost" : "Notes"),

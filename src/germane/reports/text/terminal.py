@@ -29,7 +29,7 @@ from germane.show.terminal import hanging, plain_text
 from germane.tables.scores import SampleKey
 from germane.types import Json, Score
 
-INTERVALS = f"intervals: 95%, {LIKE_THESE}"
+INTERVALS = f"95% confidence intervals ({LIKE_THESE})"
 SIGNS = "■ relevant  □ not relevant  · unjudged  ? no verdict"
 _WORST = 5
 _HOW_MUCH = re.compile(r"^\d+ of \d+ ")
@@ -138,7 +138,7 @@ def _parts(report: ReportData, *, every: bool) -> Iterator[RenderableType]:
     yield from _notes(report, None if every else _MOST_NOTES)
     judge = report.manifest.get("judge") or {}
     source = judge.get("source")
-    yield Text(f"judge    {source}: {spent_in_words(judge)}" if source else "judge    none asked")
+    yield Text(f"judge    {source}: {spent_in_words(judge)}" if source else "judge    no judge calls")
     if report.folder is not None:
         yield Text(f"report   {clean(str(report.folder))}")
     for file in report.files:
