@@ -250,6 +250,19 @@ def test_rows_with_an_error_count_no_value(tmp_path: Path) -> None:
     assert (row["measure"], row["n"], row["mean_a"]) == ("accuracy", 9, 1.0)
 
 
+def test_a_row_that_failed_before_it_was_measured_counts_for_every_measure(tmp_path: Path) -> None:
+    """In the long form too, where it names none."""
+    rows = [{"id": n, "measure": m, "value": 0.5} for n in range(9) for m in ("RR", "AP")]
+    (file := tmp_path / "a.jsonl").write_text(
+        "\n".join(map(json.dumps, [*rows, {"id": 9, "error": "no answer"}]))
+    )
+    found = invoke("compare", file, file, "--json").json["comparisons"]
+    assert [(row["measure"], row["n"], "Imbens" in row["interval_method"]) for row in found] == [
+        ("RR", 9, True),
+        ("AP", 9, True),
+    ]
+
+
 def test_skipped_rows_are_left_out(tmp_path: Path) -> None:
     """A row that says so was not to be measured."""
     (file := tmp_path / "a.csv").write_text("id,RR,status\nq1,.5,ok\nq2,,skipped\nq3,0,error\n")

@@ -6,7 +6,7 @@ import ast
 import json
 import math
 from collections import Counter
-from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -131,32 +131,31 @@ Located = tuple[SourceLocation, Mapping[str, Any]]
 class _Columns:
     """The columns of a table by what they hold; None = it has no such column."""
 
-    def __init__(
-        self, names: Sequence[str], rows: Sequence[Mapping[str, Any]], where: SourceLocation
-    ) -> None:
+    def __init__(self, rows: Sequence[Mapping[str, Any]], where: SourceLocation) -> None:
+        names = list(dict.fromkeys(name for row in rows for name in row))
         self._folded = {fold(name).strip(): name for name in reversed(names)}
         filled = {name for name in names if any(not is_empty(_text(row.get(name))) for row in rows)}
         case = next((self._folded[name] for name in IDS if self._folded.get(name) in filled), None)
+        have = f"the columns are {', '.join(names)}"[:300]
         if case is None:
-            problem = f"no column is the id of a case; the columns are {', '.join(names)}"[:300]
-            raise InputError(problem, fix="name one of them id", place=where)
+            raise InputError(f"no column is the id of a case; {have}", fix="name one of them id", place=where)
         self.case = case
         self.measure, self.value = self._first(MEASURES), self._first(VALUES)
         self.system, self.trial, self.cluster = map(self._first, (SYSTEMS, TRIALS, ("cluster",)))
         self.error, self.status = self._first(ERRORS), self._first(STATUSES)
+        naming = {case, self.system, self.trial, self.cluster, self.error, self.status}
+        self.measures = _measures(rows, [name for name in names if name not in naming])
+        if not (self.measures or (self.measure and self.value)):
+            fix = "write a column per measure, or id, measure, value"
+            raise InputError(f"no column holds numbers; {have}", fix=fix, place=where)
 
     def _first(self, names: Sequence[str]) -> str | None:
         return next((self._folded[name] for name in names if name in self._folded), None)
 
-    @property
-    def naming(self) -> Container[str | None]:
-        """The columns of which none is a measure."""
-        return {self.case, self.system, self.trial, self.cluster, self.error, self.status}
-
-    def fault_of(self, name: str, row: Mapping[str, Any]) -> str:
-        """What went wrong with one measure: MLflow has a column `NAME/error_message` for each `NAME/value`."""
-        text = _text(row.get(f"{name.rpartition('/')[0]}/error_message")) if "/" in name else ""
-        return "" if is_empty(text) else text
+    def key(self, row: Mapping[str, Any], where: SourceLocation) -> tuple[str, int, str]:
+        """The system, the trial and the cluster of a row."""
+        trial = _trial(row.get(self.trial), where) if self.trial else 0
+        return _text(row.get(self.system or "")), trial, _text(row.get(self.cluster or ""))
 
     def fault(self, row: Mapping[str, Any]) -> str:
         """What went wrong with a row, in its own words; "" where nothing did."""
@@ -166,20 +165,34 @@ class _Columns:
         word = _text(row.get(self.status)) if self.status else ""
         return word if fold(word) in FAILED else ""
 
+    def values(
+        self, row: Mapping[str, Any], fault: str, where: SourceLocation
+    ) -> dict[str, tuple[float | None, str]]:
+        """The value of each measure of a row, or why it has none; empty for a long row that failed and names no measure."""
+        if not (self.measure and self.value):
+            return {name: measured(row.get(name), fault or _fault_of(name, row)) for name in self.measures}
+        name = _text(row.get(self.measure))
+        if not name and not fault:
+            raise InputError(f"this row has no {self.measure}", fix="name the measure", place=where)
+        return {name: measured(row.get(self.value), fault)} if name else {}
+
+
+def _fault_of(name: str, row: Mapping[str, Any]) -> str:
+    """What went wrong with one measure: MLflow has a column `NAME/error_message` for each `NAME/value`."""
+    text = _text(row.get(f"{name.rpartition('/')[0]}/error_message")) if "/" in name else ""
+    return "" if is_empty(text) else text
+
 
 def table_results(rows: Sequence[Located]) -> Iterator[MeasuredRow]:
-    """The results of a table: long where it has a column of measures and one of values, else a column per measure."""
+    """The results of a table: long where it has a column of measures and one of values, else a column per measure.
+
+    A row that failed and names no measure failed for each.
+    """
     if not rows:
         return
     flat = [(where, _flat(row)) for where, row in rows]
-    names = list(dict.fromkeys(name for _, row in flat for name in row))
-    columns = _Columns(names, [row for _, row in flat], flat[0][0])
-    long = columns.measure is not None and columns.value is not None
-    measures = [] if long else _measures([row for _, row in flat], names, columns.naming)
-    if not long and not measures:
-        problem = f"no column holds numbers; the columns are {', '.join(names)}"[:300]
-        raise InputError(problem, fix="write a column per measure, or id, measure, value", place=flat[0][0])
-    canonical = {name: canonical_measure(name) for name in measures}
+    columns = _Columns([row for _, row in flat], flat[0][0])
+    scored = []
     for where, row in flat:
         if columns.status and fold(_text(row.get(columns.status))) == "skipped":
             continue
@@ -187,18 +200,11 @@ def table_results(rows: Sequence[Located]) -> Iterator[MeasuredRow]:
         if not sample:
             problem, fix = f"this row has no {columns.case}", "every row needs the id of its case"
             raise InputError(problem, fix=fix, place=where)
-        trial = _trial(row.get(columns.trial), where) if columns.trial else 0
-        system, cluster = _text(row.get(columns.system or "")), _text(row.get(columns.cluster or ""))
-        pairs = [(name, name) for name in measures]
-        if columns.measure and columns.value and long:
-            named = _text(row.get(columns.measure))
-            if not named:
-                raise InputError(f"this row has no {columns.measure}", fix="name the measure", place=where)
-            canonical.setdefault(named, canonical_measure(named))
-            pairs = [(named, columns.value)]
-        for name, column in pairs:
-            value, why = measured(row.get(column), fault or columns.fault_of(name, row))
-            yield MeasuredRow(sample, canonical[name], value, why, system, trial, cluster)
+        scored.append((sample, columns.key(row, where), fault, columns.values(row, fault, where)))
+    canonical = {name: canonical_measure(name) for *_, values in scored for name in values}
+    for sample, (system, trial, cluster), fault, values in scored:
+        for name, value in (values or dict.fromkeys(canonical, measured(None, fault))).items():
+            yield MeasuredRow(sample, canonical[name], *value, system, trial, cluster)
 
 
 def _flat(row: Mapping[str, Any]) -> dict[str, Any]:
@@ -214,22 +220,22 @@ def _flat(row: Mapping[str, Any]) -> dict[str, Any]:
     return result
 
 
-def _measures(
-    rows: Sequence[Mapping[str, Any]], names: Iterable[str], naming: Container[str | None]
-) -> list[str]:
+def _measures(rows: Sequence[Mapping[str, Any]], names: Iterable[str]) -> list[str]:
     """The columns that hold a measure: those with the name of one, and those with numbers in half of what they hold."""
     result = []
     exported = [
         name for name in names if name.endswith(("/value", "/score"))
     ]  # by MLflow, among other columns
-    for name in [name for name in names if is_measure(name) or name in exported] if exported else names:
+    for name in names:
         cells = [value for row in rows if (value := row.get(name)) is not None and not is_empty(str(value))]
-        numbers = sum(number_in(cell) is not None for cell in cells)
-        named = is_measure(name)
-        if name in naming or not (numbers or (named and not cells)):
-            continue
-        if named or (2 * numbers >= len(cells) and fold(name).strip() not in OTHERS):
-            result.append(name)
+        numbers, named = sum(number_in(cell) is not None for cell in cells), is_measure(name)
+        if not numbers:
+            found = named
+        elif exported:
+            found = named or name in exported
+        else:
+            found = named or (2 * numbers >= len(cells) and fold(name).strip() not in OTHERS)
+        result += [name] if found else []
     return result
 
 
