@@ -160,7 +160,7 @@ def judgement_in(file: TableFile, number: int, line: bytes) -> Judgement:
     try:
         msgspec.convert({**row, "answer": _NULL}, _JudgementLine)
         judgement = load_judgement(row)
-    except (TypeError, ValueError, AttributeError):
+    except ValueError:
         raise file.damaged(number) from None
     fix = "restore the file, or run the evaluation again"
     if isinstance(judgement.answer, Mapping) and isinstance(judgement.answer.get("grade"), str):

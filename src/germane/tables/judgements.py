@@ -8,20 +8,19 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from typing import Any, NamedTuple, Self, TypeAlias
 
-from msgspec import to_builtins
+from msgspec import convert, to_builtins
 from msgspec.json import Encoder
 from msgspec.structs import replace
 
 from germane.encoding import digest, encode
 from germane.tables.scores import SampleKey
-from germane.types import NOTHING, Json, Judgement, Usage, freeze
+from germane.types import NOTHING, Json, Judgement, Usage
 
 AskedCounts: TypeAlias = Counter[tuple[str, str, str]]
 """The number of judgements of a kind with a value in a field of their provenance: {(kind, field, value): n}."""
 
 _WRITTEN = tuple(name for name in Judgement.__struct_fields__ if name != "provenance")
 _OWN = frozenset(_WRITTEN)
-_FIXED = _OWN - {"usage"}
 _NOTHING: Usage = Judgement(key="", kind="", judge="").usage
 _encode = Encoder().encode
 _COUNTED = (
@@ -254,16 +253,7 @@ def _plain(judgement: Judgement) -> Judgement:
 
 
 def load_judgement(row: dict[str, Json]) -> Judgement:
-    """The judgement in a flat JSON object; TypeError where it is not one."""
-    used = row.get("usage")
-    usage = _NOTHING
-    if used:
-        usage = Usage(
-            requests=used.get("requests", 0),
-            input_tokens=used.get("input", 0),
-            output_tokens=used.get("output", 0),
-            cost_usd=used.get("cost_usd"),
-        )
-    values = {name: row[name] for name in row if name in _FIXED}
-    how = {name: value for name, value in row.items() if name not in _OWN}
-    return Judgement(usage=usage, provenance=freeze(how), **values)
+    """The judgement in a flat JSON object; ValueError where it is not one."""
+    values = {name: row[name] for name in row if name in _OWN and (name != "usage" or row[name])}
+    values["provenance"] = {name: value for name, value in row.items() if name not in _OWN}
+    return convert(values, Judgement)
