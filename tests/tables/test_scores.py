@@ -175,7 +175,7 @@ def test_samples_can_be_given_as_one_text() -> None:
 
 def test_samples_that_share_a_hash_are_told_apart(monkeypatch: pytest.MonkeyPatch) -> None:
     """Their keys decide: when rows are appended, when tables are joined, and when one is looked for."""
-    monkeypatch.setattr("germane.tables.scores.hash", lambda _: 7, raising=False)
+    monkeypatch.setattr("germane.tables.keys.hash", lambda _: 7, raising=False)
     keys = [(name, "", 0) for name in "abc"]
     table = ScoreTable()
     for measure in ("RR", "AP"):

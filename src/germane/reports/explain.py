@@ -7,10 +7,10 @@ import textwrap
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from itertools import islice, repeat
-from typing import Annotated, Any, Literal, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 import numpy as np
-from msgspec import UNSET, Meta, UnsetType, json
+from msgspec import UNSET, UnsetType, json
 
 from germane.clean import clean, shorten
 from germane.encoding import Line
@@ -36,17 +36,11 @@ from germane.show.table import Table
 from germane.tables.columns import batched
 from germane.tables.judgements import GRADED, result_item, result_of_case
 from germane.tables.labels import LabelBook
-from germane.tables.scores import SampleKey
+from germane.tables.scores import Bounds, SampleKey
 from germane.types import FrozenDict, Json, Judgement, Sample, Score, freeze
 
 Facts: TypeAlias = dict[str, Any]
 """A JSON object of an explanation."""
-
-
-Bounds = (
-    Annotated[tuple[float | None, float | None], Meta(description="the lower one first; null = without end")]
-    | None
-)
 
 
 class ResultRow(Line):

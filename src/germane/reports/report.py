@@ -313,13 +313,10 @@ def read_document(path: Path) -> ReportData:
             problem = f"this document holds {counted(len(document.reports), 'report')}"
         raise InputError(problem, fix=fix, place=location)
     for row in rows:
-        low, high = row.bounds or (None, None)
-        bounds = None if low is None else (low, inf if high is None else high)
-        key = row.sample, row.system, row.trial
         try:
             if not abs(row.value or 0) <= LARGEST:
                 raise ValueError(f"the score {row.value:g} is beyond {LARGEST:g}")  # noqa: TRY301
-            table.append(key, row.measure, row.type, row.value, row.status, row.why, bounds)
+            table.add_row(row)
         except (ValueError, OverflowError) as error:
             raise InputError(f"this is not a document of --json: {error}", fix=fix, place=location) from None
     names = Counter((row.measure, (row.sample, row.system, row.trial)) for row in rows)

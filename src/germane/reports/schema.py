@@ -15,25 +15,12 @@ from msgspec import UNSET, UnsetType, structs
 
 from germane.encoding import Line
 from germane.reports.data import CaseResult, SearchLine
-from germane.reports.explain import Bounds, ResultRow
+from germane.reports.explain import ResultRow
 from germane.reports.gates import GateResult
 from germane.reports.manifest import JudgeLine
 from germane.reports.pairing import RankingLine
 from germane.reports.summary import MeasureSummary
-
-
-class ScoreRow(Line):
-    """One measure of one sample. `value` is null unless `status` is ok; `why` says why, or notes something."""
-
-    sample: str
-    system: str
-    trial: int
-    measure: str
-    type: str
-    value: float | None
-    status: Literal["ok", "skipped", "incomplete", "error"]
-    why: str | None
-    bounds: Bounds
+from germane.tables.scores import ScoreRow
 
 
 class CaseRow(CaseResult, kw_only=True):

@@ -6,19 +6,21 @@ import math
 from array import array
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from io import BytesIO
-from itertools import chain, islice, repeat
+from itertools import chain, islice
 from operator import attrgetter
-from typing import Any, NamedTuple, Self, TypeAlias, get_args
+from typing import Annotated, Literal, NamedTuple, Self, TypeAlias, get_args
 
+import msgspec
 import numpy as np
+from msgspec import Meta
 from numpy.typing import NDArray
 
-from germane.encoding import decode, encode
+from germane.encoding import Line, encode
 from germane.errors import InputError, SourceLocation
+from germane.tables.keys import Ids, SampleKey, SampleKeys
 from germane.types import Json, Score, Status
 
-SampleKey: TypeAlias = tuple[str, str, int]
-"""The name of a sample within an evaluation: its id, system and trial."""
+__all__ = ["STATUSES", "Bounds", "Ids", "Noted", "SampleKey", "ScoreRow", "ScoreTable", "dump_score"]
 
 Noted: TypeAlias = "tuple[Status, str | None, tuple[float, float] | None]"
 """Status, reason and bounds of a score that is not ok or has a note."""
@@ -29,142 +31,31 @@ _STATUS = {name: code for code, name in enumerate(STATUSES)}
 _NAN = math.nan
 _AT_ONCE = 10_000
 """The number of rows that are made together."""
-_Numbers: TypeAlias = "Sequence[int] | array[int] | NDArray[np.integer[Any]]"
 _WRITTEN = ("sample", "system", "trial", "measure", "type", "value", "status", "why")
 _written = attrgetter(*_WRITTEN)
 
 
-class Ids(NamedTuple):
-    """Samples of one system: their ids one after another as UTF-8, and where each ends; no sample has further trials."""
-
-    text: bytes
-    ends: NDArray[np.int64]
-    system: str = ""
+Bounds: TypeAlias = (
+    Annotated[tuple[float | None, float | None], Meta(description="the lower one first; null = without end")]
+    | None
+)
 
 
-class SampleKeys:
-    """The keys of samples by their numbers, which count from 0 in order of first appearance.
+class ScoreRow(Line):
+    """One measure of one sample. `value` is null unless `status` is ok; `why` says why, or notes something."""
 
-    Keys are found by their 64-bit hashes, which are computed once one may come again; those that share a hash are found in
-    `_collided`. Samples beyond the end of `_system` and `_trial` have 0 there.
-    """
+    sample: str
+    system: str
+    trial: int
+    measure: str
+    type: str
+    value: float | None
+    status: Literal["ok", "skipped", "incomplete", "error"]
+    why: str | None
+    bounds: Bounds
 
-    def __init__(self) -> None:
-        self._ids, self._ends = bytearray(), array("q")
-        self._system, self._trial = array("i"), array("q")
-        self._systems: dict[str, int] = {}
-        self._hashes: dict[int, int] | None = None
-        self._collided: dict[SampleKey, int] = {}
-        self._newest: SampleKey | None = None
 
-    def number(self, key: SampleKey) -> int:
-        """The number of a key, which is added where it is new."""
-        if key == self._newest:
-            return len(self) - 1
-        if (number := self.find(key)) is not None:
-            return number
-        self._numbered(key, len(self))
-        self._newest = key
-        self._ids += key[0].encode(errors="replace")
-        self._ends.append(len(self._ids))
-        if (system := self._systems.setdefault(key[1], len(self._systems))) or key[2]:
-            self._add_codes([system], [key[2]])
-        return len(self) - 1
-
-    def find(self, key: SampleKey) -> int | None:
-        """The number of a key; None where there is none."""
-        if self._hashes is None:
-            self._hashes, self._collided = {}, {}
-            for number, known in enumerate(self):
-                self._numbered(known, number)
-        found = self._hashes.get(hash(key))
-        if found is None or self[found] in {key, (key[0].encode(errors="replace").decode(), *key[1:])}:
-            return found
-        return self._collided.get(key)
-
-    def _numbered(self, key: SampleKey, number: int) -> None:
-        """Note the number of a new key."""
-        assert self._hashes is not None
-        if self._hashes.setdefault(hash(key), number) != number:
-            self._collided[key] = number
-
-    def extend(self, keys: Sequence[SampleKey]) -> None:
-        """Add keys that are all new."""
-        ids = [key[0].encode(errors="replace") for key in keys]
-        systems = [self._systems.setdefault(key[1], len(self._systems)) for key in keys]
-        self._extend(b"".join(ids), np.cumsum(list(map(len, ids))), systems, [key[2] for key in keys])
-
-    def extend_ids(self, ids: Ids) -> None:
-        """Add samples that are all new."""
-        system = self._systems.setdefault(ids.system, len(self._systems))
-        codes = np.full(len(ids.ends), system)
-        self._extend(ids.text, ids.ends, codes, np.zeros_like(codes))
-
-    def join(self, other: SampleKeys) -> None:
-        """Add the keys of another table, which are all new."""
-        systems = np.array(
-            [self._systems.setdefault(system, len(self._systems)) for system in other._systems],
-            dtype=np.int64,
-        )
-        self._extend(other._ids, np.array(other._ends), systems[other.systems()[1]], other._trial)
-
-    def _extend(
-        self, ids: bytes | bytearray, ends: NDArray[np.int64], systems: _Numbers, trials: _Numbers
-    ) -> None:
-        self._hashes = self._newest = None
-        self._ends.frombytes((ends.astype(np.int64) + len(self._ids)).tobytes())
-        self._ids += ids
-        self._add_codes(systems, trials)
-
-    def _add_codes(self, systems: _Numbers, trials: _Numbers) -> None:
-        """The numbers of the systems of the newest samples, and their trials."""
-        before = len(self) - len(systems)
-        for column, codes in ((self._system, systems), (self._trial, trials)):
-            if np.any(codes):
-                column.extend(repeat(0, before - len(column)))
-                column.frombytes(np.asarray(codes, dtype=np.dtype(column.typecode)).tobytes())
-
-    def ids(self) -> Iterator[str]:
-        """The sample ids, in the order of their numbers."""
-        start = 0
-        for end in self._ends:
-            yield self._ids[start:end].decode()
-            start = end
-
-    def systems(self) -> tuple[list[str], NDArray[np.int32]]:
-        """The distinct systems, and the place among them of each key's."""
-        codes = np.zeros(len(self), dtype=np.int32)
-        codes[: len(self._system)] = self._system
-        return list(self._systems), codes
-
-    @property
-    def trials(self) -> bool:
-        """True if any key has a trial other than 0."""
-        return len(self._trial) > 0
-
-    def __len__(self) -> int:
-        return len(self._ends)
-
-    def __iter__(self) -> Iterator[SampleKey]:
-        systems = list(self._systems)
-        columns = (chain(column, repeat(0)) for column in (self._system, self._trial))
-        for name, system, trial in zip(self.ids(), *columns, strict=False):
-            yield name, systems[system], trial
-
-    def __getitem__(self, number: int) -> SampleKey:
-        return self.taken([number])[0]
-
-    def taken(self, numbers: Iterable[int]) -> list[SampleKey]:
-        """The keys (id, system, trial) with these numbers."""
-        systems, ids, ends = list(self._systems), self._ids, self._ends
-        return [
-            (
-                ids[ends[number - 1] if number else 0 : ends[number]].decode(),
-                systems[self._system[number] if number < len(self._system) else 0],
-                self._trial[number] if number < len(self._trial) else 0,
-            )
-            for number in numbers
-        ]
+_decode_row = msgspec.json.Decoder(ScoreRow).decode
 
 
 class ScoreRows(NamedTuple):
@@ -520,35 +411,25 @@ class ScoreTable:
         begins = np.diff(sample, prepend=-1) != 0
         return self.keys.taken(sample[begins].tolist()), np.cumsum(begins) - 1, measure
 
-    def read(self, rows: Iterable[bytes], file: str = "scores.jsonl") -> Self:
+    def add_row(self, row: ScoreRow) -> None:
+        """Append a row as it is stored: an upper bound without an end is null. ValueError where it contradicts itself."""
+        low, high = row.bounds or (None, None)
+        bounds = None if low is None else (low, math.inf if high is None else high)
+        key = row.sample, row.system, row.trial
+        self.append(key, row.measure, row.type, row.value, row.status, row.why, bounds)
+
+    def read(self, lines: Iterable[bytes], file: str = "scores.jsonl") -> Self:
         """Append the lines of a file; InputError names a damaged one."""
         number = 0
         try:
-            for number, line in enumerate(rows, 1):  # noqa: B007 - for the error
-                row = decode(line)
-                texts = [row[name] for name in ("sample", "system", "measure", "type")]
-                if not all(isinstance(text, str) for text in (*texts, row["why"] or "")):
-                    raise TypeError  # noqa: TRY301 - as where it is none at all
-                self.append(
-                    (row["sample"], row["system"], row["trial"]),
-                    row["measure"],
-                    row["type"],
-                    row["value"],
-                    row["status"],
-                    row["why"],
-                    None if row["bounds"] is None else _bounds(row["bounds"]),
-                )
-        except (ValueError, KeyError, TypeError, OverflowError):
+            for number, line in enumerate(lines, 1):  # noqa: B007 - for the error
+                self.add_row(_decode_row(line))
+        except (ValueError, OverflowError):
+            place = SourceLocation(file, number)
             raise InputError(
-                "this line is not a score", fix="run the evaluation again", place=SourceLocation(file, number)
+                "this line is not a score", fix="run the evaluation again", place=place
             ) from None
         return self
-
-
-def _bounds(ends: Sequence[Any]) -> tuple[float, float]:
-    """The bounds of a stored score; an upper one without an end is null."""
-    low, high = ends
-    return low, math.inf if high is None else high
 
 
 def _floats(values: Iterable[float]) -> list[float | None]:

@@ -1,0 +1,149 @@
+"""The keys of the samples of a table: id, system and trial, as a few columns."""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import chain, repeat
+from typing import Any, NamedTuple, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+SampleKey: TypeAlias = tuple[str, str, int]
+"""The name of a sample within an evaluation: its id, system and trial."""
+
+_Numbers: TypeAlias = "Sequence[int] | array[int] | NDArray[np.integer[Any]]"
+
+
+class Ids(NamedTuple):
+    """Samples of one system: their ids one after another as UTF-8, and where each ends; no sample has further trials."""
+
+    text: bytes
+    ends: NDArray[np.int64]
+    system: str = ""
+
+
+class SampleKeys:
+    """The keys of samples by their numbers, which count from 0 in order of first appearance.
+
+    Keys are found by their 64-bit hashes, which are computed once one may come again; those that share a hash are found in
+    `_collided`. Samples beyond the end of `_system` and `_trial` have 0 there.
+    """
+
+    def __init__(self) -> None:
+        self._ids, self._ends = bytearray(), array("q")
+        self._system, self._trial = array("i"), array("q")
+        self._systems: dict[str, int] = {}
+        self._hashes: dict[int, int] | None = None
+        self._collided: dict[SampleKey, int] = {}
+        self._newest: SampleKey | None = None
+
+    def number(self, key: SampleKey) -> int:
+        """The number of a key, which is added where it is new."""
+        if key == self._newest:
+            return len(self) - 1
+        if (number := self.find(key)) is not None:
+            return number
+        self._numbered(key, len(self))
+        self._newest = key
+        self._ids += key[0].encode(errors="replace")
+        self._ends.append(len(self._ids))
+        if (system := self._systems.setdefault(key[1], len(self._systems))) or key[2]:
+            self._add_codes([system], [key[2]])
+        return len(self) - 1
+
+    def find(self, key: SampleKey) -> int | None:
+        """The number of a key; None where there is none."""
+        if self._hashes is None:
+            self._hashes, self._collided = {}, {}
+            for number, known in enumerate(self):
+                self._numbered(known, number)
+        found = self._hashes.get(hash(key))
+        if found is None or self[found] in {key, (key[0].encode(errors="replace").decode(), *key[1:])}:
+            return found
+        return self._collided.get(key)
+
+    def _numbered(self, key: SampleKey, number: int) -> None:
+        """Note the number of a new key."""
+        assert self._hashes is not None
+        if self._hashes.setdefault(hash(key), number) != number:
+            self._collided[key] = number
+
+    def extend(self, keys: Sequence[SampleKey]) -> None:
+        """Add keys that are all new."""
+        ids = [key[0].encode(errors="replace") for key in keys]
+        systems = [self._systems.setdefault(key[1], len(self._systems)) for key in keys]
+        self._extend(b"".join(ids), np.cumsum(list(map(len, ids))), systems, [key[2] for key in keys])
+
+    def extend_ids(self, ids: Ids) -> None:
+        """Add samples that are all new."""
+        system = self._systems.setdefault(ids.system, len(self._systems))
+        codes = np.full(len(ids.ends), system)
+        self._extend(ids.text, ids.ends, codes, np.zeros_like(codes))
+
+    def join(self, other: SampleKeys) -> None:
+        """Add the keys of another table, which are all new."""
+        systems = np.array(
+            [self._systems.setdefault(system, len(self._systems)) for system in other._systems],
+            dtype=np.int64,
+        )
+        self._extend(other._ids, np.array(other._ends), systems[other.systems()[1]], other._trial)
+
+    def _extend(
+        self, ids: bytes | bytearray, ends: NDArray[np.int64], systems: _Numbers, trials: _Numbers
+    ) -> None:
+        self._hashes = self._newest = None
+        self._ends.frombytes((ends.astype(np.int64) + len(self._ids)).tobytes())
+        self._ids += ids
+        self._add_codes(systems, trials)
+
+    def _add_codes(self, systems: _Numbers, trials: _Numbers) -> None:
+        """The numbers of the systems of the newest samples, and their trials."""
+        before = len(self) - len(systems)
+        for column, codes in ((self._system, systems), (self._trial, trials)):
+            if np.any(codes):
+                column.extend(repeat(0, before - len(column)))
+                column.frombytes(np.asarray(codes, dtype=np.dtype(column.typecode)).tobytes())
+
+    def ids(self) -> Iterator[str]:
+        """The sample ids, in the order of their numbers."""
+        start = 0
+        for end in self._ends:
+            yield self._ids[start:end].decode()
+            start = end
+
+    def systems(self) -> tuple[list[str], NDArray[np.int32]]:
+        """The distinct systems, and the place among them of each key's."""
+        codes = np.zeros(len(self), dtype=np.int32)
+        codes[: len(self._system)] = self._system
+        return list(self._systems), codes
+
+    @property
+    def trials(self) -> bool:
+        """True if any key has a trial other than 0."""
+        return len(self._trial) > 0
+
+    def __len__(self) -> int:
+        return len(self._ends)
+
+    def __iter__(self) -> Iterator[SampleKey]:
+        systems = list(self._systems)
+        columns = (chain(column, repeat(0)) for column in (self._system, self._trial))
+        for name, system, trial in zip(self.ids(), *columns, strict=False):
+            yield name, systems[system], trial
+
+    def __getitem__(self, number: int) -> SampleKey:
+        return self.taken([number])[0]
+
+    def taken(self, numbers: Iterable[int]) -> list[SampleKey]:
+        """The keys (id, system, trial) with these numbers."""
+        systems, ids, ends = list(self._systems), self._ids, self._ends
+        return [
+            (
+                ids[ends[number - 1] if number else 0 : ends[number]].decode(),
+                systems[self._system[number] if number < len(self._system) else 0],
+                self._trial[number] if number < len(self._trial) else 0,
+            )
+            for number in numbers
+        ]
