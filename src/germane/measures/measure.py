@@ -10,7 +10,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from math import inf, isinf
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal, NamedTuple, TypeAlias
 
 from germane.clean import fold
 from germane.errors import InputError, MeasureError
@@ -340,6 +340,32 @@ _TREC = re.compile(r"(?P<name>[A-Za-z][A-Za-z_]*?)[_.](?P<k>[01]?\.\d+|\d+)")
 _CUTOFF = re.compile(r"\d{1,9}|\d?\.\d{1,9}|\d{1,9}tok(?:ens)?")
 
 
+_DECLARED = re.compile(r"(?s:.*) \[(?P<low>\S+) to (?P<high>\S+), (?P<better>higher|lower) is better\]")
+
+
+class Declared(NamedTuple):
+    """The range of a measure of another program, and whether more of it is better."""
+
+    range: tuple[float, float]
+    higher: bool
+
+    @property
+    def better(self) -> Literal["higher", "lower"]:
+        """The direction in which it is better: higher or lower."""
+        return "higher" if self.higher else "lower"
+
+    def type_of(self, name: str) -> str:
+        """The type of a measure of this name, from which `declared` reads the same."""
+        return f"{name} [{self.range[0]!r} to {self.range[1]!r}, {self.better} is better]"
+
+
+def declared(canonical: str) -> Declared | None:
+    """The range and direction that the type of a measure of another program states; None for other types."""
+    if canonical.endswith("]") and (found := _DECLARED.fullmatch(canonical)):
+        return Declared((float(found["low"]), float(found["high"])), found["better"] == "higher")
+    return None
+
+
 TOKENIZER = "utf8/4"
 """The unit of cut-offs in tokens (`nDCG@2000tok`), as the basis of a mean names it: bytes of UTF-8 / 4, rounded up."""
 
@@ -457,6 +483,9 @@ class Measure:
             unknown = Definition(
                 name=text, family="judged", compute=_unknown, needs=(), formula="unknown", doc=doc
             )
+            if (stated := declared(text)) is not None:
+                doc = "A measure of another program."
+                unknown = replace(unknown, doc=doc, range=stated.range, better=stated.better)
             _REGISTRY.setdefault(text, [unknown])
             return cls(text)
 

@@ -15,8 +15,7 @@ from numpy.typing import NDArray
 from germane.clean import counted
 from germane.encoding import Line, internal
 from germane.errors import InputError, SourceLocation
-from germane.measures.measure import Measure
-from germane.results.declared import declared
+from germane.measures.measure import Measure, declared
 from germane.statistics.intervals import Interval, IntervalEnds, group_cases, mean_interval
 from germane.tables.cases import CaseScores, CaseValues
 from germane.tables.scores import STATUSES, ScoreTable
@@ -235,8 +234,10 @@ class MeasureSummary(Line, kw_only=True, rename=internal(*_INTERNAL, finite_boun
         if not self.failed or self.mean_bounds is None:
             return f"{self.mean:.4f}"
         low, high = self.mean_bounds
-        least, most = floor(low * 100) / 100, -floor(-high * 100) / 100 if isfinite(high) else None
-        could = f"{least:.2f} or more" if most is None else f"{least:.2f} to {most:.2f}"
+        could = "any value"
+        if isfinite(low):
+            least, most = floor(low * 100) / 100, -floor(-high * 100) / 100 if isfinite(high) else None
+            could = f"{least:.2f} or more" if most is None else f"{least:.2f} to {most:.2f}"
         over = (
             f"over {self.n} of {self.due}"
             if self.n < self.due

@@ -9,9 +9,9 @@ from contextlib import suppress
 
 from germane.clean import fold
 from germane.errors import InputError
-from germane.measures.measure import Measure
-from germane.results.declared import Declared, Range, declared
+from germane.measures.measure import Declared, Measure, declared
 
+Range = tuple[float, float]
 SHARE, ANY, COUNT = (0.0, 1.0), (-math.inf, math.inf), (0.0, math.inf)
 
 KNOWN: Sequence[tuple[str, Range, bool]] = (
@@ -139,7 +139,8 @@ def types_of(
         least, most = min(all_values, default=0.0), max(all_values, default=1.0)
         other = others.get(name)
         known = _own(other) if other else _known(name)
-        usual = known or Declared(SHARE if least >= 0 and most <= 1 else ANY, LESS.search(name) is None)
+        guess = ANY if least < 0 else COUNT if most > 1 else SHARE
+        usual = known or Declared(guess, LESS.search(name) is None)
         span = ranges.get(name, usual.range)
         stated = Declared(span, directions.get(name, exported.get(name, usual.higher)))
         if least < span[0] or most > span[1]:
@@ -150,7 +151,7 @@ def types_of(
             fix = f"give its range, such as --range '{name}=0..100', or write other values"
             raise InputError(problem, fix=fix)
         if not (known or (name in ranges and name in {*directions, *exported})):
-            ends = "without a range" if span == ANY else f"{span[0]:g} to {span[1]:g}"
+            ends = "without a range" if math.isinf(span[1]) else f"{span[0]:g} to {span[1]:g}"
             guesses.setdefault(f"{ends}, {stated.better} is better", []).append(name)
         plain = other or name
         types[name] = plain if stated == _own(plain) else stated.type_of(name)

@@ -88,7 +88,7 @@ class Pages:
         manifest = report.manifest
         judge = manifest.get("judge") or {}
         self.data: dict[str, Json] = {
-            "name": report.folder.name if report.folder else "report",
+            "name": report.folder.name if report.folder else report.name or "report",
             "created": manifest.get("created"),
             "germane": manifest.get("germane"),
             "text": text,
@@ -98,7 +98,7 @@ class Pages:
             "judge": {
                 "source": judge.get("source"),
                 "stand_in": judge.get("stand_in") or "",
-                "spent": spent_in_words(judge) if judge.get("source") else "",
+                "spent": spent_in_words(judge) if "calls" in judge and judge.get("source") else "",
             },
             "settings": manifest.get("settings") or {},
             "verdict": {**report.verdict.as_json(), "word": report.verdict.word},
@@ -286,6 +286,7 @@ def _measure(summary: MeasureSummary, report: ReportData) -> Json:
     low, high = definition.range
     values = report.values_of(summary)
     top = high if isfinite(high) else max(1.0, *values.tolist()) if len(values) else 1.0
+    low = low if isfinite(low) else min(0.0, *values.tolist()) if len(values) else 0.0
     return {
         **summary.as_json(),
         "measure": summary.measure,

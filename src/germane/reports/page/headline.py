@@ -87,6 +87,9 @@ def _steps(report: ReportData) -> Iterator[Json]:
     lines, judge = _first(report), report.manifest.get("judge") or {}
     lost = max((summary.failed for summary in report.summaries), default=0)
     where = report.where or "REPORT"
+    if "results" in report.manifest:  # of another program, which alone can ask again
+        yield _step("Read the worst queries.", link="queries")
+        return
     if lost:
         yield _step(*_for_missing(counted(lost, "score"), where, judge))
     failed = [gate for gate in report.verdict.gates if gate.outcome == "failed"]

@@ -47,9 +47,9 @@ function facts() {
     inQueries(report.total),
     report.systems.length > 1 && `${report.systems.length} systems`,
     report.cases && `${report.cases.failed.toLocaleString("en")} of ${report.cases.total.toLocaleString("en")} cases failed`,
-    source ? `judged by ${source} (${spent})` : "gold labels alone, no judge",
+    !source ? "gold labels alone, no judge" : spent ? `judged by ${source} (${spent})` : `scored by ${source}`,
     made,
-    `germane ${report.germane}`,
+    report.germane && `germane ${report.germane}`,
     report.capped && `this page holds ${report.capped} queries: the worst and a random sample`,
   ].filter(Boolean);
 }
