@@ -485,7 +485,16 @@ PUBLIC: dict[str, tuple[str, ...]] = {
 }
 """The names that docs/reference/python.md shows, by section."""
 RECORDS = ("Sample", "Context", "Call", "Message", "ToolCall", "Evidence", "Judgement", "Score", "Usage")
-BRIEF = {"judges.DecisionJudge", "judges.PanelJudge", "judges.FakeJudge", "Measure", "Comparison"}
+BRIEF = {
+    "read_samples",
+    "testing.assert_retrieval",
+    "testing.germane_cases",
+    "judges.DecisionJudge",
+    "judges.PanelJudge",
+    "judges.FakeJudge",
+    "Measure",
+    "Comparison",
+}
 """Those of which it shows the first paragraph."""
 METHODS = {
     "Report": "open save scores samples judgements labels places cases worst failed explain slices systems measures name to_json to_pandas to_polars",
@@ -510,9 +519,12 @@ def python_page() -> str:
             for one in inspect.signature(value).parameters.values()
         )
         parts.append(f"- `{name}({listed})`: {_first(value)}")
-    tree = inspect.cleandoc(import_module("germane.errors").__doc__ or "").split("::\n\n")[1].split("\n\n")[0]
-    tree = re.sub(" {2,}(?=[a-z])", "  ", inspect.cleandoc(tree))
-    return "\n".join([*parts, "\n## Errors: `germane.errors`\n", "```text", tree, "```", ""])
+    tree = (import_module("germane.errors").__doc__ or "").split("::\n\n")[1].split("\n\n")[0]
+    parts.append("\n## Errors: `germane.errors`\n")
+    for line in inspect.cleandoc(tree).splitlines():
+        drawn, name, text = re.fullmatch(r"([│├└─ ]*)(\w+) *(.*)", line).groups()  # type: ignore[union-attr]
+        parts.append(f"{' ' * (len(drawn) // 2)}- `{name}`{f': {text}' if text else ''}")
+    return "\n".join([*parts, ""])
 
 
 def _first(value: Any) -> str:
@@ -591,7 +603,7 @@ def addon_page(path: Path) -> str:
     if hook := _hook(path.stem):
         parts += ["", hook.section()]
     if rows := _equals(DOCS.parent / "tests" / "addons" / path.stem):
-        parts += ["", "## What equals which program", "", _EQUALS, rows, ""]
+        parts += ["", "## What equals which program", "", rows, ""]
     return "\n".join(parts)
 
 
@@ -601,9 +613,6 @@ def _hook(name: str) -> Any:
     if str(DOCS.parent) not in sys.path:
         sys.path.insert(0, str(DOCS.parent))  # run as a file, and not from here
     return import_module(f"scripts.{name}_pages") if there else None
-
-
-_EQUALS = "| program | what equals it | within | except | shown by |\n| --- | --- | --- | --- | --- |"
 
 
 def _equals(folder: Path) -> str:
@@ -627,7 +636,14 @@ def _equals(folder: Path) -> str:
                     version = f"{program} {locked[program]}" if program in locked else program
                     shown = f"`{path.relative_to(root).as_posix()}::{test.name}`"
                     rows.append((version, told["what"], told["within"], told.get("but", ""), shown))
-    return "\n".join(f"| {' | '.join(row)} |" for row in sorted(rows, key=lambda row: row[0].lower()))
+    lines = []
+    for version, what, within, but, shown in sorted(rows, key=lambda row: row[0].lower()):
+        lines.append(
+            f"- {version}: {what} (within {within}{f'; except: {but}' if but else ''}). {shown}".replace(
+                "within exact", "exact"
+            )
+        )
+    return "\n".join(lines)
 
 
 def compatibility_page() -> str:
@@ -654,11 +670,8 @@ Before 1.0 a release may change what is listed here, and CHANGELOG.md says so fi
 
 ## What equals which program
 
-Each line is a test of this repository that holds our values against those of the program named: of the version that the locked tools
-have, or of the program that wrote the recorded values. Where a program's numbers differ on purpose, and why:
-[coming from another tool](addons/coming-from.md).
+Each line is a test that compares our values with those of the program, at the version shown. Intended differences: [coming from another tool](addons/coming-from.md).
 
-{_EQUALS}
 {_equals(DOCS.parent / "tests")}
 """
 
