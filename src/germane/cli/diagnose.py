@@ -36,6 +36,7 @@ def diagnose(report: Path | None, *, measure: str | None, json: bool) -> None:
     """Show what would help, from stored labels alone: perfect reranking, another k, no repeated passages, a floor on the scores.
 
     Each is a paired difference with its interval; below it stand the queries that would gain most. No judge is asked.
+    Of samples with references and responses it says, too, whether retrieval or generation failed.
     Without REPORT it is the latest in germane-reports.
     """
     from germane.cli.printing import latest_reports, print_console

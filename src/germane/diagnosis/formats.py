@@ -10,6 +10,7 @@ from rich.console import RenderableType
 from rich.text import Text
 
 from germane.clean import clean, counted, shorten
+from germane.diagnosis.blame import lines_of
 from germane.diagnosis.stages import DepthRow, StageRow, SystemStages
 from germane.diagnosis.whatif import SystemDiagnosis
 from germane.reports.summary import LIKE_THESE, in_digits, interval_in_words, p_in_words
@@ -118,6 +119,9 @@ def diagnosis_document(systems: Sequence[SystemDiagnosis]) -> dict[str, Json]:
 def diagnosis_page(systems: Sequence[SystemDiagnosis], *, text: bool) -> Json:
     """The diagnoses as the page shows them; without `text` no query."""
     rows = to_builtins(systems)
+    for row, system in zip(rows, systems, strict=True):
+        shown = system.blame is not None and system.blame.shown
+        row["blame"] = system.blame.in_words() if shown and system.blame else None
     for query in (query for row in rows if not text for query in row["queries"]):
         del query["query"]
     return rows
@@ -131,10 +135,19 @@ def render_diagnosis(systems: Sequence[SystemDiagnosis]) -> RenderableType:
 def _helps(diagnosis: SystemDiagnosis) -> Iterator[RenderableType]:
     if diagnosis.system:
         yield Text(f"\n{clean(diagnosis.system)}", style="bold")
+    if diagnosis.mean is not None:
+        yield from _changes(diagnosis, diagnosis.mean)
+    if diagnosis.blame is not None and diagnosis.blame.shown:
+        yield from (Text(clean(line)) for line in lines_of(diagnosis.blame))
+    yield from (Text(f"note     {clean(note)}") for note in diagnosis.notes)
+
+
+def _changes(diagnosis: SystemDiagnosis, mean: float) -> Iterator[RenderableType]:
+    """The table of changes, and that of the queries that would gain most."""
     some = "" if diagnosis.n == diagnosis.total else f"{diagnosis.n:,} of "
     over = f"{some}{counted(diagnosis.total, 'sample')}"
     heads = ["change", "", "mean", "difference", "interval", "p (Holm)", "win/tie/loss", "drops"]
-    title = f"{diagnosis.measure} is {diagnosis.mean:.4f} over {over}; what would change it"
+    title = f"{diagnosis.measure} is {mean:.4f} over {over}; what would change it"
     notes = [
         f"paired differences with 95% confidence intervals ({LIKE_THESE})",
         "at most: what a perfect step would bring, which nobody has",
@@ -162,4 +175,3 @@ def _helps(diagnosis: SystemDiagnosis) -> Iterator[RenderableType]:
         gains.add([name, asked, query.change, in_digits(query.value), gain])
     if gains.rows:
         yield gains.rich()
-    yield from (Text(f"note     {clean(note)}") for note in diagnosis.notes)

@@ -8,12 +8,14 @@ step could bring at most; the others say what the change would have brought on t
 from __future__ import annotations
 
 import zlib
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Literal, TypeAlias
 
 import numpy as np
 from msgspec import UNSET, UnsetType
 
+from germane.diagnosis.blame import BlameDocument, blame_of
 from germane.diagnosis.stages import interval_fields
 from germane.encoding import Line
 from germane.errors import InputError
@@ -78,16 +80,21 @@ class GainRow(Line):
 
 
 class SystemDiagnosis(Line, kw_only=True):
-    """The changes that would help one system by one measure, over the `n` samples of `total` with a known value."""
+    """The changes that would help one system by one measure, over the `n` samples of `total` with a known value.
+
+    `measure` and `mean` are null where the report ranks nothing. `blame` says of each query with a reference and a response
+    whether it is retrieval or generation that fails; null where there is none.
+    """
 
     system: str | UnsetType = UNSET
-    measure: str
+    measure: str | None
     n: int
     total: int
-    mean: float
+    mean: float | None
     changes: list[ChangeRow]
     queries: list[GainRow]
     notes: list[str]
+    blame: BlameDocument | None = None
 
 
 class DiagnosisDocument(SystemDiagnosis, kw_only=True):
@@ -106,9 +113,31 @@ class DiagnosisDocuments(Line):
 def diagnose(report: ReportData, measure: str | Measure | None = None) -> list[SystemDiagnosis]:
     """The changes that would help each system of a report, by one ranked measure (None = the first one of the report).
 
+    A report that ranks nothing has no changes, if it tells retrieval from generation.
+
     Raises:
         InputError: The measure is not ranked, says nothing of quality, or the report holds nothing that it reads.
     """
+    blames = blame_of(report)
+    try:
+        diagnoses = _changes(report, measure)
+    except InputError:
+        if measure is not None or not any(blame.shown for blame in blames.values()):
+            raise
+        sizes = Counter(sample.system for sample in report.samples())
+        diagnoses = [
+            SystemDiagnosis(
+                system=system, measure=None, n=0, total=total, mean=None, changes=[], queries=[], notes=[]
+            )
+            for system, total in sizes.items()
+        ]
+    for diagnosis in diagnoses:
+        diagnosis.blame = blames.get(str(diagnosis.system))
+    return diagnoses
+
+
+def _changes(report: ReportData, measure: str | Measure | None) -> list[SystemDiagnosis]:
+    """The changes that would help each system."""
     ranked = _measure(report, measure)
     settings, answers = settings_of(report), recorded(report)
     systems: dict[str, list[Sample]] = {}

@@ -10,8 +10,9 @@ export function diagnosis() {
   if (!report.diagnosis?.length) return null;
   return el("section", null, el("h2", null, "What would help"), ...report.diagnosis.flatMap((one) => [
     one.system && el("h3", null, data(one.system)),
-    el("p", { class: "small" }, measureName(one.measure), ` is ${number(one.mean)} over ${inQueries(one.n, Boolean(report.capped))}. Each change is a paired difference over the same queries, from stored labels alone; "at most" is what a perfect step would bring.`),
-    changes(one),
+    one.blame && el("p", null, data(one.blame)),
+    one.measure && el("p", { class: "small" }, measureName(one.measure), ` is ${number(one.mean)} over ${inQueries(one.n, Boolean(report.capped))}. Each change is a paired difference over the same queries, from stored labels alone; "at most" is what a perfect step would bring.`),
+    one.measure && changes(one),
     one.queries.length > 0 && el("h3", null, "Queries that would gain most"),
     one.queries.length > 0 && gains(one),
     one.queries.length > SHOWN && el("p", { class: "quiet small" }, `and ${(one.queries.length - SHOWN).toLocaleString("en")} more: germane diagnose --json lists them.`),
