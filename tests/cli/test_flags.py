@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 import germane
+from germane.cli import label
 from germane.cli.parser import parse
 from germane.cli.rank import files_of
 from germane.cli.verbs import VERBS, function_of
@@ -42,6 +43,8 @@ def test_every_flag_is_used(verb: str) -> None:
         taken |= set(re.findall(r"chosen\.(\w+)", module + shared))
     elif verb == "ledger export":
         taken |= {field.name for field in fields(Selection)} & given
+    elif verb == "audit":  # the flags of a run that asks again
+        taken |= set(re.findall(r'flags\["(\w+)"\]', inspect.getsource(label._ask_again)))
     assert given == taken
 
 

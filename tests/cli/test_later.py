@@ -346,8 +346,8 @@ def test_a_dry_run_shows_both_prices() -> None:
         (("--wait",), "--later --wait"),
         (("--later", "--until", "0.02"), "--until and --later"),
         (("--later", "--engine", "processes:2"), "--engine and --later"),
-        (("--later", "--judge", "vllm:Q"), "no provider that has batches"),
-        (("--later", "--judge", "lexical"), "no provider that has batches"),
+        (("--later", "--judge", "vllm:Q"), "this provider has no batch API"),
+        (("--later", "--judge", "lexical"), "this provider has no batch API"),
     ],
 )
 def test_what_does_not_go_together_is_said_before_anything_is_sent(words: tuple[str, ...], said: str) -> None:
