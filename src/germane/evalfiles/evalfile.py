@@ -178,20 +178,20 @@ class EvalFile(YamlModel):
     Attributes:
         measures: Measures by name (several in one text too), or with their options: `{measure: nDCG@10, required: 0.7}`.
         description: What the file is about.
-        judge: Who judges: `labels`, `gold`, `lexical`, `openai:gpt-4o-mini`, ...; several are a panel.
-        repeat: How often each judge is asked; the answers vote.
-        batch: Passages of one query in one request.
+        judge: `labels`, `gold`, `lexical`, `openai:gpt-4o-mini`, ...; several are a panel.
+        repeat: Ask each judge so many times; the answers vote.
+        batch: Passages of a query per request.
         reading: Whether one request asks all that concerns a text (`fused`), or one question (`single`).
-        against: What relevance is judged against; `auto` is the query, and the reference where there is one.
+        against: Judge relevance against; `auto`: the query, and the reference if there is one.
         gates: What must be reached, see gates.md: `lower(nDCG@10)>=0.7`.
-        by: Slices that are reported: a tag, `tags`, a field of the metadata, `turn` or `calls`, as `--by`.
+        by: Slices to report, as `--by`.
         data: Files of samples, relative to this file.
         target: The system to ask, by its name in the targets file.
-        trials: How often each case is asked; `{count: 3}` too.
+        trials: Query each case so many times; `{count: 3}` too.
         targets_file: The targets file; else targets.yaml is searched from this folder upwards.
         contexts_from: Where the contexts in an answer are looked for; `text` splits it at blank lines.
         doc_id: A regular expression for the document id inside a chunk's id.
-        columns: Our names of fields, and those in the data: `{query: Question}`.
+        columns: Our field names mapped to the data's: `{query: Question}`.
     """
 
     what = "an eval file"

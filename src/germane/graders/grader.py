@@ -146,12 +146,11 @@ class CaseGrader(YamlModel, ABC):
     """The base of all graders: reported name, weight, and the score that a case must reach.
 
     Attributes:
-        name: What it is reported under; "" is its type.
+        name: Reported name. Default: its type.
         weight: Its weight in the mean of the case's graders.
         required: True (the score must reach `min_score`, or 0.8), or the least score itself: a gate on the case.
-        min_score: The score from which the verdict is `pass`; None is 0.8.
-        negate: Whether the score becomes 1 - score and hits change places with misses; the verdict follows from the new
-            score.
+        min_score: Lowest score that passes. Default: 0.8.
+        negate: Turn the score into 1 - score, and hits into misses.
         compatibility: "agentv" gives the values of AgentV 2.1 (January 2026) where they differ from germane's: data that
             is missing, a judge or a script that fails then score 0, and `negate` turns pass into fail and fail into pass.
 

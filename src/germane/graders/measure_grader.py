@@ -34,9 +34,9 @@ class MeasureGrader(CaseGrader):
 
     Attributes:
         measure: The measure or its name: `context_precision @ 5`, `"nDCG@10"`.
-        strict: Whether any irrelevant context makes the verdict `fail`; the score stays.
-        expected_relevant_count: Relevant contexts that should be found; fewer are a miss.
-        contexts: Passages that stand in place of what the system retrieved.
+        strict: Fail the case if any context is irrelevant; the score stays.
+        expected_relevant_count: Number of relevant contexts to find; fewer are a miss.
+        contexts: Passages to use instead of those that the system retrieved.
         settings: What relevance is judged against, and on which scale.
     """
 

@@ -75,8 +75,8 @@ ADDON = Addon(
     },
     flags=[
         Flag("TYPE", "grade", MEASURES, "context_precision@5, or any grader, such as field_accuracy or cost.", name="measure"),
-        Flag("--judge", "grade", JUDGE, "Who judges: labels, lexical or a model (openai:gpt-4o-mini)."),
-        Flag("--option", "grade", MEASURES, "An option of the grader; JSON where it is. Repeatable.", value="NAME=VALUE", many=True),
+        Flag("--judge", "grade", JUDGE, "The judge: labels, lexical or a model (openai:gpt-4o-mini)."),
+        Flag("--option", "grade", MEASURES, "An option of the grader, as JSON if it is; repeatable.", value="NAME=VALUE", many=True),
         *borrowed("grade", "run", "--base-url", "--against", "--scale", "--ledger", "--replay", "--no-cache"),
     ],
     results={"agentv": Reader(f"{_HERE}.results:results_of", first=[["test_id|eval_id", "execution_status"], ["test_id|eval_id", "scores[]"]])},

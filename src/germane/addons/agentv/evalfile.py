@@ -138,8 +138,8 @@ class GraderLists(YamlModel):
 
     Attributes:
         measures: Measures by name (several in one text too), or graders; they apply to every case and all data.
-        evaluators: The same, as AgentV 2 names it.
-        assertions: The same, as AgentV 4 names it; a text here is a statement that must be true of the answer.
+        evaluators: AgentV 2's name for `measures`.
+        assertions: AgentV 4's name for `measures`; a text is a statement that must be true of the answer.
     """
 
     aliases: ClassVar = {"measures": ("metrics",), "assertions": ("assert",)}
@@ -176,8 +176,8 @@ class Execution(GraderLists):
     Attributes:
         target: The system to ask, by its name in the targets file.
         targets: Several systems to ask: they are compared.
-        trials: How often each case is asked; `{count: 3}` too.
-        threshold: The least score of each case, from 0 to 1: a gate.
+        trials: Query each case so many times; `{count: 3}` too.
+        threshold: Gate on the score of each case.
         skip_defaults: Of a case: the file's graders do not apply to it.
     """
 
@@ -205,11 +205,11 @@ class AgentVFile(EvalFile, GraderLists):
     """One eval file of AgentV's: `measures` are the graders that apply to every case and to every sample of `data`.
 
     Attributes:
-        dataset: A name for the cases, for people.
+        dataset: A name for the cases.
         compatibility: `agentv` gives the values of AgentV 2.1 where they differ.
         execution: AgentV's place for `target`, `trials`, `threshold` and `evaluators`.
-        defaults: Keys of a case, for cases without them.
-        vars: What `{{name}}` in the texts of a case stands for, where its own `vars` say nothing else.
+        defaults: Defaults for keys of cases.
+        vars: Values of `{{name}}` in the texts of cases; a case's own `vars` go first.
         metadata: Metadata of every case.
         input: Messages before those of every case.
         input_files: Files that every case comes with.
@@ -332,14 +332,14 @@ class CaseEntry(GraderLists):
         id: Its name; else its number.
         question: The query; else the last message of a user.
         input_messages: Messages to the system: `{role, content}`, or a text.
-        expected_messages: What a good system answers; the last one's content is the reference.
+        expected_messages: Expected answer; the last one's content is the reference.
         criterion: What a good answer does.
         reference_answer: The reference, where no message gives it.
         conversation_id: Cases of one conversation share it.
         target: The system to ask for this case.
         rubrics: Statements that must be true of the answer; one grader, asked of a model.
         metadata: Anything; slices and targets may read it.
-        vars: What `{{name}}` in the texts of this case stands for; those of graders keep their own variables.
+        vars: Values of `{{name}}` in the texts of this case, other than graders'.
         input_files: Files that the case comes with, relative to the eval file.
         execution: `target`, `evaluators`, `threshold` and `skip_defaults` of this case.
     """

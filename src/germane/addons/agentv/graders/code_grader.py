@@ -40,11 +40,11 @@ class CodeGrader(CaseGrader):
 
     Attributes:
         script: A list is the program and its arguments, a text runs through `sh -lc`.
-        cwd: Where it starts: the eval file's folder, or the nearest above that holds the script.
-        timeout: Seconds that it may take.
-        env: Names of variables that it gets in addition to PATH, HOME, LANG and the like.
-        max_calls: Calls that it may put to the evaluation's judge, through AGENTV_TARGET_PROXY_URL; None lends none.
-        config: What the document holds under `config`.
+        cwd: Working directory. Default: the eval file's folder, or the nearest above with the script.
+        timeout: Maximum seconds.
+        env: Further environment variables that it gets.
+        max_calls: Calls of the evaluation's judge that it may make through AGENTV_TARGET_PROXY_URL; default none.
+        config: `config` of the document on stdin.
     """
 
     type: ClassVar[str] = "code_judge"

@@ -43,7 +43,7 @@ class Aggregator(YamlModel):
         threshold: The share that must pass.
         path: The script: a text runs through `sh -lc`, a list is argv.
         prompt: The prompt, with `{{EVALUATOR_RESULTS_JSON}}`.
-        cwd: Where the script starts.
+        cwd: Working directory of the script.
     """
 
     what = "the aggregator"
@@ -94,7 +94,7 @@ class Composite(CaseGrader):
     Attributes:
         graders: The members; their names must differ.
         aggregator: How their results become one.
-        all_pass: Whether the verdict is `pass` only where every member passes (an assert-set without a threshold).
+        all_pass: Pass only if every member passes (an assert-set without a threshold).
     """
 
     type: ClassVar[str] = "composite"

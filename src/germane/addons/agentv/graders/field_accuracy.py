@@ -36,10 +36,10 @@ class FieldRule(YamlModel):
     Attributes:
         path: Where it stands: `invoice.lines[0].amount`.
         match: `exact` (types count: 1 is not "1"), `numeric_tolerance` or `date` (year, month and day).
-        required: Whether an answer without it scores 0 on it; an optional field that is absent is left out.
+        required: If false, an absent field is left out; else it scores 0.
         weight: Its weight in the mean.
         tolerance: How far a number may be off; with `relative` as a share of the expected one (of 0: absolutely).
-        formats: Formats of dates that are tried first: `DD/MM/YYYY`, `YYYY-MM-DD`, `DD-MMM-YYYY`.
+        formats: Date formats to try first: `DD/MM/YYYY`, `YYYY-MM-DD`, `DD-MMM-YYYY`.
     """
 
     what = "a field"

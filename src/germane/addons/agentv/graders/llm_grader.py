@@ -269,7 +269,7 @@ class RubricItem(YamlModel):
         id: Its name; "" is `rubric-N`.
         description: What must be true of the answer.
         weight: Its weight in the score.
-        required: Whether failing it fails the verdict (True unless it has score ranges).
+        required: Failing it fails the case. Default: true without score ranges.
         min_score: Of an item with score ranges: the least score, from 0 to 1, else the verdict fails.
         required_min_score: The same from 0 to 10, as AgentV has it.
         score_ranges: What scores from 0 to 10 mean; they must cover all of them.
@@ -376,8 +376,8 @@ class PromptCommand(YamlModel):
     Attributes:
         command: A list is the program and its arguments, a text runs through `sh -lc`.
         cwd: Where it starts.
-        env: Names of variables that it gets in addition to PATH, HOME, LANG and the like.
-        config: What the document holds under `config`.
+        env: Further environment variables that it gets.
+        config: `config` of the document on stdin.
     """
 
     what = "a prompt"

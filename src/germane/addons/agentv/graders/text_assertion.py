@@ -46,7 +46,7 @@ class TextAssertion(DirectGrader):
     Attributes:
         test: `contains`, `starts_with`, `ends_with`, `equals` (white space around both does not count), `regex` or
             `is_json`; `contains_any` and `contains_all` take several values; an `i` in front ignores case.
-        value: What is looked for; () for `is_json`.
+        value: The text to look for (none for `is_json`).
         flags: Of a regular expression: i, m, s. `$` means the end, as in JavaScript. A search that takes longer than 2 s is
             an error of that score.
     """

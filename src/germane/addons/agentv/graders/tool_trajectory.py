@@ -31,7 +31,7 @@ class ExpectedCall(YamlModel):
     Attributes:
         tool: The tool's name.
         args: Arguments that it must have; absent or "any": whatever they are.
-        args_match: How they are compared, where this call differs from the others.
+        args_match: As above, for this call.
         max_duration_ms: Milliseconds that it may take (`in_order` and `exact`): a check of its own, left out where the
             call's duration is not known.
     """
