@@ -239,6 +239,28 @@ def test_failed_rows_are_errors(tmp_path: Path, failed: str) -> None:
     assert row["interval"][0] <= -1 / 20 <= 1 / 20 <= row["interval"][1]
 
 
+def test_a_column_that_is_no_system(tmp_path: Path) -> None:
+    """`target` may be the gold answer: it names systems where a case has several, or all have the same."""
+    for name in "ab":
+        rows = [{"id": n, "target": f"answer {n}", "accuracy": n % 2} for n in range(6)]
+        (tmp_path / f"{name}.csv").write_text(table(rows))
+    assert invoke("compare", tmp_path / "a.csv", tmp_path / "b.csv", "--json").json["systems"] == ["a", "b"]
+    rows = [{"id": n, "target": target, "accuracy": n % 2} for n in range(6) for target in ("old", "new")]
+    (file := tmp_path / "both.csv").write_text(table(rows))
+    assert invoke("compare", file, "--json").json["systems"] == ["old", "new"]
+
+
+def test_index_of_a_frame_is_the_id(tmp_path: Path) -> None:
+    """A frame is written with it, without a name; one that counts rows is no id, and a column like any other beside one."""
+    (file := tmp_path / "a.csv").write_text(",RR\nq7,.5\nq2,1\n")
+    assert invoke("compare", file, file, "--json").json["comparisons"][0]["n"] == 2
+    file.write_text(",RR\n0,.5\n1,1\n")
+    assert "no column is the id" in invoke("compare", file, file).err
+    file.write_text(",id,RR\n0,q7,.5\n1,q2,1\n")
+    (row,) = invoke("compare", file, file, "--json").json["comparisons"]
+    assert (row["measure"], row["n"]) == ("RR", 2)
+
+
 def test_rows_with_an_error_count_no_value(tmp_path: Path) -> None:
     """The zero that a program writes beside its error is no score."""
     for name in "ab":

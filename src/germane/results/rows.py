@@ -136,12 +136,25 @@ class _Columns:
         self._folded = {fold(name).strip(): name for name in reversed(names)}
         filled = {name for name in names if any(not is_empty(_text(row.get(name))) for row in rows)}
         case = next((self._folded[name] for name in IDS if self._folded.get(name) in filled), None)
+        if (
+            case is None
+            and "" in filled
+            and [row[""] for row in rows] != [str(at) for at in range(len(rows))]
+        ):
+            case = ""  # the index of a frame, unless it only counts rows
         have = f"the columns are {', '.join(names)}"[:300]
         if case is None:
             raise InputError(f"no column is the id of a case; {have}", fix="name one of them id", place=where)
         self.case = case
         self.measure, self.value = self._first(MEASURES), self._first(VALUES)
-        self.system, self.trial, self.cluster = map(self._first, (SYSTEMS, TRIALS, ("cluster",)))
+        self.system = next(
+            filter(
+                lambda name: self._tells_systems(name, rows),
+                (self._folded[name] for name in SYSTEMS if name in self._folded),
+            ),
+            None,
+        )
+        self.trial, self.cluster = self._first(TRIALS), self._first(("cluster",))
         self.error, self.status = self._first(ERRORS), self._first(STATUSES)
         naming = {case, self.system, self.trial, self.cluster, self.error, self.status}
         self.measures = _measures(rows, [name for name in names if name not in naming])
@@ -152,10 +165,20 @@ class _Columns:
     def _first(self, names: Sequence[str]) -> str | None:
         return next((self._folded[name] for name in names if name in self._folded), None)
 
+    def _tells_systems(self, name: str, rows: Sequence[Mapping[str, Any]]) -> bool:
+        """True for `system`, and for another name where a case has several or all have one: `target` may be a gold answer."""
+        if fold(name).strip() == "system":
+            return True
+        pairs = {(_text(row.get(self.case)), _text(row.get(name))) for row in rows}
+        return len({value for _, value in pairs}) == 1 or len(pairs) > len({case for case, _ in pairs})
+
     def key(self, row: Mapping[str, Any], where: SourceLocation) -> tuple[str, int, str]:
         """The system, the trial and the cluster of a row."""
         trial = _trial(row.get(self.trial), where) if self.trial else 0
-        return _text(row.get(self.system or "")), trial, _text(row.get(self.cluster or ""))
+        system, cluster = (
+            "" if name is None else _text(row.get(name)) for name in (self.system, self.cluster)
+        )
+        return system, trial, cluster
 
     def fault(self, row: Mapping[str, Any]) -> str:
         """What went wrong with a row, in its own words; "" where nothing did."""

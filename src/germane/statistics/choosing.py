@@ -14,6 +14,8 @@ Floats = NDArray[np.float64]
 
 SPLITS = 200
 """Random halves of the units; each half chooses once, for the other."""
+BLOCKS = 10_000
+"""Random blocks of units that are halved where there are more units than that."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,10 +60,12 @@ def best_system(
     gain = float(means[number])
     if units < 2:
         return BestSystem(number, gain, None, None)
-    sums, sizes = np.zeros((units, table.shape[1])), np.bincount(codes).astype(float)
-    np.add.at(sums, codes, table)
-    total, cases = np.einsum("uk->k", sums), len(table)
     rng, held, times = np.random.default_rng(seed), list[float](), np.zeros(len(means))
+    if units > BLOCKS:
+        codes, units = (rng.permutation(units) % BLOCKS)[codes], BLOCKS
+    sizes = np.bincount(codes).astype(float)
+    sums = np.stack([np.bincount(codes, column) for column in table.T], axis=1)
+    total, cases = np.einsum("uk->k", sums), len(table)
     for _ in range(SPLITS):
         half = np.zeros(units)
         half[rng.permutation(units)[: units // 2]] = 1.0
