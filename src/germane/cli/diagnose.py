@@ -33,11 +33,11 @@ def stages(paths: Sequence[Path], **flags: Any) -> None:
 
 
 def diagnose(report: Path | None, *, measure: str | None, json: bool) -> None:
-    """Show what would help, from stored labels alone: perfect reranking, another k, no repeated passages, a floor on the scores.
+    """Show what would help, from stored labels: perfect reranking, another k, no repeated passages, a score floor.
 
-    Each is a paired difference with its interval; below it stand the queries that would gain most. No judge is asked.
-    Of samples with references and responses it says, too, whether retrieval or generation failed.
-    Without REPORT it is the latest in germane-reports.
+    Each is a paired difference with its interval, followed by the queries that would gain most. For samples with references
+    and responses, also say whether retrieval or generation failed. No judge calls. Default report: the latest in
+    germane-reports.
     """
     from germane.cli.printing import latest_reports, print_console
     from germane.diagnosis.formats import diagnosis_document, render_diagnosis

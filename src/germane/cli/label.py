@@ -438,14 +438,13 @@ def audit(
     again: int | None,
     **flags: Any,
 ) -> int:
-    """Compare the judge with people, with itself, and by how it was asked; corrected means; warnings.
+    """Check the judge against people's labels: agreement, bias, corrected means, warnings.
 
-    Of several reports on the same items: which judge agrees best with people, and which cannot be told from that one. With
-    --gold: where these judges and the gold of the first report disagree most, as a queue for people. Without REPORT it is the
-    latest in germane-reports.
+    With several reports on the same items, say which judge agrees best with people, and which cannot be told from it. With --gold,
+    list the documents where judges and the first report's gold disagree most. Default report: the latest in germane-reports.
 
-    With --again 200 stored verdicts, drawn at random, are asked again, and those that flip once more; the answers are stored in
-    the report, where no measure reads them. Exit code 1 where the judge has changed, 3 where that cannot be said.
+    With --again 200, ask stored verdicts again (those that flip once more) and say whether the judge has changed; no measure
+    reads the answers. Exit code 1 if it changed, 3 if that cannot be said.
     """
     from germane.cli.printing import latest_reports, print_console
     from germane.labelling.audit import audit_document, audit_judge

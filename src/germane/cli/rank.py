@@ -33,8 +33,8 @@ allocator, with one arena, gives back what is free."""
 def rank(**flags: Any) -> int:
     """Score ranked results against gold labels: TREC, TSV, CSV, JSONL, JSON, Parquet, BEIR; plain, .gz or .zst.
 
-    Every query with gold counts; one without results counts 0. Ties in score are broken by document id, descending,
-    as trec_eval does. Lists without scores keep their order.
+    A query with gold but no results counts 0. Ties in score are broken by document id, descending, as in trec_eval. Lists
+    without scores keep their order.
     """
     chosen = SimpleNamespace(**flags)
     if chosen.max_line:

@@ -38,15 +38,14 @@ def measures(name: str | None, *, json: bool) -> None:
 def validate(
     paths: Sequence[Path], *, schema: bool, qrels: Path | None, corpus: Path | None, json: bool
 ) -> int:
-    """Report everything that is wrong in eval files and test sets. Nothing in them is imported or run.
+    """Check eval files and test sets, without importing or running anything.
 
-    Faults have their line and column. Exit code 0 where nothing is wrong, 2 where something is; an unknown key that is close
-    to none is a warning. A file is valid where all of it was checked; what would have to be imported, and variables that are
-    not set, are named.
+    Faults have line and column. Exit code 0 if there are none, 2 otherwise; an unknown key is a warning. What would have to be
+    imported, and variables that are not set, are named.
 
-    Samples, queries with gold (--qrels, or a BEIR folder) and TREC files are checked as a test set, too: repeated questions,
-    questions copied from their gold passage, gold of one system alone, gold ids that the corpus lacks, tags that contradict the
-    gold, and the interval that as many queries give. Warnings leave the exit code at 0.
+    Samples, queries with gold (--qrels, or a BEIR folder) and TREC files are also checked as a test set: repeated questions,
+    questions copied from their gold passage, gold of one system only, gold ids missing in the corpus, tags that contradict the
+    gold, and the width of intervals. Warnings do not change the exit code.
     """
     from germane.labelling.schema import ValidationDocument
     from germane.labelling.testset.checks import check_test_set

@@ -52,19 +52,17 @@ _WRITTEN = (
 """The ways to write the value of a gate; a space may be any white space, or none."""
 _HELD = rf" (?P<op>>=|<=|==|=|>|<) (?P<limit>{_NUMBER}%?) "
 FUNCTIONS = {
-    "mean(MEASURE)": "the mean of the cases, decided on the point: at its limit half of all sets of queries pass; of a judged measure the mean "
-    "that people's labels correct, where there is one",
-    "min(MEASURE)": "the least value of a case",
-    "max(MEASURE)": "the largest value of a case",
+    "mean(MEASURE)": "the mean over cases (corrected by people's labels if it is), decided on the point: at its limit half of all sets of queries pass",
+    "min(MEASURE)": "the lowest value of a case",
+    "max(MEASURE)": "the highest value of a case",
     "p10(MEASURE)": "a percentile of the cases' values, p1 to p99",
-    "share(MEASURE>=0.5)": "the share of the cases whose value is so",
-    "min(mean(MEASURE) by tag)": "the least (`max`: the largest) mean of a slice: a tag, `tags` or a field of the metadata; a slice of "
-    "fewer than five cases is undecided; it says how often it would fail by chance",
+    "share(MEASURE>=0.5)": "the share of cases for which this holds",
+    "min(mean(MEASURE) by tag)": "the lowest (`max`: highest) mean of a slice: a tag, `tags` or a metadata field; slices of fewer than five "
+    "cases are undecided; the line says how often it would fail by chance",
     "lower(MEASURE)": "the lower end of the mean's interval: at its limit about 2.5% of all sets of queries pass; `lower(mean(MEASURE))` too",
     "upper(MEASURE)": "the upper end of the mean's interval",
-    "corrected(MEASURE)": "the mean corrected by people's labels; `lower(corrected(MEASURE))` is the lower end of its interval",
-    "judged(MEASURE)": "the mean of the judge's own verdicts, whatever people's labels say; `lower(judged(MEASURE))` is the lower end "
-    "of its interval",
+    "corrected(MEASURE)": "the mean corrected by people's labels; `lower(corrected(MEASURE))` too",
+    "judged(MEASURE)": "the mean of the judge's own verdicts, uncorrected; `lower(judged(MEASURE))` too",
     "change(MEASURE)": "the paired difference to `--baseline`, over its whole interval: `change(nDCG@10)>-0.02`",
 }
 """The values that a gate can compare, by how they are written."""
