@@ -5,36 +5,32 @@ from __future__ import annotations
 import re
 from array import array
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import groupby
-from math import fsum
-from operator import mul
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from msgspec import UNSET, Meta, UnsetType
 from msgspec.structs import asdict
 from numpy.typing import NDArray
 
-from germane.encoding import Line, internal
 from germane.errors import InputError
 from germane.folder.rows import Tables
 from germane.measures.measure import Measure
+from germane.reports.data.cases import CASE_SCORE, CaseResult, case_of, load_grader
+from germane.reports.data.frames import columns_of, columns_of_samples
+from germane.reports.data.searches import SearchLine, searches_of
 from germane.reports.gates import Gate, GateResult, Verdict, decide
 from germane.reports.summary import MeasureSummary, canonical_name, slices_of, summarise
-from germane.statistics.intervals import mean_interval
 from germane.tables.cases import CaseScores
-from germane.tables.columns import Frame, Library, to_frame
-from germane.tables.judgements import judgement_columns
+from germane.tables.columns import Frame, to_frame
 from germane.tables.labels import Label
 from germane.tables.scores import SampleKey
-from germane.types import Json, Judgement, PlaceRow, Sample, Score, freeze
+from germane.types import Json, Judgement, PlaceRow, Sample, Score
 
 if TYPE_CHECKING:
     from germane.measures.scoring import Grader
-
 
 _FILE = re.compile(r"\.(json|jsonl|ndjson|csv|tsv|txt|eval)(\.gz|\.zst)?$")
 """The ending of a file that holds a report, which is no part of its name."""
@@ -178,7 +174,7 @@ class ReportData:
     @cached_property
     def by_call(self) -> Sequence[SearchLine]:
         """The results of each search, a line per system and number of the search; none where no sample made several."""
-        return _searches(self.samples()) if self.tables.any_has("calls") else ()
+        return searches_of(self.samples()) if self.tables.any_has("calls") else ()
 
     def values_of(self, line: MeasureSummary) -> NDArray[np.float64]:
         """The values that a summary's measure has over its system's samples, in input order; of those that have one."""
@@ -253,51 +249,14 @@ class ReportData:
 
         With the name of a table (samples, places, judgements, labels, scores) that one, as it is stored.
         """
-        return self._frame(table, "pandas")
+        return to_frame(self._columns(table), "pandas")
 
     def to_polars(self, table: str | None = None) -> Frame:
         """The same as a DataFrame of polars, which the extra `tables` brings."""
-        return self._frame(table, "polars")
+        return to_frame(self._columns(table), "polars")
 
-    def _frame(self, table: str | None, library: Library) -> Frame:
-        if table is None:
-            columns: dict[str, Sequence[Json]] = self._wide()
-        elif table == "samples":
-            from germane.samples.rows import sample_to_json
-
-            rows = list(map(sample_to_json, self.samples()))
-            names = dict.fromkeys(["id", "query", "system", "trial", *(name for row in rows for name in row)])
-            missing: dict[str, Json] = {"system": "", "trial": 0}
-            columns = {
-                "sample" if name == "id" else name: [row.get(name, missing.get(name)) for row in rows]
-                for name in names
-            }
-        elif table == "judgements":
-            columns = judgement_columns(self.judgements())
-        elif table == "places":
-            places = list(self.places())
-            columns = {name: [getattr(row, name) for row in places] for name in PlaceRow.__struct_fields__}
-        elif table in {"labels", "scores"}:
-            columns = getattr(self.tables, table).to_columns()
-        else:
-            raise InputError(f"unknown table {table!r}", fix="samples, places, judgements, labels or scores")
-        return to_frame(columns, library)
-
-    def _wide(self) -> dict[str, Sequence[Json]]:
-        """One row per sample, in input order: a column per measure, and the reasons of values that are missing."""
-        rows: dict[SampleKey, dict[str, Json]] = {}
-        for score in self.scores():
-            row = rows.setdefault(score.key, {})
-            row[score.measure] = score.value
-            if score.status != "ok":
-                row.setdefault("", []).append(f"{score.measure}: {score.status}: {score.why}")
-        queries = {sample.key: sample.query for sample in self.samples()}
-        results: dict[str, Sequence[Json]] = {"sample": [key[0] for key in rows]}
-        if queries:
-            results["query"] = [queries.get(key) for key in rows]
-        results |= {"system": [key[1] for key in rows], "trial": [key[2] for key in rows]}
-        results |= {name: [row.get(name) for row in rows.values()] for name in self.measures}
-        return results | {"why": ["; ".join(row.get("", ())) or None for row in rows.values()]}
+    def _columns(self, table: str | None) -> Mapping[str, Sequence[Json]]:
+        return columns_of(self.tables, table) if table else columns_of_samples(self.tables, self.measures)
 
     def add_note(self, count: int, note: str) -> None:
         """Add a counted note to the manifest."""
@@ -338,7 +297,7 @@ class ReportData:
         """One result per sample: weighted score, verdict, failed requirements; none where no graders are declared."""
         open_to = frozenset[str]() if self.manifest.get("allow_stand_in") else self.stand_ins
         for key, scores in groupby(self.scores() if self._sets else (), key=lambda score: score.key):
-            yield _case(key, list(scores), self.graders_of(key), open_to)
+            yield case_of(key, list(scores), self.graders_of(key), open_to)
 
     @cached_property
     def has_verdicts(self) -> bool:
@@ -393,135 +352,6 @@ class ReportData:
         return rows, np.array([good(value) for value in self.tables.scores.taken(rows).value.tolist()])
 
 
-CASE_SCORE = "score of each case"
-"""The name of the gate of `execution: {threshold: 0.8}`."""
-CaseVerdict = Literal["pass", "borderline", "fail", "undecided", "skipped"]
-"""The verdict on a case over all of its graders."""
-
-
-class CaseResult(
-    Line,
-    kw_only=True,
-    rename=internal("system", "trial", "undecided_required", of_system="system", of_trial="trial"),
-):
-    """The score of one sample over all of its graders, and the verdict on it.
-
-    `score` is their weighted mean, null where one of them could not be measured; skipped graders are left out. Where
-    lower is better, what counts is how good the value is: 1 - hallucination, 1 / (1 + leaks).
-
-    `verdict` is null where the eval file declares neither a grader nor `required` nor a threshold: measures of unlike
-    things have no common limit. It is "undecided" where a required score or any other is missing, or a stand-in for a
-    model judged. `failed_required` names required graders below their threshold.
-    """
-
-    sample: str
-    score: float | None
-    verdict: CaseVerdict | None
-    failed_required: Sequence[str] = ()
-    of_system: str | UnsetType = UNSET
-    of_trial: int | UnsetType = UNSET
-    system: str = ""
-    trial: int = 0
-    undecided_required: Sequence[str] = ()
-    """The required graders whose score is missing."""
-
-    def __post_init__(self) -> None:
-        if self.system or self.trial:
-            self.of_system, self.of_trial = self.system, self.trial
-
-    @property
-    def key(self) -> SampleKey:
-        """The key of its sample within an evaluation: id, system and trial."""
-        return self.sample, self.system, self.trial
-
-    @property
-    def failed(self) -> bool:
-        """True if it counts as a failed case, in every format."""
-        return self.verdict == "fail"
-
-
-def _case(
-    key: SampleKey, scores: Sequence[Score], graders: Mapping[str, Grader], open_to: Collection[str]
-) -> CaseResult:
-    """The result of one case; scores by the names in `open_to` decide nothing."""
-    from germane.measures import scoring  # not at the top: `germane rank` has gates and no programs
-
-    rows = [(score, graders.get(score.measure)) for score in scores]
-    due = [(score, grader) for score, grader in rows if score.status != "skipped"]
-    weights = [1.0 if grader is None else grader.weight for _, grader in due]
-    values = [_good(grader, score.value) for score, grader in due if score.value is not None]
-    mean = None
-    if len(values) == len(due) and fsum(weights) > 0:
-        mean = fsum(map(mul, weights, values)) / fsum(weights)
-    below = {
-        score.measure: _is_below(score, grader, grader.required)
-        for score, grader in rows
-        if grader is not None and grader.required is not None
-    }
-    least = next((grader.threshold for grader in graders.values() if grader.threshold is not None), None)
-    if least is not None:
-        below[CASE_SCORE] = None if mean is None else mean < least
-    failed = tuple(name for name, present in below.items() if present)
-    undecided = tuple(name for name, present in below.items() if present is None)
-    strict = {
-        score.measure
-        for score, grader in rows
-        if grader and grader.strict and (score.why or "").startswith(scoring.STRICT)
-    }
-    unsure = {score.measure for score, _ in due}.intersection(open_to)
-    verdict: CaseVerdict | None = None
-    if any(grader.declares for grader in graders.values()):
-        if {*failed, *strict} - unsure - ({CASE_SCORE} if unsure else set()):
-            verdict = "fail"
-        elif undecided or unsure or (due and mean is None):
-            verdict = "undecided"
-        elif mean is None:
-            verdict = "skipped"
-        elif mean >= scoring.PASS:
-            verdict = "pass"
-        else:
-            verdict = "borderline" if mean >= scoring.BORDERLINE else "fail"
-    sample, system, trial = key
-    return CaseResult(
-        sample=sample,
-        system=system,
-        trial=trial,
-        score=mean,
-        verdict=verdict,
-        failed_required=failed,
-        undecided_required=undecided,
-    )
-
-
-def _good(grader: Grader | None, value: float) -> float:
-    return value if grader is None else grader.measure.definition.good(value)
-
-
-def _is_below(score: Score, grader: Grader, least: float) -> bool | None:
-    """True if a required score is below its threshold; None where that depends on what is missing."""
-    ends = (score.value, score.value) if score.value is not None else score.bounds
-    if ends is None:
-        return None
-    low, high = sorted(_good(grader, end) for end in ends)
-    return True if high < least else False if low >= least else None
-
-
-def dump_grader(grader: Grader) -> dict[str, Json]:
-    """A grader as a JSON object with all its fields: what a stored report needs to compute cases and verdicts again.
-
-    What grades a case and is not a measure comes from the eval file; its results stand in the judgements.
-    """
-    row = {field.name: getattr(grader, field.name) for field in fields(grader) if field.name != "by"}
-    return {**row, "measure": str(grader.measure)}
-
-
-def load_grader(row: Mapping[str, Json]) -> Grader:
-    """The grader in a JSON object."""
-    from germane.measures.scoring import Grader  # not at the top: `germane rank` has no graders
-
-    return Grader(**{**row, "measure": Measure.remembered(row["measure"]), "options": freeze(row["options"])})
-
-
 @dataclass(frozen=True, slots=True)
 class Slice:
     """Some of the cases: the name of the slice or of the eval file, and the summary of each measure over them.
@@ -541,56 +371,3 @@ def system_lines(summaries: Iterable[MeasureSummary], **of: str) -> list[dict[st
         line = lines.setdefault(summary.system, {**of, "system": summary.system, "measures": {}})
         line["measures"][summary.measure] = summary.as_json()
     return list(lines.values()) or [{**of, "system": "", "measures": {}}]
-
-
-class SearchLine(Line):
-    """The searches number `call` of a system's samples; `samples` made at least this number of searches.
-
-    `first` is how many samples had their first relevant document from it, `recall` the mean share of the gold documents that
-    had come by then, over all samples with gold (one that made fewer searches keeps what it had), with its 95% interval.
-    `spare` counts those made after all gold had come. The four are null where no gold documents are known. `repeated` counts
-    those that asked what the same sample had asked before.
-    """
-
-    system: str
-    call: int
-    samples: int
-    first: int | None
-    recall: float | None
-    interval: Annotated[tuple[float, float], Meta(description="the lower one first")] | None
-    spare: int | None
-    repeated: int
-
-
-def _searches(samples: Iterable[Sample]) -> list[SearchLine]:
-    """The results of each search: a line per system and number of the search."""
-    from germane.places import lists  # not at the top: `germane rank` has no searches
-
-    repeats: dict[str, list[list[bool]]] = {}
-    recalls: dict[str, list[tuple[str, list[float]]]] = {}
-    for sample in samples:
-        if sample.error is None and (asked := lists.asked_before(sample)):
-            repeats.setdefault(sample.system, []).append([before for _, before in asked])
-            if (shares := lists.recall_by_search(sample)) is not None:
-                recalls.setdefault(sample.system, []).append((sample.cluster or sample.id, shares))
-    return [
-        _search_line(system, call, rows, recalls.get(system, ()))
-        for system, rows in repeats.items()
-        for call in range(1, max(map(len, rows)) + 1)
-    ]
-
-
-def _search_line(
-    system: str, call: int, repeats: Sequence[Sequence[bool]], recalls: Sequence[tuple[str, Sequence[float]]]
-) -> SearchLine:
-    """The searches of a system with one number, from which searches of each sample repeat, and its recall after each."""
-    made = [row[call - 1] for row in repeats if len(row) >= call]
-    line = SearchLine(system, call, len(made), None, None, None, None, sum(made))
-    if recalls:
-        before = [0.0 if call == 1 else shares[min(call - 1, len(shares)) - 1] for _, shares in recalls]
-        now = [shares[min(call, len(shares)) - 1] for _, shares in recalls]
-        interval = mean_interval(now, clusters=[case for case, _ in recalls], value_range=(0.0, 1.0))
-        line.recall, line.interval = interval.mean, interval.ends
-        line.first = sum(old == 0 < new for old, new in zip(before, now, strict=True))
-        line.spare = sum(old == 1 and len(of) >= call for old, (_, of) in zip(before, recalls, strict=True))
-    return line

@@ -1,0 +1,148 @@
+"""The verdict on each case over all of its graders."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import fields
+from math import fsum
+from operator import mul
+from typing import TYPE_CHECKING, Literal
+
+from msgspec import UNSET, UnsetType
+
+from germane.encoding import Line, internal
+from germane.measures.measure import Measure
+from germane.tables.scores import SampleKey
+from germane.types import Json, Score, freeze
+
+if TYPE_CHECKING:
+    from germane.measures.scoring import Grader
+
+
+CASE_SCORE = "score of each case"
+"""The name of the gate of `execution: {threshold: 0.8}`."""
+CaseVerdict = Literal["pass", "borderline", "fail", "undecided", "skipped"]
+"""The verdict on a case over all of its graders."""
+
+
+class CaseResult(
+    Line,
+    kw_only=True,
+    rename=internal("system", "trial", "undecided_required", of_system="system", of_trial="trial"),
+):
+    """The score of one sample over all of its graders, and the verdict on it.
+
+    `score` is their weighted mean, null where one of them could not be measured; skipped graders are left out. Where
+    lower is better, what counts is how good the value is: 1 - hallucination, 1 / (1 + leaks).
+
+    `verdict` is null where the eval file declares neither a grader nor `required` nor a threshold: measures of unlike
+    things have no common limit. It is "undecided" where a required score or any other is missing, or a stand-in for a
+    model judged. `failed_required` names required graders below their threshold.
+    """
+
+    sample: str
+    score: float | None
+    verdict: CaseVerdict | None
+    failed_required: Sequence[str] = ()
+    of_system: str | UnsetType = UNSET
+    of_trial: int | UnsetType = UNSET
+    system: str = ""
+    trial: int = 0
+    undecided_required: Sequence[str] = ()
+    """The required graders whose score is missing."""
+
+    def __post_init__(self) -> None:
+        if self.system or self.trial:
+            self.of_system, self.of_trial = self.system, self.trial
+
+    @property
+    def key(self) -> SampleKey:
+        """The key of its sample within an evaluation: id, system and trial."""
+        return self.sample, self.system, self.trial
+
+    @property
+    def failed(self) -> bool:
+        """True if it counts as a failed case, in every format."""
+        return self.verdict == "fail"
+
+
+def case_of(
+    key: SampleKey, scores: Sequence[Score], graders: Mapping[str, Grader], open_to: Collection[str]
+) -> CaseResult:
+    """The result of one case; scores by the names in `open_to` decide nothing."""
+    from germane.measures import scoring  # not at the top: `germane rank` has gates and no programs
+
+    rows = [(score, graders.get(score.measure)) for score in scores]
+    due = [(score, grader) for score, grader in rows if score.status != "skipped"]
+    weights = [1.0 if grader is None else grader.weight for _, grader in due]
+    values = [_good(grader, score.value) for score, grader in due if score.value is not None]
+    mean = None
+    if len(values) == len(due) and fsum(weights) > 0:
+        mean = fsum(map(mul, weights, values)) / fsum(weights)
+    below = {
+        score.measure: _is_below(score, grader, grader.required)
+        for score, grader in rows
+        if grader is not None and grader.required is not None
+    }
+    least = next((grader.threshold for grader in graders.values() if grader.threshold is not None), None)
+    if least is not None:
+        below[CASE_SCORE] = None if mean is None else mean < least
+    failed = tuple(name for name, present in below.items() if present)
+    undecided = tuple(name for name, present in below.items() if present is None)
+    strict = {
+        score.measure
+        for score, grader in rows
+        if grader and grader.strict and (score.why or "").startswith(scoring.STRICT)
+    }
+    unsure = {score.measure for score, _ in due}.intersection(open_to)
+    verdict: CaseVerdict | None = None
+    if any(grader.declares for grader in graders.values()):
+        if {*failed, *strict} - unsure - ({CASE_SCORE} if unsure else set()):
+            verdict = "fail"
+        elif undecided or unsure or (due and mean is None):
+            verdict = "undecided"
+        elif mean is None:
+            verdict = "skipped"
+        elif mean >= scoring.PASS:
+            verdict = "pass"
+        else:
+            verdict = "borderline" if mean >= scoring.BORDERLINE else "fail"
+    sample, system, trial = key
+    return CaseResult(
+        sample=sample,
+        system=system,
+        trial=trial,
+        score=mean,
+        verdict=verdict,
+        failed_required=failed,
+        undecided_required=undecided,
+    )
+
+
+def _good(grader: Grader | None, value: float) -> float:
+    return value if grader is None else grader.measure.definition.good(value)
+
+
+def _is_below(score: Score, grader: Grader, least: float) -> bool | None:
+    """True if a required score is below its threshold; None where that depends on what is missing."""
+    ends = (score.value, score.value) if score.value is not None else score.bounds
+    if ends is None:
+        return None
+    low, high = sorted(_good(grader, end) for end in ends)
+    return True if high < least else False if low >= least else None
+
+
+def dump_grader(grader: Grader) -> dict[str, Json]:
+    """A grader as a JSON object with all its fields: what a stored report needs to compute cases and verdicts again.
+
+    What grades a case and is not a measure comes from the eval file; its results stand in the judgements.
+    """
+    row = {field.name: getattr(grader, field.name) for field in fields(grader) if field.name != "by"}
+    return {**row, "measure": str(grader.measure)}
+
+
+def load_grader(row: Mapping[str, Json]) -> Grader:
+    """The grader in a JSON object."""
+    from germane.measures.scoring import Grader  # not at the top: `germane rank` has no graders
+
+    return Grader(**{**row, "measure": Measure.remembered(row["measure"]), "options": freeze(row["options"])})
