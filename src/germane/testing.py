@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from germane.evalfiles.evalfile import EvalFile
     from germane.folder.rows import BlockRows
     from germane.judges.judge import Judge, Judges
-    from germane.measures.scoring import Grader
+    from germane.measures.graders import Grader
     from germane.reports.data import ReportData
     from germane.reports.gates import Gate
     from germane.reports.report import Report

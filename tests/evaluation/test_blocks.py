@@ -13,7 +13,8 @@ from germane.judges import LexicalJudge
 from germane.judging.pool import Pool
 from germane.judging.spending import Budget, Spent
 from germane.measures.declaration import parse_measures
-from germane.measures.scoring import Job, graders_of
+from germane.measures.graders import graders_of
+from germane.measures.scoring import Job
 from germane.places.settings import Settings
 from germane.reports.manifest import manifest_of
 from germane.reports.report import Report

@@ -14,8 +14,8 @@ from germane import addons, evaluate
 from germane.errors import InputError, MeasureError
 from germane.judges import FakeJudge, Reply
 from germane.measures import Measure, parse_measures
+from germane.measures.graders import define_grader
 from germane.measures.measure import definitions
-from germane.measures.scoring import define_grader
 from germane.reports.report import Report
 
 FIRST_HIT = '''

@@ -11,9 +11,10 @@ import pytest
 
 from germane.judging.driver import replay
 from germane.labelling.audit import audit_document, audit_judge
+from germane.measures.graders import graders_of
 from germane.measures.measure import Measure
 from germane.measures.outcome import Outcome
-from germane.measures.scoring import Block, Job, graders_of
+from germane.measures.scoring import Block, Job
 from germane.places.places import places_of
 from germane.places.settings import Settings
 from germane.reports.report import Report

@@ -11,7 +11,7 @@ from germane.graders.measure_grader import MeasureGrader
 from germane.judging.pool import Pool
 from germane.judging.spending import Spent
 from germane.measures import Measure
-from germane.measures.scoring import Grader
+from germane.measures.graders import Grader
 from germane.places.settings import Settings
 from germane.reports.manifest import manifest_of
 from germane.reports.report import Report

@@ -21,9 +21,10 @@ from germane.judges.labels import GoldJudge, LabelsJudge
 from germane.judging.driver import LookUp, result_of
 from germane.judging.queue import judgement_of
 from germane.judging.recorded import StoredAnswers
+from germane.measures.graders import graders_of
 from germane.measures.measure import Measure
 from germane.measures.outcome import Outcome
-from germane.measures.scoring import Block, Job, graders_of
+from germane.measures.scoring import Block, Job
 from germane.places.lists import distinct_contexts, field_text, rankings, relevant, turns
 from germane.questions.question import AnyQuestion
 from germane.reports.explain import recorded, settings_of

@@ -16,7 +16,8 @@ from germane.evaluation.options import JudgeOptions, environment, read_config
 from germane.judges.judge import NAME_A_SECOND, Judge, members_of
 from germane.judges.panel import panel_of
 from germane.ledger import files_of, secret_of
-from germane.measures.scoring import Grader, Job
+from germane.measures.graders import Grader
+from germane.measures.scoring import Job
 from germane.places.lists import rankings, turns
 from germane.questions.question import AnyQuestion
 from germane.types import Json, Sample

@@ -40,8 +40,9 @@ from germane.judges.panel import whole
 from germane.judging.pool import Pool
 from germane.judging.spending import Budget, check_price
 from germane.measures.declaration import parse_measures
+from germane.measures.graders import Grader, graders_of
 from germane.measures.measure import Measure
-from germane.measures.scoring import Grader, Job, graders_of
+from germane.measures.scoring import Job
 from germane.places.settings import Settings
 from germane.reports.gates import Gate
 from germane.reports.manifest import manifest_of

@@ -22,7 +22,8 @@ from germane.folder.rows import BlockRows
 from germane.folder.writer import FolderWriter
 from germane.judging.caller import Caller, called_by, in_own_loop
 from germane.judging.driver import AnswerSource, Running, finish, replay_stored, start
-from germane.measures.scoring import Block, Grader, Job
+from germane.measures.graders import Grader
+from germane.measures.scoring import Block, Job
 from germane.places.asked import AskedItem, places_asked
 from germane.places.lists import turns
 from germane.places.settings import Settings

@@ -37,8 +37,9 @@ from germane.evaluation.parts.share import Share
 from germane.judges.judge import Judge
 from germane.judging.spending import check_price
 from germane.measures.declaration import parse_measures
+from germane.measures.graders import Grader, graders_of
 from germane.measures.measure import Measure
-from germane.measures.scoring import Grader, Job, applicable, graders_of
+from germane.measures.scoring import Job, applicable
 from germane.places.settings import Settings
 from germane.reports.gates import Gate
 from germane.reports.summary import sample_slices

@@ -13,8 +13,8 @@ from germane.folder.rows import BlockRows, Tables
 from germane.folder.writer import FolderWriter
 from germane.judging.recorded import StoredAnswers
 from germane.judging.spending import Spent
+from germane.measures.graders import Grader, graders_of
 from germane.measures.measure import Measure
-from germane.measures.scoring import Grader, graders_of
 from germane.places.settings import Settings
 from germane.reports.gates import Gate
 from germane.reports.report import Report

@@ -13,8 +13,8 @@ from pydantic import AfterValidator, Field, PlainValidator, ValidationError, mod
 from germane import yamltext
 from germane.errors import GermaneError, InputError, Invalid, describe
 from germane.evalfiles.case import Case
+from germane.measures.graders import BORDERLINE, PASS, STRICT, define_grader
 from germane.measures.outcome import Outcome
-from germane.measures.scoring import BORDERLINE, PASS, STRICT, define_grader
 from germane.questions.asking import Missing, Program
 from germane.samples.files import check_trusted
 from germane.types import FrozenDict, Json, Sample, Status

@@ -12,9 +12,10 @@ from germane.errors import Invalid, describe
 from germane.evalfiles.case import Case
 from germane.graders.grader import CaseGrader, GraderResult, together
 from germane.measures.explaining import CANNOT, Explanation, explain_judged, explain_ranked
+from germane.measures.graders import DECLARED, Grader
 from germane.measures.measure import Measure
 from germane.measures.outcome import Outcome
-from germane.measures.scoring import DECLARED, Block, Grader, Job
+from germane.measures.scoring import Block, Job
 from germane.places.settings import Settings
 from germane.questions.asking import Program
 from germane.types import Context, FrozenDict, Sample

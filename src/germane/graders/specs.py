@@ -15,8 +15,8 @@ from germane.evalfiles.evalfile import EvalFile, GraderSpec
 from germane.graders.grader import CaseGrader
 from germane.graders.measure_grader import MeasureGrader
 from germane.measures.declaration import FILE_MARK, find_measure
+from germane.measures.graders import DECLARED, Grader
 from germane.measures.measure import Measure
-from germane.measures.scoring import DECLARED, Grader
 from germane.places.settings import Settings
 from germane.samples.files import Warn, nearest
 from germane.types import FrozenDict, Json

@@ -14,8 +14,9 @@ from germane.clean import clean, counted, shorten
 from germane.errors import InputError
 from germane.labelling.audit import AuditedJudge, yes
 from germane.labelling.queue import LabelQueue, LabelTask
+from germane.measures.graders import graders_of
 from germane.measures.measure import Measure
-from germane.measures.scoring import Block, Job, graders_of
+from germane.measures.scoring import Block, Job
 from germane.places.lists import labelled_passages, turns
 from germane.places.settings import Settings
 from germane.reports.data import ReportData

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from germane.errors import InputError
 from germane.evaluation.answers import PlannedCase
-from germane.measures.scoring import Grader
+from germane.measures.graders import Grader
 from germane.reports.summary import canonical_name, interval_of_cases, range_of
 from germane.tables.cases import CaseScores, CaseValues
 from germane.tables.scores import ScoreTable

@@ -16,7 +16,7 @@ from germane.tables.scores import SampleKey
 from germane.types import Json, Score, freeze
 
 if TYPE_CHECKING:
-    from germane.measures.scoring import Grader
+    from germane.measures.graders import Grader
 
 
 CASE_SCORE = "score of each case"
@@ -70,7 +70,11 @@ def case_of(
     key: SampleKey, scores: Sequence[Score], graders: Mapping[str, Grader], open_to: Collection[str]
 ) -> CaseResult:
     """The result of one case; scores by the names in `open_to` decide nothing."""
-    from germane.measures import scoring  # not at the top: `germane rank` has gates and no programs
+    from germane.measures.graders import (  # not at the top: `germane rank` has no graders
+        BORDERLINE,
+        PASS,
+        STRICT,
+    )
 
     rows = [(score, graders.get(score.measure)) for score in scores]
     due = [(score, grader) for score, grader in rows if score.status != "skipped"]
@@ -92,7 +96,7 @@ def case_of(
     strict = {
         score.measure
         for score, grader in rows
-        if grader and grader.strict and (score.why or "").startswith(scoring.STRICT)
+        if grader and grader.strict and (score.why or "").startswith(STRICT)
     }
     unsure = {score.measure for score, _ in due}.intersection(open_to)
     verdict: CaseVerdict | None = None
@@ -103,10 +107,10 @@ def case_of(
             verdict = "undecided"
         elif mean is None:
             verdict = "skipped"
-        elif mean >= scoring.PASS:
+        elif mean >= PASS:
             verdict = "pass"
         else:
-            verdict = "borderline" if mean >= scoring.BORDERLINE else "fail"
+            verdict = "borderline" if mean >= BORDERLINE else "fail"
     sample, system, trial = key
     return CaseResult(
         sample=sample,
@@ -143,6 +147,6 @@ def dump_grader(grader: Grader) -> dict[str, Json]:
 
 def load_grader(row: Mapping[str, Json]) -> Grader:
     """The grader in a JSON object."""
-    from germane.measures.scoring import Grader  # not at the top: `germane rank` has no graders
+    from germane.measures.graders import Grader  # not at the top: `germane rank` has no graders
 
     return Grader(**{**row, "measure": Measure.remembered(row["measure"]), "options": freeze(row["options"])})

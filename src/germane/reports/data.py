@@ -18,9 +18,16 @@ from numpy.typing import NDArray
 from germane.errors import InputError
 from germane.folder.rows import Tables
 from germane.measures.measure import Measure
-from germane.reports.data.cases import CASE_SCORE, CaseResult, case_of, load_grader
-from germane.reports.data.frames import columns_of, columns_of_samples
-from germane.reports.data.searches import SearchLine, searches_of
+from germane.reports.derived.cases import (
+    CASE_SCORE,
+    CaseResult,
+    CaseVerdict,
+    case_of,
+    dump_grader,
+    load_grader,
+)
+from germane.reports.derived.frames import columns_of, columns_of_samples
+from germane.reports.derived.searches import SearchLine, searches_of
 from germane.reports.gates import Gate, GateResult, Verdict, decide
 from germane.reports.summary import MeasureSummary, canonical_name, slices_of, summarise
 from germane.tables.cases import CaseScores
@@ -30,7 +37,19 @@ from germane.tables.scores import SampleKey
 from germane.types import Json, Judgement, PlaceRow, Sample, Score
 
 if TYPE_CHECKING:
-    from germane.measures.scoring import Grader
+    from germane.measures.graders import Grader
+
+__all__ = [
+    "CASE_SCORE",
+    "CaseResult",
+    "CaseVerdict",
+    "ReportData",
+    "SearchLine",
+    "Slice",
+    "dump_grader",
+    "load_grader",
+    "system_lines",
+]
 
 _FILE = re.compile(r"\.(json|jsonl|ndjson|csv|tsv|txt|eval)(\.gz|\.zst)?$")
 """The ending of a file that holds a report, which is no part of its name."""
