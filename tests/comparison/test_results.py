@@ -150,6 +150,32 @@ def test_exports_of_programs_give_the_figures_of_the_reports(
         assert found["only_in"] == {name: [] for name in found["systems"]}
 
 
+@pytest.mark.parametrize("shared", [False, True], ids=["description", "variables"])
+def test_tests_of_promptfoo_are_named(tmp_path: Path, shared: bool) -> None:
+    """By an id among variables or metadata, else by a description of their own, else by their variables; rows in any order."""
+    for name in "ab":
+        rows = [
+            {"vars": {"x": n}, "testIdx": n, "promptIdx": 0, "score": n / 9, "success": True, "failureReason": 0,
+             "provider": {"id": "openai:m"}, "testCase": {"description": "smoke" if shared else f"case {n}", "vars": {"x": n}}}
+            for n in random.Random(name).sample(range(9), 9)
+        ]  # fmt: skip
+        (tmp_path / f"{name}.json").write_text(json.dumps({"results": {"version": 3, "results": rows}}))
+    (row,) = invoke("compare", tmp_path / "a.json", tmp_path / "b.json", "--json").json["comparisons"]
+    assert (row["measure"], row["n"], row["ties"]) == ("score", 9, 9)
+
+
+def test_least_log_of_inspect(tmp_path: Path) -> None:
+    """A log as JSON without what the figures do not need; grades are numbers."""
+    samples = [
+        {"id": n, "epoch": e, "scores": {"match": {"value": "CIPN"[n % 4]}}} for n in range(8) for e in (1, 2)
+    ]
+    (file := tmp_path / "a.json").write_text(
+        json.dumps({"version": 2, "eval": {"model": "m"}, "samples": samples})
+    )
+    (row,) = invoke("compare", file, file, "--json").json["comparisons"]
+    assert (row["measure"], row["n"], row["mean_a"]) == ("match", 8, 0.375)
+
+
 def test_table_that_mlflow_logs() -> None:
     """The column ndcg_at_2/score is nDCG@2."""
     file = FIXTURES / "mlflow-3.17.2-eval_results_table.json"

@@ -24,7 +24,7 @@ Object = Mapping[str, Any]
 def export_of(document: Object, name: str) -> ResultFile | None:
     """The results in a JSON document of another program; None where it is no program's that is known here."""
     tests = document.get("testRunData") or document
-    if isinstance(document.get("eval"), Mapping) and "plan" in document:
+    if isinstance(document.get("eval"), Mapping) and not {"plan", "samples"}.isdisjoint(document):
         return ResultFile(name, "Inspect", list(_inspect(document["eval"], document.get("samples") or ())))
     if isinstance(document.get("results"), Mapping) and isinstance(document["results"].get("results"), list):
         return ResultFile(name, "promptfoo", list(_promptfoo(document["results"]["results"])))
@@ -163,6 +163,9 @@ def _promptfoo(results: Sequence[Object]) -> Iterator[MeasuredRow]:
         (row.get("promptIdx"), _provider(row)): str((row.get("prompt") or {}).get("label")) for row in results
     }
     several = len({at for at, _ in prompts}) > len({provider for _, provider in prompts})
+    named: dict[object, set[str]] = {}  # the variables of the tests of each description
+    for row in results:
+        named.setdefault((row.get("testCase") or {}).get("description"), set()).add(_json(row.get("vars")))
     tables = [_named_scores(row) for row in results]
     graded = any(tables)
     times: Counter[tuple[str, str, str]] = Counter()
@@ -171,12 +174,11 @@ def _promptfoo(results: Sequence[Object]) -> Iterator[MeasuredRow]:
         if row.get("failureReason") == _RAN_INTO_AN_ERROR:
             fault = str(row.get("error") or "error")
         of = {**(row.get("vars") or {}), **(test.get("metadata") or {})}
-        sample = case_id(of) or str(
-            test.get("description") or json.dumps(of, sort_keys=True, ensure_ascii=False)
-        )
+        described = str(test.get("description") or "") if len(named[test.get("description")]) == 1 else ""
+        sample = case_id(of, NAMES) or described or case_id(of) or _json(of)
         system = _provider(row)
         system += f" | {shorten(prompts[row.get('promptIdx'), system], 40)}" if several else ""
-        same = json.dumps([test.get("vars"), test.get("description")], sort_keys=True, default=str)
+        same = _json([row.get("vars"), test.get("description")])
         times[sample, system, same] += 1
         names = (
             [str(one.get("metric") or one.get("type")) for one in test.get("assert") or ()] if fault else []
@@ -186,6 +188,10 @@ def _promptfoo(results: Sequence[Object]) -> Iterator[MeasuredRow]:
             why = fault or (value if isinstance(value, str) else "")
             trial = times[sample, system, same] - 1
             yield MeasuredRow(sample, canonical_measure(name), *measured(value, why), system, trial)
+
+
+def _json(value: Any) -> str:
+    return json.dumps(value, sort_keys=True, ensure_ascii=False, default=str)
 
 
 def _provider(row: Object) -> str:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
 import zipfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -36,11 +38,11 @@ def _results(path: str | Path, name: str) -> ResultFile | None:
     if zipfile.is_zipfile(path) and (log := inspect_log(path)):
         return log
     filled = (line for line in read_lines(path) if line[1].strip())
-    start = next(filled, None)
-    first = start[1].lstrip() if start else ""
-    if first.startswith('{"schema_version"'):
+    head = list(islice(filled, 2))
+    first = head[0][1].lstrip() if head else ""
+    if re.match(r'\{\s*"schema_version"', "".join(text for _, text in head).lstrip()):
         return None
-    lines = [*([start] if start else []), *filled]
+    lines = [*head, *filled]
     if first[:1] in {"{", "["}:
         rows = _json_rows(lines, name)
         if isinstance(rows, Mapping):
