@@ -232,6 +232,13 @@ def choose(results: Mapping[tuple[Any, ...], tuple[float, float]]) -> tuple[Any,
     return equal[len(equal) // 2]
 
 
+def choose_soonest(results: Mapping[tuple[Any, ...], tuple[float, float]]) -> tuple[Any, ...]:
+    """The same, of equals the one with the lowest share of the gold, and of these the largest lead."""
+    best = results[choose(results)]
+    equal = [key for key, value in results.items() if value == best]
+    return min(equal, key=lambda key: (key[0], -key[1]))
+
+
 def tune_repeats(first: Half, second: Half) -> None:
     def of_repeats(half: Half, shortest: int) -> tuple[Counter[str], Counter[str]]:
         made = [repeats_in(half, seed, shortest) for seed in range(SETS)]
@@ -282,10 +289,10 @@ def tune_systems(first: Half, second: Half) -> None:
         }
 
     results = {}
-    for limits in itertools.product((0.9, 0.95, 0.98, 1.0), (0.0, 0.05, 0.1, 0.2, 0.3)):
+    for limits in itertools.product((0.9, 0.92, 0.94, 0.96, 0.98, 1.0), (0.0, 0.05, 0.1, 0.2, 0.3)):
         said = alarms(0, *limits)
         results[limits] = float(np.mean(said["one"])), float(np.mean(said["all"] + said["one passage"]))
-    print("one-system gold: chosen", choose(results), "in the code", (checks.FOUND, checks.AHEAD))
+    print("one-system gold: chosen", choose_soonest(results), "in the code", (checks.FOUND, checks.AHEAD))
     for pool, answers in alarms(1, checks.FOUND, checks.AHEAD).items():
         print(f"  gold of {pool}: {rate(answers)}")
 

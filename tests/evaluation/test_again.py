@@ -108,6 +108,7 @@ def test_stored_among_the_judgements(tmp_path: Path, model: Model) -> None:
         resumed = invoke("run", "--resume", report, "--base-url", server.url, *words)
         assert (resumed.code, server.count) == (0, 100)
         assert (report / "judgements.jsonl").read_text().count('"replica":-') == 40
+        assert json.loads((report / "manifest.json").read_text())["asked"]["relevance"]["n"] == 60
         first = "P(labels=judge)@5"
         assert resumed.json["measures"][first]["mean"] == shown["measures"][first]["mean"]
 

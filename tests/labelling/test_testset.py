@@ -186,6 +186,19 @@ def test_gold_of_one_systems_results(tmp_path: Path, labelled: str, status: str)
         assert found["examples"] == ["first: 100% of the gold in its first 3; second 33%"]
 
 
+def test_a_file_for_each_system(tmp_path: Path) -> None:
+    """Files whose samples name no system are one system each, and a query of both is one query."""
+    for name in ("dense", "sparse"):
+        write(
+            tmp_path / f"{name}.jsonl",
+            asked(contexts=[[{"id": f"d{n if name == 'dense' else -n - 1}"}] for n in range(10)]),
+        )
+    found = checks(tmp_path / "dense.jsonl", tmp_path / "sparse.jsonl")
+    assert warnings(found) == ["one-system gold"]
+    assert found["one-system gold"]["examples"] == ["dense: 100% of the gold in its first 1; sparse 0%"]
+    assert (found["width"]["count"], found["duplicates"]["of"]) == (10, 10)
+
+
 def test_gold_that_the_corpus_lacks(tmp_path: Path) -> None:
     """Each id is named with the query that it is gold of; grades of 0 are no gold."""
     rows = asked()
@@ -194,6 +207,9 @@ def test_gold_that_the_corpus_lacks(tmp_path: Path) -> None:
     assert warnings(found) == ["dead gold"]
     assert (found["dead gold"]["count"], found["dead gold"]["of"]) == (1, 10)
     assert found["dead gold"]["examples"] == ["gone (q3)"]
+    chunks = [row | {"qrels": {f"d{n}#2": 1}} for n, row in enumerate(rows)]
+    found = checks(write(tmp_path / "c.jsonl", chunks), "--corpus", corpus(tmp_path))
+    assert "its ids are like d0, the gold's like d0#2" in found["dead gold"]["note"]
 
 
 @pytest.mark.parametrize(

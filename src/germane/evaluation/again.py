@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -129,12 +129,14 @@ class _Draw:
     Attributes:
         verdicts: The verdicts.
         count: Verdicts that could have been drawn.
+        kinds: Those by their kind of question.
         changed: Verdicts that cannot be asked as they were: by other words, or by another judge.
         replica: The highest replica number that is free, below 0.
     """
 
     def __init__(self, report: Report, judge: Judge, n: int, seed: int) -> None:
         self.report, self.n, self.seed, self.count, self.changed = report, n, seed, 0, 0
+        self.kinds = Counter[str]()
         manifest = report.manifest
         self.graders = [tuple(map(load_grader, some)) for some in manifest.get("graders", [])]
         self.settings = Settings.stored(manifest, LabelBook(report.tables.people()) or None)
@@ -175,6 +177,7 @@ class _Draw:
         self._seen.add(hash(key))
         same = self._route(question).prompt_hash(question) == answer.judgement.prompt
         self.count += same
+        self.kinds[question.kind] += same
         self.changed += not same
         return same
 
@@ -246,7 +249,9 @@ def _compared(report: Report, draw: _Draw, stopped: str, spent: Spent) -> AgainL
     confirmed = sum(answer == verdict.new[0] for verdict, answer in third)
     taken_back = sum(answer == verdict.stored for verdict, answer in third)
     effects = _effects(report, draw, answered)
-    result = compare_answers(effects, len(answered), len(flipped), confirmed, taken_back)
+    result = compare_answers(
+        effects, len(answered), len(flipped), confirmed, taken_back, _largest(report, draw, effects)
+    )
     errors = sum(bool(verdict.answers) and not verdict.new for verdict in draw.verdicts)
     changed = None if stopped and not result.changed else result.changed
     why = ""
@@ -308,6 +313,17 @@ def _effects(report: Report, draw: _Draw, answered: Sequence[StoredVerdict]) -> 
                 if name is not None and measure in before:
                     effects[name][at] += draw.count * (value - before[measure]) / sizes[measure, key[1]]
     return effects
+
+
+def _largest(report: Report, draw: _Draw, names: Iterable[str]) -> dict[str, float]:
+    """By mean, all verdicts / those of the kinds that it reads: the effect of each where together they could move it by 1."""
+    reads: Mapping[str, Sequence[str]] = report.manifest.get("reads") or {}
+    result = {}
+    for name in names:
+        kinds = reads.get(report[name.partition(", ")[0]].type) or draw.kinds
+        of_kinds = sum(draw.kinds[kind] for kind in kinds)
+        result[name] = draw.count / of_kinds if of_kinds else 1.0
+    return result
 
 
 class _Replaced:

@@ -21,6 +21,7 @@ from germane.reports.manifest import circular
 from germane.reports.summary import interval_in_words
 from germane.show.table import Table, TextDocument
 from germane.statistics.agreement import Agreement, agreement, krippendorff_alpha, spread_between
+from germane.tables.judgements import is_asked_again
 from germane.tables.labels import Label, LabelBook, by_people
 from germane.types import Json, Judgement
 
@@ -250,8 +251,8 @@ def _replicas(judgements: Iterable[Judgement]) -> Iterator[dict[str, Json]]:
         lambda: defaultdict(list)
     )
     for judgement in judgements:
-        later = (judgement.provenance.get("replica") or 0) < 0  # asked by --again: those that flipped twice
-        if judgement.parent is not None and judgement.error is None and not later:
+        again = is_asked_again(judgement)  # not a fair sample: what flipped was asked twice
+        if judgement.parent is not None and judgement.error is None and not again:
             asked[judgement.kind, judgement.judge][judgement.parent, judgement.item].append(judgement)
     for (kind, judge), groups in sorted(asked.items()):
         repeated = [

@@ -40,7 +40,12 @@ class ChangedVerdicts:
 
 
 def compare_answers(
-    effects: Mapping[str, ArrayLike], answered: int, flips: int, confirmed: int, taken_back: int
+    effects: Mapping[str, ArrayLike],
+    answered: int,
+    flips: int,
+    confirmed: int,
+    taken_back: int,
+    largest: Mapping[str, float] | None = None,
 ) -> ChangedVerdicts:
     """Test whether a judge has changed, at level 1 - LEVEL.
 
@@ -56,8 +61,14 @@ def compare_answers(
         flips: Those whose answer is another one.
         confirmed: Flips that a third answer confirms: it is the new one.
         taken_back: Flips that it takes back: it is the stored one.
+        largest: By mean, the largest effect that a verdict may be expected to have; None = 1 for all.
     """
-    shifts = {name: _shift(np.asarray(values, float)) for name, values in effects.items()} if answered else {}
+    ends = largest or {}
+    shifts = (
+        {name: _shift(np.asarray(values, float), ends.get(name, 1.0)) for name, values in effects.items()}
+        if answered
+        else {}
+    )
     p_of_means = min(
         holm([shift.p if shift.p is not None else 1.0 for shift in shifts.values()]), default=1.0
     )
@@ -73,9 +84,9 @@ def compare_answers(
     return ChangedVerdicts(shifts, p_of_means, p_of_flips, changed)
 
 
-def _shift(effects: np.ndarray) -> Interval:
-    """The mean effect; a verdict moves a mean over as many verdicts by one at most, or by the largest effect that was seen."""
-    end = max(1.0, float(np.abs(effects).max(initial=0.0)))
+def _shift(effects: np.ndarray, largest: float) -> Interval:
+    """The mean effect, within the largest that is expected, or that was seen."""
+    end = max(largest, float(np.abs(effects).max(initial=0.0)))
     return mean_interval(effects, value_range=(-end, end), differences=True)
 
 

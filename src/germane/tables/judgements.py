@@ -127,12 +127,17 @@ def judgement_columns(judgements: Iterable[Judgement]) -> dict[str, Sequence[Jso
     return {name: [row.get(name) for row in rows] for name in names}
 
 
+def is_asked_again(judgement: Judgement) -> bool:
+    """Return True if `germane audit --again` asked for a judgement: a comparison alone reads it."""
+    return bool(judgement.provenance) and (judgement.provenance.get("replica") or 0) < 0
+
+
 def count_asked(counts: AskedCounts, judgements: Iterable[Judgement]) -> AskedCounts:
     """Count judgements by each way in which they were asked; returns the counts.
 
-    What a judgement was asked against counts once per verdict that a measure reads: not for the members of a panel.
+    Those that `germane audit --again` asked for are left out. What a judgement was asked against counts once per verdict that a measure reads: not for the members of a panel.
     """
-    some = list(judgements)
+    some = [judgement for judgement in judgements if not is_asked_again(judgement)]
     made = {id(how): _made(how) for how in {id(row.provenance): row.provenance for row in some}.values()}
     counts_of = Counter((row.kind, row.parent is None, row.error is None, id(row.provenance)) for row in some)
     for (kind, merged, fine, of), times in counts_of.items():

@@ -53,7 +53,11 @@ def overlaps(
         rest: Other passages of the corpus, or some drawn from it; gold of other questions may be among them.
     """
     asked = [words(text) for text in questions]
-    content = [terms(text) for text in questions]
+    passed = list(rest)
+    common = _common(passed)
+    content = [
+        tuple(term for term in terms(text) if term.stem not in common) or terms(text) for text in questions
+    ]
     runs = [
         max((_longest_run(listed, words(text)) for text in texts), key=len, default=())
         for listed, texts in zip(asked, passages, strict=True)
@@ -65,7 +69,7 @@ def overlaps(
     grams, holders = _indexes(runs, shares, content)
     own = [frozenset(map(_spaced, texts)) for texts in passages]
     same_run, same_share = Counter[int](), Counter[int]()
-    for text in rest:
+    for text in passed:
         spaced = _spaced(text)
         listed = words(text)
         here = {
@@ -87,6 +91,13 @@ def overlaps(
     ]
 
 
+def _common(passages: Sequence[str]) -> frozenset[str]:
+    """The words that so many passages hold that they tell none apart, in any language."""
+    uses = Counter(word for text in passages[:_LOOKED_AT] for word in stems(text))
+    most = max(_FEW, _COMMON * min(len(passages), _LOOKED_AT))
+    return frozenset(word for word, count in uses.items() if count > most)
+
+
 def _indexes(
     runs: Sequence[tuple[str, ...]], shares: Sequence[float], content: Sequence[Terms]
 ) -> tuple[Mapping[tuple[str, ...], list[int]], Mapping[str, list[tuple[int, float]]]]:
@@ -103,6 +114,7 @@ def _indexes(
     return grams, holders
 
 
+_LOOKED_AT, _FEW, _COMMON = 2_000, 10, 0.2
 _GRAM, _COUNTED, _HIGH, _SAME = 4, 4, 0.6, 1e-9
 """Runs, content words and shares below these are not looked for elsewhere: no threshold is as low."""
 

@@ -72,6 +72,7 @@ class TestSet:
         texts: The texts of gold documents, as far as the corpus or a sample holds them.
         rest: Other passages, some of them where there are many.
         absent: Gold ids that the corpus does not hold; None without a corpus.
+        document: An id of the corpus.
     """
 
     __test__ = False  # no test of pytest
@@ -82,6 +83,7 @@ class TestSet:
         self.texts: dict[str, str] = {}
         self._drawn, self._seen = DrawnTexts(), set[int]()
         self.absent: dict[str, None] | None = None
+        self.document = ""
         files = [path for path in paths if not is_gold(path)]
         grades: dict[str, Mapping[str, int]] = {}
         for path in filter(None, [qrels, *(path for path in paths if is_gold(path))]):
@@ -110,7 +112,7 @@ class TestSet:
                 runs.append(path)
                 continue
             for sample in _samples_of(path, grades):
-                self._add(sample)
+                self._add(sample, sample.system or (path.stem if len(files) > 1 else ""))
         known = {query.id: query for query in self.queries}
         if not known or runs:
             for name, gold in grades.items():
@@ -123,7 +125,7 @@ class TestSet:
                 if name in known:
                     _rank(known[name], path.name, results.best_first())
 
-    def _add(self, sample: Sample) -> None:
+    def _add(self, sample: Sample, system: str) -> None:
         query = self._queries.setdefault(
             (sample.id, " ".join(words(sample.query))), TestQuery(sample.id, sample.query)
         )
@@ -146,8 +148,8 @@ class TestSet:
             if context.text.strip():
                 self._take(context.id, context.text, gold=context.id in query.gold)
         if (sample.contexts is not None or sample.calls is not None) and sample.trial == 0:
-            self.systems[sample.system] = None
-            _rank(query, sample.system, [context.id for context in passages if context.id])
+            self.systems[system] = None
+            _rank(query, system, [context.id for context in passages if context.id])
 
     def _take(self, name: str | None, text: str, *, gold: bool) -> None:
         if gold and name:
@@ -162,6 +164,7 @@ class TestSet:
         corpus.texts_of(gold)  # chooses among several columns that could be the id
         self.texts, self._drawn, absent = {}, DrawnTexts(), dict.fromkeys(sorted(gold))
         for name, text in corpus.documents():
+            self.document = self.document or name
             self._drawn.add(text)
             if name in gold:
                 self.texts[name] = text
