@@ -1,6 +1,7 @@
 """The best of several systems: `python -m benchmarks choosing`.
 
-How far the gain of the best system over the first is too high, how far the held-out gain is, and how often the interval holds the gain
+How far the gain of the best system over the first is too high; how far the held-out gain is above that of the same system, and above that of the
+systems that halves choose; and how often the interval holds the gain
 of the chosen system and the expected one over such choices (aim: 94%). Simulated scores, and, where LLMJUDGE names the folder of the
 LLMJudge challenge's data, the pseudo-systems of `benchmarks.decisions`, their queries drawn with replacement.
 """
@@ -28,8 +29,8 @@ def main(*, quick: bool = False, peers: tuple[str, ...] = ()) -> None:
     del peers
     rounds = 60 if quick else 600
     rng = np.random.default_rng(3)
-    print(f"{'':44} too high by         coverage            width")
-    print(f"{'':44} best   held out     chosen   expected   interval   of one system")
+    print(f"{'':44} too high by                  coverage            width")
+    print(f"{'':44} best   held out  of halves   chosen   expected   interval   of one system")
     for name, truth, draw in simulated():
         show(name, truth, draw, rounds, rng)
     if folder := os.environ.get("LLMJUDGE"):
@@ -85,12 +86,14 @@ def measured(truth: Floats, draw: Draw, rounds: int, rng: np.random.Generator) -
         assert best.held_out is not None
         assert best.ends is not None
         width = alone[1] - alone[0] if alone and best.number else np.nan
-        rows.append([truth[best.number], best.gain, best.held_out, *best.ends, width])
-    chosen, gain, held, low, high, width = np.array(rows).T
+        of_halves = float(np.dot(best.shares, truth))
+        rows.append([truth[best.number], of_halves, best.gain, best.held_out, *best.ends, width])
+    chosen, halves, gain, held, low, high, width = np.array(rows).T
     expected = chosen.mean()
     covered = [((low <= target + 1e-9) & (target - 1e-9 <= high)).mean() for target in (chosen, expected)]
     alone = np.nanmean(width) if np.isfinite(width).any() else 0.0
-    return np.array([(gain - chosen).mean(), (held - chosen).mean(), *covered, (high - low).mean(), alone])
+    off = [(gain - chosen).mean(), (held - chosen).mean(), (held - halves).mean()]
+    return np.array([*off, *covered, (high - low).mean(), alone])
 
 
 def show(name: str, truth: Floats, draw: Draw, rounds: int, rng: np.random.Generator) -> None:
@@ -98,9 +101,9 @@ def show(name: str, truth: Floats, draw: Draw, rounds: int, rng: np.random.Gener
 
 
 def report(name: str, figures: Floats) -> None:
-    best, held, chosen, expected, width, alone = figures
+    best, held, halves, chosen, expected, width, alone = figures
     print(
-        f"{name:44} {best:+.3f}  {held:+.3f}       {chosen:.3f}    {expected:.3f}      {width:.3f}      {alone:.3f}",
+        f"{name:44} {best:+.3f}  {held:+.3f}    {halves:+.3f}      {chosen:.3f}    {expected:.3f}      {width:.3f}      {alone:.3f}",
         flush=True,
     )
 

@@ -23,13 +23,15 @@ class BestSystem:
     """The system with the largest mean, by its number, 0 = the first, and its gain over the first.
 
     `gain` is that of all cases, too large by what choosing adds; `held_out` that of systems chosen on one half of the units, on the
-    other half; None where there are fewer than two units. `ends` are the 95% interval of the gain that holds.
+    other half; None where there are fewer than two units. `ends` are the 95% interval of the gain that holds. `shares` say how often the
+    halves chose each system.
     """
 
     number: int
     gain: float
     held_out: float | None
     ends: tuple[float, float] | None
+    shares: tuple[float, ...] = ()
 
 
 def best_system(
@@ -78,16 +80,17 @@ def best_system(
             times[pick] += 1
             held.append(float(measured[pick]) / others)
     held_out = fsum(held) / len(held)
-    shares = (times + 1) / (len(held) + len(times))  # Laplace's rule: none is sure to be never chosen
+    shares = tuple((times / len(held)).tolist())
+    likely = (times + 1) / (len(held) + len(times))  # Laplace's rule: none is sure to be never chosen
     below, highest = 0.0, 0.0
-    for at, share in enumerate(shares.tolist()):
+    for at, share in enumerate(likely.tolist()):
         if not table[:, at].any():
             continue  # the first system, or one that never differs from it
         ends = mean_interval(table[:, at], clusters=clusters, value_range=value_range, differences=True).ends
         if ends is None:
             if np.ptp(table[:, at]) > 0:
-                return BestSystem(number, gain, held_out, None)
+                return BestSystem(number, gain, held_out, None, shares)
             ends = (float(means[at]),) * 2
         below += share * float(means[at] - ends[0]) ** 2
         highest = max(highest, ends[1])
-    return BestSystem(number, gain, held_out, (held_out - sqrt(below), max(highest, held_out)))
+    return BestSystem(number, gain, held_out, (held_out - sqrt(below), max(highest, held_out)), shares)
