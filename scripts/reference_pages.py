@@ -31,6 +31,7 @@ from germane.evalfiles import EvalFile
 from germane.flags import SETTINGS, Flag, flags_of
 from germane.folder.manifest import SCHEMA_VERSION
 from germane.graders.measure_grader import MeasureGrader
+from germane.labelling.goldaudit import GoldAudit
 from germane.labelling.moving import LabelsCheckDocument, LabelsMoveDocument
 from germane.labelling.schema import AuditDocument, ValidationDocument
 from germane.ledger.store import FORMAT
@@ -51,6 +52,7 @@ DOCUMENTS: dict[str, Any] = {
     "comparison": ComparisonDocument,
     "explain": ExplainDocument,
     "audit": AuditDocument,
+    "gold-audit": GoldAudit,
     "validation": ValidationDocument,
     "stages": StagesDocument | StagesDocuments,
     "diagnosis": DiagnosisDocument | DiagnosisDocuments,

@@ -38,7 +38,7 @@ def _said(task: LabelTask, add: int, scale: str) -> int:
 def test_the_judge_is_held_against_people(tmp_path: Path) -> None:
     """Kappas are scikit-learn's, beside the base rate, the confusion and the bias of the mean."""
     report = label(report_at(tmp_path / "r", systems=("a", "b")))
-    found = audit_judge(report)
+    found = audit_judge(report).as_json()
     (line,) = found["kinds"]
     tasks = label_tasks(report)
     judge, people = [int(t.verdict) for t in tasks], [truth_of(t.passages[0]) for t in tasks]
@@ -58,7 +58,7 @@ def test_the_judge_is_held_against_people(tmp_path: Path) -> None:
     assert set(line["between_systems"]["bias"]) == {"a", "b"}
     assert line["illegal"] == {}
     assert json.loads(json.dumps(found)) == found
-    text = audit_document(found).text()
+    text = audit_document(audit_judge(report)).text()
     assert "Cohen's kappa" in text
     assert "| people \\ judge | 0 | 1 | 2 | 3 |" in text
 
@@ -66,15 +66,15 @@ def test_the_judge_is_held_against_people(tmp_path: Path) -> None:
 def test_chosen_labels_are_not_counted_unless_asked_for(tmp_path: Path) -> None:
     """Targeted labels say how the judge does where it is doubtful."""
     report = label(report_at(tmp_path / "r"), queue="targeted", budget=10)
-    found = audit_judge(report)
+    found = audit_judge(report).as_json()
     assert found["kinds"] == []
     assert "10 labels are not counted" in found["warnings"][0]
-    assert audit_judge(report, every=True)["kinds"][0]["n"] == 10
+    assert audit_judge(report, every=True).as_json()["kinds"][0]["n"] == 10
 
 
 def test_a_yes_is_compared_with_a_grade_as_a_yes(tmp_path: Path) -> None:
     """Two scales have only the binary one in common."""
-    found = audit_judge(label(report_at(tmp_path / "r"), scale="binary", budget=30))
+    found = audit_judge(label(report_at(tmp_path / "r"), scale="binary", budget=30)).as_json()
     assert [(line["scale"], line["n"]) for line in found["kinds"]] == [("binary", 30)]
 
 
@@ -82,7 +82,7 @@ def test_two_people_who_disagree_are_compared(tmp_path: Path) -> None:
     """On what both labelled; of several people the lower median is held against the judge."""
     report = label(report_at(tmp_path / "r"), budget=40)
     report = label(report, "ben", add=1, budget=30)
-    (line,) = audit_judge(report)["people"]
+    (line,) = audit_judge(report).as_json()["people"]
     assert (line["people"], line["n"]) == (["ann", "ben"], 30)
     mine = {one.item: one.answer for one in report.labels() if one.who == "ann"}
     theirs = {one.item: one.answer for one in report.labels() if one.who == "ben"}
@@ -95,8 +95,8 @@ def test_two_people_who_disagree_are_compared(tmp_path: Path) -> None:
 
 def test_strata_are_weighted_by_their_size(tmp_path: Path) -> None:
     """Raw agreement over a stratified draw estimates that over everything."""
-    whole = audit_judge(label(report_at(tmp_path / "a")))["kinds"][0]
-    some = audit_judge(label(report_at(tmp_path / "b"), queue="stratified", budget=60))["kinds"][0]
+    whole = audit_judge(label(report_at(tmp_path / "a"))).as_json()["kinds"][0]
+    some = audit_judge(label(report_at(tmp_path / "b"), queue="stratified", budget=60)).as_json()["kinds"][0]
     assert some["raw"] == pytest.approx(whole["raw"], abs=0.08)
     table = [sum(row) for row in zip(*some["confusion"]["people_by_judge"], strict=True)]
     assert table == pytest.approx(
@@ -129,7 +129,7 @@ def test_a_judge_that_is_asked_again_is_held_against_itself(tmp_path: Path) -> N
     from germane.judges.panel import repeated
 
     report = report_at(tmp_path / "r", "context_relevance", judge=list(repeated(Wavering(), 2)))
-    found = audit_judge(report)
+    found = audit_judge(report).as_json()
     (line,) = found["self_consistency"]
     assert (line["kind"], line["n"], line["times"]) == ("relevance", QUERIES * PASSAGES, 2)
     assert 0.3 < line["raw"] < 1
@@ -157,7 +157,7 @@ def test_a_judge_of_the_generator_s_family_is_warned_of(tmp_path: Path) -> None:
     report = report_at(tmp_path / "r", "context_relevance", judge=Wavering())
     used = {"rag": {"generator": "gpt-4o", "reranker": "rerank-v3.5"}}
     report.manifest = {**report.manifest, "targets": used}
-    circular = [text for text in audit_judge(report)["warnings"] if text.startswith("circular")]
+    circular = [text for text in audit_judge(report).as_json()["warnings"] if text.startswith("circular")]
     assert circular == [
         "circular: the judge openai/gpt-5-mini is of the same family as the generator gpt-4o of rag, whose output it may favour"
     ]
@@ -173,7 +173,7 @@ class Mute(Judge):
 
 def test_an_audit_without_labels_says_what_to_do(tmp_path: Path) -> None:
     """And counts what the judge did not answer."""
-    warnings = audit_judge(report_at(tmp_path / "r", "context_relevance", judge=Mute()))["warnings"]
+    warnings = audit_judge(report_at(tmp_path / "r", "context_relevance", judge=Mute())).as_json()["warnings"]
     assert warnings[0].startswith("no people's labels to compare the judge with: germane label")
     assert warnings[1] == f"{QUERIES * PASSAGES} questions have no usable answer (relevance)"
 
@@ -181,9 +181,9 @@ def test_an_audit_without_labels_says_what_to_do(tmp_path: Path) -> None:
 def test_an_audit_without_a_judge_says_so(tmp_path: Path) -> None:
     """Labels would help nothing where only gold was read."""
     row = {"query": "q", "qrels": {"a": 1}, "contexts": [{"id": "a", "text": "x"}]}
-    found = audit_judge(evaluate([row], "RR", folder=tmp_path / "r"))
-    assert [warning.split(":")[0] for warning in found["warnings"]] == ["no judge was asked"]
-    assert audit_document(found)[0] == "# Audit without a judge"
+    audit = audit_judge(evaluate([row], "RR", folder=tmp_path / "r"))
+    assert [warning.split(":")[0] for warning in audit.warnings] == ["no judge was asked"]
+    assert audit_document(audit)[0] == "# Audit without a judge"
 
 
 class Beyond(GradeJudge):
@@ -197,7 +197,7 @@ class Beyond(GradeJudge):
 def test_grades_outside_the_scale_are_told_and_not_clipped(tmp_path: Path) -> None:
     """They are errors in the scores, and grades of their own in the agreement."""
     report = label(report_at(tmp_path / "r", "context_relevance", judge=Beyond()))
-    found = audit_judge(report)
+    found = audit_judge(report).as_json()
     (line,) = found["kinds"]
     threes = sum("judge=3" in task.passages[0] for task in label_tasks(report))
     assert line["illegal"] == {"5": threes}

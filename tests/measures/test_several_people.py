@@ -135,12 +135,12 @@ def test_two_people_are_not_their_lower_median(tmp_path: Path) -> None:
     found = report[REL].corrected
     assert found is not None
     assert found.human == pytest.approx(share)
-    audit = audit_judge(report)
+    audit = audit_judge(report).as_json()
     assert audit["kinds"][0]["n"] == found.labels
     (line,) = audit["disagreement"]
     assert line["items"] == found.labels
     assert 0 < line["differ"] < line["items"]
-    assert "People who labelled the same" in audit_document(audit).text()
+    assert "People who labelled the same" in audit_document(audit_judge(report)).text()
 
 
 def test_unsure_is_counted_in_the_corrected_mean(tmp_path: Path) -> None:

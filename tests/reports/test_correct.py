@@ -257,7 +257,7 @@ def test_sufficiency_is_labelled_and_corrected_query_by_query(tmp_path: Path) ->
     assert found is not None
     assert (found.labels, found.total, found.queries) == (11, QUERIES, 11)
     assert report[REL].corrected_why == "people labelled sufficiency, this measure rests on relevance"
-    (line,) = (one for one in audit_judge(report)["kinds"] if one["kind"] == "sufficiency")
+    (line,) = (one for one in audit_judge(report).as_json()["kinds"] if one["kind"] == "sufficiency")
     assert (line["n"], line["scale"]) == (11, "binary")
 
 

@@ -462,9 +462,11 @@ def audit(
     line = None if again is None else _ask_again(folders[0], again, flags)
     reports = list(map(Report.open, folders))
     if gold:
-        document = gold_document(result := audit_gold(reports))
+        gold_audit = audit_gold(reports)
+        document, result = gold_document(gold_audit), gold_audit.as_json()
     elif len(reports) == 1:
-        document = audit_document(result := audit_judge(reports[0], every=every))
+        audited = audit_judge(reports[0], every=every)
+        document, result = audit_document(audited), audited.as_json()
     else:
         document = judges_document(result := audit_judges(reports, every=every))
     if line is not None:
@@ -473,7 +475,7 @@ def audit(
     if output is not None:
         output.parent.mkdir(parents=True, exist_ok=True)
         text = document.text() if suffix == ".txt" else document.markdown()
-        write_whole(output, csv_lines(queue_rows(result)) if suffix == ".csv" else [text])
+        write_whole(output, csv_lines(queue_rows(gold_audit)) if suffix == ".csv" else [text])
         say(f"wrote {output}")
     if json:
         print_document(result)

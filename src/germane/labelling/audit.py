@@ -11,9 +11,19 @@ from math import nan
 from typing import Any, TypeAlias
 
 import numpy as np
+from msgspec.structs import asdict
 
 from germane.clean import counted
-from germane.encoding import json_of
+from germane.encoding import Line, json_of
+from germane.labelling.schema import (
+    AuditDocument,
+    ConsistencyLine,
+    CorrectedMeasureLine,
+    DisagreementLine,
+    KindLine,
+    PeopleLine,
+    SystemsLine,
+)
 from germane.questions.relevance import HELPS
 from germane.reports.correction.draws import design_of, is_drawn
 from germane.reports.data import ReportData
@@ -21,6 +31,7 @@ from germane.reports.manifest import circular
 from germane.reports.summary import interval_in_words
 from germane.show.table import Table, TextDocument
 from germane.statistics.agreement import Agreement, agreement, krippendorff_alpha, spread_between
+from germane.statistics.intervals import IntervalEnds
 from germane.tables.judgements import is_asked_again
 from germane.tables.labels import Label, LabelBook, by_people
 from germane.types import Json, Judgement
@@ -98,23 +109,23 @@ def _graded(judgement: Judgement, parts: Iterable[tuple[int, str]]) -> Iterator[
         yield from ((item, verdicts[number], "binary") for number, item in parts if number in verdicts)
 
 
-def audit_judge(report: ReportData, *, every: bool = False) -> dict[str, Json]:
-    """The audit as the JSON document of `germane audit --json`.
+def audit_judge(report: ReportData, *, every: bool = False) -> AuditDocument:
+    """The audit as the document of `germane audit --json`.
 
     `every`: labels count whatever queue they come from; their agreement is then that of what people chose to label.
     """
     read = AuditedJudge.of(report, every=every)
     kinds = list(_against_people(read))
-    return {
-        "schema_version": 1,
-        "judge": (report.manifest.get("judge") or {}).get("source"),
-        "kinds": kinds,
-        "people": list(_people(report.labels())),
-        "disagreement": list(_disagreement(report.labels())),
-        "self_consistency": list(_replicas(report.judgements())),
-        "corrected": _corrected(report),
-        "warnings": _warnings(report, read, kinds),
-    }
+    return AuditDocument(
+        schema_version=1,
+        judge=(report.manifest.get("judge") or {}).get("source"),
+        kinds=kinds,
+        people=list(_people(report.labels())),
+        disagreement=list(_disagreement(report.labels())),
+        self_consistency=list(_replicas(report.judgements())),
+        corrected=list(_corrected(report)),
+        warnings=_warnings(report, read, kinds),
+    )
 
 
 def audit_labelled(report: ReportData) -> dict[str, Json]:
@@ -125,13 +136,13 @@ def audit_labelled(report: ReportData) -> dict[str, Json]:
     labelled = next(iter(report.labels()), None) is not None
     read = AuditedJudge.of(report, every=False) if labelled else AuditedJudge({}, {}, ())
     kinds = list(_against_people(read))
-    return {"kinds": kinds, "warnings": _warnings(report, read, kinds)}
+    return {"kinds": json_of(kinds), "warnings": _warnings(report, read, kinds)}
 
 
 # against people
 
 
-def _against_people(read: AuditedJudge) -> Iterator[dict[str, Json]]:
+def _against_people(read: AuditedJudge) -> Iterator[KindLine]:
     """A line for each kind and each scale that both the judge and people used; a grade compared with a yes or no becomes one."""
     for kind, graded in sorted(read.kinds.items()):
         book = LabelBook(label for label in read.labels if label.kind == kind)
@@ -154,7 +165,7 @@ def _kind_line(
     rows: Sequence[tuple[str, float, float]],
     strata: Mapping[str, float],
     read: AuditedJudge,
-) -> dict[str, Json]:
+) -> KindLine:
     """The judge against people on rows of an item, the judge's grade and a person's."""
     items = [item for item, _, _ in rows]
     voted = Counter(items)  # of several people each counts in part
@@ -168,8 +179,8 @@ def _kind_line(
         queries=[read.occurrences.get(item, ((item, ""),))[0][0] for item in items],
         weights=None if np.isnan(weights).any() else weights,
     )
-    of = {"n": len(voted), "between_systems": _systems(items, judge - people, read)}
-    return {"kind": kind, "scale": scale, **result.as_json(), **of}
+    fields = {**asdict(result), "n": len(voted)}
+    return KindLine(kind=kind, scale=scale, between_systems=_systems(items, judge - people, read), **fields)
 
 
 def _legal(scale: str, *grades: Iterable[float]) -> tuple[float, ...]:
@@ -192,7 +203,7 @@ def _weights(labels: Iterable[Label], graded: Grades) -> dict[str, float]:
     return {item: sizes[name] / len(items) for name, items in strata.items() for item in items}
 
 
-def _systems(items: Sequence[str], error: Any, read: AuditedJudge) -> Json:
+def _systems(items: Sequence[str], error: Any, read: AuditedJudge) -> SystemsLine | None:
     """The judge's bias on each system, and how much that differs beyond chance; None where there is one system."""
     rows = [
         (system, float(wrong))
@@ -204,10 +215,10 @@ def _systems(items: Sequence[str], error: Any, read: AuditedJudge) -> Json:
         return None
     spread = spread_between([wrong for _, wrong in rows], [system for system, _ in rows])
     means = {name: float(np.mean([wrong for system, wrong in rows if system == name])) for name in names}
-    return {**spread.as_json(), "bias": means}
+    return SystemsLine(**asdict(spread), bias=means)
 
 
-def _people(labels: Iterable[Label]) -> Iterator[dict[str, Json]]:
+def _people(labels: Iterable[Label]) -> Iterator[PeopleLine]:
     """People against people: each pair on what both labelled."""
     labels_of: dict[tuple[str, str], dict[str, list[Label]]] = defaultdict(lambda: defaultdict(list))
     for label in labels:
@@ -219,12 +230,12 @@ def _people(labels: Iterable[Label]) -> Iterator[dict[str, Json]]:
             both = [(label, same) for label in books[name] if (same := books[other].get(label.item))]
             if both:
                 first, second = ([float(pair[side].answer) for pair in both] for side in (0, 1))
-                agreed = agreement(first, second, scale=_legal(scale, first, second)).as_json()
-                shown = {key: agreed[key] for key in Agreement.__struct_fields__}
-                yield {"kind": kind, "scale": scale, "people": [name, other], **shown}
+                agreed = agreement(first, second, scale=_legal(scale, first, second))
+                shown = {field: getattr(agreed, field) for field in Agreement.__struct_fields__}
+                yield PeopleLine(kind=kind, scale=scale, people=[name, other], **shown)
 
 
-def _disagreement(labels: Iterable[Label]) -> Iterator[dict[str, Json]]:
+def _disagreement(labels: Iterable[Label]) -> Iterator[DisagreementLine]:
     """The number of items that several people labelled, and of those with different answers, by kind."""
     kinds: dict[str, list[Label]] = defaultdict(list)
     for label in labels:
@@ -234,7 +245,7 @@ def _disagreement(labels: Iterable[Label]) -> Iterator[dict[str, Json]]:
         votes = [votes for label in book if len(votes := book.votes(label.item)) > 1]
         if votes:
             differ = sum(len({vote.answer for vote in some}) > 1 for some in votes)
-            yield {"kind": kind, "items": len(votes), "differ": differ}
+            yield DisagreementLine(kind, len(votes), differ)
 
 
 # against itself
@@ -245,7 +256,7 @@ def _values(judgement: Judgement) -> tuple[float, ...]:
     return tuple(grade for _, grade, _ in _graded(judgement, parts))
 
 
-def _replicas(judgements: Iterable[Judgement]) -> Iterator[dict[str, Json]]:
+def _replicas(judgements: Iterable[Judgement]) -> Iterator[ConsistencyLine]:
     """The agreement of a judge with itself where it was asked the same again."""
     asked: dict[tuple[str, str], dict[tuple[str | None, str], list[Judgement]]] = defaultdict(
         lambda: defaultdict(list)
@@ -265,56 +276,43 @@ def _replicas(judgements: Iterable[Judgement]) -> Iterator[dict[str, Json]]:
         if columns:
             table = np.array([*zip_longest(*columns, fillvalue=nan)])
             equal = [a == b for column in columns for a, b in combinations(column, 2)]
-            yield {
-                "kind": kind,
-                "judge": judge,
-                "n": len(columns),
-                "times": len(table),
-                "raw": float(np.mean(equal)),
-                "alpha_ordinal": krippendorff_alpha(table),
-            }
+            raw, alpha = float(np.mean(equal)), krippendorff_alpha(table)
+            yield ConsistencyLine(kind, judge, len(columns), len(table), raw, alpha)
 
 
 # what follows for the numbers
 
 
-def _corrected(report: ReportData) -> list[Json]:
-    return [
-        {
-            "measure": summary.measure,
-            "system": summary.system,
-            "judged": summary.mean,
-            "corrected": json_of(summary.corrected),
-            "why": summary.corrected_why or None,
-        }
-        for summary in report.summaries
-        if summary.basis.source == "judge"
-    ]
+def _corrected(report: ReportData) -> Iterator[CorrectedMeasureLine]:
+    for mean in report.summaries:
+        if mean.basis.source == "judge":
+            why = mean.corrected_why or None
+            yield CorrectedMeasureLine(mean.measure, mean.system, mean.mean, mean.corrected, why)
 
 
-def _warnings(report: ReportData, read: AuditedJudge, kinds: Sequence[Mapping[str, Json]]) -> list[str]:
+def _warnings(report: ReportData, read: AuditedJudge, kinds: Sequence[KindLine]) -> list[str]:
     """The limits of the labels and of the judge; without a judge that it takes one."""
     if (report.manifest.get("judge") or {}).get("source"):
         return [*_label_warnings(read, kinds), *_judge_warnings(report)]
     return ["no judge was asked: no verdicts to compare with people; germane run ... --judge JUDGE"]
 
 
-def _label_warnings(read: AuditedJudge, kinds: Sequence[Mapping[str, Json]]) -> Iterator[str]:
+def _label_warnings(read: AuditedJudge, kinds: Sequence[KindLine]) -> Iterator[str]:
     """Warnings about labels that were not drawn at random, are missing, or are few."""
     yield from not_counted(read.left_out)
     if not kinds:
         yield "no people's labels to compare the judge with: germane label REPORT --budget 100"
     for line in kinds:
-        if line["n"] < FEW:
-            yield f"{line['kind']}: {counted(line['n'], 'label is', 'labels are')} few; an agreement on fewer than {FEW} says little"
-        if (kappa := line["kappa_quadratic"]) is not None and kappa < SLIGHT:
+        if line.n < FEW:
+            yield f"{line.kind}: {counted(line.n, 'label is', 'labels are')} few; an agreement on fewer than {FEW} says little"
+        if (kappa := line.kappa_quadratic) is not None and kappa < SLIGHT:
             yield (
-                f"{line['kind']}: the judge agrees with people hardly more than by chance (quadratic kappa {kappa:.2f}, 1 ="
+                f"{line.kind}: the judge agrees with people hardly more than by chance (quadratic kappa {kappa:.2f}, 1 ="
                 " always): do not use its verdicts"
             )
-        if line["illegal"]:
-            text = ", ".join(f"{grade} ({count})" for grade, count in line["illegal"].items())
-            yield f"{line['kind']}: the judge gave grades outside the scale: {text}"
+        if line.illegal_grades:
+            text = ", ".join(f"{grade} ({count})" for grade, count in line.illegal_grades.items())
+            yield f"{line.kind}: the judge gave grades outside the scale: {text}"
     if sighted := sum(by_people(label) and not label.blind for label in read.labels):
         yield f"{counted(sighted, 'label was', 'labels were')} given by people who may have seen the verdict"
     guidelines = {label.guideline for label in read.labels if by_people(label)}
@@ -355,45 +353,48 @@ _TABLES: Mapping[str, tuple[str, str, str]] = {
 """The title, the alignment and the columns of each table of the audit."""
 
 
-def audit_document(audit: Mapping[str, Json]) -> TextDocument:
+def audit_document(audit: AuditDocument) -> TextDocument:
     """The audit in words and tables."""
-    document = TextDocument([f"# Audit of {audit['judge']}" if audit["judge"] else "# Audit without a judge"])
-    for line in audit["kinds"]:
+    document = TextDocument([f"# Audit of {audit.judge}" if audit.judge else "# Audit without a judge"])
+    for line in audit.kinds:
         document += _of_kind(line)
     for name, (title, align, columns) in _TABLES.items():
-        if audit[name]:
-            rows = ([_cell(row, column) for column in columns.split()] for row in audit[name])
+        if lines := getattr(audit, name):
+            rows = ([_cell(row, column) for column in columns.split()] for row in lines)
             heads = [column.replace("_", " ") for column in columns.split()]
             document += ["", f"## {title}", "", Table(heads, align, rows)]
-    if audit["warnings"]:
-        document += ["", "## Warnings", "", *(f"- {warning}" for warning in audit["warnings"])]
+    if audit.warnings:
+        document += ["", "## Warnings", "", *(f"- {warning}" for warning in audit.warnings)]
     return document
 
 
-def _cell(row: Mapping[str, Json], column: str) -> str:
-    if column == "labels":
-        return _text(row["corrected"] and row["corrected"]["labels"])
-    if column in {"system", "why"}:
-        return _text(row[column] or {"system": "-", "why": ""}[column])
-    return _interval(row[column]) if isinstance(row[column], Mapping) else _text(row[column])
+def _cell(row: Line, column: str) -> str:
+    if (
+        isinstance(row, CorrectedMeasureLine)
+        and (mean := row.corrected)
+        and column in {"corrected", "labels"}
+    ):
+        return _interval(mean.mean, mean.ends) if column == "corrected" else _text(mean.labels)
+    value = getattr(row, column, None)
+    return _text(value or {"system": "-", "why": ""}[column] if column in {"system", "why"} else value)
 
 
-def _of_kind(line: Mapping[str, Json]) -> Iterator[str | Table]:
-    labels = f"{counted(line['n'], 'label')} in {counted(line['queries'], 'query')}"
-    yield from ("", f"## {line['kind']} ({line['scale']}): {labels}", "")
-    kappa, quadratic, alpha = (_text(line[name]) for name in ("kappa", "kappa_quadratic", "alpha_ordinal"))
-    base = f"always giving people's commonest grade would reach {_text(line['base_rate'])}"
-    yield f"- equal grades {_text(line['raw'])}; {base}"
+def _of_kind(line: KindLine) -> Iterator[str | Table]:
+    labels = f"{counted(line.n, 'label')} in {counted(line.queries or 0, 'query')}"
+    yield from ("", f"## {line.kind} ({line.scale}): {labels}", "")
+    kappa, quadratic, alpha = map(_text, (line.kappa, line.kappa_quadratic, line.alpha_ordinal))
+    base = f"always giving people's commonest grade would reach {_text(line.base_rate)}"
+    yield f"- equal grades {_text(line.raw)}; {base}"
     yield f"- Cohen's kappa {kappa}, quadratic {quadratic}; Krippendorff's ordinal alpha {alpha}"
-    yield f"- bias of the mean (judge - people) {_interval(line['bias'])}"
-    if between := line["between_queries"]:
-        ends = f"from {between['low']:.3f} to {between['high']:.3f}"
-        yield f"- bias by query: {ends}, spread {between['deviation']:.3f}"
-    if systems := line["between_systems"]:
-        means = ", ".join(f"{name or '-'} {mean:+.3f}" for name, mean in systems["bias"].items())
-        yield f"- bias by system: {means}; spread {systems['deviation']:.3f}"
-    grades = [f"{grade:g}" for grade in line["confusion"]["grades"]]
-    counts = line["confusion"]["people_by_judge"]
+    yield f"- bias of the mean (judge - people) {_interval(line.bias.mean, line.bias.ends)}"
+    if between := line.between_queries:
+        ends = f"from {between.low:.3f} to {between.high:.3f}"
+        yield f"- bias by query: {ends}, spread {between.deviation:.3f}"
+    if systems := line.between_systems:
+        means = ", ".join(f"{name or '-'} {mean:+.3f}" for name, mean in systems.bias.items())
+        yield f"- bias by system: {means}; spread {systems.deviation:.3f}"
+    grades = [f"{grade:g}" for grade in line.confusion.grades]
+    counts = line.confusion.people_by_judge
     rows = zip(grades, counts, strict=True)
     yield ""
     yield Table(
@@ -410,6 +411,5 @@ def _text(value: Json) -> str:
     return "-" if value is None else str(value)
 
 
-def _interval(estimate: Mapping[str, Json]) -> str:
-    ends = estimate["interval"]
-    return _text(estimate["mean"]) + (f" ({interval_in_words(ends, 3)})" if ends else "")
+def _interval(mean: float | None, ends: IntervalEnds | None) -> str:
+    return _text(mean) + (f" ({interval_in_words(ends, 3)})" if ends else "")

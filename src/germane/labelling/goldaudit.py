@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Iterable, Iterator, Sequence
 from math import fsum, nan
+from typing import Literal
 
 import numpy as np
 from msgspec import structs
 
 from germane.clean import clean, counted, shorten
+from germane.encoding import Line
 from germane.errors import InputError
 from germane.labelling.audit import AuditedJudge, yes
 from germane.labelling.queue import LabelQueue, LabelTask
@@ -36,8 +37,7 @@ _LEANING = 0.5
 """Doubt from which judges hold the gold to be wrong rather than right."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class GoldDocument:
+class GoldDocument(Line, kw_only=True):
     """A document of a query with its gold label and the judges' grades of its passage.
 
     `gold` is its grade, None where it is not judged (which counts as not relevant). `doubt` is the probability that this is wrong;
@@ -61,8 +61,37 @@ class GoldDocument:
         return self.gold is not None and self.gold >= rel
 
 
-def audit_gold(reports: Sequence[ReportData]) -> dict[str, Json]:
-    """The audit of the gold as the JSON document of `germane audit --gold --json`.
+class GoldMeans(Line):
+    """The means with `gold` as it is and as people `corrected` it, and the `bounds` that suspects nobody looked at leave.
+
+    People `looked_at` some documents, of which gold was `wrong` about some; `open` suspects remain.
+    """
+
+    gold: float
+    corrected: float
+    bounds: tuple[float, float]
+    looked_at: int
+    wrong: int
+    open: int
+
+
+class GoldAudit(Line, kw_only=True):
+    """The document of `germane audit --gold --json`: the documents where judges and gold disagree most, and the means.
+
+    Gold counts as relevant from grade `counts_from` on; `places` documents have a label of gold and of a judge.
+    """
+
+    schema_version: Literal[1] = 1
+    judges: list[str | None]
+    measure: str | None
+    counts_from: int
+    places: int
+    suspects: list[GoldDocument]
+    means: GoldMeans | None
+
+
+def audit_gold(reports: Sequence[ReportData]) -> GoldAudit:
+    """The audit of the gold as the document of `germane audit --gold --json`.
 
     The first report holds the samples with their gold, and its first measure of gold labels is the one whose mean is
     looked at; the judges are those of all reports. Nothing is changed in any of them. InputError where there is no gold, or nothing that
@@ -79,17 +108,16 @@ def audit_gold(reports: Sequence[ReportData]) -> dict[str, Json]:
     worth = None if measure is None else _Worth(samples, measure, rel)
     suspects = sorted(documents, key=lambda row: -round(row.doubt, 9))[:MOST]
     if worth is not None:
-        suspects = [replace(row, moves=worth.mean([row]) - worth.now) for row in suspects]
+        suspects = [row.replace(moves=worth.mean([row]) - worth.now) for row in suspects]
     suspects.sort(key=lambda row: -round(row.doubt * abs(1.0 if row.moves is None else row.moves), 12))
-    return {
-        "schema_version": 1,
-        "judges": [(report.manifest.get("judge") or {}).get("source") for report in reports],
-        "measure": None if measure is None else str(measure),
-        "counts_from": rel,
-        "places": len(documents),
-        "suspects": [asdict(row) for row in suspects],
-        "means": None if worth is None else worth.means(documents),
-    }
+    return GoldAudit(
+        judges=[(report.manifest.get("judge") or {}).get("source") for report in reports],
+        measure=None if measure is None else str(measure),
+        counts_from=rel,
+        places=len(documents),
+        suspects=suspects,
+        means=None if worth is None else worth.means(documents),
+    )
 
 
 def _documents(reports: Sequence[ReportData], samples: Iterable[Sample], rel: int) -> list[GoldDocument]:
@@ -159,7 +187,7 @@ class _Worth:
             values[sample.id] += next(iter(outcome.values())).value or 0.0
         return values
 
-    def means(self, rows: Sequence[GoldDocument]) -> dict[str, Json]:
+    def means(self, rows: Sequence[GoldDocument]) -> GoldMeans:
         """The means with gold as it is and as people corrected it, and the bounds that suspects nobody looked at leave.
 
         `bounds`: the least and the most of the means with none of these suspects turned round, with those turned that gold calls
@@ -171,61 +199,52 @@ class _Worth:
         relevant = [row for row in unseen if row.relevant(self._rel)]
         others = [row for row in unseen if not row.relevant(self._rel)]
         ends = [self.mean([*wrong, *more]) for more in ([], relevant, others, unseen)]
-        return {
-            "gold": self.now,
-            "corrected": ends[0],
-            "bounds": [min(ends), max(ends)],
-            "looked_at": len(asked),
-            "wrong": len(wrong),
-            "open": len(unseen),
-        }
+        return GoldMeans(self.now, ends[0], (min(ends), max(ends)), len(asked), len(wrong), len(unseen))
 
 
-def gold_document(audit: Mapping[str, Json]) -> TextDocument:
+def gold_document(audit: GoldAudit) -> TextDocument:
     """The audit of the gold in words, with a table of the first suspects."""
-    judges = ", ".join(map(str, audit["judges"]))
-    places = counted(audit["places"], "document")
+    judges = ", ".join(map(str, audit.judges))
+    places = counted(audit.places, "document")
     suspects = Table(["doubt", "moves", "query", "document", "gold", "judges"], "rrllrl")
-    for suspect in audit["suspects"][:SHOWN]:
-        grades = ", ".join("-" if grade is None else f"{grade:g}" for grade in suspect["grades"])
-        names = (shorten(suspect[name], 60) for name in ("query", "id"))
-        moves = in_digits(suspect["moves"], "+")
-        suspects.add([f"{suspect['doubt']:.2f}", moves, *names, suspect["gold"], grades])
-    head = f"{places} with a label of gold and of {judges}; gold counts from grade {audit['counts_from']}"
-    means = ["", *(f"- {line}" for line in mean_lines(audit))] if audit["means"] else []
+    for suspect in audit.suspects[:SHOWN]:
+        grades = ", ".join("-" if grade is None else f"{grade:g}" for grade in suspect.grades)
+        names = (shorten(getattr(suspect, name), 60) for name in ("query", "id"))
+        moves = in_digits(suspect.moves, "+")
+        suspects.add([f"{suspect.doubt:.2f}", moves, *names, suspect.gold, grades])
+    head = f"{places} with a label of gold and of {judges}; gold counts from grade {audit.counts_from}"
+    means = ["", *(f"- {line}" for line in mean_lines(audit))] if audit.means else []
     return TextDocument([head, "", suspects, *means, "", _NEXT])
 
 
 _NEXT = "gold is not changed; have people look at these: germane label REPORT --queue gold, or -o suspects.csv for their grades"
 
 
-def mean_lines(audit: Mapping[str, Json]) -> Iterator[str]:
+def mean_lines(audit: GoldAudit) -> Iterator[str]:
     """The mean with gold as it is, as people corrected it, and its bounds; nothing where there is no measure of gold."""
-    if not (means := audit["means"]):
+    if not (means := audit.means):
         return
-    yield f"{clean(audit['measure'])}: {means['gold']:.4f} with gold as it is"
-    if means["looked_at"]:
-        wrong = (
-            f"{means['wrong']} of the {counted(means['looked_at'], 'place')} that they looked at are wrong"
-        )
-        yield f"{means['corrected']:.4f} as people corrected it: {wrong}"
-    low, high = means["bounds"]
-    yield f"{low:.4f} to {high:.4f}, whatever the {means['open']} suspects are that nobody looked at"
+    yield f"{clean(audit.measure or '')}: {means.gold:.4f} with gold as it is"
+    if means.looked_at:
+        wrong = f"{means.wrong} of the {counted(means.looked_at, 'place')} that they looked at are wrong"
+        yield f"{means.corrected:.4f} as people corrected it: {wrong}"
+    low, high = means.bounds
+    yield f"{low:.4f} to {high:.4f}, whatever the {means.open} suspects are that nobody looked at"
 
 
 def suspects_queue(reports: Sequence[ReportData], budget: int | None = None) -> LabelQueue:
     """The suspects for people to label, in the order of the audit; labels of them correct no mean but that of the gold."""
     history = {sample.id: turns(sample) for sample in reports[0].samples()}
-    suspects = audit_gold(reports)["suspects"]
+    suspects = audit_gold(reports).suspects
     tasks = [
         LabelTask(
-            item=suspect["item"],
+            item=suspect.item,
             kind="relevance",
-            case=suspect["sample"],
-            query=suspect["query"],
-            passages=(suspect["passage"],),
-            history=history[suspect["sample"]],
-            sample=suspect["sample"],
+            case=suspect.sample,
+            query=suspect.query,
+            passages=(suspect.passage,),
+            history=history[suspect.sample],
+            sample=suspect.sample,
             doubt=-at,
         )
         for at, suspect in enumerate(suspects)
@@ -233,13 +252,13 @@ def suspects_queue(reports: Sequence[ReportData], budget: int | None = None) -> 
     return LabelQueue(tasks=tasks, queue="targeted", budget=budget)
 
 
-def queue_rows(audit: Mapping[str, Json]) -> Iterator[list[Json]]:
+def queue_rows(audit: GoldAudit) -> Iterator[list[Json]]:
     """The suspects as a table for people to fill in, header first: the column `grade` is theirs.
 
     `germane label REPORT --import` reads it; rows without a grade are not answered yet. Neither what gold says nor what judges
     say is shown.
     """
     yield [*QUEUE_COLUMNS]
-    for value in audit["suspects"]:
-        cells = value["sample"], value["id"], value["query"], value["passage"][:_LONGEST]
-        yield [*cells, "", "", round(value["doubt"], 4)]
+    for value in audit.suspects:
+        cells = value.sample, value.id, value.query, value.passage[:_LONGEST]
+        yield [*cells, "", "", round(value.doubt, 4)]

@@ -62,7 +62,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
                "contexts": [{"id": HOSTILE, "text": HOSTILE}], "qrels": {HOSTILE: 1}}  # fmt: skip
     report = report_of([*map(sample, range(60)), hostile], path / "now")
     before = report_of([sample(number, turned=True) for number in range(50)], path / "before")
-    audit, comparison = audit_judge(report), comparison_of(before, report)
+    audit, comparison = audit_judge(report).as_json(), comparison_of(before, report)
     write(report, path / "page.html", baseline=before, audit=audit, comparison=comparison)
     return path
 
