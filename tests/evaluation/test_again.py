@@ -47,8 +47,10 @@ def run(folder: Path, server: ModelServer, *more: str) -> Path:
         for q in range(QUERIES)
     ]
     data.write_text("".join(json.dumps(row) + "\n" for row in rows))
-    judge = ("--judge", "openai:test", "--base-url", server.url, "--ledger", folder / "l.sqlite")
-    ran = invoke("run", data, "-m", "P(labels=judge)@5 context_precision", *judge, *more, "-o", report, "-q")
+    ledger = () if "--no-cache" in more else ("--ledger", folder / "l.sqlite")
+    judge = ("--judge", "openai:test", "--base-url", server.url, *ledger)
+    measures = () if "-m" in more else ("-m", "P(labels=judge)@5 context_precision")
+    ran = invoke("run", data, *measures, *judge, *more, "-o", report, "-q")
     assert ran.code == 0, ran.err
     return report
 
@@ -130,6 +132,22 @@ def test_a_judge_that_changed(tmp_path: Path, model: Model) -> None:
         assert mean["interval"][0] < shift < mean["interval"][1]
         assert found["kappa"] < 1
         assert "the judge has changed" in invoke("audit", report, "--again", 60, "--base-url", server.url).out
+
+
+def test_the_shift_of_a_measure_of_ranks(tmp_path: Path, model: Model) -> None:
+    """With every verdict asked again the shift of nDCG and context_precision is close to that of a report judged anew."""
+    with ModelServer(answer=model) as server:
+        report = run(tmp_path, server, "-m", "nDCG(labels=judge)@5 context_precision@5")
+        model.rule = lambda text: grade(text, "new") if grade(text, "which") == 0 else grade(text)
+        found = again(report, 60, server).json["again"]
+        means = invoke("report", report, "--json").json["measures"]
+        now = run(tmp_path, server, "-m", "nDCG(labels=judge)@5 context_precision@5", "--no-cache", "--force")
+        later = invoke("report", now, "--json").json["measures"]
+    assert len(means) == 2
+    for measure, before in means.items():
+        shift = later[measure]["mean"] - before["mean"]
+        assert abs(shift) > 0.01
+        assert found["means"][measure]["shift"] == pytest.approx(shift, abs=0.01)
 
 
 def test_noise_is_no_change(tmp_path: Path, model: Model) -> None:

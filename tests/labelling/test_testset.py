@@ -199,6 +199,15 @@ def test_a_file_for_each_system(tmp_path: Path) -> None:
     assert (found["width"]["count"], found["duplicates"]["of"]) == (10, 10)
 
 
+def test_a_folder_of_samples(tmp_path: Path) -> None:
+    """The files in it are one test set; a folder with neither is an error."""
+    (tmp_path / "sets").mkdir()
+    write(tmp_path / "sets" / "a.jsonl", asked())
+    assert checks(tmp_path / "sets")["width"]["count"] == 10
+    (tmp_path / "none").mkdir()
+    assert invoke("validate", tmp_path / "none").code == 2
+
+
 def test_gold_that_the_corpus_lacks(tmp_path: Path) -> None:
     """Each id is named with the query that it is gold of; grades of 0 are no gold."""
     rows = asked()

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
-from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -130,6 +130,7 @@ class _Draw:
         verdicts: The verdicts.
         count: Verdicts that could have been drawn.
         kinds: Those by their kind of question.
+        trials: The trials of each case and system, where there are several.
         changed: Verdicts that cannot be asked as they were: by other words, or by another judge.
         replica: The highest replica number that is free, below 0.
     """
@@ -137,6 +138,7 @@ class _Draw:
     def __init__(self, report: Report, judge: Judge, n: int, seed: int) -> None:
         self.report, self.n, self.seed, self.count, self.changed = report, n, seed, 0, 0
         self.kinds = Counter[str]()
+        self.trials = dict[tuple[str, str], int]()
         manifest = report.manifest
         self.graders = [tuple(map(load_grader, some)) for some in manifest.get("graders", [])]
         self.settings = Settings.stored(manifest, LabelBook(report.tables.people()) or None)
@@ -162,6 +164,8 @@ class _Draw:
         async for working in Evaluation(jobs, (), self.answers, BlockRows(), self.settings).blocks():
             for owner, program in zip(working.block.owners, working.programs, strict=True):
                 sample = working.block.jobs[owner.job].sample.key
+                if sample[2]:
+                    self.trials[sample[:2]] = max(sample[2] + 1, self.trials.get(sample[:2], 1))
                 for questions, answers in program.trace:
                     for at, (example, answer) in enumerate(zip(examples_of(questions), answers, strict=True)):
                         if self._takes(example, answer, sample):
@@ -298,21 +302,35 @@ def _effects(report: Report, draw: _Draw, answered: Sequence[StoredVerdict]) -> 
     }
     sizes = Counter({(summary.measure, summary.system): summary.n for summary in judged})
     effects: dict[str, list[float]] = {name: [0.0] * len(answered) for name in names.values()}
-    wanted = {key: None for verdict in answered if verdict.flipped for key in verdict.samples}
+    wanted: dict[SampleKey, list[int]] = defaultdict(list)
+    for at, verdict in enumerate(answered):
+        for key in verdict.samples if verdict.flipped else ():
+            wanted[key].append(at)
     numbers = report.tables.grader_numbers()
     jobs = {
         key: Job(sample=sample, graders=draw.graders[numbers.get(key, 0)])
         for key, sample in report.samples_of(wanted.keys()).items()
     }
-    for at, verdict in enumerate(answered):
-        for key in verdict.samples if verdict.flipped else ():
-            before = _values(jobs[key], draw, {})
-            after = _values(jobs[key], draw, {verdict.judgement.key: verdict.answers[0]})
-            for measure, value in after.items():
-                name = names.get((measure, key[1]))
-                if name is not None and measure in before:
-                    effects[name][at] += draw.count * (value - before[measure]) / sizes[measure, key[1]]
+    for key, flips in wanted.items():
+        of_sample = names.keys() & {(measure, key[1]) for measure in report.measures}
+        for at, changes in _changes(jobs[key], draw, {at: answered[at] for at in flips}):
+            for measure, system in of_sample:
+                weight = draw.count / sizes[measure, system] / draw.trials.get(key[:2], 1)
+                effects[names[measure, system]][at] += weight * changes.get(measure, 0.0)
     return effects
+
+
+def _changes(
+    job: Job, draw: _Draw, flips: Mapping[int, StoredVerdict]
+) -> Iterator[tuple[int, dict[str, float]]]:
+    """By flip, the change of each score of a sample that it makes: the mean of that as the first flip and that as the last one."""
+    new = {at: (verdict.judgement.key, verdict.answers[0]) for at, verdict in flips.items()}
+    none, every = _values(job, draw, {}), _values(job, draw, dict(new.values()))
+    for at, mine in new.items():
+        first = _values(job, draw, dict([mine]))
+        others = _values(job, draw, dict(pair for other, pair in new.items() if other != at))
+        known = none.keys() & every.keys() & first.keys() & others.keys()
+        yield at, {name: (first[name] - none[name] + every[name] - others[name]) / 2 for name in known}
 
 
 def _largest(report: Report, draw: _Draw, names: Iterable[str]) -> dict[str, float]:

@@ -360,10 +360,7 @@ def load_suite(
                 and file.is_file()
                 and not any(name.startswith(".") for name in file.relative_to(path).parts)
             ]
-            results += inside or ([path] if read and data_files(path) else [])
-            if not results:
-                fix = "name a file"
-                raise InputError("no eval file in this folder", fix=fix, place=SourceLocation(str(path)))
+            results += inside or ([path] if data_files(path) else [])
         elif not path.exists() and str(path) != "-":
             raise InputError("no such file or folder", fix="check the path", place=SourceLocation(str(path)))
         else:

@@ -165,6 +165,10 @@ def _one_system(data: TestSet, queries: Sequence[TestQuery]) -> SetCheck:
             "one-system gold",
             f"{counted(common, 'query has', 'queries have')} gold and results of every system; {FEWEST} are needed",
         )
+    if not any(share.any() for share in shares[DEPTHS[-1]].values()):
+        return _unchecked(
+            "one-system gold", "no gold is in the first places of any system, or they have no ids"
+        )
     for k, of_system in shares.items():
         best = max(of_system, key=lambda system: of_system[system].mean())
         others = {system: share for system, share in of_system.items() if system != best}

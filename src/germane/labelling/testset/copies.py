@@ -13,6 +13,8 @@ RUN = 6
 """Words in a row that a copied question shares with its passage."""
 PART = 0.5
 """The least part of the question that this run is."""
+WHOLE = 5
+"""Words of a question from which on it is copied where all of it stands in its passage."""
 SHARE, ENOUGH = 0.8, 7
 """The share of a question's content words that its passage holds, of so many words at least, where they are not in a row."""
 ELSEWHERE = 2
@@ -36,8 +38,9 @@ class PassageOverlap:
 
     def copied(self, run: int = RUN, part: float = PART, share: float = SHARE, enough: int = ENOUGH) -> bool:
         """True if the question is taken from the passage: a long run of words, or nearly all of many words."""
-        in_a_row = self.run >= run and self.run >= part * self.length and self.run_elsewhere <= ELSEWHERE
-        return in_a_row or (
+        long = self.run >= run and self.run >= part * self.length
+        whole = self.run == self.length >= WHOLE
+        return ((long or whole) and self.run_elsewhere <= ELSEWHERE) or (
             self.content >= enough and self.share >= share and self.share_elsewhere <= ELSEWHERE
         )
 
