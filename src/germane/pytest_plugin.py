@@ -67,7 +67,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group.addoption(
         "--germane-allow-stand-in",
         action="store_true",
-        help="decide gates on what a stand-in for a model judged (lexical), which else are undecided",
+        help="let gates decide on verdicts of a stand-in for a model (lexical); default: undecided",
     )
     parser.addini("germane_gates", "gates on what tests record, one a line", type="linelist", default=[])
 

@@ -83,14 +83,14 @@ FIRST = "judgements.jsonl:1: "
     ("table", "edit", "message"),
     [
         ("judgements.jsonl", put(answer={"grade": "3"}), FIRST + "the grade of this answer is the text '3'"),
-        ("judgements.jsonl", put(answer={"grade": 99}), FIRST + "this answer is none that a judge gives"),
-        ("judgements.jsonl", put(answer={"grade": 1e308}), FIRST + "this answer is none that a judge gives"),
-        ("judgements.jsonl", put(answer={"relevant": 1}), FIRST + "this answer is none that a judge gives"),
-        ("judgements.jsonl", put(answer=None), FIRST + "this answer is none that a judge gives"),
+        ("judgements.jsonl", put(answer={"grade": 99}), FIRST + "invalid answer of a judge"),
+        ("judgements.jsonl", put(answer={"grade": 1e308}), FIRST + "invalid answer of a judge"),
+        ("judgements.jsonl", put(answer={"relevant": 1}), FIRST + "invalid answer of a judge"),
+        ("judgements.jsonl", put(answer=None), FIRST + "invalid answer of a judge"),
         (
             "judgements.jsonl",
             put(kind="support", answer={"claims": [{"claim": 1, "contexts": ["d"]}]}),
-            FIRST + "this answer is none that a judge gives",
+            FIRST + "invalid answer of a judge",
         ),
         ("judgements.jsonl", put(kind="sufficiency", answer={"sufficient": "no"}), FIRST),
         ("judgements.jsonl", put(judge=7), FIRST + "this line is damaged"),
@@ -208,7 +208,7 @@ def test_a_part_counts_no_more_than_it_has(inside: Cli, report: Path) -> None:
             lambda rows: rows.append(rows[0]),
             "p1/places.jsonl:7: this place stands here twice",
         ),
-        ("judgements.jsonl", put(answer={"grade": 99}), "p1/judgements.jsonl:1: this answer is none"),
+        ("judgements.jsonl", put(answer={"grade": 99}), "p1/judgements.jsonl:1: invalid answer of a judge"),
         ("labels.jsonl", lambda rows: rows.append(LABEL | {"answer": 9}), "p1/labels.jsonl:1: the answer of"),
     ],
 )
@@ -232,7 +232,7 @@ def test_a_finished_report_is_not_continued_with_other_verdicts(inside: Cli, rep
     forge(report, "judgements.jsonl", put(answer={"grade": 99}))
     found = inside("run", "--resume", "r")
     assert found.code == 2
-    assert FIRST + "this answer is none that a judge gives" in found.err
+    assert FIRST + "invalid answer of a judge" in found.err
 
 
 @pytest.mark.parametrize(

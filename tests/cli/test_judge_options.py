@@ -101,4 +101,4 @@ def test_no_header_goes_to_a_url_in_a_file(inside: Cli, data: Path, tmp_path: Pa
         (tmp_path / "germane.toml").write_text(f'judge = "openai:test@{server.url}"\n', "utf-8")
         result = inside("run", str(data), "-m", "context_precision@5", "--header", f"x={SECRET}", "-o", "out")
     assert (result.code, server.count) == (2, 0)
-    assert "no header is sent to a URL that stands in a file" in result.err
+    assert "headers are not sent to a URL from a file" in result.err

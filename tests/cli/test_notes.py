@@ -55,7 +55,7 @@ def test_ties_are_said_where_they_make_two_numbers(
     assert values[0] in ran.out
     assert all(values[1] in one.out for one in ranked)
     told = values[0] != values[1]
-    assert ran.out.count("4 x tied scores: the order of the list stands") == told
+    assert ran.out.count("4 x tied scores: the list's order is kept") == told
     assert [one.err.count("4 queries with tied scores") for one in ranked] == [told, told]
 
 

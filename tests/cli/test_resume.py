@@ -96,7 +96,7 @@ def test_a_second_signal_gives_up_what_is_in_flight(
             wait_for(server, 12)
             process.send_signal(number)
             assert process.stderr is not None
-            assert b"again gives it up" in process.stderr.readline()
+            assert b"again to abandon them" in process.stderr.readline()
             process.send_signal(number)
             _, err = process.communicate(timeout=10)
         assert process.returncode == 130

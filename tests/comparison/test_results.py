@@ -410,13 +410,13 @@ def test_files_are_written_of_files(ranked: Path, tmp_path: Path) -> None:
 
 
 def test_page_of_measures_without_a_range(tmp_path: Path) -> None:
-    """Values below 0 and a row that failed: what is missing could have any value. Nothing advises to ask a judge again."""
+    """Values below 0 and a row that failed: missing scores could have any value. Nothing advises to ask a judge again."""
     for name in "ab":
         rows = [{"id": n, "log_likelihood": -2.5 + n % 3, "error": "away" * (n == 4)} for n in range(12)]
         (tmp_path / f"{name}.csv").write_text(table(rows))
     page = tmp_path / "change.html"
     done = invoke("compare", tmp_path / "a.csv", tmp_path / "b.csv", "-o", page)
     assert (done.code, done.err) == (0, f"wrote {page}\n")
-    assert "what is missing could have any value" in done.out
+    assert "missing scores could have any value" in done.out
     assert "any value over all" in page.read_text()
     assert "--retry-errors" not in page.read_text()

@@ -176,7 +176,7 @@ def test_the_queries_that_gain_most_come_first() -> None:
         ("worst", 0.6667),
         ("bad", 0.5),
     ]
-    assert one.queries[0].change == "perfect reranking of what came back"
+    assert one.queries[0].change == "perfect reranking of the retrieved documents"
 
 
 def test_where_only_retrieval_helps_its_gains_are_listed() -> None:

@@ -284,7 +284,7 @@ def test_the_gate_of_a_judge_that_stands_in_says_so() -> None:
     for gate in ("context_precision@1>=0.5", "context_precision@1<0.5"):
         refused = Report.build(part, LEXICAL, gates=[Gate.parse(gate)])
         assert refused.verdict.exit_code == 3
-        assert "a stand-in for a model judged, which decides nothing" in refused.verdict.lines()[1]
+        assert "judged by a stand-in for a model, which decides nothing" in refused.verdict.lines()[1]
     gates = [Gate.parse("context_precision@1>=0.5")]
     gated = Report.build(part, LEXICAL, gates=gates, allow_stand_in=True)
     assert gated.verdict.exit_code == 0

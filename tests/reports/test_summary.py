@@ -151,7 +151,7 @@ def test_an_interval_that_cannot_be_says_why() -> None:
     assert (line.interval, line.units, line.interval_why) == (None, None, "all values are equal")
     failed = Score(sample="x", measure="num_ret", type="num_ret", status="error", why="failed")
     (line,) = summarise([*count, failed])
-    assert (line.interval, line.interval_why) == (None, "what is missing could have any value")
+    assert (line.interval, line.interval_why) == (None, "missing scores could have any value")
 
 
 def test_a_value_outside_its_range_still_has_an_interval() -> None:

@@ -34,7 +34,7 @@ def init(folder: Path | None, *, skill: bool, force: bool) -> None:
 
 _NEXT = (
     "germane run                            # all eval files in evals/",
-    "germane report -o report.html          # what came out, as a page",
+    "germane report -o report.html          # the report as a page",
     "germane run evals/retrieval-set.yaml   # a live system, 38 questions, gates",
     "germane explain bloom                  # why one question scored what it did",
 )
@@ -62,7 +62,7 @@ def demo() -> int:
 
 _AFTER_DEMO = (
     "explain germane-reports/demo bloom     # why one query scored what it did",
-    "label germane-reports/demo --who me    # say yourself what is relevant",
+    "label germane-reports/demo --who me    # label relevance yourself",
     "init my-eval                           # the example as a folder of your own",
 )
 

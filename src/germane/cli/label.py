@@ -276,7 +276,7 @@ def _answered(session: LabellingSession, keys: Iterator[str], guideline: str, vi
             session.skip()
         elif key == "z":
             if not session.undo():
-                print("there is no answer to take back")
+                print("no answer to undo")
                 continue
         else:
             print("\n".join(f"  {line}" for line in (*_GRADES[session.scale], *_KEYS)))

@@ -346,7 +346,7 @@ class Progress(Callbacks):
 
     def on_stopping(self) -> None:
         """Show that requests in flight are finished, in place of the bar."""
-        text = "interrupted: finishing what is in flight; Ctrl-C again gives it up"
+        text = "interrupted: finishing the requests in flight; press Ctrl-C again to abandon them"
         if self._bar is None:
             say(text)
         else:

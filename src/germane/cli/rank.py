@@ -52,7 +52,7 @@ def rank(**flags: Any) -> int:
         refuse_input(Path(path), [*chosen.runs, chosen.qrels, chosen.queries])
     if chosen.by is not None and chosen.queries is None:
         fix = "give --queries FILE: JSONL, JSON or CSV with id, query, and tags or metadata"
-        raise InputError("--by needs what is known of the queries", fix=fix)
+        raise InputError("--by needs data about the queries", fix=fix)
     corpus = None
     if chosen.corpus is not None:
         from germane.labelling.corpus import Corpus

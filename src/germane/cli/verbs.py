@@ -41,8 +41,8 @@ VERBS = {verb: module for module, verbs in _MODULES.items() for verb in verbs}
 
 _ABOUT = {
     "": "How good is the retrieval of a RAG system, what does that number rest on, and did a change help?",
-    "labels": "Look after gold when the corpus or its chunks change.",
-    "ledger": "Look after the ledger, where judges' answers are kept.",
+    "labels": "Check gold against a changed corpus, and move it there.",
+    "ledger": "Show, export and import the stored answers of judges.",
 }
 """The description of all verbs, and of those of a group."""
 

@@ -289,9 +289,7 @@ def _paired(
     """The note that queries were paired by their texts, or that an id has two texts."""
     if pair.by_query:
         both = sum(name is not None for name in pair.by_query.values())
-        text = (
-            f"{pair.a.name} and {pair.b.name} have line numbers as ids, which stand for different queries: "
-        )
+        text = f"{pair.a.name} and {pair.b.name} have line numbers as ids, but these are different queries: "
         text += f"{counted(both, 'query')} paired by text"
         return [f"{text}, {only_a + only_b} not paired" if only_a + only_b else text]
     return [" ".join(map(str, note)) for note in renamed_note(pair, renamed)]

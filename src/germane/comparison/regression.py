@@ -103,7 +103,7 @@ def within_margin(row: MeasureComparison, *, several: bool = False) -> GateResul
         sentence = f"{row.measure}{of} got worse: {row.figure}, beyond the margin {decision.margin:g}"
     more = ""
     if decision.needed:
-        more = f"; {decision.needed:,} queries would likely pass a B that is no worse"
+        more = f"; {decision.needed:,} queries would likely pass a system that is no worse"
     return _result(row, name, outcome, more, sentence + more)
 
 

@@ -150,7 +150,7 @@ def _changes(diagnosis: SystemDiagnosis, mean: float) -> Iterator[RenderableType
     title = f"{diagnosis.measure} is {mean:.4f} over {over}; what would change it"
     notes = [
         f"paired differences with 95% confidence intervals ({LIKE_THESE})",
-        "at most: what a perfect step would bring, which nobody has",
+        "at most: the gain of a perfect step",
     ]
     if any(line.kind == "floor" for line in diagnosis.changes):
         notes.append("the floor is chosen for each half of the queries on the other half")

@@ -1,7 +1,7 @@
 """Changes that would help: a measure computed again on changed lists, from the labels that are stored. Nobody is asked.
 
 Each change is a paired difference over the same queries: what came back in its best order, everything relevant on top, another
-k, repeated passages dropped, what is not relevant dropped, a floor on the retriever's own scores. Limits say how much a perfect
+k, repeated passages dropped, irrelevant passages dropped, a floor on the retriever's own scores. Limits say how much a perfect
 step could bring at most; the others say what the change would have brought on these lists.
 """
 
@@ -230,7 +230,12 @@ class _Lists:
     def changes(self, now: Floats) -> Iterator[_Changed]:
         """Each change with its values; what cannot be computed is noted."""
         measure, table = self.measure, self.table
-        yield "rerank", "perfect reranking of what came back", self.values(measure, table.reranked()), {}
+        yield (
+            "rerank",
+            "perfect reranking of the retrieved documents",
+            self.values(measure, table.reranked()),
+            {},
+        )
         if measure.labels == "gold" and measure.settings.get("ideal", "all") == "all":
             ideal = self.values(measure, table.ideal_table)
             yield "ideal", "everything relevant retrieved and on top", ideal, {}
@@ -244,7 +249,7 @@ class _Lists:
         mask = table.judged if measure.labels != "gold" else np.ones(len(table.gain), np.bool_)
         useless = mask & (table.level < least_level(measure))
         dropped = {"dropped": self._share(useless)}
-        yield "filter", "what is not relevant dropped", self.values(measure, table.kept(~useless)), dropped
+        yield "filter", "irrelevant passages dropped", self.values(measure, table.kept(~useless)), dropped
         yield from self._floor(now)
 
     def _cut_offs(self) -> Iterator[_Changed]:

@@ -549,7 +549,7 @@ class Plan:
         self.notices = Notices(lambda notice: warn(str(notice)))
         suite = _suite_of(self.options, self.notices, flags=flags, dry=dry)
         if (flags.trials or 1) > 1 and not suite.asks_targets:
-            problem = f"--trials {flags.trials}: no target is asked, and what is stored was answered once"
+            problem = f"--trials {flags.trials}: no target is queried, and stored answers have one trial"
             raise InputError(problem, fix="name one with --target, or leave out --trials")
         if self.options.untrusted:
             self._refuse_outputs()

@@ -170,7 +170,7 @@ def judgement_in(file: TableFile, number: int, line: bytes) -> Judgement:
         if judgement.error is None:
             check_answer(judgement.kind, judgement.answer)
     except AnswerError as error:
-        problem = f"this answer is none that a judge gives: {error}"
+        problem = f"invalid answer of a judge: {error}"
         raise InputError(problem, fix=fix, place=file.place(number)) from None
     return judgement
 

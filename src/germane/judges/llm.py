@@ -167,7 +167,7 @@ class LLMJudge(Judge):
             temperature, concurrency = None, concurrency or at_once(self._own)
             self.kept = bool(service.model)
         if headers and not service.trusted:
-            problem = "no header is sent to a URL that stands in a file"
+            problem = "headers are not sent to a URL from a file"
             raise InputError(problem, fix="give the URL by --base-url")
         check_headers(headers or {})
         self.name = service.name

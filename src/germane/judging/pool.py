@@ -388,7 +388,7 @@ class Pool:
         for panel in panels:
             if all(id(member) in lost for member in panel.members):
                 raise JudgeError("; ".join(dict.fromkeys(lost[id(member)] for member in panel.members)))
-        _log.warning("%s gives no more answers: %s; the panel goes on without it", judge.name, error)
+        _log.warning("%s stopped answering: %s; the panel continues without it", judge.name, error)
 
     # Answers that come in
 

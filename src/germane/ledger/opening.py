@@ -53,7 +53,7 @@ def open_for_replay(where: str | Path) -> LedgerTable:
     if not path.is_file():
         raise InputError(
             f"--replay {path}: no such file",
-            fix="make it where there is a key: germane ledger export -o FILE",
+            fix="create it where there is a key: germane ledger export -o FILE",
         )
     with path.open("rb") as file:
         is_sqlite = file.read(len(_SQLITE)) == _SQLITE
@@ -62,7 +62,7 @@ def open_for_replay(where: str | Path) -> LedgerTable:
         ledger.close()
         raise InputError(
             f"--replay {path} holds no answer",
-            fix="make it where there is a key: germane ledger export -o FILE",
+            fix="create it where there is a key: germane ledger export -o FILE",
         )
     return ledger
 

@@ -103,7 +103,7 @@ def _groups_hit(sample: Sample, ids: Sequence[str]) -> Outcome:
 
 @measure(
     shared=_OF_GROUPS,
-    formula="gold groups of which any document is in the top k / gold groups",
+    formula="gold groups with a document in the top k / gold groups",
     reference="germane; gold as AND of ORs",
 )
 def group_recall(sample: Sample, *, over: str, k: int | None) -> Outcome:
@@ -217,7 +217,7 @@ def leaks(sample: Sample, *, over: str, k: int | None) -> Outcome:
 
 @measure(
     needs=("contexts", "superseded"),
-    formula="number of stale versions in the top k that no current version stands above",
+    formula="number of stale versions in the top k without a current version above them",
     reference="germane; gate: max(superseded)=0",
     nothing="no stale versions named, or contexts without ids: skipped; nothing retrieved: 0",
     params={"over": TOGETHER},
@@ -311,7 +311,7 @@ def abstained(sample: Sample, *, floor: float | None) -> Outcome:
 
 
 @measure(
-    formula="mean over the contexts below the first of: word n-grams that stand in a context above / its word n-grams",
+    formula="mean over the contexts below the first: word n-grams also in a context above / its word n-grams",
     reference="germane; shingles as in Broder, On the Resemblance and Containment of Documents (1997)",
     nothing="fewer than two contexts with text: skipped",
     params={

@@ -484,14 +484,14 @@ RBP = _ranked(
 SetP = _ranked(
     "SetP", lambda table, rel: (_hits(table, rel, None), table.length),
     formula="relevant places / places",
-    doc="The share of everything that came back that is relevant, whatever its rank.",
+    doc="The share of retrieved documents that are relevant, at any rank.",
     reference="trec_eval set_P",
     aliases=("set_p", "set_precision"),
 )  # fmt: skip
 SetR = _ranked(
     "SetR", lambda table, rel: (_hits(table, rel, None), relevant_known(table, rel=rel)),
     formula="relevant places / all relevant known",
-    doc="The share of all relevant documents that came back, whatever their rank.",
+    doc="The share of all relevant documents that are retrieved, at any rank.",
     reference="trec_eval set_recall",
     aliases=("set_r", "set_recall"),
     **_OF_RECALL,

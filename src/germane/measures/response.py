@@ -249,7 +249,7 @@ def citation_precision(sample: Sample) -> Program[Outcome]:
 def _uncited(citing: Citing) -> str:
     if any(citing.positions):
         return "it cites a context that is empty"
-    return "it cites a context that there is not" if citing.positions else "it cites nothing"
+    return "it cites a context that does not exist" if citing.positions else "it cites nothing"
 
 
 def _judged(sample: Sample) -> Program[list[tuple[Citing, CitationVerdict | None]]]:

@@ -50,7 +50,7 @@ NO_QRELS, NOTHING_RELEVANT = "no qrels", "no relevant document is known"
 _MIXED = "samples have labels on two scales: all count as yes or no"
 WITHOUT_IDS = "no context has a document id, and gold is about ids"
 _LIKE_AN_ID = re.compile(r"(?i)(\b|_)(id|ids|uri|url|key|uuid|source|file|path|name)$|[a-z](Id|Uri|Key)$")
-TIED = "x tied scores: the order of the list stands (germane rank orders ties by document id)"
+TIED = "x tied scores: the list's order is kept (germane rank orders ties by document id)"
 REPEATED = "contexts repeat a document ranked higher in the same list (the first counts)"
 
 

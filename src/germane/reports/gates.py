@@ -194,7 +194,7 @@ def _number(text: str) -> float:
 
 
 UNMEASURED = "nothing was measured"
-NO_DECISION = "a stand-in for a model judged, which decides nothing (--allow-stand-in lets it)"
+NO_DECISION = "judged by a stand-in for a model, which decides nothing (unless --allow-stand-in is given)"
 
 
 class GateResult(Line, kw_only=True, rename=internal("stand_in", "few")):

@@ -52,7 +52,7 @@ Outcome = Literal["better", "worse", "same", "not shown"]
 MarginResult = Literal["pass", "fail", "undecided"]
 ALPHA = 0.05
 """The chance that any measure is called better or worse although none is."""
-STAND_IN = "a stand-in for a model judged, which decides nothing"
+STAND_IN = "judged by a stand-in for a model, which decides nothing"
 
 
 _INTERNAL = (
@@ -510,7 +510,7 @@ class PairedSystems:
             if np.isfinite(ours.high).all() and np.isfinite(theirs.high).all():
                 whole = self._difference(ours, theirs, canonical)
             else:
-                why = "what is missing could have any value"
+                why = "missing scores could have any value"
                 whole = replace(counted, interval=replace(counted.interval, ends=None, why=why), test=None)
         sources = {side.source(measure) for side in (self.a, self.b)}
         by = "judged" if sources & {"judge", "best"} else "gold" if sources == {"gold"} else "labels"

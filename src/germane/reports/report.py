@@ -93,7 +93,7 @@ class Report(ReportData):
         changes = [GateResult(**row) for row in made.get("changes", ())]
         for gate in gates:
             if gate.how == "change" and not any(row.gate.startswith(str(gate)) for row in changes):
-                what = "there is no baseline: give --baseline REPORT"
+                what = "no baseline: give --baseline REPORT"
                 changes.append(GateResult(gate=str(gate), outcome="undecided", detail=what))
         report.decide([*changes, *results], interrupted=interrupted)
         return report
@@ -298,9 +298,7 @@ def read_document(path: Path) -> ReportData:
     try:
         document = msgspec.json.decode(read_text(path), type=ScoredDocument)
     except msgspec.DecodeError as error:
-        problem = (
-            f"this is no document of --json, nor a log or export of another program that is known: {error}"
-        )
+        problem = f"not a --json document, nor a known log or export of another program: {error}"
         raise InputError(problem, fix=fix, place=location) from None
     if document.schema_version > 1:
         problem = f"this document is of version {document.schema_version}; this germane reads version 1"

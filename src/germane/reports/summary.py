@@ -439,7 +439,7 @@ def interval_of_cases(
     """
     low, high = values.low, values.high
     if not np.isfinite(high).all():
-        why = "what is missing could have any value"
+        why = "missing scores could have any value"
         return Interval(mean=None, ends=None, method="", units="cases", n=len(low), why=why)
     return mean_interval(
         values.values,

@@ -503,7 +503,7 @@ _HINTS = {
     "Expecting property name enclosed in double quotes": 'write "name": value; no comma after the last one',
     "Illegal trailing comma before end of object": "no comma after the last value",  # Python 3.13 and later
     "Illegal trailing comma before end of array": "no comma after the last value",
-    "Expecting ',' delimiter": "write a comma between values, or close what is open",
+    "Expecting ',' delimiter": "write a comma between values, or close the open bracket or quote",
     "Expecting ':' delimiter": 'write "name": value',
     "Unterminated string starting at": 'close the string with a "',
     "Extra data": "write one JSON value only",

@@ -189,7 +189,7 @@ class TestPanel:
         assert all(
             "openai:dead" in one.provenance["failed"] for one in report.judgements() if one.parent is None
         )
-        assert len([one for one in caplog.messages if "goes on without it" in one]) == 1
+        assert len([one for one in caplog.messages if "continues without it" in one]) == 1
         assert report.manifest["judge"]["calls"] == 9
 
     def test_where_no_member_can_be_used_the_evaluation_ends(self) -> None:

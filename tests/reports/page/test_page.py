@@ -650,7 +650,9 @@ def test_what_would_help_stands_on_the_overview(browser: Browser, tmp_path: Path
     page = context.new_page()
     page.goto((tmp_path / "page.html").as_uri())
     changes = page.get_by_role("table", name="What would help")
-    expect(changes.get_by_role("rowheader").first).to_contain_text("perfect reranking of what came back")
+    expect(changes.get_by_role("rowheader").first).to_contain_text(
+        "perfect reranking of the retrieved documents"
+    )
     gains = page.get_by_role("table", name="Queries that would gain most")
     expect(gains.get_by_text("what of topic").first).to_be_visible()
     assert page.evaluate("document.documentElement.scrollWidth") == 390

@@ -258,7 +258,7 @@ def _corrected(results: Sequence[_Listed], references: Sequence[_Listed]) -> _Fo
         "questions with gold and no result, counted 0": len(qids) - len(common),
         "results without a reference, left out": len(result) - len(common),
         "empty results, counted 0 in nDCG@10 too": sum(not result[qid].ids for qid in common),
-        "chunks of a document that stands higher in the same list, dropped": sum(
+        "chunks of a document ranked higher in the same list, dropped": sum(
             len(result[qid].ids) - len(result[qid].documents) for qid in common
         ),
         "gold ids with a document's id inside, read as that document": sum(

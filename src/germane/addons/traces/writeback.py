@@ -167,7 +167,7 @@ def phoenix(report: ReportData) -> Iterator[str]:
         if results:
             yield _line({"data": results})
     if not some:
-        problem = "nobody judged a document of these traces, so there is nothing to annotate"
+        problem = "no document of these traces is judged, so there is nothing to annotate"
         raise InputError(
             problem, fix='judge them: germane run traces.jsonl -m "context_precision" --judge ...'
         )

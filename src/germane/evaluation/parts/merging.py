@@ -144,7 +144,7 @@ def _check(parts: Sequence[StoredTables], rows: Sequence[array[int]]) -> None:
     _check_counts(parts, rows)
     if sorted(chain.from_iterable(rows)) != list(range(_entry(first)["cases"])):
         raise InputError("the parts were not cut from the same cases: some are in two of them, or in none",
-                         fix="run all parts anew, of inputs that do not change meanwhile")  # fmt: skip
+                         fix="run all parts again, on inputs that do not change")  # fmt: skip
 
 
 def _check_counts(parts: Sequence[StoredTables], rows: Sequence[array[int]]) -> None:

@@ -60,7 +60,7 @@ class Gold:
         self._starts = np.cumsum(sizes) - sizes
         self._key = docs.hashed(np.repeat(np.arange(len(sizes), dtype=np.uint64), sizes))
         if _has_duplicates(self._sorted) or _has_duplicates(np.sort(self._key)):
-            raise NotTabular("a query or a document may stand twice in the gold")
+            raise NotTabular("a query or a document may be in the gold twice")
 
     @classmethod
     def of(cls, qrels: Mapping[str, Mapping[str, int]]) -> Gold | None:
@@ -219,7 +219,7 @@ class _Block:
         self.key = self.docs.hashed(self.row[self.number].astype(np.uint64))
         ours = self.key if self.has.all() else self.key[self.has[self.number]]
         if _has_duplicates(np.sort(ours)):
-            raise NotTabular("a document may stand twice in a query")
+            raise NotTabular("a document may be in a query twice")
 
     def ranks(self, positions: Numbers, number: Numbers) -> Numbers:
         """The ranks of the results at some positions; `number` are those of their queries."""

@@ -75,7 +75,7 @@ class CodeGrader(CaseGrader):
         keys.others = {key: passed.pop(key) for key in [*passed] if fold(key) in cls.unread}
         super().complete(keys)
         for key in passed:
-            keys.refuse(key, cls.spellings(), " A setting of the script's own stands under config:")
+            keys.refuse(key, cls.spellings(), " Put settings of the script under config:")
         value = plain_value(values.get("config", {}))
         if isinstance(value, dict):
             values["config"] = {**{key: inner.json() for key, inner in passed.items()}, **value}
