@@ -274,6 +274,9 @@ def test_a_column_that_is_no_system(tmp_path: Path) -> None:
     rows = [{"id": n, "target": target, "accuracy": n % 2} for n in range(6) for target in ("old", "new")]
     (file := tmp_path / "both.csv").write_text(table(rows))
     assert invoke("compare", file, "--json").json["systems"] == ["old", "new"]
+    found = invoke("compare", file, tmp_path / "a.csv", "--systems", "new", "--json").json
+    assert (found["systems"], found["comparisons"][0]["ties"]) == (["both", "a"], 6)
+    assert invoke("compare", file, tmp_path / "a.csv", "--systems", "newer").code == 2
 
 
 def test_index_of_a_frame_is_the_id(tmp_path: Path) -> None:
@@ -339,6 +342,23 @@ def test_direction_and_range_are_known_guessed_or_given(tmp_path: Path) -> None:
     row = invoke("compare", *pair, *given, "--margin", "helpfulness: 0.2").json["comparisons"][1]
     assert (row["outcome"], row["interval_method"], row["decision"]) == ("worse", "Gaffke", "fail")
     assert not compare(*pair, ranges={"helpfulness": (1, 5)}, higher_is_better=["helpfulness"]).notes
+
+
+@pytest.mark.parametrize(
+    ("name", "way"),
+    [
+        ("sentiment", "higher"),
+        ("harmlessness", "higher"),
+        ("responseTime", "lower"),
+        ("Toxicity", "lower"),
+        ("error count", "lower"),
+    ],
+)
+def test_guessed_direction(tmp_path: Path, name: str, way: str) -> None:
+    """From whole words of the name."""
+    (file := tmp_path / "a.csv").write_text(f"id,{name}\nq1,0.5\nq2,0.75\n")
+    (note,) = invoke("compare", file, file, "--json").json["notes"]
+    assert f"{way} is better" in note
 
 
 def test_percent_needs_its_range(tmp_path: Path) -> None:

@@ -308,6 +308,8 @@ def sides_of(reports: Sequence[ReportData], systems: Sequence[str] = ()) -> list
     elif len(systems) in {0, 1, len(reports)}:
         names = systems or [value.systems[0] for value in reports]
         chosen = list(zip(reports, list(names) * (len(reports) // len(names)), strict=True))
+        if len(systems) == 1 and any(systems[0] in report.systems for report in reports):
+            chosen = [(of, "" if of.systems == ("",) else name) for of, name in chosen]  # it names none
     else:
         raise InputError(
             f"{len(systems)} systems for {len(reports)} reports",

@@ -37,10 +37,15 @@ KNOWN: Sequence[tuple[str, Range, bool]] = (
 )  # fmt: skip
 """Measures of other programs by their folded names (a pattern of the whole name), each with its range and whether more is better."""
 LESS = re.compile(
-    r"(latency|cost|error|loss|toxic|bias|hallucinat|perplex|duration|time|leak|violation|harm)",
-    re.IGNORECASE,
+    r"latency|costs?|errors?|loss|toxic(ity)?|bias|hallucinations?|perplexity|duration|time|timeouts?|leak(s|age)?|violations?"
+    r"|harm(ful|fulness)?|fail(ures?)?|risk|noise|unsafe|invalid"
 )
 """Words in an unknown name that say that less is better."""
+
+
+def _words(name: str) -> list[str]:
+    """The words of a name, in small letters: of `responseTime_ms` response, time and ms."""
+    return [word.lower() for word in re.findall(r"[A-Z]?[a-z]+|[A-Z]+", name)]
 
 
 def is_measure(name: str) -> bool:
@@ -140,7 +145,7 @@ def types_of(
         other = others.get(name)
         known = _own(other) if other else _known(name)
         guess = ANY if least < 0 else COUNT if most > 1 else SHARE
-        usual = known or Declared(guess, LESS.search(name) is None)
+        usual = known or Declared(guess, not any(map(LESS.fullmatch, _words(name))))
         span = ranges.get(name, usual.range)
         stated = Declared(span, directions.get(name, exported.get(name, usual.higher)))
         if least < span[0] or most > span[1]:
