@@ -10,7 +10,7 @@ from tests.cli.conftest import Cli, inside, write_jsonl
 __all__ = ["inside"]
 
 PAGE = Path(__file__).parents[2] / "docs" / "labels.md"
-BLOCKS = re.compile(r"(?<=^```sh\n).*?(?=^```$)", re.MULTILINE | re.DOTALL)
+BLOCKS = re.compile(r"(?<! -->\n)^```sh\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 
 def test_the_page_s_commands_run(inside: Cli, tmp_path: Path) -> None:
