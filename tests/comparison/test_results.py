@@ -164,6 +164,19 @@ def test_tests_of_promptfoo_are_named(tmp_path: Path, shared: bool) -> None:
     assert (row["measure"], row["n"], row["ties"]) == ("score", 9, 9)
 
 
+def test_scores_of_limits_are_not_what_is_limited(tmp_path: Path) -> None:
+    """An assertion on latency scores 1 within its limit."""
+    for name, every in (("a", 3), ("b", 1)):
+        rows = [
+            {"vars": {"id": n}, "testIdx": n, "promptIdx": 0, "namedScores": {}, "failureReason": 0, "provider": "m",
+             "gradingResult": {"componentResults": [{"score": n % 3 % every == 0, "pass": True, "assertion": {"type": "latency"}}]}}
+            for n in range(40)
+        ]  # fmt: skip
+        (tmp_path / f"{name}.jsonl").write_text("\n".join(map(json.dumps, rows)))
+    (row,) = invoke("compare", tmp_path / "a.jsonl", tmp_path / "b.jsonl", "--json").json["comparisons"]
+    assert (row["measure"], row["outcome"], row["difference"] > 0.5) == ("latency", "better", True)
+
+
 def test_least_log_of_inspect(tmp_path: Path) -> None:
     """A log as JSON without what the figures do not need; grades are numbers."""
     samples = [

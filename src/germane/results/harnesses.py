@@ -29,7 +29,8 @@ def export_of(document: Object, name: str) -> ResultFile | None:
     if isinstance(document.get("results"), Mapping) and isinstance(document["results"].get("results"), list):
         return ResultFile(name, "promptfoo", list(_promptfoo(document["results"]["results"])))
     if (cases := tests.get("test_results", tests.get("testCases"))) is not None:
-        return _deepeval_file(name, [*cases, *tests.get("conversationalTestCases", ())])
+        cases = [*cases, *tests.get("conversationalTestCases", ())]
+        return ResultFile(name, "DeepEval", list(_deepeval(cases)))
     program, rows = _frame(document)
     located = [(SourceLocation(f"{name}, row {at}"), row) for at, row in enumerate(rows, 1)]
     return ResultFile(name, program, list(table_results(located))) if rows else None
@@ -56,7 +57,7 @@ def export_of_rows(rows: Sequence[Located], name: str) -> ResultFile | None:
     if {"promptIdx", "testIdx", "namedScores"} <= first.keys():
         return ResultFile(name, "promptfoo", list(_promptfoo([row for _, row in rows])))
     if not {"metrics_data", "metricsData"}.isdisjoint(first):
-        return _deepeval_file(name, [row for _, row in rows])
+        return ResultFile(name, "DeepEval", list(_deepeval(row for _, row in rows)))
     read = addons.reader_of(first, kind="results", known=False)
     return ResultFile(name, "", list(read([row for _, row in rows]))) if read else None
 
@@ -187,7 +188,8 @@ def _promptfoo(results: Sequence[Object]) -> Iterator[MeasuredRow]:
             value = table.get(name) if graded else row.get("score")
             why = fault or (value if isinstance(value, str) else "")
             trial = times[sample, system, same] - 1
-            yield MeasuredRow(sample, canonical_measure(name), *measured(value, why), system, trial)
+            score, why = measured(value, why)
+            yield MeasuredRow(sample, canonical_measure(name), score, why, system, trial, higher=True)
 
 
 def _json(value: Any) -> str:
@@ -221,12 +223,8 @@ def _named_scores(row: Object) -> dict[str, Any]:
 # DeepEval
 
 
-def _deepeval_file(name: str, cases: Sequence[Object]) -> ResultFile:
-    return ResultFile(name, "DeepEval", list(_deepeval(cases)), _deepeval_directions(cases))
-
-
 def _deepeval(cases: Iterable[Object]) -> Iterator[MeasuredRow]:
-    """A row per test case and metric; a metric with an error has no value."""
+    """A row per test case and metric; a metric with an error has no value. Score, threshold and success tell the direction."""
     times: Counter[tuple[str, str]] = Counter()
     for case in cases:
         name = str(case.get("name") or "")
@@ -237,19 +235,10 @@ def _deepeval(cases: Iterable[Object]) -> Iterator[MeasuredRow]:
         times[sample, text] += 1
         for metric in case.get("metrics_data") or case.get("metricsData") or ():
             value, why = measured(metric.get("score"), str(metric.get("error") or ""))
-            yield MeasuredRow(
-                sample, canonical_measure(str(metric.get("name"))), value, why, "", times[sample, text] - 1
-            )
-
-
-def _deepeval_directions(cases: Iterable[Object]) -> dict[str, bool]:
-    """Whether more is better, by metric, where a score and its threshold say so: DeepEval turned some of its metrics round."""
-    result: dict[str, bool] = {}
-    for case in cases:
-        for metric in case.get("metrics_data") or case.get("metricsData") or ():
-            score, limit, success = metric.get("score"), metric.get("threshold"), metric.get("success")
-            if None not in {score, limit, success} and score != limit:
-                result.setdefault(
-                    canonical_measure(str(metric.get("name"))), (score > limit) == bool(success)
-                )
-    return result
+            limit, success, higher = metric.get("threshold"), metric.get("success"), None
+            if (
+                None not in {value, limit, success} and value != limit
+            ):  # version 4 turned some of its metrics round
+                higher = (value > limit) == bool(success)
+            measure, trial = canonical_measure(str(metric.get("name"))), times[sample, text] - 1
+            yield MeasuredRow(sample, measure, value, why, trial=trial, higher=higher)

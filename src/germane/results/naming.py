@@ -33,6 +33,8 @@ KNOWN: Sequence[tuple[str, Range, bool]] = (
     (r"f1|f1score|precision|recall|rouge.*|bertscore.*|meteor|semanticsimilarity|similar|cosinesimilarity", SHARE, True),
     (r"contextual(precision|recall|relevancy)|answerrelevancy|answerrelevance|contextrelevance|faithfulness", SHARE, True),
     (r"context(recall|precision|faithfulness)|summarization|rolead?herence|taskcompletion|toolcorrectness", SHARE, True),
+    (r"(answer|factual)correctness.*|answersimilarity|contextentityrecall|contextutili[sz]ation|(non)?llmcontext(precision|recall).*", SHARE, True),
+    (r"noisesensitivity.*", SHARE, False),
     (r"knowledgeretention|conversationcompleteness|promptalignment|jsoncorrectness|.*\[geval\]", SHARE, True),
 )  # fmt: skip
 """Measures of other programs by their folded names (a pattern of the whole name), each with its range and whether more is better."""

@@ -57,7 +57,8 @@ def stated_directions(files: Iterable[ResultFile]) -> dict[str, bool]:
     """Whether more is better, of the measures of which files say so; InputError where two disagree."""
     result: dict[str, tuple[bool, str]] = {}
     for file in files:
-        for name, higher in file.higher.items():
+        own = {row.measure: row.higher for row in reversed(file.rows) if row.higher is not None}
+        for name, higher in own.items():
             other, path = result.setdefault(name, (higher, file.path))
             if other != higher:
                 ways = [f"{'more' if way else 'less'} is better" for way in (other, higher)]

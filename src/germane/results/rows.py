@@ -7,7 +7,7 @@ import json
 import math
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from germane.clean import fold, shorten
@@ -38,7 +38,10 @@ EMPTY = "no value"
 
 
 class MeasuredRow(NamedTuple):
-    """The value of one measure for one case; `value` None = it could not be measured, for the reason in `why`."""
+    """The value of one measure for one case; `value` None = it could not be measured, for the reason in `why`.
+
+    `higher` says whether more is better, where the program does.
+    """
 
     sample: str
     measure: str
@@ -47,19 +50,16 @@ class MeasuredRow(NamedTuple):
     system: str = ""
     trial: int = 0
     cluster: str = ""
+    higher: bool | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class ResultFile:
-    """The rows of one file of results; `program` is what wrote them, where the format tells.
-
-    `higher` says of measures whether more is better, where the file does.
-    """
+    """The rows of one file of results; `program` is what wrote them, where the format tells."""
 
     path: str
     program: str
     rows: Sequence[MeasuredRow]
-    higher: Mapping[str, bool] = field(default_factory=dict)
 
     def checked(self) -> ResultFile:
         """These results; InputError where there are none, or a case has two values of one measure."""

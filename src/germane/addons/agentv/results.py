@@ -25,6 +25,6 @@ def results_of(rows: Sequence[Mapping[str, Any]]) -> Iterator[MeasuredRow]:
         times[case, target] += 1
         for name in names if fault else scores or ["score"]:
             value = row.get("score") if name == "score" and name not in scores else scores.get(name)
-            yield MeasuredRow(
-                case, canonical_measure(name), *measured(value, fault), target, times[case, target] - 1
-            )
+            score, why = measured(value, fault)
+            trial = times[case, target] - 1
+            yield MeasuredRow(case, canonical_measure(name), score, why, target, trial, higher=True)
