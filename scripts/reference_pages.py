@@ -32,6 +32,7 @@ from germane.flags import SETTINGS, Flag, flags_of
 from germane.folder.manifest import SCHEMA_VERSION
 from germane.graders.measure_grader import MeasureGrader
 from germane.labelling.goldaudit import GoldAudit
+from germane.labelling.judges import JudgesAudit
 from germane.labelling.moving import LabelsCheckDocument, LabelsMoveDocument
 from germane.labelling.schema import AuditDocument, ValidationDocument
 from germane.ledger.store import FORMAT
@@ -53,6 +54,7 @@ DOCUMENTS: dict[str, Any] = {
     "explain": ExplainDocument,
     "audit": AuditDocument,
     "gold-audit": GoldAudit,
+    "judges-audit": JudgesAudit,
     "validation": ValidationDocument,
     "stages": StagesDocument | StagesDocuments,
     "diagnosis": DiagnosisDocument | DiagnosisDocuments,

@@ -75,7 +75,7 @@ def three(path: Path, gates: Sequence[str] = (), bad: type[NoisyJudge] = NoisyJu
 def test_judges_are_held_against_the_same_labels(tmp_path: Path) -> None:
     """Kappa of each as scikit-learn has it, the best, who cannot be told from it, widths, calls and gates."""
     reports = three(tmp_path, [f"{REL}>=0.5", f"lower({REL})>=0.9"])
-    found = audit_judges(reports)
+    found = audit_judges(reports).as_json()
     assert found["best"] == "good"
     assert "bad" not in found["not_distinguishable"]
     assert found["items"] == 60
@@ -93,15 +93,16 @@ def test_judges_are_held_against_the_same_labels(tmp_path: Path) -> None:
     assert bad["distinguishable"]
     assert bad["p"] < 0.05
     assert good["corrected"][0]["width"] < bad["corrected"][0]["width"]
-    text = judges_document(found).text()
+    text = judges_document(audit_judges(reports)).text()
     assert "best: good; not distinguishable from it: good" in text
 
 
 def test_failures_do_not_flatter(tmp_path: Path) -> None:
     """A judge without an answer on what it gets wrong has the kappa of one that answers; the others keep theirs."""
-    honest, failing = (
+    of_honest, of_failing = (
         audit_judges(three(tmp_path / kind.__name__, bad=kind)) for kind in (NoisyJudge, FailingJudge)
     )
+    honest, failing = of_honest.as_json(), of_failing.as_json()
     assert failing["items"] == honest["items"] == 60
     assert failing["judges"][:2] == [
         {**line, "report": now["report"]}
@@ -121,7 +122,7 @@ def test_failures_do_not_flatter(tmp_path: Path) -> None:
     assert said.startswith(
         f"bad has no usable answer on {bad['failed']} of 60 labelled items, which count as wrong"
     )
-    text = judges_document(failing).text()
+    text = judges_document(of_failing).text()
     assert "| failed |" in text
     assert said in text
 
@@ -137,7 +138,7 @@ def test_labels_that_do_not_count_have_their_reason(tmp_path: Path) -> None:
             label, design=design, queue="random" if more else "targeted", who="eve", at=f"2030-01-0{row + 1}"
         )
         keep(good)(moved)
-    found = audit_judges([Report.open(one.folder or "") for one in (good, middling)])
+    found = audit_judges([Report.open(one.folder or "") for one in (good, middling)]).as_json()
     assert (
         "1 label is not counted: not drawn at random (targeted or imported; --all counts them)"
         in found["warnings"]
@@ -151,9 +152,9 @@ def test_labels_that_do_not_count_have_their_reason(tmp_path: Path) -> None:
 def test_a_gate_that_a_judge_would_decide_otherwise(tmp_path: Path) -> None:
     """People say that a third is relevant: the judge that turns grades round passes a gate that is failed."""
     reports = three(tmp_path, [f"{REL}<0.55"])
-    lines = {line["name"]: line["gates_otherwise"] for line in audit_judges(reports)["judges"]}
+    lines = {line["name"]: line["gates_otherwise"] for line in audit_judges(reports).as_json()["judges"]}
     means = {report.manifest["judge"]["source"]: report[REL].mean for report in reports}
-    corrected = audit_judges(reports)["judges"][0]["corrected"][0]["mean"]
+    corrected = audit_judges(reports).as_json()["judges"][0]["corrected"][0]["mean"]
     for name, otherwise in lines.items():
         assert bool(otherwise) == (((means[name] or 0.0) < 0.55) != (corrected < 0.55))
 

@@ -468,7 +468,8 @@ def audit(
         audited = audit_judge(reports[0], every=every)
         document, result = audit_document(audited), audited.as_json()
     else:
-        document = judges_document(result := audit_judges(reports, every=every))
+        judges = audit_judges(reports, every=every)
+        document, result = judges_document(judges), judges.as_json()
     if line is not None:
         result["again"] = line.as_json()
         document[1:1] = ["", "## Asked again", "", *(f"- {text}" for text in line.lines())]

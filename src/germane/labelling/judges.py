@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import replace
+from typing import Literal
 
 import numpy as np
 
 from germane.clean import counted
+from germane.encoding import Line
 from germane.errors import InputError
 from germane.labelling.audit import FEW, AuditedJudge, not_counted, yes
 from germane.reports.correct import corrections_of
@@ -18,16 +20,78 @@ from germane.reports.data import ReportData
 from germane.reports.gates import Gate, check_gate
 from germane.reports.summary import in_digits, interval_in_words, p_in_words
 from germane.show.table import Table, TextDocument
-from germane.statistics.agreement import agreement, compare_kappas
+from germane.statistics.agreement import Bias, agreement, compare_kappas
+from germane.statistics.intervals import IntervalEnds
 from germane.tables.labels import Label, LabelBook
-from germane.types import Json
 
 ALPHA = 0.05
 """The p below which a judge is told apart from the best one."""
 
 
-def audit_judges(reports: Sequence[ReportData], *, every: bool = False) -> dict[str, Json]:
-    """The comparison of the judges of several reports, as the JSON document of `germane audit A B --json`.
+class CorrectedWidth(Line):
+    """A judged mean, the mean that people's labels make of it, and how wide its interval is."""
+
+    measure: str
+    system: str
+    judged: float | None
+    mean: float
+    interval: IntervalEnds
+    width: float
+
+
+class OtherOutcome(Line):
+    """A gate that a judge's own verdicts decide otherwise than what is known best."""
+
+    gate: str
+    judge: str
+    known: str
+
+
+class JudgeOnLabels(Line, kw_only=True):
+    """One of several judges on the same `n` labelled items of `queries` queries.
+
+    `kappa` is on yes and no; the `failed` items, which it gave no usable answer on, count as wrong: `kappa_bounds` are its ends
+    if they were wrong or right, `kappa_answered` is on the others alone. `difference` is to the best judge's, with its `interval` and
+    `p`; `distinguishable` says that it is worse. `kappa_graded` is on grades, where people used the judge's scale.
+    """
+
+    name: str
+    judge: str | None
+    report: str
+    n: int
+    failed: int
+    queries: int
+    kappa: float | None
+    kappa_bounds: tuple[float | None, float | None] | None
+    kappa_answered: float | None
+    difference: float | None
+    interval: IntervalEnds | None
+    p: float | None
+    distinguishable: bool
+    raw: float
+    kappa_graded: float | None
+    bias: Bias
+    corrected: list[CorrectedWidth]
+    calls: int
+    tokens: dict[str, int] | None
+    cost_usd: float | None
+    gates_otherwise: list[OtherOutcome]
+
+
+class JudgesAudit(Line, kw_only=True):
+    """The document of `germane audit A B --json`: judges on the same `items`, which have `labels` of people."""
+
+    schema_version: Literal[1] = 1
+    labels: int
+    items: int
+    best: str
+    not_distinguishable: list[str]
+    judges: list[JudgeOnLabels]
+    warnings: list[str]
+
+
+def audit_judges(reports: Sequence[ReportData], *, every: bool = False) -> JudgesAudit:
+    """The comparison of the judges of several reports, as the document of `germane audit A B --json`.
 
     Every report's labels count for all, on the items that each judge was asked and people labelled; where a judge gave no
     usable answer it counts as wrong. `every`: also those that
@@ -92,60 +156,59 @@ def audit_judges(reports: Sequence[ReportData], *, every: bool = False) -> dict[
         worse = kappa.p is not None and kappa.p < ALPHA and (kappa.difference or 0.0) < 0
         corrected = _corrected(report, labels)
         outcomes = _outcomes(gates, corrected, own=True)
-        interval = kappa.interval.ends if kappa.interval else None
-        lines.append({
-            "name": name,
-            "judge": judge.get("source"),
-            "report": report.where,
-            "n": len(several),
-            "failed": failed,
-            "queries": len(set(queries)),
-            "kappa": kappa.kappa,
-            "kappa_bounds": [kappa.kappa, most.kappa] if failed else None,
-            "kappa_answered": alone[0].kappa if alone else kappa.kappa,
-            "difference": kappa.difference,
-            "interval": interval and list(interval),
-            "p": kappa.p,
-            "distinguishable": worse,
+        line = JudgeOnLabels(
+            name=name,
+            judge=judge.get("source"),
+            report=report.where,
+            n=len(several),
+            failed=failed,
+            queries=len(set(queries)),
+            kappa=kappa.kappa,
+            kappa_bounds=(kappa.kappa, most.kappa) if failed else None,
+            kappa_answered=alone[0].kappa if alone else kappa.kappa,
+            difference=kappa.difference,
+            interval=kappa.interval.ends if kappa.interval else None,
+            p=kappa.p,
+            distinguishable=worse,
             # what a judge does not grade is wrong
-            "raw": (agreed.raw or 0.0) * float(weights[known].sum() / weights.sum()) if agreed else 0.0,
-            "kappa_graded": agreed.kappa if agreed and same_scale else None,
-            "bias": {"mean": agreed and agreed.bias.mean, "interval": agreed and agreed.bias.ends and list(agreed.bias.ends)},
-            "corrected": list(_widths(corrected)),
-            "calls": judge.get("calls", 0) + judge.get("cached", 0),
-            "tokens": judge.get("tokens"),
-            "cost_usd": judge.get("cost_usd"),
-            "gates_otherwise": [
-                {"gate": gate, "judge": outcome, "known": decided[gate]}
+            raw=(agreed.raw or 0.0) * float(weights[known].sum() / weights.sum()) if agreed else 0.0,
+            kappa_graded=agreed.kappa if agreed and same_scale else None,
+            bias=agreed.mean_error if agreed else Bias(None, None),
+            corrected=list(_widths(corrected)),
+            calls=judge.get("calls", 0) + judge.get("cached", 0),
+            tokens=judge.get("tokens"),
+            cost_usd=judge.get("cost_usd"),
+            gates_otherwise=[
+                OtherOutcome(gate, outcome, decided[gate])
                 for gate, outcome in outcomes.items()
                 if gate in decided and outcome != decided[gate]
             ],
-        })  # fmt: skip
-    return {
-        "schema_version": 1,
-        "labels": len(votes),
-        "items": len(several),
-        "best": lines[best]["name"],
-        "not_distinguishable": [line["name"] for line in lines if not line["distinguishable"]],
-        "judges": lines,
-        "warnings": [
+        )
+        lines.append(line)
+    return JudgesAudit(
+        labels=len(votes),
+        items=len(several),
+        best=lines[best].name,
+        not_distinguishable=[line.name for line in lines if not line.distinguishable],
+        judges=lines,
+        warnings=[
             *_failures(lines),
             *_not_asked(relevance, asked, _names(reports)),
             *not_counted(left_out),
             *_warnings(reports, len(several)),
         ],
-    }
+    )
 
 
-def _failures(lines: Sequence[Mapping[str, Json]]) -> Iterator[str]:
+def _failures(lines: Sequence[JudgeOnLabels]) -> Iterator[str]:
     for line in lines:
-        if failed := line["failed"]:
-            most = in_digits(line["kappa_bounds"][1], digits=3)
+        if failed := line.failed:
+            most = in_digits(line.kappa_bounds and line.kappa_bounds[1], digits=3)
             yield (
-                f"{line['name']} has no usable answer on {failed} of {counted(line['n'], 'labelled item')}, which count as wrong: "
-                f"kappa {in_digits(line['kappa'], digits=3)}, {most} if all of them were right, "
-                f"{in_digits(line['kappa_answered'], digits=3)} on the others alone, which its bias is over; ask again: "
-                f"germane run --resume {line['report'] or 'REPORT'} --retry-errors"
+                f"{line.name} has no usable answer on {failed} of {counted(line.n, 'labelled item')}, which count as wrong: "
+                f"kappa {in_digits(line.kappa, digits=3)}, {most} if all of them were right, "
+                f"{in_digits(line.kappa_answered, digits=3)} on the others alone, which its bias is over; ask again: "
+                f"germane run --resume {line.report or 'REPORT'} --retry-errors"
             )
 
 
@@ -189,14 +252,12 @@ def _corrected(report: ReportData, labels: Sequence[Label]) -> ReportData:
     return ReportData(report.tables, report.manifest, report.verdict, lines)
 
 
-def _widths(report: ReportData) -> Iterator[dict[str, Json]]:
+def _widths(report: ReportData) -> Iterator[CorrectedWidth]:
     for summary in report.summaries:
         if (mean := summary.corrected) is not None:
-            interval = list(mean.ends)
-            yield {
-                "measure": summary.measure, "system": summary.system, "judged": summary.mean, "mean": mean.mean,
-                "interval": interval, "width": interval[1] - interval[0],
-            }  # fmt: skip
+            low, high = mean.ends
+            name = summary.measure, summary.system
+            yield CorrectedWidth(*name, summary.mean, mean.mean, mean.ends, high - low)
 
 
 def _gates(reports: Sequence[ReportData]) -> Iterator[Gate]:
@@ -218,8 +279,7 @@ def _outcomes(gates: Sequence[Gate], report: ReportData, *, own: bool) -> dict[s
     return outcomes
 
 
-def _signed(mean: float | None, interval: Sequence[float] | None) -> str:
-    ends = (interval[0], interval[1]) if interval else None
+def _signed(mean: float | None, ends: IntervalEnds | None) -> str:
     return f"{in_digits(mean, '+', 3)} ({interval_in_words(ends, 3, '+')})"
 
 
@@ -228,27 +288,26 @@ _HEADS = (
 )  # fmt: skip
 
 
-def judges_document(audit: Mapping[str, Json]) -> TextDocument:
+def judges_document(audit: JudgesAudit) -> TextDocument:
     """The comparison of judges: a table of them, the best, and warnings."""
-    several = any(line["failed"] for line in audit["judges"])
+    several = any(line.failed for line in audit.judges)
     heads = ["judge", *(["failed"] if several else []), *_HEADS]
     table = Table(heads, "l" + "r" * (len(heads) - 2) + "l")
-    for line in sorted(audit["judges"], key=lambda line: -(line["kappa"] or -1.0)):
-        ends = line["interval"] and tuple(line["interval"])
-        widths = ", ".join(f"{value['width']:.3f} {value['measure']}" for value in line["corrected"][:2])
+    for line in sorted(audit.judges, key=lambda line: -(line.kappa or -1.0)):
+        widths = ", ".join(f"{value.width:.3f} {value.measure}" for value in line.corrected[:2])
         cells = [
-            *([line["name"], line["failed"]] if several else [line["name"]]),
-            in_digits(line["kappa"], digits=3),
-            _signed(line["difference"], ends) if ends else None,
-            p_in_words(line["p"]),
-            _signed(**line["bias"]),
+            *([line.name, line.failed] if several else [line.name]),
+            in_digits(line.kappa, digits=3),
+            _signed(line.difference, line.interval) if line.interval else None,
+            p_in_words(line.p),
+            _signed(line.bias.mean, line.bias.ends),
             widths or None,
-            line["calls"],
-            "unknown" if line["cost_usd"] is None else f"${line['cost_usd']:.4f}",
-            "; ".join(value["gate"] for value in line["gates_otherwise"]) or None,
+            line.calls,
+            "unknown" if line.cost_usd is None else f"${line.cost_usd:.4f}",
+            "; ".join(value.gate for value in line.gates_otherwise) or None,
         ]
         table.add(cells)
-    title = f"# {counted(len(audit['judges']), 'judge')} on {counted(audit['items'], 'labelled item')}"
-    best, *others = (str(name) for name in (audit["best"], *audit["not_distinguishable"]))
+    title = f"# {counted(len(audit.judges), 'judge')} on {counted(audit.items, 'labelled item')}"
+    best, *others = (str(name) for name in (audit.best, *audit.not_distinguishable))
     result = f"best: {best}; not distinguishable from it: {', '.join(others)}"
-    return TextDocument([title, "", table, "", result, *(f"- {warning}" for warning in audit["warnings"])])
+    return TextDocument([title, "", table, "", result, *(f"- {warning}" for warning in audit.warnings)])
