@@ -42,9 +42,9 @@ import yaml
 
 from germane import GermaneError, Report, compare, evaluate, read_samples
 from germane.evalfiles import read_eval_file
-from germane.evaluation.options import Options, read_config
 from germane.evaluation.rank import rank as rank_runs
 from germane.evaluation.run import forecast
+from germane.evaluation.spec import Spec, read_config
 from germane.labelling.corpus import Corpus
 from germane.labelling.files import LabelFile, import_labels
 from germane.labelling.moving import move_labels
@@ -573,7 +573,7 @@ def use_eval(_: Bench, path: Path) -> None:
     for case in file.cases:
         sound(sample_to_json(case.sample))
         check(case.sample.query.strip(), "a query that says nothing")
-    found = forecast(Options(paths=(str(path),), judge="lexical"))
+    found = forecast(Spec.of(paths=(str(path),), judge="lexical"))
     sound(found.as_json())
 
 
@@ -597,7 +597,7 @@ def use_config(bench: Bench, path: Path) -> None:
     os.chdir(folder)
     try:
         sound(dict(read_config().values))
-        sound(forecast(Options(paths=("data.jsonl",), judge="lexical")).as_json())
+        sound(forecast(Spec.of(paths=("data.jsonl",), judge="lexical")).as_json())
     finally:
         os.chdir(bench.folder)
 

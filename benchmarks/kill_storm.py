@@ -82,7 +82,7 @@ def first(name: str, server: ModelServer) -> list[str]:
 
 
 def resumed(server: ModelServer) -> list[str]:
-    return ["run", "--resume", "storm", "--retry-errors", "--base-url", server.url, "-q"]
+    return ["run", "--resume", "storm", "--base-url", server.url, "-q"]
 
 
 def finish(process: subprocess.Popen[bytes]) -> None:
@@ -116,7 +116,7 @@ def weather(folder: Path, kills: int, seed: int) -> tuple[int, int, int]:
                 f"kill {number:2}: {kept:5} committed, {allowed:3} answered and not, {repeats:3} asked again before"
             )
             words = resumed(server) if (folder / "storm" / "manifest.json").exists() else words
-        for _ in range(3):  # a question that failed three times in the storm is asked again by --retry-errors
+        for _ in range(3):  # a question that failed three times in the storm is asked again by --resume
             process = start(folder, words)
             process.communicate(timeout=900)
             if (

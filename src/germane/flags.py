@@ -1,17 +1,23 @@
 """Every option and argument of the command line, declared once.
 
-From this table come what each verb takes, its `--help`, the settings of germane.toml and docs/reference/commands.md and
-config.md. A new flag is one entry here and its use: a parameter of the verb's function, for `run` a field of `Options`.
+From this table come what each verb takes, its `--help`, the settings of germane.toml, the options of a `Spec`, the arguments of
+a model judge, and docs/reference/commands.md and config.md. A new flag is one entry here and its use: a parameter of the verb's
+function, for `run` an attribute of the `Spec`, for a judge a parameter of `LLMJudge`.
 """
 
 from __future__ import annotations
 
+import json
+import re
+from collections.abc import Callable, Iterable
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
 from germane import addons
+from germane.errors import InputError
 
-__all__ = ["CI", "DATA", "JUDGE", "MEASURES", "MONEY", "OUTPUT", "Flag", "borrowed"]
+__all__ = ["CI", "DATA", "JUDGE", "MEASURES", "MONEY", "OUTPUT", "Flag", "borrowed", "parameters"]
 
 DATA, JUDGE, MEASURES, MONEY, OUTPUT, CI = "Data", "Judge", "Measures", "Money", "Output", "CI"
 GROUPS = (DATA, JUDGE, MEASURES, MONEY, OUTPUT, CI)
@@ -37,6 +43,10 @@ class Flag(NamedTuple):
         choices: The only values that there are.
         setting: The types of value that the setting `name` of germane.toml may have; none = no setting.
         in_file: Whether an eval file may set it.
+        read: Reads the texts as they are typed, given these and the flag; without it they are the value.
+        judge: The parameter of a model judge that gets the value.
+        holds: What it holds for: the whole evaluation; one part or session of it, which may have another value and gives the same
+            answers; or one command, after which it is forgotten.
         at_url: What becomes of a path that is a URL: "copied" here and read, "kept" for the verb that reads or writes there, or
             "refused", as what a verb writes to.
     """
@@ -56,6 +66,9 @@ class Flag(NamedTuple):
     choices: tuple[str, ...] = ()
     setting: tuple[type, ...] = ()
     in_file: bool = False
+    read: Callable[[Any, str], Any] | None = None
+    judge: str = ""
+    holds: Literal["evaluation", "part", "command"] = "evaluation"
     at_url: Literal["copied", "kept", "refused"] = "copied"
     also: dict[str, str] | None = None
 
@@ -63,6 +76,11 @@ class Flag(NamedTuple):
     def argument(self) -> bool:
         """True if it is given by its place, not by name."""
         return not self.spelling.startswith("-")
+
+    @property
+    def several(self) -> bool:
+        """True if it takes a list of values."""
+        return self.many or "..." in self.spelling
 
     @property
     def spellings(self) -> list[str]:
@@ -90,6 +108,66 @@ class Flag(NamedTuple):
         """Its help with the words that belong to one verb, and its default."""
         text = "" if self.default is None else f"Default: {self.default}."
         return " ".join(filter(None, (self.help, (self.also or {}).get(verb, ""), text)))
+
+
+def _named(text: str) -> tuple[str, str]:
+    """The two sides of NAME=VALUE; ("", "") where it is not one."""
+    name, _, value = (piece.strip() for piece in text.partition("="))
+    return (name, value) if name and value else ("", "")
+
+
+def pairs(values: Iterable[str], flag: str, example: str) -> tuple[tuple[str, str], ...]:
+    """`a=b,c=d` and repeated flags as pairs; InputError on anything else."""
+    result: dict[str, str] = {}
+    for entry in (entry for text in values for entry in text.split(",")):
+        name, value = _named(entry)
+        if not name:
+            raise InputError(f"{flag} {entry!r} is not NAME=VALUE", fix=f"write {flag} {example}")
+        if name in result:
+            raise InputError(f"{flag} gives {name} twice", fix="give it once")
+        result[name] = value
+    return tuple(result.items())
+
+
+def headers(values: Iterable[str], flag: str) -> tuple[tuple[str, str], ...]:
+    """Repeated `--header NAME=VALUE`; what is wrong is said without the value, which may be a key."""
+    result = dict(map(_named, values))
+    for name, value in result.items():
+        if not re.fullmatch(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+", name):
+            raise InputError(f"{flag} is not NAME=VALUE", fix=f"write {flag} x-team=search")
+        if not value.isprintable():
+            raise InputError(f"the value of {flag} {name} holds characters that no header has")
+    return tuple(result.items())
+
+
+def parameters(values: Iterable[str], flag: str, example: str) -> tuple[tuple[str, Any], ...]:
+    """Repeated NAME=VALUE: a value that is JSON is what it says, any other is text."""
+    result: dict[str, Any] = {}
+    for text in values:
+        name, value = _named(text)
+        if not name:
+            raise InputError(f"{flag} {text!r} is not NAME=VALUE", fix=f"write {flag} {example}")
+        try:
+            result[name] = json.loads(value)
+        except ValueError:
+            result[name] = value
+    return tuple(result.items())
+
+
+def prices(value: str, flag: str) -> tuple[float, float]:
+    """`0.15/0.60` as the prices of a million tokens in and out; InputError on anything else."""
+    try:
+        first, second = map(float, value.split("/"))
+    except ValueError:
+        first = second = -1.0
+    if not (0 <= first < float("inf") and 0 <= second < float("inf")):
+        raise InputError(f"{flag} {value!r} is not IN/OUT", fix=f"write {flag} 0.15/0.60")
+    return first, second
+
+
+def words(values: Iterable[str], _flag: str) -> str:
+    """Repeated names as one text, with white space between them."""
+    return " ".join(values)
 
 
 _FORMATS = ("trec", "tsv", "csv", "jsonl", "json", "parquet")
@@ -132,8 +210,8 @@ FLAGS = (
     Flag("--qrels-format", "rank,stages", DATA, "Format of the gold, as --format.", value="FORMAT", choices=_FORMATS),
     Flag("--columns", "run,questions,rank,stages", DATA, "Column names, separated by commas; repeatable:", value="NAME=COLUMN", many=True,
          also={"run": "query=Query,contexts=Context.", "rank": "query=Query,doc=Passage,score=Sim,grade=Label.",
-               "stages": "query=Query,doc=Passage,score=Sim,grade=Label."}),
-    Flag("--doc-id", "run,questions,rank,stages", DATA, "Pattern for the part of a chunk's id that is its document's id.", value="REGEX"),
+               "stages": "query=Query,doc=Passage,score=Sim,grade=Label."}, read=partial(pairs, example="query=Query")),
+    Flag("--doc-id", "run,questions,rank,stages", DATA, "Pattern for the part of a chunk's id that is its document's id.", value="REGEX", in_file=True),
     Flag("--duplicates", "rank,stages", DATA, "When a query lists a document twice: report an error, or count its best rank.", default="error", choices=("error", "first")),
     Flag("--missing", "rank", DATA, "Score a query with gold but no results as 0, or leave it out.", default="zero", choices=("zero", "skip")),
     Flag("--on-bad-row", "rank", DATA, "When a row cannot be read: report an error, or skip it with a note.", default="error", choices=("error", "skip")),
@@ -145,35 +223,35 @@ FLAGS = (
          value="WIDTH", many=True),
     Flag("--seed", "run,questions,compare,label", DATA, "Random seed of", int, value="N", default=0,
          also={"run": "--sample and --until.", "compare": "the sign-flip test and of the halves that choose the best of several systems.", "label": "the draw."}),
-    Flag("--part", "run", DATA, "Run part I of N, e.g. 1/16; `germane merge` joins the reports.", value="I/N"),
-    Flag("--engine", "run", DATA, "Run all parts at once: processes:8 or dask[:ADDRESS].", value="ENGINE"),
+    Flag("--part", "run", DATA, "Run part I of N, e.g. 1/16; `germane merge` joins the reports.", value="I/N", holds="part"),
+    Flag("--engine", "run", DATA, "Run all parts at once: processes:8 or dask[:ADDRESS].", value="ENGINE", holds="part"),
     Flag("--systems", "compare", DATA, "Systems to compare within one report, or the one to use of each; repeatable.", value="NAME", many=True),
     Flag("--cluster", "compare", DATA, "The metadata field that clusters queries.", value="FIELD"),
     Flag("--skill", "init", DATA, "Write the skill for coding agents (SKILL.md) instead.", bool),
     Flag("--schema", "validate", DATA, "Print the JSON Schema of eval files, for editors.", bool),
     # who judges, and how
-    Flag("--judge", "run,questions", JUDGE, "The judge: labels, gold, lexical or a model (openai:gpt-4o-mini); several vote as a panel.", many=True, setting=(str, list)),
+    Flag("--judge", "run,questions", JUDGE, "The judge: labels, gold, lexical or a model (openai:gpt-4o-mini); several vote as a panel.", many=True, setting=(str, list), in_file=True, read=words),
     Flag("--judge", "ledger export", DATA, "Export only this judge's answers."),
     Flag("--labels", "run,questions", JUDGE, "People's labels for --judge labels and labels=human: .jsonl, .csv, TREC qrels, or a report.", Path, value="FILE", at_url="kept"),
     Flag("--labels", "labels check,labels move", DATA, "Further labels by people: .jsonl, .csv, TREC qrels, or a report.", Path, value="FILE"),
     Flag("--repeat", "run,questions", JUDGE, "Ask each judge N times and let the answers vote.", int, value="N", default=1, least=1, setting=(int,), in_file=True),
     Flag("--cancel", "ledger batches", MONEY, "Cancel this batch; its answers so far are kept.", value="ID"),
     Flag("--base-url", "ledger batches", JUDGE, "With --cancel: the batch's endpoint, if not the provider's own.", value="URL"),
-    Flag("--base-url", "run,questions", JUDGE, "An OpenAI-compatible endpoint for the judge.", value="URL"),
-    Flag("--header", "run", JUDGE, "A header for the judge's endpoint, never stored; repeatable.", name="headers", value="NAME=VALUE", many=True),
-    Flag("--model-parameter", "run,questions", JUDGE, "A request parameter, e.g. seed=7; repeatable.", name="parameters", value="NAME=VALUE", many=True),
-    Flag("--temperature", "run,questions", JUDGE, "Sampling temperature. Default: 0.1.", float, value="T", least=0),
-    Flag("--reasoning", "run,questions", JUDGE, "Reasoning effort, e.g. off or low, for models that support it.", value="LEVEL"),
-    Flag("--rpm", "run", JUDGE, "Maximum judge requests per minute.", float, value="N", least=0.01),
-    Flag("--tpm", "run", JUDGE, "Maximum judge tokens per minute.", float, value="N", least=1),
-    Flag("--timeout", "run", JUDGE, "Seconds to wait for one answer. Default: 120.", float, value="SECONDS", least=0.1),
-    Flag("-j --jobs", "run", JUDGE, "Maximum judge requests in flight. Default: adapts, up to 64.", int, value="N", least=1, setting=(int,)),
+    Flag("--base-url", "run,questions", JUDGE, "An OpenAI-compatible endpoint for the judge.", value="URL", judge="base_url", holds="part"),
+    Flag("--header", "run", JUDGE, "A header for the judge's endpoint, never stored; repeatable.", name="headers", value="NAME=VALUE", many=True, read=headers, judge="headers", holds="command"),
+    Flag("--model-parameter", "run,questions", JUDGE, "A request parameter, e.g. seed=7; repeatable.", name="parameters", value="NAME=VALUE", many=True, read=partial(parameters, example="seed=7"), judge="parameters"),
+    Flag("--temperature", "run,questions", JUDGE, "Sampling temperature. Default: 0.1.", float, value="T", least=0, judge="temperature"),
+    Flag("--reasoning", "run,questions", JUDGE, "Reasoning effort, e.g. off or low, for models that support it.", value="LEVEL", judge="reasoning"),
+    Flag("--rpm", "run", JUDGE, "Maximum judge requests per minute.", float, value="N", least=0.01, holds="part"),
+    Flag("--tpm", "run", JUDGE, "Maximum judge tokens per minute.", float, value="N", least=1, holds="part"),
+    Flag("--timeout", "run", JUDGE, "Seconds to wait for one answer. Default: 120.", float, value="SECONDS", least=0.1, holds="part"),
+    Flag("-j --jobs", "run", JUDGE, "Maximum judge requests in flight. Default: adapts, up to 64.", int, value="N", least=1, setting=(int,), judge="concurrency", holds="part"),
     Flag("--against", "run,questions", JUDGE, "Judge relevance against: auto, query, reference, response or criterion.", value="TEXT", setting=(str,), in_file=True),
     Flag("--scale", "run,questions,label", JUDGE, "Grades: graded (0-3) or binary.", setting=(str,), also={"label": "Default: the judge's scale."}),
     Flag("--rubric", "run,questions", JUDGE, "Meaning of the grades: trec (UMBRELA) or usefulness.", setting=(str,)),
-    Flag("--reading", "run,questions", JUDGE, "fused: all questions about a text in one request; single: one each.", default="fused", setting=(str,), in_file=True),
-    Flag("--batch", "run,questions", JUDGE, "Passages of a query per request.", int, value="N", default=1, least=1, setting=(int,), in_file=True),
-    Flag("--prompt", "run,questions", JUDGE, "Your own prompt for a kind of question; repeatable.", name="prompts", value="KIND=FILE", many=True),
+    Flag("--reading", "run,questions", JUDGE, "fused: all questions about a text in one request; single: one each.", default="fused", setting=(str,), in_file=True, judge="reading", choices=("fused", "single")),
+    Flag("--batch", "run,questions", JUDGE, "Passages of a query per request.", int, value="N", default=1, least=1, setting=(int,), in_file=True, judge="batch"),
+    Flag("--prompt", "run,questions", JUDGE, "Your own prompt for a kind of question; repeatable.", name="prompts", value="KIND=FILE", many=True, read=partial(pairs, example="relevance=my.md"), judge="prompts"),
     Flag("--across-judges", "compare", JUDGE, "Allow reports of different judges.", bool),
     Flag("--who", "label", JUDGE, "The labeller's name. Default: the user's.", value="NAME"),
     Flag("--budget", "label", JUDGE, "Number of labels. Default: all.", int, value="N", least=1),
@@ -184,12 +262,12 @@ FLAGS = (
          choices=("relevance", "support", "sufficiency")),
     Flag("--guideline", "label", JUDGE, "Instructions for labellers: shown by ?, stored as a hash.", Path, value="FILE"),
     Flag("--again", "audit", JUDGE, "Ask N stored verdicts again, to detect whether the judge has changed.", int, value="N", least=1),
-    Flag("--judge", "audit", JUDGE, "With --again: the judge, if its URL holds a key.", many=True),
+    Flag("--judge", "audit", JUDGE, "With --again: the judge, if its URL holds a key.", many=True, read=words),
     Flag("--base-url", "audit", JUDGE, "With --again: the judge's endpoint; without it no key is sent to a URL in the report.", value="URL"),
-    Flag("--header", "audit", JUDGE, "With --again: a header for the judge's endpoint; repeatable.", name="headers", value="NAME=VALUE", many=True),
+    Flag("--header", "audit", JUDGE, "With --again: a header for the judge's endpoint; repeatable.", name="headers", value="NAME=VALUE", many=True, read=headers),
     Flag("-j --jobs", "audit", JUDGE, "With --again: maximum requests in flight.", int, value="N", least=1),
     Flag("--max-cost", "audit", MONEY, "With --again: stop before it costs more.", float, value="USD", least=0),
-    Flag("--price", "audit", MONEY, "With --again: US dollars per million tokens in and out, e.g. 0.15/0.60.", value="IN/OUT"),
+    Flag("--price", "audit", MONEY, "With --again: US dollars per million tokens in and out, e.g. 0.15/0.60.", value="IN/OUT", read=prices),
     Flag("--seed", "audit", DATA, "With --again: random seed of the draw.", int, value="N", default=0),
     Flag("--gold", "audit", JUDGE, "List documents where judges and gold disagree; -o suspects.csv writes a file to fill in.", bool),
     Flag("--all", "audit", JUDGE, "Also count labels that were not drawn at random.", bool, name="every"),
@@ -210,17 +288,16 @@ FLAGS = (
     Flag("-k", "stages", MEASURES, "Cut-off. Default: none; 10 for samples without stages and with longer lists.", int, value="K", least=1),
     Flag("--rel", "stages", MEASURES, "Lowest grade that counts as relevant.", int, value="GRADE", default=1, least=1),
     # what is asked, what that costs, and where answers are kept
-    Flag("--dry-run", "run", MONEY, "Print calls, tokens and price; make no calls.", bool),
-    Flag("--later", "run", MONEY, "Use the provider's batch API, at half price: send the batches and exit; --resume REPORT --later fetches them.", bool),
-    Flag("--wait", "run", MONEY, "With --later: wait for all answers.", bool),
-    Flag("--max-cost", "run", MONEY, "Stop before the judge costs more; can be resumed.", float, value="USD", least=0),
-    Flag("--max-calls", "run", MONEY, "Stop before more judge calls in this session; can be resumed. A call is one question; a request may hold several.", int, value="N", least=0),
-    Flag("--price", "run", MONEY, "US dollars per million tokens in and out, e.g. 0.15/0.60.", value="IN/OUT"),
-    Flag("--resume", "run", MONEY, "Continue this evaluation.", Path, value="REPORT", at_url="refused"),
-    Flag("--retry-errors", "run", MONEY, "With --resume: ask again what failed.", bool),
-    Flag("--reask", "run", MONEY, "With --resume: continue with another judge, which is asked everything.", bool),
+    Flag("--dry-run", "run", MONEY, "Print calls, tokens and price; make no calls.", bool, holds="command"),
+    Flag("--later", "run", MONEY, "Use the provider's batch API, at half price: send the batches and exit; --resume REPORT --later fetches them.", bool, holds="command"),
+    Flag("--wait", "run", MONEY, "With --later: wait for all answers.", bool, holds="command"),
+    Flag("--max-cost", "run", MONEY, "Stop before the judge costs more; can be resumed.", float, value="USD", least=0, holds="part"),
+    Flag("--max-calls", "run", MONEY, "Stop before more judge calls in this session; can be resumed. A call is one question; a request may hold several.", int, value="N", least=0, holds="part"),
+    Flag("--price", "run", MONEY, "US dollars per million tokens in and out, e.g. 0.15/0.60.", value="IN/OUT", read=prices, holds="part"),
+    Flag("--resume", "run", MONEY, "Continue this evaluation.", Path, value="REPORT", at_url="refused", holds="command"),
+    Flag("--reask", "run", MONEY, "With --resume: continue with another judge, which is asked everything.", bool, holds="command"),
     Flag("--ledger", "run,questions,answers,ledger stats,ledger batches,ledger export,ledger import", MONEY,
-         "The ledger file or database. Default: .germane/ledger.sqlite of the project.", value="PLACE", setting=(str,)),
+         "The ledger file or database. Default: .germane/ledger.sqlite of the project.", value="PLACE", setting=(str,), holds="part"),
     Flag("--replay", "run", MONEY, "Make no judge calls: use answers of this ledger or export; exit 3 if one is missing.", value="LEDGER"),
     Flag("--no-cache", "run", MONEY, "Neither read nor write the shared ledger.", bool),
     Flag("--kind", "ledger export", DATA, "Export only this kind of question, e.g. relevance or claims."),
@@ -237,11 +314,11 @@ FLAGS = (
     Flag("-o --output", "labels move", OUTPUT, "The samples to write: .jsonl.", Path, value="FILE", required=True, at_url="refused"),
     Flag("--force", "run,merge,init", OUTPUT, "Overwrite", bool,
          also={"run": "the report of another evaluation in the folder of -o.", "merge": "the report of another evaluation in the folder of -o.",
-               "init": "files that are there."}),
+               "init": "files that are there."}, holds="command"),
     Flag("--json", "run,questions,answers,merge,rank,score,compare,stages,diagnose,label,report,explain,audit,labels check,labels move,measures,validate,ledger stats,ledger batches", OUTPUT,
-         "Print one JSON document on stdout.", bool),
-    Flag("-v --verbose", "run,merge,score,compare", OUTPUT, "Print every note. Default: three, and those that change the meaning of a number.", bool),
-    Flag("-q --quiet", "run,merge", OUTPUT, "Print only failures, and notes that change the meaning of a number.", bool),
+         "Print one JSON document on stdout.", bool, holds="command"),
+    Flag("-v --verbose", "run,merge,score,compare", OUTPUT, "Print every note. Default: three, and those that change the meaning of a number.", bool, holds="command"),
+    Flag("-q --quiet", "run,merge", OUTPUT, "Print only failures, and notes that change the meaning of a number.", bool, holds="command"),
     Flag("-q --per-query", "rank", OUTPUT, "Also print each query's value.", bool),
     Flag("-q --per-query", "stages", OUTPUT, "Print every relevant document by query.", bool),
     Flag("--trec", "rank", OUTPUT, "Print as trec_eval does: measure, query, value.", bool),
@@ -251,7 +328,7 @@ FLAGS = (
     Flag("--export", "label", OUTPUT, "Write the labels to a file: .jsonl, .csv or TREC qrels.", Path, name="give", value="FILE", at_url="refused"),
     # what is good enough
     Flag("--fail-under", "run,rank,score", CI, "A gate, e.g. 'lower(nDCG@10)>=0.7': exit 1 below it; repeatable.", name="gates", value="GATE", many=True, setting=(list, str)),
-    Flag("--baseline", "run,score", CI, "The report that change(...) gates compare with: a folder, a --json document, or a folder of reports (the latest).", Path, value="REPORT", at_url="kept"),
+    Flag("--baseline", "run,score", CI, "The report that change(...) gates compare with: a folder, a --json document, or a folder of reports (the latest).", Path, value="REPORT", at_url="kept", holds="part"),
     Flag("--baseline", "report", OUTPUT, "Another report:", Path, value="REPORT",
          also={"report": "shown for comparison (.html .md .svg .png)."}),
     Flag("--allow-stand-in", "run,score,compare", CI, "Let gates decide on verdicts of a stand-in (lexical). Default: undecided, exit 3.", bool),
@@ -261,6 +338,14 @@ FLAGS = (
 
 SETTINGS = {flag.parameter: flag for flag in FLAGS if flag.setting}
 """The flags that germane.toml may set, by the names that they have there."""
+
+
+OPTIONS = {
+    flag.parameter: flag
+    for flag in FLAGS
+    if {"run", "questions"} & {*flag.verbs.split(",")} and flag.parameter != "output"
+}
+"""The options of an evaluation, by the names that a `Spec` has for them; what -o names is not one of them."""
 
 
 def flags_of(verb: str) -> list[Flag]:
@@ -276,7 +361,3 @@ def borrowed(verb: str, of: str, *spellings: str) -> list[Flag]:
         for flag in FLAGS
         if of in flag.verbs.split(",") and flag.long in spellings
     ]
-
-
-OPTION_DEFAULTS = ("seed", "repeat", "reading", "batch", "max_unmeasured")
-"""Options of a run that have a default value, which gives way to a file or a manifest only where the flag is not given."""

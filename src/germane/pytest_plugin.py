@@ -159,7 +159,7 @@ def _decide(config: pytest.Config, state: _Session, records: Mapping[str, list[R
 
 def _report(records: Mapping[str, list[RecordedSample]], session: _Session, config: pytest.Config) -> Report:
     """The report; of the gates in a file those hold whose measure was recorded: a part of the tests may have been chosen."""
-    from germane.evaluation.options import read_config
+    from germane.evaluation.spec import read_config
     from germane.reports.gates import Gate
     from germane.reports.report import find_report
     from germane.reports.summary import known_measure

@@ -96,7 +96,6 @@ def germane_cases(*patterns: str | Path, argument: str = "case") -> pytest.MarkD
     """
     import pytest
 
-    from germane.evaluation.options import Options
     from germane.evaluation.plan import Suite, load_suite, names_of
     from germane.reports.gates import Gate
 
@@ -105,7 +104,7 @@ def germane_cases(*patterns: str | Path, argument: str = "case") -> pytest.MarkD
     with _ShortTraceback():
         paths = [path for pattern in patterns for path in _matching(str(pattern), beside)]
         loaded, files = load_suite(paths, lambda _: None)
-        suite = Suite(paths=loaded, files=files, options=Options())
+        suite = Suite(loaded, files)
         for file in files.values():
             measured = sorted(names_of(suite.graders_of_files([file])))
             for gate in starmap(Gate.parse, file.gates):
@@ -302,18 +301,17 @@ def _measured(
     from germane.evaluation.choice import judged_by, ledger_address, needs_judge, open_ledger, pick_judge
     from germane.evaluation.evaluate import report_on
     from germane.evaluation.evaluation import run_coroutine
-    from germane.evaluation.options import IN_FILES, Options
+    from germane.evaluation.spec import IN_FILES, Spec
     from germane.judges import load_judge
     from germane.measures.scoring import Job
     from germane.places.settings import Settings
 
     sample, graders, case, file = asked.sample, asked.graders, asked.case, asked.file
-    options = Options().with_defaults({name: getattr(file, name) for name in IN_FILES} if file else {})
+    spec = Spec().in_project().in_files({name: getattr(file, name) for name in IN_FILES} if file else {})
     who: Judge | None = None
     if needed := needs_judge(graders):
-        named = file.judge if file else None
-        who = pick_judge(None, named, options=options, needed=needed) if judge is None else load_judge(judge)
-    settings = Settings.of(options.against, options.scale, options.rubric).with_judge(judged_by(who))
+        who = pick_judge(spec, needed) if judge is None else load_judge(judge)
+    settings = Settings.of(spec.against, spec.scale, spec.rubric).with_judge(judged_by(who))
     keeps = who is not None and who.stored
     opened = open_ledger(ledger or ledger_address()) if keeps else None
     with nullcontext() if opened is None else closing(opened):

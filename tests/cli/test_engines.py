@@ -265,10 +265,10 @@ def test_a_script_that_each_worker_would_run_again(tmp_path: Path) -> None:
     samples = ({"id": f"q{n}", "query": f"q{n}", "contexts": [], "qrels": {"d": 1}} for n in range(5))
     write_jsonl(tmp_path / "s.jsonl", *samples)
     setup = (
-        "from germane.evaluation.options import Callbacks, Options\n"
+        "from germane.evaluation.spec import Callbacks, Spec\n"
         "from germane.evaluation.parts.running import run_in_parts\n"
     )
-    work = "run_in_parts(Options(paths=('s.jsonl',), measures=('RR',), engine='processes:2', folder='r'), Callbacks())"
+    work = "run_in_parts(Spec.of(paths=('s.jsonl',), measures=('RR',), engine='processes:2', folder='r'), Callbacks())"
     for guard, code in (("", 1), ("if __name__ == '__main__': ", 0)):
         (tmp_path / "script.py").write_text(setup + guard + work)
         done = subprocess.run(

@@ -14,8 +14,8 @@ import yaml
 
 from germane.cli.init import shipped
 from germane.cli.verbs import VERBS
-from germane.evaluation.options import Options
 from germane.evaluation.run import run
+from germane.evaluation.spec import Spec
 from germane.measures.measure import definitions
 from tests.cli.conftest import Cli
 
@@ -32,7 +32,7 @@ def example(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_every_eval_file_reaches_its_gates(example: Path, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
     """No add-on and no library but germane's own is needed, and the scores are those written down."""
     monkeypatch.chdir(example)
-    report = run(Options(paths=(f"evals/{name}.yaml",), folder=f"r-{name}"))
+    report = run(Spec.of(paths=(f"evals/{name}.yaml",), folder=f"r-{name}"))
     assert report.verdict.gates
     assert report.verdict.exit_code == 0
     assert all(summary.n for summary in report.summaries)

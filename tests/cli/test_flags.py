@@ -15,26 +15,30 @@ from germane.cli import label
 from germane.cli.parser import parse
 from germane.cli.rank import files_of
 from germane.cli.verbs import VERBS, function_of
-from germane.evaluation.options import Options
-from germane.flags import FLAGS, GROUPS, SETTINGS, flags_of
+from germane.evaluation import spec
+from germane.flags import FLAGS, GROUPS, OPTIONS, SETTINGS, flags_of
 from germane.ledger.upkeep import Selection
 from tests.command import invoke
 
 
 @pytest.mark.parametrize("verb", VERBS)
 def test_every_flag_is_used(verb: str) -> None:
-    """A flag is a parameter of the verb's function, of `run` a field of Options; there is no other parameter."""
+    """A flag is a parameter of the verb's function, of `run` an option of the Spec that is used; there is no other parameter."""
     function = function_of(verb)
     taken = {
         name for name, one in inspect.signature(function).parameters.items() if one.kind != one.VAR_KEYWORD
     }
     given = {flag.parameter for flag in flags_of(verb)}
-    if verb == "run":
-        taken |= {field.name for field in fields(Options)} - {"given"} - {"folder", "outputs", "store"} | {
-            "output"
-        }
-    elif verb == "questions":  # what a run would ask: its flags become Options too
-        taken |= {field.name for field in fields(Options)} - {"given"} & given
+    if verb in {
+        "run",
+        "questions",
+        "audit",
+    }:  # options of the Spec, used by their names or handed to the judge
+        folders = [Path(inspect.getfile(spec)).parent, Path(inspect.getfile(parse)).parent]
+        text = "".join(file.read_text("utf-8") for folder in folders for file in folder.rglob("*.py"))
+        used = {*re.findall(r"(?:spec|chosen)\.(\w+)", text)}
+        used |= {name for name, flag in OPTIONS.items() if flag.judge}
+        taken |= (OPTIONS.keys() & used | {"output"}) & given
     elif verb == "compare":
         taken |= inspect.signature(germane.compare).parameters.keys() & given
     elif verb in {"rank", "stages"}:
@@ -65,13 +69,15 @@ def test_every_entry_belongs_somewhere() -> None:
         assert flag.group in GROUPS
 
 
-def test_defaults_are_those_of_the_options() -> None:
-    """What `--help` and germane.toml say of a default holds in Python too."""
-    default = {field.name: field.default for field in fields(Options)}
-    for flag in flags_of("run"):
+def test_an_option_that_is_not_given_differs_from_its_default() -> None:
+    """Its value is the default, which gives way to a file; given as the default it goes before the file."""
+    assert SETTINGS.keys() <= OPTIONS.keys()
+    for name, flag in OPTIONS.items():
         if flag.default is not None:
-            assert default[flag.parameter] == flag.default
-    assert SETTINGS.keys() - {"judge", "measures", "ledger"} <= default.keys()
+            other = {int: 3, float: 0.5, str: "single"}[flag.kind]
+            assert getattr(spec.Spec(), name) == flag.default
+            assert getattr(spec.Spec().in_files({name: other}), name) == other
+            assert getattr(spec.Spec.of(**{name: flag.default}).in_files({name: other}), name) == flag.default
 
 
 @pytest.mark.parametrize("words", [(), ("ledger",), *((*verb.split(), "--help") for verb in VERBS)])

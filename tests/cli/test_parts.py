@@ -11,8 +11,8 @@ import pytest
 
 from germane import Report, read_samples
 from germane.errors import InputError
-from germane.evaluation.options import Options
 from germane.evaluation.parts.share import Share
+from germane.evaluation.spec import Spec
 from tests.server import ModelServer
 
 from .conftest import Cli, write_jsonl
@@ -171,13 +171,13 @@ def test_what_is_no_part(inside: Cli, tmp_path: Path, text: str) -> None:
 
 def test_limits_are_shared() -> None:
     """What all parts together may spend is what the whole may."""
-    whole = Options(rpm=100, tpm=1e6, max_cost=8.0, max_calls=10, jobs=3)
+    whole = Spec.of(rpm=100, tpm=1e6, max_cost=8.0, max_calls=10, jobs=3)
     shares = [Share(n, 4).of_limits(whole) for n in range(1, 5)]
     assert [one.rpm for one in shares] == [25.0] * 4
     assert [one.max_cost for one in shares] == [2.0] * 4
     assert [one.max_calls for one in shares] == [3, 3, 2, 2]
     assert [one.jobs for one in shares] == [1, 1, 1, 1]
-    assert Share(2, 4).of_limits(Options()).rpm is None
+    assert Share(2, 4).of_limits(Spec.of()).rpm is None
 
 
 def test_a_measure_that_no_sample_can_have_is_no_fault_of_a_part(inside: Cli, tmp_path: Path) -> None:

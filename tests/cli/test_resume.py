@@ -157,8 +157,8 @@ def test_a_report_is_not_continued_with_other_data(inside: Cli, tmp_path: Path) 
     assert inside("run", "two.jsonl", "--resume", "r").code == 0
 
 
-def test_errors_are_kept_until_they_are_to_be_retried(inside: Cli, data: Path) -> None:
-    """A finished run with failures: --resume keeps them, --retry-errors asks again for those and nothing else."""
+def test_what_failed_is_asked_again(inside: Cli, data: Path) -> None:
+    """A finished run with failures: --resume asks again for those and nothing else."""
     ill = [True]
 
     def answer(kind: str, sections: Mapping[str, str], schema: Mapping[str, Json]) -> Json:
@@ -167,18 +167,10 @@ def test_errors_are_kept_until_they_are_to_be_retried(inside: Cli, data: Path) -
     with ModelServer(answer=answer) as server:
         ran = inside(*words(data, server, "r"), "--limit", "3")
         assert ran.code == 3
-        assert (
-            f"ask again what failed: germane run --resume r --retry-errors --base-url {server.url}\n"
-            in ran.err
-        )
+        assert f"ask again what failed: germane run --resume r --base-url {server.url}\n" in ran.err
         before = server.count
-        again = inside("run", "--resume", "r", "--json")
-        assert again.json["measures"]["context_recall"]["errors"] == 3
-        assert (again.json["judge"]["errors"], again.json["judge"]["cached"]) == (3, 0)
-        assert "--retry-errors" in again.err
-        assert server.count == before
         ill[0] = False
-        ran = inside("run", "--resume", "r", "--retry-errors", "--json")
+        ran = inside("run", "--resume", "r", "--json")
         assert ran.code == 0, ran.err
-        assert "--retry-errors" not in ran.err
+        assert "--resume" not in ran.err
         assert server.count - before == 6  # claims and support of three samples

@@ -13,8 +13,8 @@ import polars
 import pytest
 
 from germane import Report
-from germane.evaluation.options import Options
 from germane.evaluation.plan import Plan
+from germane.evaluation.spec import Spec
 from tests.server import ModelServer
 
 from .conftest import Cli, write_jsonl
@@ -244,7 +244,7 @@ def test_standard_input_is_sampled_like_a_file_and_leaves_nothing_behind(
 def test_a_drawn_sample_holds_only_its_own_cases(tmp_path: Path) -> None:
     """Drawing from many cases holds their numbers, not the cases."""
     write_jsonl(tmp_path / "s.jsonl", *({**row(f"q{n}", 3), "query": "long " * 2000} for n in range(3000)))
-    options = Options(paths=(str(tmp_path / "s.jsonl"),), measures=("P(labels=human)@5",), sample=5)
+    options = Spec.of(paths=(str(tmp_path / "s.jsonl"),), measures=("P(labels=human)@5",), sample=5)
     suite = Plan(options, lambda _: None).suite
     tracemalloc.start()
     try:

@@ -13,9 +13,9 @@ from germane import Report, evaluate
 from germane.comparison.compare import compare, parse_margins
 from germane.comparison.regression import change_gates, regressions
 from germane.errors import InputError
-from germane.evaluation.options import Options
 from germane.evaluation.rescore import rescore
 from germane.evaluation.run import run
+from germane.evaluation.spec import Spec
 from germane.judges.fake import FakeJudge
 from germane.reports.gates import Gate
 from germane.reports.report import find_report
@@ -102,7 +102,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 )
 def test_an_eval_file_gates_on_the_change(folder: Path, file: str, baseline: str | None, code: int) -> None:
     """Against a report folder or a document; without a baseline it is undecided. The report says so when it is opened."""
-    report = run(Options(paths=(f"{file}.yaml",), baseline=baseline, folder="new"))
+    report = run(Spec.of(paths=(f"{file}.yaml",), baseline=baseline, folder="new"))
     assert report.verdict.exit_code == code
     assert [gate.gate for gate in report.verdict.gates] == ["change(RR)>-0.02"]
     again = Report.open(folder / "new")
@@ -115,16 +115,16 @@ def test_fail_on_regression_needs_no_gate(folder: Path) -> None:
     """Every measure is held against the latest report in a folder of reports."""
     data = str(folder / "bad.jsonl")
     report = run(
-        Options(
+        Spec.of(
             paths=(data,), measures=("RR",), baseline="reports/good", fail_on_regression=True, folder="new"
         )
     )
     assert report.verdict.exit_code == 1
     assert report.verdict.gates[0].gate == "not significantly worse in RR"
     with pytest.raises(InputError, match="give --baseline REPORT"):
-        run(Options(paths=(data,), measures=("RR",), fail_on_regression=True))
+        run(Spec.of(paths=(data,), measures=("RR",), fail_on_regression=True))
     with pytest.raises(InputError, match="no report elsewhere"):
-        run(Options(paths=(data,), measures=("RR",), baseline="elsewhere"))
+        run(Spec.of(paths=(data,), measures=("RR",), baseline="elsewhere"))
 
 
 def renamed(given: list[dict[str, Any]], first: int) -> list[dict[str, Any]]:

@@ -10,9 +10,9 @@ import pytest
 
 from germane import evaluate
 from germane.errors import InputError
-from germane.evaluation.options import Options
 from germane.evaluation.rescore import rescore
 from germane.evaluation.run import run
+from germane.evaluation.spec import Spec
 from germane.folder.judgements import StoredJudgements
 from germane.folder.lines import TableFile
 from germane.folder.manifest import SCHEMA_VERSION
@@ -79,7 +79,7 @@ def test_labels_are_no_judgements(judge: str, tmp_path: Path) -> None:
     file = tmp_path / "samples.jsonl"
     file.write_text("".join(json.dumps(row(0, number)) + "\n" for number in range(5)), "utf-8")
     measures = ("context_precision@2",)
-    run(Options(paths=(str(file),), measures=measures, judge=judge, folder=str(tmp_path / "r")))
+    run(Spec.of(paths=(str(file),), measures=measures, judge=judge, folder=str(tmp_path / "r")))
     report = Report.open(tmp_path / "r")
     assert report.manifest["schema_version"] == SCHEMA_VERSION == 4
     assert list(report.judgements()) == []

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING
 from germane.lazy import lazily
 
 if TYPE_CHECKING:
-    from germane.cli.values import parameters, print_document, say
+    from germane.cli.values import print_document, say
 
-__all__ = ["main", "parameters", "print_document", "say"]
+__all__ = ["main", "print_document", "say"]
 
-__getattr__ = lazily(__name__, dict.fromkeys(("parameters", "print_document", "say"), "values"))
+__getattr__ = lazily(__name__, dict.fromkeys(("print_document", "say"), "values"))
 """What commands share; imported when first used."""
 
 

@@ -24,9 +24,8 @@ def questions(*, output: Path, json: bool, **flags: Any) -> int:
     questions follow from answers: read the engine's output with `germane answers`, then repeat until none are left; `germane
     run` then makes no calls.
     """
-    from germane.cli.values import options_of, refuse_input
+    from germane.cli.values import refuse_input, spec_of
     from germane.evaluation.choice import ledger_address
-    from germane.evaluation.options import Callbacks
     from germane.evaluation.parts.remote import local
     from germane.evaluation.plan import split_evaluations
     from germane.evaluation.run import forecast
@@ -39,10 +38,10 @@ def questions(*, output: Path, json: bool, **flags: Any) -> int:
     refuse_input(output, [*flags["paths"], flags.get("labels"), flags.get("corpus"), flags.get("targets")])
     paths = [local(path) for path in flags["paths"][:2]]
     stored = paths[0] if len(paths) == 1 and (paths[0] / "manifest.json").is_file() else None
-    chosen = options_of({**flags, "resume": stored, "paths": [] if stored else flags["paths"]})
+    chosen = spec_of({**flags, "resume": stored, "paths": [] if stored else flags["paths"]})
     with chosen.confined():
         parts = {"": chosen} if stored is not None else split_evaluations(chosen, dry=True)
-    forecasts = [forecast(run, Callbacks(), resume=stored, retry_errors=True) for run in parts.values()]
+    forecasts = [forecast(run) for run in parts.values()]
     before = (read_manifest(stored).get("options") or {}).get("ledger") if stored is not None else None
     location = chosen.ledger or before or ledger_address()
     certain = [pair for each in forecasts for pair in each.certain]

@@ -502,16 +502,7 @@ def _check_written(output: Path | None, folders: Sequence[Path], *, gold: bool) 
 
 def _ask_again(folder: Path, count: int, flags: Mapping[str, Any]) -> AgainLine:
     """Ask stored verdicts again, as the flags of a run say."""
-    from germane.cli.values import headers, prices
     from germane.evaluation.again import ask_again
-    from germane.evaluation.options import Options
+    from germane.evaluation.spec import Spec
 
-    options = Options(
-        judge=" ".join(flags["judge"]) or None,
-        base_url=flags["base_url"],
-        headers=headers(flags["headers"]),
-        jobs=flags["jobs"],
-        max_cost=flags["max_cost"],
-        price=prices(flags["price"]),
-    )
-    return ask_again(folder, count, options, seed=flags["seed"])
+    return ask_again(folder, count, Spec.of(**flags))

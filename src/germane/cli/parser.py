@@ -14,7 +14,7 @@ from typing import Any, NoReturn
 from germane.clean import mask_urls
 from germane.cli.values import say
 from germane.errors import InputError
-from germane.flags import GROUPS, OPTION_DEFAULTS, OUTPUT, Flag, flags_of
+from germane.flags import GROUPS, OUTPUT, Flag, flags_of
 
 
 def width() -> int:
@@ -99,6 +99,8 @@ def parse(verb: str, about: str, words: Sequence[str]) -> dict[str, Any]:
         needed = flag.required or (flag.argument and not flag.spelling.startswith("["))
         if needed and values[flag.parameter] in (None, []):
             parser.error(f"{flag.long.removesuffix('...')} is missing")
+        if flag.read is not None and values[flag.parameter] not in (None, []):
+            values[flag.parameter] = flag.read(values[flag.parameter], flag.long)
     return values
 
 
@@ -132,8 +134,8 @@ def _parser(verb: str, about: str, flags: Sequence[Flag]) -> _Parser:
         if flag.kind is bool:
             how |= {"action": "store_true"}
         else:
-            merged = verb in {"run", "questions"} and flag.parameter in OPTION_DEFAULTS
-            default = None if merged else flag.default  # not given: a file, a manifest or the config may say
+            asks = verb in {"run", "questions"}
+            default = None if asks else flag.default  # not given: a file, a manifest or the config may say
             how |= {"metavar": flag.metavar, "type": _reader(flag), "default": default}
         if flag.argument:  # what is missing is said after what is misspelt
             how |= {"nargs": "*" if "..." in flag.spelling else "?"}

@@ -22,8 +22,8 @@ from rich.text import Text
 from germane.clean import clean, clean_lines, counted, mask_urls, without_controls
 from germane.cli.values import ignore_closed_stderr, print_document, refuse_input, say
 from germane.errors import InputError
-from germane.evaluation.options import Callbacks, Expected
 from germane.evaluation.parts.remote import check_store, is_there, pack, put, scratch, url_of
+from germane.evaluation.spec import Callbacks, Expected
 from germane.folder.manifest import read_manifest
 from germane.judging.spending import Spent
 from germane.reports import formats

@@ -11,7 +11,7 @@ from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 from germane.clean import clean, clean_lines
-from germane.cli.values import pairs, print_document, refuse_input
+from germane.cli.values import print_document, refuse_input
 from germane.errors import InputError
 
 if TYPE_CHECKING:
@@ -82,7 +82,7 @@ def files_of(
     from germane.samples.files import BadRows
     from germane.samples.runs.roles import role
 
-    named = dict(pairs(chosen.columns, "--columns", "query=Query,doc=Passage"))
+    named = dict(chosen.columns)
     for name in named:
         role(name)
     first, bad = chosen.duplicates == "first", BadRows(skip=skip)
@@ -143,7 +143,7 @@ def _overlap(chosen: Any) -> Iterator[str]:
 
     if max(path.stat().st_size if path.is_file() else 0 for path in chosen.runs) > _MOST_COMPARED:
         return
-    columns = dict(pairs(chosen.columns, "--columns", "query=Query,doc=Passage"))
+    columns = dict(chosen.columns)
     skip = chosen.on_bad_row == "skip"
     runs = [
         read_run(path, fmt=chosen.format, columns=columns, bad=BadRows(skip=skip)) for path in chosen.runs

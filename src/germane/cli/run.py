@@ -8,20 +8,18 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from germane.clean import some_of
-from germane.cli.values import options_of, print_document, print_lines
+from germane.cli.values import print_document, print_lines, spec_of
 from germane.errors import InputError, Interrupted
 
 if TYPE_CHECKING:
     from germane.cli.printing import Progress
-    from germane.evaluation.options import Options
+    from germane.evaluation.spec import Spec
     from germane.reports.report import Report
 
 
 def run(
     *,
     resume: Path | None,
-    retry_errors: bool,
-    reask: bool,
     dry_run: bool,
     json: bool,
     quiet: bool,
@@ -45,13 +43,15 @@ def run(
 
     outputs = Outputs.of(flags.pop("output"))
     files = outputs.files
-    again = {"resume": resume, "retry_errors": retry_errors, "reask": reask}
-    options = {
-        "folder": str(outputs.folder or ""),
-        "outputs": [path for path in files if path not in outputs.urls],
-        "store": outputs.store,
-    }
-    chosen = options_of({**flags, **options, "resume": resume})
+    chosen = spec_of(
+        {
+            **flags,
+            "resume": resume,
+            "folder": outputs.folder,
+            "outputs": [path for path in files if path not in outputs.urls],
+            "store": outputs.store,
+        }
+    )
     _check_later(chosen)
     if resume is not None and chosen.paths:
         _check_same_paths(chosen, resume)
@@ -62,7 +62,7 @@ def run(
     if dry_run and files:
         raise InputError(f"a dry run writes no report to {files[0]}", fix="leave -o out, or: --json > FILE")
     if dry_run:
-        _print_forecast(chosen, again, json=json)
+        _print_forecast(chosen, json=json)
         return 0
     outputs.refuse_other(replace=bool(chosen.force or chosen.part or resume))
     from germane.reports.formats import json_document
@@ -70,7 +70,7 @@ def run(
     reports: dict[str, Report] = {}
     try:
         with Progress(quiet=quiet) as callbacks:
-            reports.update(_evaluated(chosen, callbacks, again))
+            reports.update(_evaluated(chosen, callbacks))
     except BaseException:
         if reports:
             finish(reports, files, as_json=json, quiet=quiet, verbose=verbose)
@@ -134,32 +134,28 @@ def merge(
     return code
 
 
-def _evaluated(chosen: Options, callbacks: Progress, again: dict[str, Any]) -> Iterator[tuple[str, Report]]:
-    """Run what is asked for, in this process or by an engine: each evaluation's path and its report; `again` is how one is resumed."""
-    from germane.evaluation.run import run, run_each
-    from germane.folder.manifest import read_manifest
+def _evaluated(chosen: Spec, callbacks: Progress) -> Iterator[tuple[str, Report]]:
+    """Run what is asked for, in this process or by an engine: each evaluation's path and its report."""
+    from germane.evaluation.run import run, run_each, stored_manifest
 
-    resume = again["resume"]
-    stored = {} if resume is None else read_manifest(resume).get("options") or {}
-    if chosen.engine or stored.get("engine"):
+    if chosen.resuming(stored_manifest(chosen)).engine:
         from germane.evaluation.parts.running import run_in_parts
 
-        report, before = run_in_parts(chosen, callbacks, **again)
+        report, before = run_in_parts(chosen, callbacks)
         if before is not None:
             callbacks.on_baseline(before)
         yield "", report
-    elif resume is not None:
-        yield "", run(chosen, callbacks, **again)
+    elif chosen.resume:
+        yield "", run(chosen, callbacks)
     else:
         yield from run_each(chosen, callbacks)
 
 
-def _check_same_paths(chosen: Options, resume: Path) -> None:
+def _check_same_paths(chosen: Spec, resume: Path) -> None:
     """InputError where a report would be continued with other data, and lost; data that has moved may be named anew."""
-    from germane.evaluation.options import Options
-    from germane.folder.manifest import read_manifest
+    from germane.evaluation.run import stored_manifest
 
-    before = Options().merged_with(read_manifest(resume)).paths
+    before = chosen.resuming(stored_manifest(chosen)).report.get("paths", ())
     stored = {Path(path).resolve() for path in before}
     if all(path.exists() for path in stored) and stored != {Path(path).resolve() for path in chosen.paths}:
         raise InputError(
@@ -168,7 +164,7 @@ def _check_same_paths(chosen: Options, resume: Path) -> None:
         )
 
 
-def _check_later(chosen: Options) -> None:
+def _check_later(chosen: Spec) -> None:
     """InputError where batches do not go together with something else."""
     if chosen.wait and not chosen.later:
         raise InputError("--wait waits for batches", fix="write --later --wait")
@@ -178,7 +174,7 @@ def _check_later(chosen: Options) -> None:
             raise InputError(f"{flag} and --later do not go together", fix="leave one of them out")
 
 
-def _print_forecast(chosen: Options, again: dict[str, Any], *, json: bool) -> None:
+def _print_forecast(chosen: Spec, *, json: bool) -> None:
     """Print the questions that each evaluation would ask, and their price."""
     from germane.cli.printing import Progress
     from germane.evaluation.plan import split_evaluations
@@ -186,8 +182,8 @@ def _print_forecast(chosen: Options, again: dict[str, Any], *, json: bool) -> No
 
     with Progress() as callbacks:
         with chosen.confined():
-            parts = {"": chosen} if again["resume"] else split_evaluations(chosen, dry=True)
-        forecasts = {path: forecast(evaluation, callbacks, **again) for path, evaluation in parts.items()}
+            parts = {"": chosen} if chosen.resume else split_evaluations(chosen, dry=True)
+        forecasts = {path: forecast(evaluation, callbacks) for path, evaluation in parts.items()}
     if json:
         fields = {path: forecast.as_json() for path, forecast in forecasts.items()}
         print_document(fields.get("") or {"schema_version": 1, "reports": fields})

@@ -182,14 +182,14 @@ def _check_eval_file(
 def _check_plan(path: Path) -> None:
     """InputError for what `run` refuses of an eval file before anything is asked, whatever the judge."""
     from germane.evalfiles.evalfile import read_eval_file
-    from germane.evaluation.options import Options
     from germane.evaluation.plan import Plan
+    from germane.evaluation.spec import Spec
 
     if path.suffix not in _YAML:
         _check_ids(path)
         return
     judge = read_eval_file(path).judge or "lexical"  # a file need not name one: a flag may
-    plan = Plan(Options(paths=(str(path),), judge=judge), lambda _: None, dry=True)
+    plan = Plan(Spec.of(paths=[str(path)], judge=judge), lambda _: None, dry=True)
     plan.check(() if plan.suite.asks_targets else None)
 
 

@@ -14,11 +14,11 @@ from msgspec import structs
 
 from germane.clean import counted
 from germane.errors import GermaneError, InputError, Interrupted, JudgeError, LimitReached, MissingKey
-from germane.evaluation.choice import Router, at_url, judged_by, pick_judge, with_keys
+from germane.evaluation.choice import Router, judged_by, pick_judge
 from germane.evaluation.evaluation import Evaluation, run_coroutine
-from germane.evaluation.options import Options
 from germane.evaluation.run import interruptible
 from germane.evaluation.session import check_same_judge
+from germane.evaluation.spec import Spec
 from germane.folder.rows import BlockRows
 from germane.folder.writer import FolderWriter
 from germane.judges.judge import Judge
@@ -37,7 +37,7 @@ from germane.reports.report import Report
 from germane.statistics.stability import compare_answers, kappa_of
 from germane.tables.labels import LabelBook
 from germane.tables.scores import SampleKey
-from germane.types import Judgement
+from germane.types import FrozenDict, Judgement
 
 
 @dataclass(slots=True)
@@ -65,7 +65,7 @@ class StoredVerdict:
         return bool(self.new) and self.new[0] != self.stored
 
 
-def ask_again(folder: Path, n: int, flags: Options, *, seed: int = 0) -> AgainLine:
+def ask_again(folder: Path, n: int, spec: Spec) -> AgainLine:
     """Ask n verdicts of a report again, those that flip once more, store the answers and compare them with the stored ones.
 
     The ledger is neither read nor written. New answers stand among the report's judgements, with the verdict's key as their
@@ -74,21 +74,20 @@ def ask_again(folder: Path, n: int, flags: Options, *, seed: int = 0) -> AgainLi
     Args:
         folder: The report folder.
         n: Verdicts, drawn at random from those that any measure reads.
-        flags: The judge's key, URL and headers, and limits, as for a run.
-        seed: Seed of the draw.
+        spec: The judge's key, URL and headers, limits, and the seed of the draw, as for a run.
 
     Raises:
         InputError: The report has no judge that can be asked, or another one is named.
         JudgeError: The judge cannot be used at all.
     """
     report = Report.open(folder, corrected=False)
-    judge = _judge_of(report, flags)
-    check_price(judge, flags.max_cost)
+    judge = _judge_of(report, spec)
+    check_price(judge, spec.max_cost)
     writer = FolderWriter(folder).lock()
     try:
-        draw = _Draw(report, judge, n, seed)
+        draw = _Draw(report, judge, n, spec.seed)
         run_coroutine(draw.run())
-        stopped, spent = run_coroutine(_ask_all(draw.verdicts, judge, draw.replica, flags))
+        stopped, spent = run_coroutine(_ask_all(draw.verdicts, judge, draw.replica, spec))
         rows = [row for verdict in draw.verdicts for row in _rows(verdict)]
         if rows:
             writer.append_judgements(rows)
@@ -99,27 +98,24 @@ def ask_again(folder: Path, n: int, flags: Options, *, seed: int = 0) -> AgainLi
     return _compared(report, draw, str(stopped or ""), spent)
 
 
-def _judge_of(report: Report, flags: Options) -> Judge:
+def _judge_of(report: Report, spec: Spec) -> Judge:
     """The judge of a report, made anew with its settings; a URL in the report gets no key that is not given with it."""
     manifest = report.manifest
-    options = flags.merged_with(manifest)
-    in_file = None
-    if flags.judge is None:
+    resumed = spec.resuming(manifest).in_project()
+    if not resumed.first("judge", "given", "report")[1]:
         source = (manifest.get("judge") or {}).get("source")
-        in_file = with_keys(options.judge, None) or source
-        if in_file and flags.base_url is None and options.base_url:
-            in_file = at_url(in_file, options.base_url)
-    if flags.judge is None and not in_file:
-        raise InputError("no judge was asked for this report", fix="name a report whose measures ask a judge")
-    judge = pick_judge(
-        flags.judge, in_file, options=replace(options, base_url=flags.base_url), needed=["--again"]
-    )
+        if not source:
+            raise InputError(
+                "no judge was asked for this report", fix="name a report whose measures ask a judge"
+            )
+        resumed = replace(resumed, report=FrozenDict({**resumed.report, "judge": source}))
+    judge = pick_judge(resumed, ["--again"])
     assert judge is not None
     if judged_by(judge):
         problem = f"{judge.name} are read, not asked: they are the same each time"
         raise InputError(problem, fix="name a report whose measures ask a judge")
     fix = "give the judge as it was: --judge, --base-url"
-    check_same_judge(manifest, judge, fix=fix, anywhere=flags.base_url is not None)
+    check_same_judge(manifest, judge, fix=fix, anywhere=spec.base_url is not None)
     return judge
 
 
@@ -207,10 +203,10 @@ def _again(judge: Judge, replica: int) -> Judge:
 
 
 async def _ask_all(
-    verdicts: Sequence[StoredVerdict], judge: Judge, replica: int, options: Options
+    verdicts: Sequence[StoredVerdict], judge: Judge, replica: int, spec: Spec
 ) -> tuple[GermaneError | None, Spent]:
     """Ask each verdict again, and those that flip once more; return what stopped that, if anything, and what was spent."""
-    budget, spent = Budget(options.max_cost), Spent()
+    budget, spent = Budget(spec.max_cost), Spent()
     asked, members = verdicts, len(getattr(judge, "members", (judge,)))
     for number in range(2 if asked else 0):
         pool = Pool(Router(_again(judge, replica - number * members)), budget=budget)

@@ -12,7 +12,8 @@ from msgspec import structs
 from germane.addons import load
 from germane.clean import mask_urls, some_of
 from germane.errors import InputError
-from germane.evaluation.options import JudgeOptions, environment, read_config
+from germane.evaluation.spec import Spec, environment, read_config
+from germane.flags import OPTIONS
 from germane.judges.judge import NAME_A_SECOND, Judge, members_of
 from germane.judges.panel import panel_of
 from germane.ledger import files_of, secret_of
@@ -132,104 +133,81 @@ def _taught(job: Job, readers: Sequence[LabelsJudge], *, alone: bool) -> Job:
     return job if sample is job.sample else structs.replace(job, sample=sample)
 
 
-def with_keys(stored: str | None, in_file: str | None) -> str | None:
-    """The judge that a manifest names, else the file's: with the keys in its URLs, where the file, the environment or the config has them."""
-    named = (in_file, environment("judge"), " ".join(read_config().values.get("judge", ())))
-    return next((name for name in named if stored and mask_urls(name) == stored), stored or in_file)
+def judge_words(spec: Spec) -> tuple[str, bool]:
+    """The judge that is named first, its models at the URL of a report that is resumed; "" where none is named.
 
-
-def judge_words(flag: str | None, in_file: str | None = None) -> tuple[str, bool]:
-    """The judge that is named first: by flag, in the file, by GERMANE_JUDGE, in the config; "" where none is.
-
-    And whether it is trusted with a key: what a file names is not, unless the environment names the very same.
+    And whether it is trusted with a key: what a report, a file or the config names is not, unless the environment names the very
+    same. A report stores URLs without the keys in them: these are taken from the file, the environment or the config.
     """
-    named_in_environment = environment("judge")
-    named = (
-        (flag, True),
-        (in_file, in_file == named_in_environment),
-        (named_in_environment, True),
-        (" ".join(read_config().values.get("judge", ())), False),
-    )
-    return next(((name, trusted) for name, trusted in named if name), ("", False))
+    named, source = spec.first("judge")
+    words = str(named or "")
+    if source == "report":
+        sources = (spec.first("judge", name)[0] for name in ("files", "environment", "config"))
+        words = next((name for name in sources if name and mask_urls(name) == words), words)
+    if source in {"report", "files"} and "base_url" not in spec.given and spec.base_url:
+        words = _at_url(words, spec.base_url)
+    of_environment = words == spec.environment.get("judge") and source != "config"
+    return words, source == "given" or of_environment
 
 
-def at_url(names: str, url: str) -> str:
+def _at_url(names: str, url: str) -> str:
     """The same judges, their models at that URL."""
     return " ".join(f"{name.partition('@')[0]}@{url}" if ":" in name else name for name in names.split())
 
 
-def pick_judge(
-    flag: str | None,
-    in_file: str | None = None,
-    *,
-    options: JudgeOptions | None = None,
-    needed: Sequence[str] = (),
-) -> Judge | None:
+def pick_judge(spec: Spec, needed: Sequence[str] = ()) -> Judge | None:
     """The judge that is named first (see `judge_words`); None where none is named or needed.
 
     `needed` are the names of the measures that ask one.
 
     Several names with white space between them are a panel. A judge that is not trusted with a key gets none from the
-    environment for its URL. `options` None = as the config says. InputError where one is needed and none is named.
+    environment for its URL. InputError where one is needed and none is named.
     """
-    asked = (options or JudgeOptions()).with_defaults()
-    _check(asked)
-    words, trusted = judge_words(flag, in_file)
+    words, trusted = judge_words(spec)
     if words:
         from germane.judges import load_judge  # imported only where a judge is named
         from germane.judges.client.providers import decides
 
         names = words.split()
-        keywords = _keywords(asked, several=len(names) > 1)
+        keywords = _keywords(spec, several=len(names) > 1)
         of_text = {"temperature", "reasoning", "batch"} if len(names) > 1 else set[str]()
         plain = {key: value for key, value in keywords.items() if key not in of_text}
         judges = [
             load_judge(name, trusted=trusted, **(plain if decides(name) else keywords)) for name in names
         ]
-        if len(judges) > 1 and (asked.base_url or asked.headers):
+        if len(judges) > 1 and ("base_url" in keywords or "headers" in keywords):
             from germane.judges.llm import check_shared
 
-            check_shared(judges, asked.base_url, asked.headers)
-        return panel_of(judges, asked.repeat)
+            check_shared(judges, keywords.get("base_url"), keywords.get("headers", {}))
+        return panel_of(judges, spec.repeat)
     if needed:
         raise no_judge(needed)
     return None
 
 
-def _keywords(options: JudgeOptions, *, several: bool) -> dict[str, Json]:
-    """The arguments of the model judge. Several judges that get the same keep to the limits together."""
+def _keywords(spec: Spec, *, several: bool) -> dict[str, Json]:
+    """The arguments of a model judge, as the table of flags names them. Several judges that get the same keep to the limits together.
+
+    A URL counts only where it is given: a report's stands in the names of the judges, which get no key.
+    """
     from germane.judges.client.providers import Price
     from germane.judges.client.ratelimits import RateLimiter
     from germane.judges.client.retry import RetryPolicy
 
-    retry = options.timeout and RetryPolicy(
-        read=options.timeout, deadline=max(RetryPolicy().deadline, 5 * options.timeout)
-    )
-    in_flight = options.jobs if several else None
-    limited = any(limit is not None for limit in (options.rpm, options.tpm, in_flight))
-    values: dict[str, Json] = {
-        "base_url": options.base_url,
-        "headers": dict(options.headers),
-        "prompts": dict(options.prompts),
-        "temperature": options.temperature,
-        "reasoning": options.reasoning,
-        "parameters": dict(options.parameters),
-        "concurrency": options.jobs,
-        "limiter": RateLimiter(rpm=options.rpm, tpm=options.tpm, in_flight=in_flight) if limited else None,
-        "retry": retry,
-        "price": options.price and Price(input=options.price[0], output=options.price[1]),
+    values = {flag.judge: getattr(spec, name) for name, flag in OPTIONS.items() if flag.judge}
+    values["base_url"] = spec.given.get("base_url")
+    in_flight = spec.jobs if several else None
+    if any(limit is not None for limit in (spec.rpm, spec.tpm, in_flight)):
+        values["limiter"] = RateLimiter(rpm=spec.rpm, tpm=spec.tpm, in_flight=in_flight)
+    if timeout := spec.timeout:
+        values["retry"] = RetryPolicy(read=timeout, deadline=max(RetryPolicy().deadline, 5 * timeout))
+    if spec.price:
+        values["price"] = Price(input=spec.price[0], output=spec.price[1])
+    return {
+        name: dict(value) if isinstance(value, tuple) else value
+        for name, value in values.items()
+        if value not in (None, ())
     }
-    given_options = {name: value for name, value in values.items() if value not in (None, {})}
-    return {"reading": options.reading, "batch": options.batch, **given_options}
-
-
-def _check(options: JudgeOptions) -> None:
-    """InputError where no judge can be asked like that, whether or not one will be."""
-    if options.reading not in {"fused", "single"}:
-        raise InputError(f"unknown reading {options.reading!r}", fix="write fused or single")
-    for name in ("repeat", "batch"):
-        if getattr(options, name) < 1:
-            raise InputError(f"{name} is {getattr(options, name)}", fix="write 1 or more")
 
 
 LOOKED_AT = 10_000

@@ -21,7 +21,7 @@ from germane.clean import counted
 from germane.evaluation.answers import with_sample
 from germane.evaluation.choice import Router, needs_judge
 from germane.evaluation.evaluation import SIZE, Evaluation, Working, run_coroutine
-from germane.evaluation.options import Expected
+from germane.evaluation.spec import Expected
 from germane.folder.judgements import EarlierJudgements
 from germane.folder.rows import BlockRows
 from germane.judges.judge import Judge, members_of
@@ -82,7 +82,6 @@ class Forecast:
     samples: int = 0
     lines: dict[str, ForecastLine] = field(default_factory=dict)
     paid: int = 0
-    failed: int = 0
     waiting: int = 0
     max_cost: float | None = None
     max_calls: int | None = None
@@ -139,7 +138,6 @@ class Forecast:
             "waiting": self.waiting,
             "measures": {name: line.as_json() for name, line in self.lines.items()},
             "paid": self.paid,
-            "failed": self.failed,
             "requests": self.total.requests,
             "seconds_per_request": self.seconds,
             **_spending(self.total),
@@ -187,8 +185,6 @@ class Forecast:
             )
         if self.paid:
             yield f"{counted(self.paid, 'question is', 'questions are')} answered in earlier sessions of this evaluation"
-        if self.failed:
-            yield f"{counted(self.failed, 'question')} failed in earlier sessions: asked again only with --retry-errors"
         words = {True: "would stop this run", False: "would be enough"}
         for _, flag, reached in self.limits():
             yield f"{flag} {words[reached]}, by this estimate"
@@ -341,14 +337,12 @@ class Forecaster:
             return
         if self._seen.seen_before(asked.key):
             line.shared += asked.calls
-        elif asked.answer is None:
+        elif asked.answer is None or not asked.answer.usable:
             line.new += asked.calls
             line.estimated += asked.calls * estimated
             line.asked.append((asked.judge, asked.question))
             if not estimated and asked.judge.stored:
                 self.forecast.certain.append((asked.judge, asked.question))
-        elif not asked.answer.usable:
-            self.forecast.failed += asked.calls
         elif asked.key in self._usage_log:
             self.forecast.paid += asked.calls
         else:

@@ -23,17 +23,15 @@ from germane.evaluation.answers import PlannedCase, prepared, with_sample
 from germane.evaluation.choice import (
     LOOKED_AT,
     DefaultMeasures,
-    at_url,
     check_answers,
     default_measures,
     judge_words,
     needs_judge,
     pick_judge,
-    with_keys,
 )
-from germane.evaluation.options import IN_FILES, Options, read_config
 from germane.evaluation.parts.remote import local
 from germane.evaluation.parts.share import Share
+from germane.evaluation.spec import IN_FILES, Spec
 from germane.judges.judge import Judge
 from germane.judging.spending import check_price
 from germane.measures.declaration import parse_measures
@@ -48,7 +46,7 @@ from germane.samples.files import Notice, Notices, StandardInput, Warn
 from germane.samples.reading import data_files, read_samples
 from germane.samples.rows import names_for
 from germane.tables.scores import SampleKey
-from germane.types import Json, Sample
+from germane.types import FrozenDict, Json, Sample
 
 if TYPE_CHECKING:
     from germane.evalfiles.case import Case
@@ -64,8 +62,8 @@ _CHECKED_BYTES = 100_000_000
 """The largest size of data, in bytes, that is read once before anything is paid, so that a bad last line costs nothing."""
 
 
-class _NamedTwice(InputError):
-    """An id stands twice in what is one evaluation."""
+class _NotOne(InputError):
+    """The eval files are no single evaluation: an id stands twice, or they set an option to different values."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,14 +85,14 @@ class Drawn:
 
 @dataclass(slots=True)
 class Suite:
-    """The files that a run's paths name, with the measures and targets that flags put in their place.
+    """The files that a run's paths name, and the specification of the run that they are read for.
 
     `measures` replace a file's own; `usual` are for samples that nobody names measures for.
     """
 
     paths: tuple[Path, ...]
     files: Mapping[Path, EvalFile]
-    options: Options
+    spec: Spec = field(default_factory=Spec)
     measures: tuple[Measure, ...] = ()
     usual: tuple[Measure, ...] = ()
     dry: bool = False
@@ -111,7 +109,7 @@ class Suite:
     @property
     def share(self) -> Share | None:
         """The part of the cases that is evaluated; None = all."""
-        return Share.parse(self.options.part) if self.options.part else None
+        return Share.parse(self.spec.part) if self.spec.part else None
 
     def cases(self) -> Iterator[PlannedCase]:
         """The cases of this evaluation, or of the part that it is; InputError where `--filter` leaves none."""
@@ -132,15 +130,15 @@ class Suite:
             last = max(drawn.rows, default=-1)
             chosen = (planned for row, planned in enumerate(islice(chosen, last + 1)) if row in drawn.rows)
         some = False
-        for planned in chosen if self.options.limit is None else self._first(chosen, self.options.limit):
+        for planned in chosen if self.spec.limit is None else self._first(chosen, self.spec.limit):
             some = True
             yield planned
-        if not some and self.options.wanted is not None:
-            raise _no_case(self.options.wanted)
+        if not some and self.spec.wanted is not None:
+            raise _no_case(self.spec.wanted)
 
     def draw(self) -> Drawn | None:
         """The cases that `--sample` takes; None without it. They are counted once, and only their numbers are held."""
-        if self.options.sample is not None and self._drawn is None:
+        if self.spec.sample is not None and self._drawn is None:
             count, series, numbers = 0, set[tuple[str, int]](), dict[str, int]()
             for count, planned in enumerate(self.matching(), 1):  # noqa: B007 - how many there were
                 series.add((planned.sample.system, planned.sample.trial))
@@ -149,7 +147,7 @@ class Suite:
                 ids = (planned.sample.id for planned in self.matching())
                 cases = array("q", (numbers.setdefault(name, len(numbers)) for name in ids))
                 count = len(numbers)
-            seed, n = self.options.seed, min(count, self.options.sample)
+            seed, n = self.spec.seed, min(count, self.spec.sample)
             drawn = set(random.Random(seed).sample(range(count), n))  # noqa: S311 - a sample, not a secret
             rows = frozenset(row for row, case in enumerate(cases) if case in drawn)
             self._drawn = Drawn(rows, n, count, seed)
@@ -159,7 +157,7 @@ class Suite:
         """The cases that `--filter` leaves, which may be none."""
         several = len(self.paths) + sum(len(file.data) for file in self.files.values()) > 1
         seen: dict[SampleKey, Path] = {}
-        pattern, refused = self.options.wanted, 0
+        pattern, refused = self.spec.wanted, 0
         for path in self.paths:
             for planned in self._of(path, only):
                 sample = planned.sample
@@ -173,7 +171,7 @@ class Suite:
                     first = seen[key]
                     where = f"twice in what {path} names" if first == path else f"in {first} and in {path}"
                     fix = "give each file's samples a `system`, or run the files one by one"
-                    raise _NamedTwice(f"the id {sample.id!r} stands {where}", fix=fix)
+                    raise _NotOne(f"the id {sample.id!r} stands {where}", fix=fix)
                 if several:
                     seen[key] = path
                 yield planned
@@ -186,7 +184,7 @@ class Suite:
                 fix = "name evaluators, or measures"
                 raise InputError("this case is graded by nothing", fix=fix, place=case.location)
             yield from self._planned([case.sample], graders, file, path, case)
-        columns = {**(dict(file.columns) if file else {}), **dict(self.options.columns)}
+        columns = {**(dict(file.columns) if file else {}), **dict(self.spec.columns)}
         for data in file.data if file else (path,):
             graders = self.graders(file)
             if not graders:
@@ -194,7 +192,7 @@ class Suite:
                 raise InputError(f"{path}: no measure was asked for", fix=fix)
             # the samples are read several times: to be checked, and to be judged
             path_read = self.stdin.path if str(data) == "-" else data
-            rule = self.options.doc_id or self.setting("doc_id")
+            rule = self.spec.doc_id
             samples = read_samples(path_read, columns=columns, warn=self.warn, only=only, doc_id=rule)
             yield from self._planned(samples, graders, file, path)
 
@@ -208,12 +206,10 @@ class Suite:
     ) -> Iterator[PlannedCase]:
         """One planned case per sample and system to ask; only several systems need telling apart by name."""
         declared = (case.target,) if case and case.target else file.targets if file else ()
-        targets = self.options.targets or declared
+        targets = self.spec.targets or declared
         declared_trials = file.trials.count if file and file.trials else 1
-        trials = (self.options.trials or declared_trials) if targets else 1
-        several = len(targets) > 1 or (
-            not self.options.targets and file is not None and len(file.targets) > 1
-        )
+        trials = (self.spec.trials or declared_trials) if targets else 1
+        several = len(targets) > 1 or (not self.spec.targets and file is not None and len(file.targets) > 1)
         asked = list(product(targets or ("",), range(trials)))
         targets_file = self.targets_file or (file.targets_file if file else None)
         folder, contexts_from = path.parent, file.contexts_from if file else "auto"
@@ -283,12 +279,12 @@ class Suite:
     @property
     def targets_file(self) -> Path | None:
         """The targets file that a flag names."""
-        return Path(self.options.targets_file) if self.options.targets_file else None
+        return Path(self.spec.targets_file) if self.spec.targets_file else None
 
     @property
     def asks_targets(self) -> bool:
         """True if any case needs a live answer."""
-        return bool(self.options.targets) or any(
+        return bool(self.spec.targets) or any(
             file.targets or any(case.target for case in file.cases) for file in self.files.values()
         )
 
@@ -322,16 +318,18 @@ class Suite:
         """The size of all data files in bytes; stdin counts 0."""
         return sum(file.stat().st_size for file in self.inputs)
 
-    def setting(self, name: str) -> Json:
-        """One setting (judge, against, repeat) that the eval files agree on; None where none names it."""
-        files = {value: file for file in self.files.values() if (value := getattr(file, name)) is not None}
-        if len(files) > 1:
-            values = " and ".join(map(str, files))
-            raise InputError(
-                f"the eval files name different values of {name}: {values}",
-                fix=f"run them one by one, or give --{name}",
-            )
-        return next(iter(files), None)
+    def in_files(self) -> Suite:
+        """The suite whose specification holds what the eval files set; InputError where they differ and no flag says what counts."""
+        agreed: dict[str, Json] = {}
+        for name in IN_FILES:
+            files = {getattr(file, name): None for file in self.files.values()}
+            values = [value for value in files if value is not None]
+            if len(values) == 1:
+                agreed[name] = values[0]
+            elif values and not self.spec.first(name, "given", "report")[1]:
+                problem = f"the eval files name different values of {name}: {' and '.join(map(str, values))}"
+                raise _NotOne(problem, fix=f"run them one by one, or give --{name}")
+        return replace(self, spec=self.spec.in_files(agreed))
 
 
 def _no_case(pattern: str | None) -> InputError:
@@ -374,20 +372,18 @@ def load_suite(
     return tuple(dict.fromkeys(results)), files
 
 
-def _suite_of(options: Options, warn: Warn, *, flags: Options | None = None, dry: bool = False) -> Suite:
-    """The suite of these options; a measure that the `flags` do not name is named by a file: a manifest, or the config."""
-    if not options.paths:
+def _suite_of(spec: Spec, warn: Warn, *, dry: bool = False) -> Suite:
+    """The suite of a specification; a measure that is not given is named by a file: a manifest, or the config."""
+    if not spec.paths:
         raise InputError("nothing to evaluate", fix="name an eval file, a data file or a folder")
-    paths, files = load_suite(options.paths, warn)
-    usual = () if options.measures else read_config().values.get("measures", ())
+    paths, files = load_suite(spec.paths, warn)
+    named, source = spec.first("measures", "given", "report")
     return Suite(
         paths=paths,
         files=files,
-        options=options,
-        measures=parse_measures(
-            options.measures, Path() if flags and flags.measures != options.measures else None
-        ),
-        usual=parse_measures(usual, Path()),
+        spec=spec,
+        measures=parse_measures(named or (), Path() if source == "report" else None),
+        usual=() if named else parse_measures(spec.config.get("measures", ()), Path()),
         dry=dry,
         warn=warn,
     )
@@ -398,70 +394,67 @@ def _with_defaults(suite: Suite) -> tuple[Suite, DefaultMeasures | None]:
     paths = tuple(path for path in suite.paths if path not in suite.files)
     if suite.measures or suite.usual or not paths:
         return suite, None
-    options = suite.options
-    named = options.judge or suite.setting("judge") or " ".join(read_config().values.get("judge", ()))
+    spec = suite.spec
+    named, _ = spec.first("judge", "given", "report", "files", "config")
     look = _graded_by_nothing(replace(suite, paths=paths, warn=lambda _: None))
     measures = default_measures(
         (planned.sample for planned in islice(look.matching(), LOOKED_AT)),
         mask_urls(str(named or "")),
-        labels=bool(options.labels),
-        asked=bool(options.targets),
+        labels=bool(spec.labels),
+        asked=bool(spec.targets),
         alone=not suite.files,
     )
     if not measures.measures:
-        if options.wanted is not None and next(look.matching(), None) is None:
-            raise _no_case(options.wanted)
+        if spec.wanted is not None and next(look.matching(), None) is None:
+            raise _no_case(spec.wanted)
         problem = f"{some_of([str(path) for path in paths], 3)}: no measure is named, and {measures.why}"
         raise InputError(problem, fix=measures.fix)
     return replace(suite, usual=parse_measures(measures.measures), _made={}), measures
 
 
-def split_evaluations(options: Options, *, dry: bool = False) -> dict[str, Options]:
-    """The evaluations that the paths of these options are, by path: one, or one for each path.
+def split_evaluations(spec: Spec, *, dry: bool = False) -> dict[str, Spec]:
+    """The evaluations that the paths are, by path: one, or one for each path.
 
     They are one each where an eval file is among several paths, and they name different judges (or ways to ask them),
-    or hold the same id: each judge answers its own file's cases then. A gate of the options holds where its measure is
+    or hold the same id: each judge answers its own file's cases then. A gate that is given holds where its measure is
     measured; a path without a case that `--filter` leaves is left out. `dry` imports nothing that a file names.
     """
-    whole = _suite_of(options, lambda _: None, dry=dry)
-    if len(whole.paths) < 2 or not whole.files or Path("-") in whole.paths or _are_one(whole, options):
-        return {"": options}
+    whole = _suite_of(spec.in_project(), lambda _: None, dry=dry)
+    if len(whole.paths) < 2 or not whole.files or Path("-") in whole.paths or _are_one(whole):
+        return {"": spec}
     names = [path.stem for path in whole.paths]
     if len(set(names)) < len(names):
         names = ["-".join(path.with_suffix("").parts).strip("-/") for path in whole.paths]
-    results: dict[str, Options] = {}
+    results: dict[str, Spec] = {}
     measured: set[str] = set()
     for path, name in zip(whole.paths, names, strict=True):
-        suite = replace(whole, paths=(path,), files={path: whole.files[path]} if path in whole.files else {})
-        if options.wanted is not None and next(_graded_by_nothing(suite).matching(), None) is None:
+        own = {path: whole.files[path]} if path in whole.files else {}
+        suite = replace(whole, paths=(path,), files=own).in_files()
+        if spec.wanted is not None and next(_graded_by_nothing(suite).matching(), None) is None:
             continue
-        in_part = names_of(_with_defaults(suite)[0].all_graders()) if options.gates else set()
+        in_part = names_of(_with_defaults(suite)[0].all_graders()) if spec.gates else set()
         measured |= in_part
-        before = Path(options.baseline) / name if options.baseline else None
-        results[str(path)] = replace(
-            options,
+        before = Path(spec.baseline) / name if spec.baseline else None
+        results[str(path)] = spec.but(
             paths=(str(path),),
-            folder=str(Path(options.folder) / name) if options.folder else "",
-            gates=tuple(gate for gate in options.gates if Gate.parse(gate).measure in in_part),
-            baseline=str(before) if before is not None and before.is_dir() else options.baseline,
+            folder=str(Path(spec.folder) / name) if spec.folder else None,
+            gates=tuple(gate for gate in spec.gates if Gate.parse(gate).measure in in_part),
+            baseline=str(before) if before is not None and before.is_dir() else spec.baseline,
             outputs=(),
         )
     if not results:
-        raise _no_case(options.wanted)
-    for gate in map(Gate.parse, options.gates):
+        raise _no_case(spec.wanted)
+    for gate in map(Gate.parse, spec.gates):
         gate.check_named(sorted(measured))
     return results
 
 
-def _are_one(suite: Suite, options: Options) -> bool:
+def _are_one(suite: Suite) -> bool:
     """True if the files agree on what an evaluation has once, and hold no id twice."""
-    for name in {"judge", "doc_id", *IN_FILES} - options.non_defaults().keys():
-        if len({getattr(file, name) for file in suite.files.values()} - {None}) > 1:
-            return False
     try:
-        for _ in _graded_by_nothing(suite).cases() if suite.size <= _CHECKED_BYTES else ():
+        for _ in _graded_by_nothing(suite.in_files()).cases() if suite.size <= _CHECKED_BYTES else ():
             pass
-    except _NamedTwice:
+    except _NotOne:
         return False
     return True
 
@@ -523,9 +516,8 @@ class Plan:
     """All that a run does, known before anything is asked or written.
 
     Args:
-        flags: What the command line says, or the library's caller.
+        spec: What was asked for, on top of the report that is resumed.
         warn: Called with each message about input that looks like a mistake.
-        stored: The manifest of an evaluation that is continued, whose options hold where no flag is given.
         dry: Nothing that an eval file names is imported or run.
 
     Raises:
@@ -534,46 +526,43 @@ class Plan:
 
     def __init__(
         self,
-        flags: Options,
+        spec: Spec,
         warn: Callable[[str], None],
-        stored: Mapping[str, Json] | None = None,
         *,
         dry: bool = False,
     ) -> None:
-        self._flags = flags  # only flags are trusted with a key, not a resumed folder's manifest
-        self.options = flags.merged_with(stored or {})
-        self.share = Share.parse(self.options.part) if self.options.part else None
-        if self.options.until and (self.options.part or self.options.engine):
+        self.spec = spec = spec.in_project()
+        self.share = Share.parse(spec.part) if spec.part else None
+        if spec.until and (spec.part or spec.engine):
             problem = "--until looks at all cases together, and parts know nothing of one another"
             raise InputError(problem, fix="leave out --part and --engine, or draw: --sample 1000")
         self.notices = Notices(lambda notice: warn(str(notice)))
-        suite = _suite_of(self.options, self.notices, flags=flags, dry=dry)
-        if (flags.trials or 1) > 1 and not suite.asks_targets:
-            problem = f"--trials {flags.trials}: no target is queried, and stored answers have one trial"
+        suite = _suite_of(spec, self.notices, dry=dry).in_files()
+        if (trials := spec.given.get("trials", 1)) > 1 and not suite.asks_targets:
+            problem = f"--trials {trials}: no target is queried, and stored answers have one trial"
             raise InputError(problem, fix="name one with --target, or leave out --trials")
-        if self.options.untrusted:
+        if spec.untrusted:
             self._refuse_outputs()
         self.suite, self.defaults = _with_defaults(suite)
-        if self.defaults is not None and self.defaults.judge:
-            self.options = self.suite.options = replace(self.options, judge=self.defaults.judge)
-        values = self.options.non_defaults()
-        self.options = self.options.with_defaults(
-            {n: self.suite.setting(n) for n in IN_FILES if n not in values}
-        )
-        options = self.options
-        read = self._judge_words()[0] if options.repeat in {None, 1} else ""
-        settings = Settings.of(options.against, options.scale, options.rubric).with_judge(read)
+        self.spec = spec = self.suite.spec
+        if (
+            self.defaults is not None and self.defaults.judge
+        ):  # goes before the environment's, as a report's does
+            self.spec = spec = replace(spec, report=FrozenDict({**spec.report, "judge": self.defaults.judge}))
+            self.suite.spec = spec
+        read = judge_words(spec)[0] if spec.repeat == 1 else ""
+        settings = Settings.of(spec.against, spec.scale, spec.rubric).with_judge(read)
         self.settings = self.suite.settings = settings
         self.gates = self._checked_gates(self.suite.all_graders())
         self.judge = self._judge()
         """The judge; None where no measure asks."""
-        check_price(self.judge, self.options.max_cost)
-        self._document_ids = compile_rule(options.doc_id or self.suite.setting("doc_id"))
+        check_price(self.judge, self.spec.max_cost)
+        self._document_ids = compile_rule(spec.doc_id)
         self._labels: LabelFile | None = None
-        if self.options.labels:
+        if self.spec.labels:
             from germane.labelling.files import LabelFile
 
-            self._labels = LabelFile(local(self.options.labels), lambda note: self.notices(Notice(note)))
+            self._labels = LabelFile(local(self.spec.labels), lambda note: self.notices(Notice(note)))
             self.settings = self.suite.settings = replace(settings, labels=self._labels.book)
 
     def job(self, planned: PlannedCase, notes: Counter[str] | None = None) -> Job:
@@ -607,17 +596,17 @@ class Plan:
 
     def _refuse_outputs(self) -> None:
         """InputError where a continued report names files to write that stand outside of it and that no flag names."""
-        named = self._flags.outputs
-        folder = Path(self.options.folder).resolve()
-        for output in self.options.outputs:
+        named = self.spec.given.get("outputs", ())
+        folder = Path(self.spec.folder).resolve()
+        for output in self.spec.outputs:
             if output not in named and not Path(output).resolve().is_relative_to(folder):
-                problem = f"the report {self.options.folder} names the output {output}, and it is not trusted"
+                problem = f"the report {self.spec.folder} names the output {output}, and it is not trusted"
                 raise InputError(problem, fix=f"name it yourself: -o {output}")
 
     def _checked_gates(self, graders: Sequence[Grader]) -> tuple[Gate, ...]:
         """The gates, whose names are checked; those of a file on measures that -m does not ask for are dropped aloud."""
         kept, names = list[Gate](), names_of(graders)
-        for gate in (*self.suite.gates, *map(Gate.parse, self.options.gates)):
+        for gate in (*self.suite.gates, *map(Gate.parse, self.spec.gates)):
             if self.suite.measures and gate.location is not None and gate.measure not in names:
                 problem = f"the gate {gate} is dropped: -m does not ask for {gate.measure}"
                 self.notices(Notice(problem, "", gate.location))
@@ -629,30 +618,18 @@ class Plan:
                 gate.check_named(sorted(names_of(self.suite.graders_of_files(own)) if own else names))
         return tuple(kept)
 
-    def _judge_words(self) -> tuple[str, bool, str | None]:
-        """The judge that is named first, whether it is trusted with a key, and what is written in a file."""
-        in_file, url = None, self._flags.base_url
-        if self._flags.judge is None:
-            # what a resumed folder's manifest says counts as written in a file: a URL in it gets no key
-            in_file = with_keys(self.options.judge, self.suite.setting("judge"))
-            if in_file and url is None and self.options.base_url:
-                in_file = at_url(in_file, self.options.base_url)
-        return *judge_words(self._flags.judge, in_file), in_file
-
     def _judge(self) -> Judge | None:
-        """The judge that is named first, where the graders need one."""
-        flag, url = self._flags.judge, self._flags.base_url
-        needed, (words, trusted, in_file) = needs_judge(self.suite.all_graders()), self._judge_words()
-        if needed and self.options.untrusted and not trusted and "@" in words:
+        """The judge that is named first, where the graders need one; a judge that is not needed is not in the specification."""
+        graders = self.suite.all_graders()
+        needed, (words, trusted) = needs_judge(graders), judge_words(self.spec)
+        if needed and self.spec.untrusted and not trusted and "@" in words:
             shown = mask_urls(words)
             problem = f"the judge {shown} is named in a file that is not trusted, and gets every text"
             raise InputError(problem, fix=f"look at it, then: --judge {shown}")
-        options = replace(self.options, base_url=url)
-        judge = pick_judge(
-            flag, in_file, options=self.share.of_limits(options) if self.share else options, needed=needed
-        )
+        spec = self.share.of_limits(self.spec) if self.share else self.spec
+        judge = pick_judge(spec, needed)
         if needed:
-            check_answers(judge, self.suite.all_graders())
-        if judge is not None and self.options.judge is None:
-            self.options = replace(self.options, judge=words)
-        return judge if needed else None
+            check_answers(judge, graders)
+            return judge
+        self.spec = replace(self.spec, environment=FrozenDict())
+        return None

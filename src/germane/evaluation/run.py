@@ -30,7 +30,6 @@ from germane.errors import (
 from germane.evaluation.answers import PlannedCase, answers_at_hand, ask_targets, check_targets, open_targets
 from germane.evaluation.choice import Router, keeps_answers, with_labels
 from germane.evaluation.evaluation import Evaluation, run_coroutine
-from germane.evaluation.options import Callbacks, Options
 from germane.evaluation.parts.remote import local
 from germane.evaluation.plan import Feasibility, Plan, split_evaluations
 from germane.evaluation.session import (
@@ -40,6 +39,7 @@ from germane.evaluation.session import (
     ledger_of,
     new_folder,
 )
+from germane.evaluation.spec import Callbacks, Spec
 from germane.folder.manifest import read_manifest
 from germane.folder.writer import FolderWriter
 from germane.judges.judge import Judge
@@ -61,21 +61,12 @@ if TYPE_CHECKING:
     from germane.reports.data import ReportData
 
 
-def run(
-    options: Options,
-    callbacks: Callbacks | None = None,
-    *,
-    resume: Path | None = None,
-    retry_errors: bool = False,
-    reask: bool = False,
-    whole: Path | None = None,
-) -> Report:
+def run(spec: Spec, callbacks: Callbacks | None = None, *, whole: Path | None = None) -> Report:
     """Answer, judge and score everything that the paths name; the report stands in its folder.
 
-    With `resume`, the run in that folder is continued: its options hold where no flag is given, its targets' answers
-    and its judgements are used, and only what is missing is asked. What failed before is asked again only with
-    `retry_errors`; another judge, which is asked everything again, is taken only with `reask`. What is one part of a `whole`
-    that an engine runs is continued with that.
+    With `resume`, the run in that folder is resumed: its options hold where none is given, its targets' answers and its judgements
+    are used, and what is missing or failed is asked. Another judge, which is asked everything again, is taken only with `reask`.
+    What is one part of a `whole` that an engine runs is resumed with that.
 
     Raises:
         InputError: Something in the input is wrong; nothing was spent.
@@ -83,32 +74,35 @@ def run(
         Interrupted: After Ctrl-C; the message names the command that continues.
     """
     callbacks = callbacks or Callbacks()
-    stored = read_manifest(resume) if resume is not None else {}
-    with options.confined(stored):
-        plan = Plan(options, callbacks.warn, stored)
-        return _Run(
-            plan, callbacks, stored, resume, retry_errors=retry_errors, reask=reask, whole=whole
-        ).run()
+    stored = stored_manifest(spec)
+    spec = spec.resuming(stored)
+    with spec.confined():
+        return _Run(Plan(spec, callbacks.warn), callbacks, stored, whole=whole).run()
 
 
-def run_each(options: Options, callbacks: Callbacks | None = None) -> Iterator[tuple[str, Report]]:
+def stored_manifest(spec: Spec) -> dict[str, Json]:
+    """The manifest of the report that is resumed; {} where none is."""
+    return read_manifest(Path(spec.resume)) if spec.resume else {}
+
+
+def run_each(spec: Spec, callbacks: Callbacks | None = None) -> Iterator[tuple[str, Report]]:
     """Run each of the evaluations that the paths are (see `separate`), one after the other: its path and its report.
 
     The path is "" where they are one. Whatever is wrong in any of them is found before anything is paid; limits hold for
     all of them together. Raises as `run` does.
     """
     callbacks = callbacks or Callbacks()
-    with options.confined():
-        plans = {path: Plan(options, callbacks.warn) for path, options in split_evaluations(options).items()}
-    if options.part and len(plans) > 1:
+    with spec.confined():
+        plans = {path: Plan(own, callbacks.warn) for path, own in split_evaluations(spec).items()}
+    if spec.part and len(plans) > 1:
         problem = "these paths are several evaluations, and --part cuts one"
         raise InputError(problem, fix="run the eval files one by one")
-    budget, command = Budget(options.max_cost, options.max_calls), os.urandom(16).hex()
+    budget, command = Budget(spec.max_cost, spec.max_calls), os.urandom(16).hex()
     later: list[AskedLater] = []
     for number, (path, plan) in enumerate(list(plans.items()), 1):
         part: dict[str, Json] | None = {"id": command, "number": number, "path": path} if path else None
         try:
-            with options.confined():
+            with spec.confined():
                 report = _Run(plan, callbacks, budget=budget, command=part).run()
             yield path, report
         except AskedLater as under_way:
@@ -123,15 +117,8 @@ def run_each(options: Options, callbacks: Callbacks | None = None) -> Iterator[t
         raise AskedLater("\n".join(map(str, later)))
 
 
-def forecast(
-    options: Options,
-    callbacks: Callbacks | None = None,
-    *,
-    resume: Path | None = None,
-    retry_errors: bool = False,
-    reask: bool = False,
-) -> Forecast:
-    """The questions that `run` with the same arguments would ask, and their cost.
+def forecast(spec: Spec, callbacks: Callbacks | None = None) -> Forecast:
+    """The questions that `run` of the same specification would ask, and their cost.
 
     Neither a judge nor a live target is asked, and nothing is written. Answers of targets are taken from the folder
     that is continued and from recordings; a sample without one is counted as `waiting`.
@@ -142,26 +129,27 @@ def forecast(
     from germane.ledger.opening import open_at, open_for_replay
     from germane.ledger.store import is_there
 
-    callbacks, stored = callbacks or Callbacks(), read_manifest(resume) if resume is not None else {}
-    with options.confined(stored), contextlib.ExitStack() as opened:
-        plan = Plan(options, callbacks.warn, stored, dry=True)
-        options = plan.options
+    callbacks, stored = callbacks or Callbacks(), stored_manifest(spec)
+    folder, spec = Path(spec.resume) if spec.resume else None, spec.resuming(stored)
+    with spec.confined(), contextlib.ExitStack() as opened:
+        plan = Plan(spec, callbacks.warn, dry=True)
+        spec = plan.spec
         if plan.defaults is not None:
             callbacks.note(plan.defaults.why)
-        if not (reask or options.replay):
+        if not (spec.reask or spec.replay):
             check_same_judge(stored, plan.judge)
-        location = ledger_of(options, resume, stored)
-        usage_log = UsageLog(resume / "receipts.jsonl", resumed=True) if resume is not None else None
-        judgements = answers_so_far(FolderWriter(resume) if resume else None, stored, errors=not retry_errors)
+        location = ledger_of(spec, folder)
+        usage_log = UsageLog(folder / "receipts.jsonl", resumed=True) if folder is not None else None
+        judgements = answers_so_far(FolderWriter(folder) if folder else None, stored)
         ledger: Ledger | None = None
-        if options.replay:
-            ledger = opened.enter_context(contextlib.closing(open_for_replay(options.replay)))
+        if spec.replay:
+            ledger = opened.enter_context(contextlib.closing(open_for_replay(spec.replay)))
         elif location is not None and is_there(location):
             ledger = opened.enter_context(contextlib.closing(open_at(location, read_only=True)))
         forecaster = Forecaster(plan.judge, plan.settings, judgements, ledger, usage_log)
-        forecast = _counted(plan, forecaster, resume)
-    until = bool(options.until)
-    return replace(forecast, max_cost=options.max_cost, max_calls=options.max_calls, until=until)
+        forecast = _counted(plan, forecaster, folder)
+    until = bool(spec.until)
+    return replace(forecast, max_cost=spec.max_cost, max_calls=spec.max_calls, until=until)
 
 
 def _counted(plan: Plan, forecaster: Forecaster, folder: Path | None) -> Forecast:
@@ -193,24 +181,21 @@ class _Run:
         plan: Plan,
         callbacks: Callbacks,
         stored: dict[str, Json] | None = None,
-        resume: Path | None = None,
         *,
-        retry_errors: bool = False,
-        reask: bool = False,
         budget: Budget | None = None,
         command: Mapping[str, Json] | None = None,
         whole: Path | None = None,
     ) -> None:
-        self.plan, self.callbacks, self.options, self.whole = plan, callbacks, plan.options, whole
-        self.stored, self.resume, self.retry_errors = stored or {}, resume, retry_errors
+        self.plan, self.callbacks, self.spec, self.whole = plan, callbacks, plan.spec, whole
+        self.stored, self.resume = stored or {}, Path(plan.spec.resume) if plan.spec.resume else None
         self.command = command or self.stored.get("command")
-        limits = plan.share.of_limits(self.options) if plan.share else self.options
+        limits = plan.share.of_limits(self.spec) if plan.share else self.spec
         self.budget = budget or Budget(limits.max_cost, limits.max_calls)
-        if not (reask or self.options.replay):
+        if not (self.spec.reask or self.spec.replay):
             check_same_judge(self.stored, plan.judge)
-        if resume is not None:
-            self._check_batches(resume)
-        if self.options.later and plan.judge is not None:
+        if self.resume is not None:
+            self._check_batches(self.resume)
+        if self.spec.later and plan.judge is not None:
             from germane.judging.batches import require_batches
 
             require_batches(plan.judge)
@@ -220,18 +205,18 @@ class _Run:
         self.rows = array("q")
         self.corpus: Corpus | None = None
         self.entry: dict[str, Json] = {}
-        if self.options.corpus is not None:
+        if self.spec.corpus is not None:
             from germane.labelling.corpus import Corpus
 
-            self.corpus = Corpus(Path(self.options.corpus))
+            self.corpus = Corpus(Path(self.spec.corpus))
             self.entry = self.corpus.identity  # what is wrong with it is said before anything is paid
         self.stages: Stages | None = None
         self.baseline: ReportData | None = None
-        if plan.share is None and (self.options.baseline or self.options.fail_on_regression):
+        if plan.share is None and (self.spec.baseline or self.spec.fail_on_regression):
             from germane.reports.report import find_baseline
 
             # read before anything is paid
-            self.baseline = find_baseline(self.options.baseline and local(self.options.baseline))
+            self.baseline = find_baseline(self.spec.baseline and local(self.spec.baseline))
             callbacks.on_baseline(self.baseline)
 
     def _check_batches(self, folder: Path) -> None:
@@ -241,7 +226,7 @@ class _Run:
         from germane.ledger.store import address_from, is_there
 
         first = (self.stored.get("options") or {}).get("ledger")
-        named = str(ledger_of(self.options, folder, self.stored) or "")
+        named = str(ledger_of(self.spec, folder) or "")
         if not first or first in {named, address_from(Path.cwd(), named)} or not is_there(first):
             return
         with contextlib.suppress(LedgerError), contextlib.closing(open_at(first)) as before:
@@ -255,13 +240,11 @@ class _Run:
             self.callbacks.note(self.plan.defaults.why)
         cases = list(self.plan.suite.cases()) if self.plan.suite.asks_targets else None
         check_targets(cases or ())
-        if self.options.until:
+        if self.spec.until:
             self.stages = self._stages(cases)
-        folder = self.resume or new_folder(self.options, self.plan.suite.paths)
-        asks, retry_errors = keeps_answers(self.plan.judge), self.retry_errors
-        session = Session(
-            self.options, folder, self.stored, retry_errors=retry_errors, asks=asks, whole=self.whole
-        )
+        folder = self.resume or new_folder(self.spec, self.plan.suite.paths)
+        asks = keeps_answers(self.plan.judge)
+        session = Session(self.spec, folder, self.stored, asks=asks, whole=self.whole)
         try:
             session.write("running", self._made(session))
             asyncio.run(in_own_loop(self._work(cases, session)))
@@ -287,7 +270,7 @@ class _Run:
         """Ask the targets of `cases`, then the judge; None = no case has a target, they are read as they are judged."""
         notes = session.folder.start().tables.notes
         jobs = None if cases is None else await self._answered(cases, session, resumed=session.resumed)
-        if self.options.later or session.resumed:
+        if self.spec.later or session.resumed:
             await _interruptibly(self._in_batches(jobs, session))
         router = Router(self.plan.judge)
         pool = Pool(
@@ -296,7 +279,7 @@ class _Run:
             earlier=session.earlier,
             usage_log=session.usage_log,
             budget=self.budget,
-            replay=self.options.replay or "",
+            replay=self.spec.replay or "",
             before_asking=partial(self._check, jobs, session),
             on_progress=self.callbacks.on_judgements,
         )
@@ -323,11 +306,11 @@ class _Run:
         from germane.judging.batches import Batches, has_open
         from germane.ledger.store import LedgerTable
 
-        options, judge, ledger = self.options, self.plan.judge, session.ledger
-        if judge is None or options.replay or not isinstance(ledger, LedgerTable):
+        spec, judge, ledger = self.spec, self.plan.judge, session.ledger
+        if judge is None or spec.replay or not isinstance(ledger, LedgerTable):
             return
         run = _name_of(session.path, session.created)
-        if not options.later and not has_open(ledger, run):
+        if not spec.later and not has_open(ledger, run):
             return
         self.plan.check(jobs)
         opened = Batches(
@@ -335,11 +318,11 @@ class _Run:
             judge,
             session.usage_log,
             run,
-            max_cost=options.max_cost,
-            max_calls=options.max_calls,
+            max_cost=spec.max_cost,
+            max_calls=spec.max_calls,
         )
         async with opened as batches:
-            if not options.later:
+            if not spec.later:
                 self.callbacks.note(
                     "batches that are not done are cancelled: what they have answered is kept, the rest is asked live"
                 )
@@ -349,7 +332,7 @@ class _Run:
                 await batches.fetch()
                 if not await batches.send(await self._open_questions(jobs, session), self.callbacks.note):
                     return
-                if not options.wait:
+                if not spec.wait:
                     raise AskedLater(batches.in_words())
                 requests = sum(row.requests for row in batches.open())
                 self.callbacks.on_progress("waiting for batches: requests answered", 0, requests)
@@ -373,11 +356,11 @@ class _Run:
         """The stages in which the cases are judged; InputError where a goal is none."""
         from germane.evaluation.parts.stages import Goals, Stages  # which few runs need
 
-        options, suite, drawn = self.options, self.plan.suite, self.plan.suite.draw()
+        spec, suite, drawn = self.spec, self.plan.suite, self.plan.suite.draw()
         graders = suite.all_graders()
-        goals = Goals.of(options.until, graders)
+        goals = Goals.of(spec.until, graders)
         everything = suite.cases() if cases is None else cases
-        return Stages(everything, goals, options.seed, None if drawn is None else drawn.count)
+        return Stages(everything, goals, spec.seed, None if drawn is None else drawn.count)
 
     def _todo(self, jobs: Sequence[Job] | None, notes: Counter[str]) -> Iterable[Job]:
         """The jobs to judge now: these, or (None) the cases as they are read."""
@@ -437,7 +420,7 @@ class _Run:
         plan, judge = self.plan, self.plan.judge
         missing = ""
         if self.missing and session.ledger is not None:  # of a ledger that is replayed
-            replay = self.options.replay or ""
+            replay = self.spec.replay or ""
             from germane.ledger.opening import describe_missing
 
             missing = describe_missing(session.ledger, replay, self.missing, session.folder.tables.places)
@@ -447,7 +430,7 @@ class _Run:
             **({"targets": self.models} if self.models else {}),
             **({"corpus": self.entry} if self.entry else {}),
             "places": plan.suite.case_locations(),
-            "by": self.options.by,
+            "by": self.spec.by,
         }
         over = self.budget.exceeded or missing
         if plan.share is not None:
@@ -467,8 +450,8 @@ class _Run:
             session.folder.tables,
             made,
             gates=() if plan.share else plan.gates,
-            max_unmeasured=self.options.max_unmeasured,
-            allow_stand_in=self.options.allow_stand_in,
+            max_unmeasured=self.spec.max_unmeasured,
+            allow_stand_in=self.spec.allow_stand_in,
             over=over,
         )
         if self.corpus is not None or report.misses_gold:
@@ -484,19 +467,19 @@ class _Run:
         if self.baseline is not None:
             from germane.comparison.regression import settle_changes
 
-            settle_changes(report, self.baseline, every=self.options.fail_on_regression)
+            settle_changes(report, self.baseline, every=self.spec.fail_on_regression)
         report.finish(session.folder)
-        asked = not self.options.replay and keeps_answers(judge)
+        asked = not self.spec.replay and keeps_answers(judge)
         # a question without an answer, or a member of a panel that gave none
         if asked and any(field in {"errors", "failed"} for _, field, _ in session.folder.tables.asked):
-            self.callbacks.on_failures(session.command("--retry-errors"))
+            self.callbacks.on_failures(session.command())
         return report
 
     def _stopped(self, failure: BaseException, session: Session) -> GermaneError:
         """Write down and show what is known; the error says how the run is continued."""
         flags = [self.budget.too_low, "..."] if self.budget.too_low else []
         if not isinstance(failure, NoneAnswered):
-            flags += [f"--{name}" for name in ("later", "wait") if getattr(self.options, name)]
+            flags += [f"--{name}" for name in ("later", "wait") if getattr(self.spec, name)]
         error = session.explained(failure, *flags)
         with contextlib.suppress(OSError):  # a full disk: the manifest of the start stands, and will do
             session.write("interrupted", self._made(session))

@@ -12,7 +12,7 @@ from germane.clean import mask_urls
 from germane.encoding import decode, encode, now
 from germane.errors import GermaneError, InputError, Interrupted, JudgeError, LedgerError
 from germane.evaluation.choice import ledger_address, open_ledger, remove_ledger
-from germane.evaluation.options import Options
+from germane.evaluation.spec import Spec
 from germane.folder.judgements import EarlierJudgements
 from germane.folder.writer import FolderWriter
 from germane.judges.judge import Judge
@@ -54,10 +54,10 @@ def _without_url(identity: Json) -> Json:
     return [*map(_without_url, identity)] if isinstance(identity, list | tuple) else identity
 
 
-def new_folder(options: Options, paths: tuple[Path, ...]) -> Path:
+def new_folder(spec: Spec, paths: tuple[Path, ...]) -> Path:
     """The report folder of a new run: the one that is named, else one named after its first path and the time."""
-    if options.folder:
-        return Path(options.folder)
+    if spec.folder:
+        return Path(spec.folder)
     stamp = datetime.datetime.now().astimezone().strftime("%Y%m%d-%H%M%S")
     first = "stdin" if paths and str(paths[0]) == "-" else paths[0].resolve().stem if paths else "run"
     base = Path("germane-reports") / f"{first}-{stamp}"
@@ -67,26 +67,24 @@ def new_folder(options: Options, paths: tuple[Path, ...]) -> Path:
     return folder
 
 
-def ledger_of(options: Options, folder: Path | None, stored: Mapping[str, Json]) -> str | None:
+def ledger_of(spec: Spec, folder: Path | None) -> str | None:
     """The place of a run's ledger; None where it wants none and has no folder.
 
-    A run with --no-cache keeps them in its folder until its report is complete. A continued run goes on with its own
-    ledger unless another one is named.
+    A run with --no-cache keeps them in its folder until its report is complete. A resumed run goes on with its own
+    ledger unless another one is given.
     """
     from germane.ledger.store import is_there
 
-    if options.no_cache:
+    if spec.no_cache:
         return None if folder is None else str(folder / "ledger.sqlite")
-    first = (stored.get("options") or {}).get("ledger")
-    if options.ledger and (options.ledger != first or is_there(options.ledger)):
-        return options.ledger
+    named, source = spec.first("ledger", "given", "report")
+    if named and (source == "given" or is_there(named)):
+        return str(named)
     return ledger_address()
 
 
-def answers_so_far(
-    folder: FolderWriter | None, stored: Mapping[str, Json], *, errors: bool
-) -> EarlierJudgements:
-    """The judgements that earlier sessions of an evaluation left in its folder; with `errors` failures too.
+def answers_so_far(folder: FolderWriter | None, stored: Mapping[str, Json]) -> EarlierJudgements:
+    """The judgements that earlier sessions of an evaluation left in its folder; what failed is asked again.
 
     InputError where the judgements of a finished report were changed since, or hold what no judge answers.
     """
@@ -94,15 +92,13 @@ def answers_so_far(
         return EarlierJudgements()
     if stored.get("status") == "complete":
         folder.check_judgements(stored.get("files", {}))
-    return folder.earlier(
-        finished=not stored.get("replaces", False), keep=lambda judgement: errors or whole(judgement)
-    )
+    return folder.earlier(finished=not stored.get("replaces", False), keep=whole)
 
 
-def command_to_resume(folder: Path, options: Options, *flags: str) -> str:
-    """The command that continues the run in a folder; what is written down nowhere must be given again."""
-    url = ("--base-url", mask_urls(options.base_url)) if options.base_url else ()
-    headers = [word for name, _ in options.headers for word in ("--header", f"{name}=...")]
+def command_to_resume(folder: Path, spec: Spec, *flags: str) -> str:
+    """The command that resumes the run in a folder; what is written down nowhere must be given again."""
+    url = ("--base-url", mask_urls(spec.base_url)) if spec.base_url else ()
+    headers = [word for name, _ in spec.headers for word in ("--header", f"{name}=...")]
     return shlex.join(["germane", "run", "--resume", str(folder), *flags, *url, *headers])
 
 
@@ -110,10 +106,9 @@ class Session:
     """One session of a run.
 
     Args:
-        options: Those of the run.
+        spec: What the run does.
         folder: The report folder.
         stored: The manifest of the sessions before; {} where this is the first.
-        retry_errors: Whether what failed before is asked again.
         asks: Whether anybody is asked whose answers are kept: gold labels need no ledger, unless one is named.
         whole: The report that the folder is a part of, where that is what is continued.
 
@@ -124,36 +119,34 @@ class Session:
 
     def __init__(
         self,
-        options: Options,
+        spec: Spec,
         folder: Path,
         stored: dict[str, Json],
         *,
-        retry_errors: bool = False,
         asks: bool = True,
         whole: Path | None = None,
     ) -> None:
-        self.options, self.path, self.resumed = options, folder, bool(stored)
+        self.spec, self.path, self.resumed = spec, folder, bool(stored)
         self._whole = whole
         self.created: str = stored.get("created") or now()
         self.folder = FolderWriter(folder)
         self.existed = folder.exists()
-        location = ledger_of(options, folder, stored) if asks or options.ledger else None
+        location = ledger_of(spec, folder) if asks or spec.first("ledger", "given", "report")[1] else None
         if location is not None:
             from germane.ledger.store import is_there
 
             is_there(location)  # a place where no ledger can be is refused before anything is made
         self.folder.lock()
         try:
-            if not (stored or options.force):
+            if not (stored or spec.force):
                 self.folder.refuse_other()
             self.replaces: bool = stored.get("replaces", False) if stored else self.folder.has_rows()
             if not stored:
                 self.folder.forget_killed()
-            again = retry_errors or bool(options.replay)  # what a replayed ledger lacks is still lacking
-            self.earlier = answers_so_far(self.folder, stored, errors=not again)
-            if options.no_cache and not stored:
+            self.earlier = answers_so_far(self.folder, stored)
+            if spec.no_cache and not stored:
                 remove_ledger(folder / "ledger.sqlite")
-            self.ledger = open_ledger(location, options.replay)
+            self.ledger = open_ledger(location, spec.replay)
         except BaseException:
             self.folder.close()
             raise
@@ -161,10 +154,10 @@ class Session:
 
     def manifest(self, made: Mapping[str, Json]) -> dict[str, Json]:
         """A manifest with what is needed to continue the run."""
-        ledger = self.options.ledger if self.ledger is None else self.ledger.place
-        if self.options.no_cache or self.options.replay:
+        ledger = self.spec.first("ledger", "given", "report")[0] if self.ledger is None else self.ledger.place
+        if self.spec.no_cache or self.spec.replay:
             ledger = None
-        options = replace(self.options, folder=str(self.path), ledger=ledger).as_json()
+        options = {**self.spec.as_json(), "folder": str(self.path), "ledger": ledger}
         return {**made, "created": self.created, "cwd": str(Path.cwd()), "options": options}
 
     def write(self, status: str, made: Mapping[str, Json]) -> None:
@@ -181,7 +174,7 @@ class Session:
 
     def command(self, *flags: str) -> str:
         """The command that continues this run."""
-        return command_to_resume(self._whole or self.path, self.options, *flags)
+        return command_to_resume(self._whole or self.path, self.spec, *flags)
 
     def explained(self, failure: BaseException, *flags: str) -> GermaneError:
         """The same error, with what was spent and the command that continues, `flags` given with it."""
@@ -207,5 +200,5 @@ class Session:
             self.ledger.close()
         self.usage_log.close()
         self.folder.close()
-        if complete and self.options.no_cache:
+        if complete and self.spec.no_cache:
             remove_ledger(self.path / "ledger.sqlite")

@@ -30,7 +30,7 @@ from germane.evaluation.choice import (
 )
 from germane.evaluation.evaluate import aevaluate, asked_graders, report_on
 from germane.evaluation.evaluation import run_coroutine
-from germane.evaluation.options import environment
+from germane.evaluation.spec import Spec
 from germane.judges import load_judge
 from germane.judges.client.providers import PROVIDERS
 from germane.judges.judge import Judge, members_of
@@ -153,7 +153,7 @@ class SharedJudge:
         """The judge, made once; None where no answers are needed that cost anything."""
         if not needs_judge(asked_graders(measures)):
             return None
-        words = judge_words(None)[0] if self.given is None else ""
+        words = judge_words(Spec().in_project())[0] if self.given is None else ""
         with self._lock:
             if self._judge is None or words != self._words:
                 judge = judge_of(self.given)
@@ -349,7 +349,9 @@ def judge_of(model: Any) -> Any:
     A model object of Ragas' or DeepEval's is asked as it is there: at its own endpoint with its own key, or by its own method.
     """
     if model is None:
-        return pick_judge(_with_provider(environment("judge") or "") or None)
+        spec = Spec().in_project()
+        named = spec.environment.get("judge")
+        return pick_judge(spec.but(judge=_with_provider(named)) if named else spec)
     return _with_provider(model) if isinstance(model, str) else _of_another_tool(model)
 
 

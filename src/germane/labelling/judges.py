@@ -208,7 +208,7 @@ def _failures(lines: Sequence[JudgeOnLabels]) -> Iterator[str]:
                 f"{line.name} has no usable answer on {failed} of {counted(line.n, 'labelled item')}, which count as wrong: "
                 f"kappa {in_digits(line.kappa, digits=3)}, {most} if all of them were right, "
                 f"{in_digits(line.kappa_answered, digits=3)} on the others alone, which its bias is over; ask again: "
-                f"germane run --resume {line.report or 'REPORT'} --retry-errors"
+                f"germane run --resume {line.report or 'REPORT'}"
             )
 
 

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from germane.evaluation.options import Options
 from germane.evaluation.run import run
+from germane.evaluation.spec import Spec
 
 WRITTEN_DOWN = {
     "bands": [1.0, 0.8333, 0.2],
@@ -36,7 +36,7 @@ def test_every_eval_file_gives_its_scores(example: Path, monkeypatch: pytest.Mon
     assert {path.stem for path in example.glob("evals/*.yaml") if path.stem != "typed"} == WRITTEN_DOWN.keys()
     monkeypatch.chdir(example)
     monkeypatch.setenv("PATH", f"{Path(sys.executable).parent}:/usr/bin:/bin")
-    report = run(Options(paths=(f"evals/{name}.yaml",), folder=f"r-{name}"))
+    report = run(Spec.of(paths=(f"evals/{name}.yaml",), folder=f"r-{name}"))
     assert bool(report.verdict.gates) is (name != "retrieval-quality")
     assert report.verdict.exit_code == 0
     values = [round(score.value, 4) for score in report.scores() if score.value is not None]
@@ -76,5 +76,5 @@ def test_the_typescript_evaluator_gives_what_the_python_one_does(
     )
     (example / "evals/typed.yaml").write_text(text)
     monkeypatch.chdir(example)
-    report = run(Options(paths=("evals/typed.yaml",), folder="typed"))
+    report = run(Spec.of(paths=("evals/typed.yaml",), folder="typed"))
     assert [score.value for score in report.scores()] == [1.0, 0.0]

@@ -12,7 +12,7 @@ import pytest
 
 from germane.errors import JudgeError
 from germane.evaluation.choice import pick_judge
-from germane.evaluation.options import JudgeOptions
+from germane.evaluation.spec import Spec
 from germane.judges.client.retry import RetryPolicy
 from germane.judges.judge import Reply
 from germane.judges.llm import LLMJudge
@@ -430,10 +430,10 @@ class TestLimits:
     @pytest.mark.parametrize(("flags", "most"), [({"jobs": 2}, 2), ({"jobs": 3, "rpm": 12.0}, 2)])
     def test_a_panel_keeps_to_the_limits_together(self, flags: dict[str, float], most: int) -> None:
         """Two members at one server: -j and --rpm are the run's, not each one's."""
-        options = JudgeOptions(**flags)  # type: ignore[arg-type]
         with ModelServer(latency=0.05) as server:
+            url = server.url
             panel = pick_judge(
-                "openai:a openai:b", options=replace(options, base_url=server.url, headers=(("x", "y"),))
+                Spec.of(judge="openai:a openai:b", base_url=url, headers=(("x", "y"),), **flags)
             )
             assert isinstance(panel, PanelJudge)
 

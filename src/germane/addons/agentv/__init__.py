@@ -1,7 +1,9 @@
 """AgentV's eval files and graders: cases, scripts, models and rules that grade an answer, and the document of one case."""
 
+from functools import partial
+
 from germane.addons import Addon, Dialect, GraderType, Reader
-from germane.flags import JUDGE, MEASURES, Flag, borrowed
+from germane.flags import JUDGE, MEASURES, Flag, borrowed, parameters
 
 _HERE = "germane.addons.agentv"
 _TESTS = (
@@ -76,7 +78,8 @@ ADDON = Addon(
     flags=[
         Flag("TYPE", "grade", MEASURES, "context_precision@5, or any grader, such as field_accuracy or cost.", name="measure"),
         Flag("--judge", "grade", JUDGE, "The judge: labels, lexical or a model (openai:gpt-4o-mini)."),
-        Flag("--option", "grade", MEASURES, "An option of the grader, as JSON if it is; repeatable.", value="NAME=VALUE", many=True),
+        Flag("--option", "grade", MEASURES, "An option of the grader, as JSON if it is; repeatable.", value="NAME=VALUE", many=True,
+             read=partial(parameters, example="threshold=2000")),
         *borrowed("grade", "run", "--base-url", "--against", "--scale", "--ledger", "--replay", "--no-cache"),
     ],
     results={"agentv": Reader(f"{_HERE}.results:results_of", first=[["test_id|eval_id", "execution_status"], ["test_id|eval_id", "scores[]"]])},

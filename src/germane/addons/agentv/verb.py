@@ -8,12 +8,12 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from germane.clean import clean_lines
-from germane.cli import parameters, print_document, say
+from germane.cli import print_document, say
 from germane.errors import InputError
 
 if TYPE_CHECKING:
     from germane.evalfiles import Case
-    from germane.types import Sample
+    from germane.types import Json, Sample
 
 
 def grade(
@@ -25,7 +25,7 @@ def grade(
     scale: str | None,
     ledger: str | None,
     replay: str | None,
-    option: Sequence[str],
+    option: Sequence[tuple[str, Json]],
     no_cache: bool,
 ) -> int:
     """Grade one case: a code-judge document or a sample line on stdin, its score, hits, misses and reasoning on stdout.
@@ -35,7 +35,7 @@ def grade(
     """
     from germane.addons.agentv import grading
     from germane.evaluation.choice import ledger_address, open_ledger, pick_judge
-    from germane.evaluation.options import JudgeOptions
+    from germane.evaluation.spec import Spec
     from germane.graders import MeasureGrader, measure_named
     from germane.ledger.store import password_apart
     from germane.places.settings import Settings
@@ -52,7 +52,7 @@ def grade(
         fault.problem = f"stdin is not one JSON document: {fault.problem}"
         raise fault.error("-", text) from None
     whole = document if isinstance(document, dict) else {}
-    values = dict(parameters(option, "--option", "threshold=2000"))
+    values = dict(option)
     warn = Notices(lambda notice: say(f"warning: {notice}"))
     grader = grading.grader_named(measure, whole, values, warn)
     options = grading.options_of(whole, values, None if grader else warn)
@@ -64,7 +64,7 @@ def grade(
         fix = "send contexts, or an answer that holds them"
         raise InputError(f"{chosen}: no contexts found in the answer", fix=fix)
     proxy = os.environ.get("AGENTV_TARGET_PROXY_URL")
-    who = pick_judge(judge, options.judge, options=JudgeOptions(base_url=base_url))
+    who = pick_judge(Spec.of(judge=judge, base_url=base_url).in_project().in_files({"judge": options.judge}))
     if who is None and proxy:
         from germane.addons.agentv.proxy import ProxyJudge
 

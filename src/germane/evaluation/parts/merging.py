@@ -24,6 +24,7 @@ from germane.encoding import SHORT, canonical, decode, now, short_name
 from germane.errors import InputError
 from germane.evaluation.parts.remote import local
 from germane.evaluation.parts.share import changed_line, read_rows
+from germane.evaluation.spec import differing_options
 from germane.folder.judgements import KEY
 from germane.folder.layout import Table
 from germane.folder.lines import TableFile
@@ -37,10 +38,6 @@ from germane.reports.report import Report, check_ranges, panel_notes
 from germane.tables.judgements import AskedCounts, asked_counts, count_asked, load_judgement
 from germane.types import Json
 from germane.version import __version__
-
-_OWN = {"part", "engine", "folder", "ledger", "outputs", "rpm", "tpm", "jobs", "timeout", "price", "max_cost", "max_calls",
-        "base_url", "baseline", "format", "store"}  # fmt: skip
-"""Options in which parts of one evaluation may differ."""
 
 
 def merge_parts(
@@ -177,12 +174,6 @@ def _differing(row: Mapping[str, Any], other: Mapping[str, Any]) -> list[str]:
     identity = [canonical((m.get("judge") or {}).get("identity")) for m in (row, other)]
     results += ["the corpus"] * (row.get("corpus") != other.get("corpus"))
     return [*results, *["the judge"] * (identity[0] != identity[1])]
-
-
-def differing_options(row: Mapping[str, Any], other: Mapping[str, Any]) -> list[str]:
-    """The options that all parts of one evaluation share and in which these two manifests differ."""
-    names = {**row, **other}.keys() - _OWN
-    return sorted(name for name in names if row.get(name) != other.get(name))
 
 
 def _add_counts(tables: StoredTables, manifests: Sequence[Mapping[str, Any]]) -> None:

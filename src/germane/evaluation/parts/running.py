@@ -12,25 +12,26 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import BrokenExecutor, Future, as_completed
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
 from germane.encoding import decode, encode, now
 from germane.errors import GermaneError, InputError, Interrupted, JudgeError, LimitReached
 from germane.evaluation.choice import keeps_answers, open_ledger
-from germane.evaluation.options import Callbacks, Options
 from germane.evaluation.parts.engines import Engine
-from germane.evaluation.parts.merging import differing_options, merge_parts
+from germane.evaluation.parts.merging import merge_parts
 from germane.evaluation.parts.remote import is_there, local, pack, remove, unpacked
 from germane.evaluation.parts.share import Share
 from germane.evaluation.plan import Plan, split_evaluations
-from germane.evaluation.run import run
+from germane.evaluation.run import run, stored_manifest
 from germane.evaluation.session import command_to_resume, ledger_of, new_folder
+from germane.evaluation.spec import Callbacks, Spec, differing_options
 from germane.folder.manifest import read_manifest, write_manifest
 from germane.folder.writer import FolderWriter
 from germane.reports.data import ReportData
 from germane.reports.report import Report
+from germane.tables.judgements import asked_counts
 from germane.types import Json
 
 _PARTS = "parts"
@@ -44,23 +45,20 @@ class Inputs:
     """The message to every worker: the folder of the whole and its options. No key is in it.
 
     Attributes:
-        flags: The options that were given to the whole, as trusted as they are there.
+        spec: What was asked of the whole, as trusted as it is there, but for what a part finds in its own manifest.
         whole: Its report folder, in which a folder stands ready for each part; this is what is continued later.
         cwd: The working directory, from which paths and settings are found.
         host: The machine on which it was begun.
         options: The options of the whole, as its manifest has them.
         store: A URL at which the parts are put as they are finished: no folder need be shared then.
-        retry_errors, reask: As for `run`.
     """
 
-    flags: Options
+    spec: Spec
     whole: Path
     cwd: str
     host: str
     options: Mapping[str, Json]
     store: str = ""
-    retry_errors: bool = False
-    reask: bool = False
 
     def at(self, share: Share) -> str:
         """The URL of a part that is finished."""
@@ -70,7 +68,8 @@ class Inputs:
         """True if the part in a folder is complete, with the options that hold now, and nothing in it is asked again."""
         stored = read_manifest(part)
         same = not differing_options(stored.get("options") or {}, decode(encode(self.options)))
-        return stored.get("status") == "complete" and same and not (self.retry_errors or self.reask)
+        failed = any(field in {"errors", "failed"} for _, field, _ in asked_counts(stored.get("asked") or {}))
+        return stored.get("status") == "complete" and same and not (failed or self.spec.reask)
 
 
 def run_part(inputs: Inputs, number: int, of: int) -> None:
@@ -132,74 +131,62 @@ def _run_in(folder: Path, inputs: Inputs, share: Share) -> None:
         }
         write_manifest(folder, {"created": now(), "cwd": inputs.cwd, "options": own}, "running")
     if not inputs.has_finished(folder):
-        run(
-            inputs.flags,
-            resume=folder,
-            retry_errors=inputs.retry_errors,
-            reask=inputs.reask,
-            whole=inputs.whole,
-        )
+        run(inputs.spec.but(resume=folder), whole=inputs.whole)
 
 
-def run_in_parts(
-    options: Options,
-    callbacks: Callbacks,
-    *,
-    resume: Path | None = None,
-    retry_errors: bool = False,
-    reask: bool = False,
-) -> tuple[Report, ReportData | None]:
+def run_in_parts(spec: Spec, callbacks: Callbacks) -> tuple[Report, ReportData | None]:
     """Run an evaluation in as many parts as its engine has workers; the report, and the baseline that it is compared with.
 
     A part whose worker is killed is continued by another one. With `resume`, finished parts are kept and the others
     continued. Raises as `run` does, and InputError where the engine cannot be used.
     """
-    stored = read_manifest(resume) if resume is not None else {}
-    with options.confined(stored):
-        if resume is None and len(split_evaluations(options)) > 1:
+    stored = stored_manifest(spec)
+    resumed = spec.resuming(stored)
+    with resumed.confined():
+        if not stored and len(split_evaluations(spec)) > 1:
             problem = "these paths are several evaluations, and an engine runs one"
             raise InputError(problem, fix="run the eval files one by one")
-        plan = Plan(options, callbacks.warn, stored)
+        plan = Plan(resumed, callbacks.warn)
         if plan.defaults is not None:
             callbacks.note(plan.defaults.why)
-        engine = Engine.parse(plan.options.engine or "")
+        engine = Engine.parse(plan.spec.engine or "")
         _check(plan, engine)
-        whole = resume or new_folder(plan.options, plan.suite.paths)
+        whole = Path(spec.resume) if spec.resume else new_folder(plan.spec, plan.suite.paths)
         target = FolderWriter(whole).lock()
         try:
-            if not (stored or options.force):
+            if not (stored or spec.force):
                 target.refuse_other()
-            begin = partial(_write_start, plan, stored, target, options, retry_errors, reask)
-            again = f"continue with: {command_to_resume(whole, plan.options)}"
+            begin = partial(_write_start, plan, stored, target, spec)
+            again = f"continue with: {command_to_resume(whole, plan.spec)}"
             parts = _all_parts(engine, begin, callbacks, again)
             report, before = merge_parts(
                 parts,
                 whole,
                 locked=target,
-                more={"outputs": list(plan.options.outputs), "store": plan.options.store},
+                more={"outputs": list(plan.spec.outputs), "store": plan.spec.store},
             )
         finally:
             target.close()
     shutil.rmtree(whole / _PARTS, ignore_errors=True)
-    if plan.options.store:
-        remove(f"{plan.options.store}/{_PARTS}")
+    if plan.spec.store:
+        remove(f"{plan.spec.store}/{_PARTS}")
     if any(field in {"errors", "failed"} for _, field, _ in report.tables.asked):
-        callbacks.on_failures(command_to_resume(whole, plan.options, "--retry-errors"))
+        callbacks.on_failures(command_to_resume(whole, plan.spec))
     return report, before
 
 
 def _check(plan: Plan, engine: Engine) -> None:
     """InputError for what cannot be run in parts, and for what is wrong in the input, before anything is paid."""
-    options = plan.options
-    if options.part:
+    spec = plan.spec
+    if spec.part:
         raise InputError("--part and --engine do not go together", fix="leave one of them out")
-    if options.baseline or options.fail_on_regression:
+    if spec.baseline or spec.fail_on_regression:
         from germane.reports.report import find_baseline
 
-        find_baseline(options.baseline and local(options.baseline))
-    if "-" in options.paths:
+        find_baseline(spec.baseline and local(spec.baseline))
+    if "-" in spec.paths:
         raise InputError("several workers cannot read samples from stdin", fix="write them to a file")
-    if options.headers and engine.kind != "processes":
+    if spec.headers and engine.kind != "processes":
         problem = "--header does not travel to other machines: it may be a key"
         raise InputError(problem, fix="set the key in the environment of the workers, as OPENAI_API_KEY")
     if keeps_answers(plan.judge) and not plan.suite.asks_targets:
@@ -210,38 +197,34 @@ def _write_start(
     plan: Plan,
     stored: Mapping[str, Json],
     target: FolderWriter,
-    flags: Options,
-    retry_errors: bool,
-    reask: bool,
+    given: Spec,
     workers: int,
 ) -> tuple[Inputs, list[Share]]:
     """Write down what is run in how many parts; of what is continued there are as many as before."""
-    options, address = plan.options, None
-    if keeps_answers(plan.judge) and not options.no_cache:
-        address = ledger_of(options, target.path, stored)
-    if address is not None and not options.replay:
+    spec, address = plan.spec, None
+    if keeps_answers(plan.judge) and not spec.no_cache:
+        address = ledger_of(spec, target.path)
+    if address is not None and not spec.replay:
         ledger = open_ledger(address)  # it is there when the parts look for it
         assert ledger is not None
         address = ledger.place
         ledger.close()
     if not stored:
         shutil.rmtree(target.path / _PARTS, ignore_errors=True)
-        if options.store:
-            remove(f"{options.store}/{_PARTS}")
+        if spec.store:
+            remove(f"{spec.store}/{_PARTS}")
     of = int(stored.get("parts") or workers)
     cwd = stored.get("cwd") or str(Path.cwd())
-    whole = replace(options, folder=str(target.path), ledger=address).as_json()
+    whole = {**spec.as_json(), "folder": str(target.path), "ledger": address}
     made = {"created": stored.get("created") or now(), "cwd": cwd, "options": whole, "parts": of}
     target.write_manifest(made, "running")
     inputs = Inputs(
-        flags=replace(flags, folder="", outputs=(), engine=None, ledger=None, store=None, force=True),
+        spec=given.but(folder=None, outputs=None, engine=None, ledger=None, store=None, force=True),
         whole=target.path.absolute(),
         cwd=cwd,
         host=socket.gethostname(),
         options=whole,
-        store=options.store or "",
-        retry_errors=retry_errors,
-        reask=reask,
+        store=spec.store or "",
     )
     return inputs, [Share(number, of) for number in range(1, of + 1)]
 

@@ -7,14 +7,14 @@ import re
 from array import array
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import islice, zip_longest
 from pathlib import Path
 from typing import Self
 from zlib import crc32
 
 from germane.errors import InputError
-from germane.evaluation.options import Options
+from germane.evaluation.spec import Spec
 from germane.folder.reader import StoredTables
 from germane.reports.gates import Gate
 from germane.types import Json
@@ -51,8 +51,8 @@ class Share:
         result = hashlib.blake2b(query.encode(errors="replace"), digest_size=8).digest()
         return int.from_bytes(result, "big") % self.of == self.number - 1
 
-    def of_limits(self, options: Options) -> Options:
-        """The options with this part's share of the limits, which are meant for all parts together.
+    def of_limits(self, spec: Spec) -> Spec:
+        """The specification with this part's share of the limits, which are meant for all parts together.
 
         Each gets 1/N of the requests and tokens per minute and of the dollars; calls and requests in flight are
         whole numbers, of which the first parts get one more, and at least one request is in flight.
@@ -64,13 +64,12 @@ class Share:
         def whole(limit: int | None) -> int | None:
             return None if limit is None else limit // self.of + (self.number <= limit % self.of)
 
-        jobs = whole(options.jobs)
-        return replace(
-            options,
-            rpm=portion(options.rpm),
-            tpm=portion(options.tpm),
-            max_cost=portion(options.max_cost),
-            max_calls=whole(options.max_calls),
+        jobs = whole(spec.jobs)
+        return spec.but(
+            rpm=portion(spec.rpm),
+            tpm=portion(spec.tpm),
+            max_cost=portion(spec.max_cost),
+            max_calls=whole(spec.max_calls),
             jobs=None if jobs is None else max(1, jobs),
         )
 

@@ -130,7 +130,7 @@ def _for_missing(scores: str, where: str, judge: Mapping[str, Json]) -> tuple[st
         text = f"Label more passages: for lack of a label {scores} could not be measured."
         return text, f"germane label {where}", "label"
     text = f"Ask again for the {scores} that could not be measured."
-    return text, f"germane run --resume {where} --retry-errors", "queries?only=errors"
+    return text, f"germane run --resume {where}", "queries?only=errors"
 
 
 def _step(text: str, command: str = "", link: str = "") -> Json:

@@ -1,0 +1,295 @@
+"""The specification of an evaluation: what was asked for, by flags, in a report that is resumed, in files and by the environment.
+
+Flags > the report > eval file > environment > config > default. The settings of a project, its config, stand in germane.toml, or
+under `[tool.germane]` in pyproject.toml. Which options there are says the table of flags.
+"""
+
+from __future__ import annotations
+
+import os
+import tomllib
+from collections.abc import Mapping
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass, replace
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, get_origin, get_type_hints
+
+import msgspec
+
+from germane.clean import mask_urls
+from germane.errors import InputError, SourceLocation
+from germane.flags import OPTIONS, SETTINGS, Flag
+from germane.samples.files import nearest, repository_root, untrusted, without_scheme
+from germane.types import FrozenDict, Json
+
+__all__ = [
+    "Spec",
+]
+
+if TYPE_CHECKING:
+    from germane.judging.pool import Pool
+    from germane.reports.data import ReportData
+
+OUTPUTS: dict[str, Json] = {"folder": "", "outputs": (), "store": None}
+"""What -o of `run` names, without a value: the report folder, report files, and the URL where the folder is put."""
+IN_FILES = tuple(name for name, flag in OPTIONS.items() if flag.in_file)
+"""Options that an eval file may set."""
+_SOURCES = ("given", "report", "files", "environment", "config")
+_NOTHING: FrozenDict = FrozenDict()
+
+
+@dataclass(frozen=True, slots=True)
+class Spec:
+    """What was asked for, by its source. Each option is an attribute: its value in the first source that has it, else its default.
+
+    An option that a source does not give is not in it, so that "not given" differs from "given as the default". An option without
+    a default that nobody gives is None, () or False.
+
+    Attributes:
+        given: By flags, or the arguments of a call.
+        report: By the report that is resumed.
+        files: By the eval files, where they agree.
+        environment: By the environment: the judge.
+        config: By the project's config.
+    """
+
+    given: FrozenDict = _NOTHING
+    report: FrozenDict = _NOTHING
+    files: FrozenDict = _NOTHING
+    environment: FrozenDict = _NOTHING
+    config: FrozenDict = _NOTHING
+
+    @classmethod
+    def of(cls, **options: Json) -> Spec:
+        """The specification with these options given; None, (), [] and False are not given."""
+        return cls().but(**options)
+
+    def but(self, **options: Json) -> Spec:
+        """The same with these options given in place of what was; None, (), [] and False are not given."""
+        if unknown := options.keys() - OPTIONS.keys() - OUTPUTS.keys():
+            raise TypeError(f"no such option: {', '.join(sorted(unknown))}")
+        given = {**self.given, **{name: _plain(value) for name, value in options.items()}}
+        return replace(self, given=_of_values(given))
+
+    def in_project(self) -> Spec:
+        """The same with what the environment and the config of the working directory say."""
+        config = dict(read_config().values)
+        config.pop("ledger", None)  # is found from the config's own folder: `ledger_address`
+        named = environment("judge")
+        return replace(
+            self,
+            environment=FrozenDict({"judge": named} if named else {}),
+            config=FrozenDict(config),
+        )
+
+    def in_files(self, values: Mapping[str, Json]) -> Spec:
+        """The same with what eval files say; None is nothing."""
+        return replace(self, files=_of_values(values))
+
+    def resuming(self, manifest: Mapping[str, Json]) -> Spec:
+        """The same on top of a report's, whose paths are relative to the directory where its evaluation began."""
+        try:
+            stored = msgspec.convert(manifest.get("options") or {}, _stored_options())
+        except msgspec.ValidationError as wrong:
+            problem = f"the manifest is damaged: {wrong} of its options"
+            raise InputError(problem, fix="run the evaluation again") from None
+        values = _of_values(msgspec.structs.asdict(stored))
+        if (cwd := Path(manifest.get("cwd") or "")) != Path.cwd() and cwd.is_dir():
+            values = _of_values(_placed(values, cwd))
+        return replace(self, report=values)
+
+    def first(self, name: str, *sources: str) -> tuple[Json, str]:
+        """The value of an option in the first of these sources (all) that has it, and that source; (None, "") where none has."""
+        for source in sources or _SOURCES:
+            if name in (values := getattr(self, source)):
+                return values[name], source
+        return None, ""
+
+    def __getattr__(self, name: str) -> Any:
+        if name in OUTPUTS:
+            value, source = self.first(name)
+            return value if source else OUTPUTS[name]
+        if name not in OPTIONS:
+            raise AttributeError(f"an evaluation has no option {name!r}")
+        value, source = self.first(name)
+        return value if source else _default(OPTIONS[name])
+
+    def confined(self) -> AbstractContextManager[None]:
+        """Within it, where no file is trusted, what they name is not run, and nothing outside of their repositories is read.
+
+        What is given itself may stand anywhere; paths of a report that is resumed are in the repository.
+        """
+        if not self.untrusted:
+            return nullcontext()
+        paths = [Path(without_scheme(path)).absolute() for path in self.given.get("paths", ()) if path != "-"]
+        folders = [path if path.is_dir() else path.parent for path in paths] or [Path.cwd()]
+        named = (self.given.get("targets_file"), *(path for _, path in self.given.get("prompts", ())))
+        return untrusted([*map(repository_root, folders), *paths, *filter(None, named)])
+
+    def as_json(self) -> dict[str, Json]:
+        """The options for the manifest: all but the keys in URLs and headers, and what holds for one command.
+
+        Measures of the config are left out: they are those of data that no eval file names measures for.
+        """
+        names = [name for name, flag in OPTIONS.items() if flag.holds != "command"]
+        fields = {name: getattr(self, name) for name in (*names, *OUTPUTS)}
+        fields["measures"] = self.first("measures", "given", "report")[0] or ()
+        return {name: mask_urls(value) for name, value in fields.items()}
+
+
+def differing_options(row: Mapping[str, Any], other: Mapping[str, Any]) -> list[str]:
+    """The stored options that all parts of one evaluation share and in which these two differ."""
+    names = {name for name in {**row, **other} if name in OPTIONS and OPTIONS[name].holds == "evaluation"}
+    return sorted(name for name in names if row.get(name) != other.get(name))
+
+
+def _of_values(values: Mapping[str, Json]) -> FrozenDict:
+    """The options that have a value: not None, False or ()."""
+    return FrozenDict({name: v for name, v in values.items() if v is not None and v is not False and v != ()})
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, list | tuple):
+        return tuple(map(_plain, value))
+    return str(value) if isinstance(value, Path) else value
+
+
+def _default(flag: Flag) -> Any:
+    if flag.default is None and flag.kind is bool:
+        return False
+    return () if flag.default is None and get_origin(_type(flag)) is tuple and flag.several else flag.default
+
+
+def _type(flag: Flag) -> Any:
+    """The type of an option's value."""
+    if flag.read is not None:
+        return get_type_hints(getattr(flag.read, "func", flag.read))["return"]
+    kind = str if flag.kind is Path else flag.kind
+    return tuple[kind, ...] if flag.several else kind  # type: ignore[valid-type]
+
+
+@cache
+def _stored_options() -> type[msgspec.Struct]:
+    """A record of all options, each of which may be missing."""
+    types = {name: _type(flag) for name, flag in OPTIONS.items() if flag.holds != "command"}
+    types |= {"folder": str, "outputs": tuple[str, ...], "store": str}
+    return msgspec.defstruct("StoredOptions", [(name, kind | None, None) for name, kind in types.items()])
+
+
+def _placed(stored: Mapping[str, Json], cwd: Path) -> dict[str, Json]:
+    """Stored options with paths as they are found from here; where nothing stands there any more, as they were written."""
+
+    def relocated(path: str) -> str:
+        return str(cwd / path) if (cwd / path).exists() else path
+
+    placed: dict[str, Json] = {name: relocated(path) for name in _FILES if (path := stored.get(name))}
+    placed["paths"] = tuple(map(relocated, stored.get("paths", ())))
+    placed["outputs"] = tuple(str(cwd / path) for path in stored.get("outputs", ()))
+    return {**stored, **placed}
+
+
+_FILES = ("targets_file", "baseline", "replay", "corpus")
+
+
+@dataclass(frozen=True, slots=True)
+class Config:
+    """The settings in a project's file as options; `folder` is where it stands (paths are relative to that)."""
+
+    values: FrozenDict
+    folder: Path | None = None
+
+
+def read_config(start: Path | None = None) -> Config:
+    """The nearest germane.toml, or pyproject.toml with `[tool.germane]`, from `start` (the working directory) upwards."""
+    start = start or Path.cwd()
+    for folder in (start, *start.parents):
+        for name in ("germane.toml", "pyproject.toml"):
+            if (file := folder / name).is_file() and (table := _table(file)) is not None:
+                return Config(_checked(table, file), folder)
+    return Config(FrozenDict())
+
+
+def _table(file: Path) -> dict[str, Json] | None:
+    try:
+        document = tomllib.loads(file.read_text("utf-8-sig"))
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise InputError(
+            f"not valid TOML: {error}", fix="mend the file", place=SourceLocation(str(file))
+        ) from None
+    return document if file.name == "germane.toml" else document.get("tool", {}).get("germane")
+
+
+def _checked(table: dict[str, Json], file: Path) -> FrozenDict:
+    checked: dict[str, Json] = {}
+    location = SourceLocation(str(file))
+    for name, value in table.items():
+        key = name.replace("-", "_")
+        key = "measures" if key == "metrics" else key
+        if key not in SETTINGS:
+            near = nearest(key, SETTINGS, 0.6)
+            fix = f"did you mean {near}?" if near else f"known settings: {', '.join(SETTINGS)}"
+            raise InputError(f"unknown setting {name!r}", fix=fix, place=location)
+        flag = SETTINGS[key]
+        if not isinstance(value, flag.setting) or isinstance(value, bool):
+            types = " or ".join(kind.__name__ for kind in flag.setting)
+            raise InputError(f"{name} must be {types}, not {value!r}", fix="mend the value", place=location)
+        if flag.least is not None and isinstance(value, int | float) and value < flag.least:
+            raise InputError(f"{name} is {value}", fix=f"write {flag.least:g} or more", place=location)
+        if flag.choices and value not in flag.choices:
+            fix = f"write {' or '.join(flag.choices)}"
+            raise InputError(f"unknown {name} {value!r}", fix=fix, place=location)
+        texts = tuple(map(str, value if isinstance(value, list) else [value]))
+        checked[key] = value if list not in flag.setting else flag.read(texts, name) if flag.read else texts
+    return FrozenDict(checked)
+
+
+def environment(name: str) -> str | None:
+    """A setting of the environment, `judge` as GERMANE_JUDGE; None where it is empty."""
+    return os.environ.get(f"GERMANE_{name.upper()}", "").strip() or None
+
+
+@dataclass(frozen=True, slots=True)
+class Expected:
+    """The expected total of a run: questions put to the judge, their price in US dollars (None = not known).
+
+    `exact`: nothing in it is an estimate.
+    """
+
+    calls: int
+    cost_usd: float | None
+    exact: bool
+
+
+class Callbacks:
+    """Callbacks of a run. The defaults ignore everything."""
+
+    wants_forecast = False
+    """True if `on_forecast` is to be called; the forecast takes up to a second of CPU."""
+
+    def on_forecast(self, total: Expected) -> None:
+        """The expected total of the run, before its first question is put to the judge."""
+
+    def warn(self, text: str) -> None:
+        """Something in the input looks like a mistake."""
+
+    def note(self, text: str) -> None:
+        """Something was chosen that nobody named: the measures of data that are evaluated by none."""
+
+    def on_stopping(self) -> None:
+        """The run was interrupted, and what is in flight is finished and kept; a second time gives that up."""
+
+    def on_baseline(self, baseline: ReportData) -> None:
+        """The baseline of the run, read before it starts."""
+
+    def on_progress(self, what: str, done: int, total: int) -> None:
+        """`done` of `total` is done of what is under way: cases that ask their target, parts that workers run."""
+
+    def on_judgements(self, pool: Pool) -> None:
+        """The pool's counts (answered, asked, cost, errors) have changed."""
+
+    def on_failures(self, command: str) -> None:
+        """Some questions have no answer; the command asks them again."""
+
+    def on_stopped(self, report: ReportData) -> None:
+        """The run has stopped before its end; the report holds what is known."""
