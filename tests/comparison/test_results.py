@@ -452,4 +452,4 @@ def test_page_of_measures_without_a_range(tmp_path: Path) -> None:
     assert (done.code, done.err) == (0, f"wrote {page}\n")
     assert "missing scores could have any value" in done.out
     assert "any value over all" in page.read_text()
-    assert "--retry-errors" not in page.read_text()
+    assert "--resume" not in page.read_text()
