@@ -6,6 +6,7 @@ import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
+from functools import lru_cache
 
 from germane.clean import fold
 from germane.errors import InputError
@@ -65,6 +66,7 @@ def _plain(name: str) -> str:
     return re.sub(r"(?<!/v\d)/(score|value)$", "", name.strip())
 
 
+@lru_cache(4096)
 def _parsed(name: str) -> Measure | None:
     text = name.strip()
     plain = _plain(text)

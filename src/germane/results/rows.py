@@ -224,7 +224,8 @@ def table_results(rows: Sequence[Located]) -> Iterator[MeasuredRow]:
             problem, fix = f"this row has no {columns.case}", "every row needs the id of its case"
             raise InputError(problem, fix=fix, place=where)
         scored.append((sample, columns.key(row, where), fault, columns.values(row, fault, where)))
-    canonical = {name: canonical_measure(name) for *_, values in scored for name in values}
+    names = dict.fromkeys(name for *_, values in scored for name in values)
+    canonical = {name: canonical_measure(name) for name in names}
     for sample, (system, trial, cluster), fault, values in scored:
         for name, value in (values or dict.fromkeys(canonical, measured(None, fault))).items():
             yield MeasuredRow(sample, canonical[name], *value, system, trial, cluster)
