@@ -12,8 +12,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from germane.clean import counted
-from germane.reports.correct import Floats, ScoreTerms, corrections_of, distinct_rows
+from germane.reports.correct import corrections_of
 from germane.reports.correction.draws import Draw, Pool, design_of, draws_of, fingerprint, is_drawn, pool_of
+from germane.reports.correction.terms import Floats, ScoreTerms, distinct_rows
 from germane.reports.pairing import MeasureComparison, PairedSystems, Side
 from germane.statistics.differences import CorrectedDifference, corrected_difference
 from germane.tables.labels import Label, LabelBook

@@ -17,10 +17,9 @@ from germane.comparison.corrected import CorrectedDifferences
 from germane.errors import InputError
 from germane.measures.measure import Measure
 from germane.places.lists import turns
-from germane.questions.question import AnyQuestion
 from germane.questions.relevance import HELPS, Relevance
-from germane.reports.correct import JudgedSamples, blocks_of
 from germane.reports.correction.draws import fingerprint, pool_of
+from germane.reports.correction.terms import JudgedSamples, ScoreTerm, blocks_of
 from germane.reports.data import ReportData
 from germane.reports.explain import recorded, settings_of
 from germane.reports.pairing import sides_of
@@ -80,28 +79,18 @@ def label_tasks(report: ReportData, kind: str = "relevance") -> list[LabelTask]:
     tasks: dict[tuple[str, str], LabelTask] = {}
     for samples in blocks_of(report.samples()):
         judged = JudgedSamples(samples, settings, answers)
-        terms = [judged.score_terms(measure, range(len(samples))) for measure in measures]
-        cells = (
-            (number, table, at)
-            for table, of_kind in enumerate(terms)
-            if of_kind.kind == kind
-            for at, number in enumerate(of_kind.sample.tolist())
-        )
-        for number, table, at in sorted(cells):
-            sample, of_kind = samples[number], terms[table]
-            if (sample.id, item := of_kind.item[at]) not in tasks:
-                question = of_kind.questions[number][int(of_kind.number[at])]
-                tasks[sample.id, item] = _task(
-                    sample, question, item, int(of_kind.part[at]), float(of_kind.verdict[at]), of_kind.scale[at],
-                    (int(of_kind.call[at]), int(of_kind.rank[at])), agreed.get(question.item),
-                )  # fmt: skip
+        for number, sample in enumerate(samples):
+            for term in (term for measure in measures for term in judged.terms(measure, number)):
+                if term.question.kind == kind and (sample.id, term.item) not in tasks:
+                    tasks[sample.id, term.item] = _task(sample, term, agreed.get(term.question.item))
     if not tasks and kind == "relevance":  # no judge was asked
         for sample in report.samples():
             history = turns(sample)
             for call, rank, _, context in sample.ranked_passages():
                 if context.text.strip():
                     question = Relevance(query=sample.query, passage=context.passage, history=history)
-                    tasks[sample.id, question.item] = _task(sample, question, question.item, at=(call, rank))
+                    term = ScoreTerm(question.item, question, 0, "binary", nan, nan, nan, call, rank)
+                    tasks[sample.id, term.item] = _task(sample, term)
     if not tasks:
         problem, fix = _NOTHING[kind]
         raise InputError(f"this report has no {problem} to label", fix=fix)
@@ -134,37 +123,29 @@ def queue_of(
     return LabelQueue(tasks=list(by_item.values()), design=design, between=between, **how)
 
 
-def _task(
-    sample: Sample,
-    question: AnyQuestion,
-    item: str,
-    part: int = 0,
-    verdict: float = nan,
-    scale: str = "binary",
-    at: tuple[int, int] = (0, 0),
-    agreement: float | None = None,
-) -> LabelTask:
-    """The task of a question's item, or of one part of it, with the judge's verdict; `at` is its call and rank, 0 = none."""
+def _task(sample: Sample, term: ScoreTerm, agreement: float | None = None) -> LabelTask:
+    """The task of a term's item, with the judge's verdict; `agreement` is that of a panel's votes."""
+    question, verdict = term.question, term.verdict
     fields = question.inputs()
     claims = fields.get("claims") or ()
     doubt = 0.0
     if not isnan(verdict):  # the nearer to the threshold the more doubtful; a split panel before all
-        doubt = 0.5 if scale == "binary" else 1 - abs(verdict - (HELPS - 0.5)) / HELPS
+        doubt = 0.5 if term.scale == "binary" else 1 - abs(verdict - (HELPS - 0.5)) / HELPS
     if agreement is not None:
         doubt += 1 - agreement
     return LabelTask(
-        item=item,
+        item=term.item,
         kind=question.kind,
         case=sample.id,
         query=sample.query if claims else fields.get("query", sample.query),
         passages=tuple(fields.get("contexts") or (fields.get("passage") or "",)),
-        claim=claims[part - 1] if claims else None,
+        claim=claims[term.part - 1] if claims else None,
         history=turns(sample),
         texts=tuple((name, str(fields[name])) for name in _TEXTS if fields.get(name) and not claims),
         sample=sample.id,
         system=sample.system,
-        call=at[0] or None,
-        rank=at[1] or None,
+        call=term.call or None,
+        rank=term.rank or None,
         verdict=verdict,
         doubt=doubt,
     )

@@ -1,38 +1,29 @@
-"""Judged means corrected with people's labels, and the verdicts that each score is made of.
-
-Scores are taken apart by running their programs again on the stored answers, so that whatever a score rests on, its
-verdicts are found under the items that people labelled.
-"""
+"""Judged means corrected with people's labels."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from copy import copy
-from dataclasses import dataclass, replace
-from functools import cache, cached_property, partial
-from itertools import compress, islice, repeat
+from dataclasses import replace
+from functools import cached_property, partial
+from itertools import islice
 from math import fsum, nan
-from sys import intern
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
 from germane.errors import MeasureError
 from germane.folder.rows import Tables
-from germane.judging.driver import replay
 from germane.judging.recorded import StoredAnswers
 from germane.measures.measure import Measure
-from germane.measures.scoring import program_of, sample_means
+from germane.measures.scoring import sample_means
 from germane.places.places import Places
 from germane.places.settings import Settings
-from germane.places.table import LabelChoice
-from germane.questions.asking import Unanswered
-from germane.questions.question import AnyQuestion
-from germane.questions.relevance import HELPS, Passages
 from germane.reports.correction.draws import design_of, drift_of, is_drawn, pool_of
-from germane.reports.summary import PASSAGE_MEANS, VERDICT_MEANS, CorrectedSummary, MeasureSummary
+from germane.reports.correction.terms import Floats, JudgedSamples, ScoreTerms, TermCollector, blocks_of
+from germane.reports.summary import CorrectedSummary, MeasureSummary
 from germane.statistics.correction import (
     POPULATIONS,
     CorrectedMean,
@@ -42,266 +33,18 @@ from germane.statistics.correction import (
 )
 from germane.statistics.intervals import mean_interval
 from germane.tables.labels import Label, LabelBook
-from germane.types import Json, Sample
+from germane.types import Json
 
 if TYPE_CHECKING:
     from germane.reports.data import ReportData
 
-Floats: TypeAlias = NDArray[np.float64]
 Ints: TypeAlias = NDArray[np.intp]
 
-_COMPLEMENTS = {"hallucination"}
-"""Measures that count what does not hold."""
 _BETWEEN = (
     "labels were drawn from what two reports do not share: they correct the difference (germane compare A B)"
 )
-_BLOCK = 500
-"""Samples that are taken apart together."""
 _GRADED = {"dcg", "top"}
 """Parameters of measures that read the grade itself: people's and the judge's must be on one scale."""
-
-
-class TermTable(NamedTuple):
-    """The terms of some samples' scores by one measure, one column each, in the order of these samples.
-
-    A term is the verdict on a passage, on a claim with the contexts, or on these alone.
-
-    ========= ======= ==========================================================================================
-    questions samples what was asked about each sample
-    sample    terms   the number of the term's sample among these
-    item      terms   what the verdict is on
-    number    terms   the number of the question among those about the sample
-    part      terms   the number of the part of that question, from 1; 0 = the verdict answers all of it
-    scale     terms   the scale of the verdict
-    verdict   terms   the judge's grade, or 1 and 0 for yes and no; nan where there is none
-    chance    terms   the probability that the measure's threshold is reached, where the judge gives a distribution, of
-                      which the verdict is the mode; else nan
-    weight    terms   what a hit adds to the score; nan where the score is not a sum over hits
-    call      terms   the search that brought the passage, from 1; 0 = the verdict is on no single passage
-    rank      terms   the passage's place in it, from 1; 0 = the verdict is on no single passage
-    searches  samples the number of its rankings; 0 where the verdicts are on no single passages
-    lengths   rankings the number of terms in it
-    ========= ======= ==========================================================================================
-    """
-
-    questions: Sequence[Sequence[AnyQuestion]]
-    sample: Ints
-    item: Sequence[str]
-    number: Ints
-    part: Ints
-    scale: Sequence[str]
-    verdict: Floats
-    chance: Floats
-    weight: Floats
-    call: Ints
-    rank: Ints
-    searches: Ints
-    lengths: Ints
-
-    @property
-    def kind(self) -> str:
-        """The kind of the questions; "" where there is no term."""
-        if not self.item:
-            return ""
-        return self.questions[int(self.sample[0])][int(self.number[0])].kind
-
-
-def blocks_of(samples: Iterable[Sample]) -> Iterator[list[Sample]]:
-    """The samples in lists of some hundreds, in their order."""
-    remaining = iter(samples)
-    while block := list(islice(remaining, _BLOCK)):
-        yield block
-
-
-class JudgedSamples:
-    """A block of samples with the stored answers to what was asked about them: the verdicts that their scores are made of.
-
-    Ranked measures that read the same labels share one table of them.
-    """
-
-    def __init__(self, samples: Sequence[Sample], settings: Settings, answers: StoredAnswers) -> None:
-        self._samples, self._settings, self._answers = samples, settings, answers
-        self._tables: dict[tuple[LabelChoice, int | None], tuple[Places, list[Passages]]] = {}
-
-    def score_terms(self, measure: Measure, numbers: Sequence[int]) -> TermTable:
-        """The verdicts that the score of each of these samples rests on; none where people cannot label them."""
-        if measure.name in VERDICT_MEANS:
-            return self._verdicts(measure, numbers)
-        if measure.definition.family != "ranked" or measure.labels != "judge" or self._settings.judged_by:
-            return _term_table([()] * len(numbers), ())
-        labels, asked = self._labels(measure.choice, measure.depth)
-        return _ranked(measure, labels, np.array(numbers, np.intp), [asked[number] for number in numbers])
-
-    def _labels(self, choice: LabelChoice, depth: int | None) -> tuple[Places, list[Passages]]:
-        """The labels of this choice, and what was asked about each sample."""
-        if (choice, depth) not in self._tables:
-            places = Places(choice, self._settings)
-            places.add(self._samples, repeat(depth))
-            asked = [places.questions(number) for number in range(len(self._samples))]
-            for number, values in enumerate(self._answers.values(asked)):
-                if values:
-                    places.take(number, values)
-            self._tables[choice, depth] = places, asked
-        return self._tables[choice, depth]
-
-    def _verdicts(self, measure: Measure, numbers: Iterable[int]) -> TermTable:
-        """The terms of a measure that is a mean over verdicts which are no ranking's."""
-        asked: list[list[AnyQuestion]] = []
-        rows: list[tuple[int, str, int, int, float, float]] = []
-        for sample, at in enumerate(numbers):
-            program = program_of(measure, self._samples[at], self._settings)
-            _, exchange = replay(program, self._answers.look_up)
-            asked.append([question for question, _ in exchange])
-            for number, (question, answer) in enumerate(exchange):
-                lost = isinstance(answer, Unanswered)
-                if question.kind == "support" and (claims := question.subjects):
-                    answers = [None] * len(claims) if lost else answer
-                    for claim, (item, value) in enumerate(zip(question.parts(), answers, strict=True), 1):
-                        verdict = nan if value is None else float(bool(value.contexts))
-                        rows.append((sample, item, number, claim, verdict, 1 / len(claims)))
-                elif question.kind == "sufficiency":
-                    verdict = nan if lost else float(answer.sufficient)
-                    rows.append((sample, question.item, number, 0, verdict, 1.0))
-        return _term_table(asked, rows)
-
-
-def _term_table(
-    asked: Sequence[Sequence[AnyQuestion]], rows: Sequence[tuple[int, str, int, int, float, float]]
-) -> TermTable:
-    """The table of terms that are on no single passage: sample, item, question, part, verdict and weight of each."""
-    sample, item, number, part, verdict, weight = zip(*rows, strict=True) if rows else [()] * 6
-    nowhere = np.zeros(len(rows), np.intp)
-    return TermTable(
-        questions=asked, sample=np.array(sample, np.intp), item=item, number=np.array(number, np.intp),
-        part=np.array(part, np.intp), scale=["binary"] * len(rows), verdict=np.array(verdict, float),
-        chance=np.full(len(rows), nan), weight=np.array(weight, float), call=nowhere, rank=nowhere,
-        searches=np.zeros(len(asked), np.intp), lengths=nowhere[:0],
-    )  # fmt: skip
-
-
-def _ranked(measure: Measure, places: Places, numbers: Ints, asked: Sequence[Passages]) -> TermTable:
-    """The places that a ranked measure reads of these samples."""
-    rows, pointers = np.array(places.rows), np.array(places.pointers)
-    counts = pointers[rows[numbers + 1]] - pointers[rows[numbers]]
-    sample = np.repeat(np.arange(len(numbers)), counts)
-    at = _spans(pointers[rows[numbers]], counts)
-    ranking = np.searchsorted(pointers, at, "right") - 1
-    searches = rows[numbers + 1] - rows[numbers]
-    weight = np.full(len(at), nan)
-    if measure.name in PASSAGE_MEANS:
-        cut = measure.k if measure.name == "P" else None
-        weight = 1 / (searches[sample] * (cut or np.diff(pointers)[ranking]))
-    judged = places.labelled[at]
-    judged[np.isin(at, list(places.failed))] = False
-    number = np.array(places.verdict, np.intp)[at]
-    items = [passages.items for passages in asked]
-    scales = [*places.scales, str(places.settings.scale)]
-    return TermTable(
-        questions=asked,
-        sample=sample,
-        item=[items[of][which] for of, which in zip(sample.tolist(), number.tolist(), strict=True)],
-        number=number,
-        part=np.zeros(len(at), np.intp),
-        scale=[scales[which] for which in np.where(judged, places.scale[at], -1).tolist()],
-        verdict=np.where(judged, places.grades[at], nan),
-        chance=places.chances_at(measure.settings.get("rel") or HELPS)[at],
-        weight=weight,
-        call=ranking - rows[numbers][sample] + 1,
-        rank=at - pointers[ranking] + 1,
-        searches=searches,
-        lengths=np.diff(pointers)[_spans(rows[numbers], searches)],
-    )
-
-
-def _spans(starts: Ints, counts: Ints) -> Ints:
-    """The numbers in several spans, one after another, from their first numbers and their lengths."""
-    return np.arange(counts.sum()) + np.repeat(starts - np.cumsum(counts) + counts, counts)
-
-
-@dataclass(slots=True, kw_only=True)
-class ScoreTerms:
-    """The terms of one measure of one system: one row per distinct item of a case; a case may have several trials.
-
-    `names` are the cases' ids; `weight` is what a hit adds to the case's score, nan where that is not a sum over hits.
-    """
-
-    measure: Measure
-    names: Sequence[str]
-    cases: Sequence[Sequence[float]]
-    """The values of each case's trials."""
-    ranked_rows: Ints
-    """The row of each place of the rankings of each trial of each case."""
-    searches: Ints
-    """The number of rankings of each trial."""
-    lengths: Ints
-    """The number of places of each ranking."""
-    items: Sequence[str]
-    case: NDArray[np.intp]
-    verdict: Floats
-    chance: Floats
-    weight: Floats
-    rank: NDArray[np.intp]
-    scale: str
-    kind: str
-
-    def rankings(self) -> Iterator[list[list[str]]]:
-        """The items of each ranking, of each trial of the cases in their order."""
-        items = map(self.items.__getitem__, self.ranked_rows.tolist())
-        lengths = iter(self.lengths.tolist())
-        for searches in self.searches.tolist():
-            yield [list(islice(items, length)) for length in islice(lengths, searches)]
-
-    @property
-    def values(self) -> Floats:
-        """The value of each verdict: 1 for a hit, else 0; of a distribution the probability of a hit."""
-        counted = np.asarray(_counted(self.measure, self.verdict, self.scale), float)
-        return np.where(np.isnan(self.chance), counted, self.chance)
-
-    @property
-    def proxy(self) -> Floats:
-        """The best predictor of a person's yes or no: the judge's probability of a hit, else its grade."""
-        grade = 1 - self.verdict if self.measure.name in _COMPLEMENTS else self.verdict
-        return np.where(np.isnan(self.chance), grade, self.chance)
-
-    def people(self, items: Iterable[str], book: LabelBook, unsure: float) -> Floats:
-        """The share of the people who were asked about each of these items for whom it is a hit; nan where nobody was.
-
-        Who could not tell counts as `unsure`: 0 gives the least that the share can be, 1 the most.
-        """
-        counted = cache(lambda answer, scale: float(_counted(self.measure, float(answer), scale)))
-        shares = []
-        for item in items:
-            people = ([counted(vote.answer, vote.scale) for vote in some] for some in book.by_person(item))
-            votes = [fsum(some) / len(some) for some in people]
-            votes += [unsure] * book.unsure(item)
-            shares.append(fsum(votes) / len(votes) if votes else nan)
-        return np.array(shares)
-
-    def unreadable(self, book: LabelBook) -> str | None:
-        """The reason why people's labels do not say what counts: their scale has no known threshold; None where they do."""
-        other = {label.scale for label in book} - {"graded", "binary"}
-        if other and self.measure.settings.get("rel", 0) is None:
-            where = f"people's grades are on the scale {min(other)}"
-            return f"{where}: say from which grade a context counts, rel="
-        return None
-
-
-def distinct_rows(case: Ints, items: Sequence[str]) -> tuple[Ints, Ints]:
-    """The first row of each item of a case, in their order, and which of these each row is of."""
-    codes: dict[str, int] = {}
-    code = np.array([codes.setdefault(item, len(codes)) for item in items], np.intp)
-    _, first, of = np.unique(case * (len(codes) + 1) + code, return_index=True, return_inverse=True)
-    order = np.argsort(first)
-    numbers = np.empty(len(order), np.intp)
-    numbers[order] = np.arange(len(order))
-    return first[order], numbers[of]
-
-
-def _counted(measure: Measure, answer: Any, scale: str) -> Any:
-    """1 where a verdict, or each of an array, is a hit, else 0."""
-    threshold = 1.0 if scale == "binary" else float(measure.settings.get("rel") or HELPS)
-    hit = np.asarray(answer) >= threshold
-    return np.where(hit ^ (measure.name in _COMPLEMENTS), 1.0, 0.0)
 
 
 class Corrections:
@@ -380,21 +123,22 @@ class Corrections:
         table = self._tables.scores
         systems, system = table.keys.systems()
         names = list(table.keys.ids())
-        scored = []
+        collectors: dict[tuple[str, str], TermCollector] = {}
         for name, canonical in table.measures:
             rows = table.rows_of((name, canonical))
             sample, value = table.sample[rows], table.taken(rows).value
             for code, of in enumerate(systems):
                 mine = system[sample] == code
-                made = _Scored(Measure.remembered(canonical), names, sample[mine], value[mine])
-                scored.append(((name, of), made))
+                values = dict(zip(sample[mine].tolist(), value[mine].tolist(), strict=True))
+                collectors[name, of] = TermCollector(Measure.remembered(canonical), values, names)
         answers = StoredAnswers(self._tables.judgements)
         for samples in blocks_of(self._tables.samples):
             judged = JudgedSamples(samples, self._settings, answers)
-            numbers = [table.keys.find(sample.key) for sample in samples]
-            for _, made in scored:
-                made.add(judged, numbers)
-        return ((of, made.terms()) for of, made in scored)
+            for at, read in enumerate(samples):
+                number = table.keys.find(read.key)
+                for collector in collectors.values():
+                    collector.add(judged, at, number)
+        return ((of, collector.collected()) for of, collector in collectors.items())
 
     def _of_all(self, rows: ScoreTerms, summary: MeasureSummary) -> CorrectedMean | None:
         """People's own mean, where they labelled everything."""
@@ -506,79 +250,16 @@ class Corrections:
         whole = np.ones(len(rows.cases), np.bool_)
         whole[[*missing, *doubts]] = False
         people = Places(human.choice, replace(self._settings, labels=book))
-        each = np.repeat(np.arange(len(rows.cases)), list(map(len, rows.cases)))  # the case of each trial
-        for lists in compress(rows.rankings(), whole[each].tolist()):
-            people.add_items(lists)
+        for case in np.flatnonzero(whole).tolist():
+            for lists in rows.rankings[case]:
+                people.add_items(lists)
         trials: list[list[float]] = [[] for _ in rows.cases]
-        means = sample_means(human, people.table, people.rows).tolist() if whole.any() else []
-        for number, mean in zip(each[whole[each]].tolist(), means, strict=True):
-            trials[number].append(mean)
+        means = iter(sample_means(human, people.table, people.rows).tolist() if whole.any() else [])
+        for case in np.flatnonzero(whole).tolist():
+            trials[case] += islice(means, len(rows.rankings[case]))
         values = np.array([fsum(mine) / len(mine) if mine else nan for mine in trials])
         values[[*doubts - missing]] = measure.definition.range[int(unsure)]
         return values
-
-
-class _Scored:
-    """The samples that have a value by one measure of one system, and their terms, which are collected block by block.
-
-    Args:
-        measure: The measure.
-        names: The ids of all samples, by number.
-        numbers: The numbers of the samples that have a value, in their order.
-        values: These values.
-    """
-
-    def __init__(self, measure: Measure, names: Sequence[str], numbers: Ints, values: Floats) -> None:
-        cases: dict[str, list[float]] = {}
-        for number, value in zip(numbers.tolist(), values.tolist(), strict=True):
-            cases.setdefault(names[number], []).append(value)
-        codes = {name: code for code, name in enumerate(cases)}
-        self._measure, self._cases = measure, cases
-        self._case_of: Mapping[int | None, int] = {
-            number: codes[names[number]] for number in numbers.tolist()
-        }
-        self._items, self._scales, self._kind = list[str](), set[str](), ""
-        self._columns: list[tuple[NDArray[Any], ...]] = [(np.empty(0, np.intp),) * 8]
-
-    def add(self, judged: JudgedSamples, numbers: Sequence[int | None]) -> None:
-        """Add the terms of a block's samples; `numbers` are theirs, None = without a score."""
-        at = [position for position, number in enumerate(numbers) if number in self._case_of]
-        case = np.array([self._case_of[numbers[position]] for position in at], np.intp)
-        terms = judged.score_terms(self._measure, at)
-        self._kind = self._kind or terms.kind
-        self._items += map(intern, terms.item)
-        self._scales.update(terms.scale)
-        columns = terms.verdict, terms.chance, terms.weight, terms.rank, terms.searches, terms.lengths
-        self._columns.append((case, case[terms.sample], *columns))
-
-    def terms(self) -> ScoreTerms:
-        """The terms, one row per distinct item of a case."""
-        trial, case, verdict, chance, weight, rank, searches, lengths = map(
-            np.concatenate, zip(*self._columns, strict=True)
-        )
-        # the trials of a case may stand apart
-        order, by_trial = np.argsort(case, kind="stable"), np.argsort(trial, kind="stable")
-        by_search = np.argsort(np.repeat(trial, searches), kind="stable")
-        items, case = [self._items[at] for at in order.tolist()], case[order]
-        first, rows = distinct_rows(case, items)
-        trials = np.array([len(values) for values in self._cases.values()], np.intp)
-        weights = np.bincount(rows, weight[order] / trials[case], len(first))
-        return ScoreTerms(
-            measure=self._measure,
-            names=list(self._cases),
-            cases=list(self._cases.values()),
-            ranked_rows=rows,
-            searches=searches[by_trial],
-            lengths=lengths[by_search],
-            items=[items[at] for at in first.tolist()],
-            case=case[first],
-            verdict=verdict[order][first],
-            chance=chance[order][first],
-            weight=np.asarray(weights, float),
-            rank=rank[order][first],
-            scale="binary" if self._scales == {"binary"} else "graded",
-            kind=self._kind,
-        )
 
 
 def _of_terms(
