@@ -116,10 +116,10 @@ def test_help_is_in_groups() -> None:
         (("rank", "a.run"), "--qrels is missing"),
         (("compare",), "fewer than 2 finished reports in germane-reports"),
         (("run", "--seed"), "--seed: expected one argument"),
-        (("run", "--limit", "0"), "--limit: '0' is not possible; write a whole number from 1"),
-        (("run", "--max-unmeasured", "1.5"), "--max-unmeasured: '1.5' is not possible; write a number from 0 to 1"),
-        (("run", "a", "--limit", "many"), "--limit: 'many' is not possible; write a whole number from 1"),
-        (("rank", "a", "--qrels", "g", "--missing", "one"), "--missing: 'one' is not possible; write zero or skip"),
+        (("run", "--limit", "0"), "--limit: invalid value '0': expected an integer >= 1"),
+        (("run", "--max-unmeasured", "1.5"), "--max-unmeasured: invalid value '1.5': expected a number from 0 to 1"),
+        (("run", "a", "--limit", "many"), "--limit: invalid value 'many': expected an integer >= 1"),
+        (("rank", "a", "--qrels", "g", "--missing", "one"), "--missing: invalid value 'one': expected zero or skip"),
     ],
 )  # fmt: skip
 def test_a_mistake_is_one_message(

@@ -81,7 +81,7 @@ def test_limits_and_timeout(inside: Cli, data: Path) -> None:
         ("--model-parameter", "seed", "'seed' is not NAME=VALUE"),
         ("--model-parameter", "messages=[]", "cannot set messages"),
         ("--model-parameter", "stream=true", "cannot set stream"),
-        ("--model-parameter", "temperature=hot", "temperature='hot' is not possible"),
+        ("--model-parameter", "temperature=hot", "invalid temperature='hot'"),
     ],
 )
 def test_what_is_wrong_is_said_before_anything_is_sent(

@@ -264,10 +264,10 @@ def test_whole_queries_and_yes_or_no(inside: Cli, report: Path) -> None:
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (("--queue", "best"), "write random or targeted or gold"),
-        (("--queue", "stratified"), "write random or targeted or gold"),
-        (("--design", "rows"), "write passages or queries"),
-        (("--budget", "0"), "write a whole number from 1"),
+        (("--queue", "best"), "expected random or targeted or gold"),
+        (("--queue", "stratified"), "expected random or targeted or gold"),
+        (("--design", "rows"), "expected passages or queries"),
+        (("--budget", "0"), "expected an integer >= 1"),
         (("--kind", "support"), "no claims to label"),
         (("--import", "none.csv"), "no file"),
         (("--guideline", "none.md"), "cannot be read"),

@@ -268,5 +268,5 @@ def test_infinity_is_no_setting(inside: Cli, data: Path, flag: str) -> None:
         for more in ([], ["--dry-run"]):
             ran = inside(*words(data, server, flag, "inf", *more), env=KEY)
             assert ran.code == 2
-            assert f"{flag}: 'inf' is not possible" in ran.err
+            assert f"{flag}: invalid value 'inf'" in ran.err
         assert server.count == 0

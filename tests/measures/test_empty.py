@@ -34,7 +34,7 @@ def test_an_empty_passage_is_not_relevant_and_nobody_is_asked(empty, made):
     assert all(sections.get("passage", "x").strip("\n\t\u200b ") for sections in shown)
     assert all("context 3" not in sections for sections in shown)
     assert [(summary.n, summary.errors) for summary in report.summaries] == [(1, 0)] * 5
-    assert report.manifest["notes"] == {"contexts are empty: no judge is asked about them": 1}
+    assert report.manifest["notes"] == {"x an empty context: answered without a call": 1}
 
 
 def test_an_empty_passage_says_so_where_it_stands():

@@ -94,7 +94,7 @@ def test_labels_on_two_scales_count_as_yes_or_no(source):
     names = [f"{name}(labels={source})" for name in ("nDCG", "context_precision", "context_relevance")]
     report = evaluate([MIXED], [*names, f"P(labels={source},rel=1)@4", "P(labels=human)@1"], judge="labels")
     assert [summary.mean for summary in report.summaries] == [1.0, 1.0, 0.75, 1.0, 1.0]
-    assert report.manifest["notes"] == {"samples have labels on two scales: all count as yes or no": 1}
+    assert report.manifest["notes"] == {"x labels on two scales in a sample: all count as yes or no": 1}
 
 
 @pytest.mark.parametrize(

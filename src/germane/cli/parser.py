@@ -167,7 +167,7 @@ def _reader(flag: Flag) -> Callable[[str], Any]:
             most = inf if flag.most is None else flag.most
             value = value if isfinite(value) and least <= value <= most else None
         if value is None:
-            raise argparse.ArgumentTypeError(f"{text!r} is not possible; write {_expected(flag)}")
+            raise argparse.ArgumentTypeError(f"invalid value {text!r}: expected {_expected(flag)}")
         return value
 
     return read
@@ -191,6 +191,7 @@ def _expected(flag: Flag) -> str:
     """The values that a flag takes, in words: its choices, or its type with the bounds."""
     if flag.choices:
         return " or ".join(flag.choices)
-    least = "" if flag.least is None else f" from {flag.least:g}"
-    most = "" if flag.most is None else f" to {flag.most:g}"
-    return {int: "a whole number", float: "a number"}.get(flag.kind, "a text") + least + most
+    bounds = "" if flag.least is None else f" >= {flag.least:g}"
+    if flag.most is not None:
+        bounds = f" from {flag.least or 0:g} to {flag.most:g}"
+    return {int: "an integer", float: "a number"}.get(flag.kind, "text") + bounds

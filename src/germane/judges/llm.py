@@ -403,7 +403,7 @@ def _check(
     if reading not in {"fused", "single"}:
         raise InputError(f"unknown reading {reading!r}", fix="write fused or single")
     if reasoning not in {None, "off", "low"}:
-        raise InputError(f"reasoning={reasoning!r} is not possible", fix="write off or low")
+        raise InputError(f"invalid reasoning={reasoning!r}", fix="write off or low")
     if temperature is not None:
         check_number("temperature", temperature, "write a number from 0, or None", least=0)
     for name, value in counts.items():

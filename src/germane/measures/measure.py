@@ -44,7 +44,7 @@ class Param:
             allowed = " or ".join(map(str, self.choices)) or self.type.__name__
             span = f" from {self.low:g}" * (self.low > -inf) + f" to {self.high:g}" * (self.high < inf)
             raise MeasureError(
-                f"{measure}: {name}={value!s} is not possible", fix=f"write {name}= with {allowed}{span}"
+                f"{measure}: invalid {name}={value!s}", fix=f"write {name}= with {allowed}{span}"
             )
         return value  # type: ignore[return-value]
 

@@ -47,11 +47,11 @@ _ABSENT = {
     "superseded": "no stale versions are named",
 }
 NO_QRELS, NOTHING_RELEVANT = "no qrels", "no relevant document is known"
-_MIXED = "samples have labels on two scales: all count as yes or no"
+_MIXED = "x labels on two scales in a sample: all count as yes or no"
 WITHOUT_IDS = "no context has a document id, and gold is about ids"
 _LIKE_AN_ID = re.compile(r"(?i)(\b|_)(id|ids|uri|url|key|uuid|source|file|path|name)$|[a-z](Id|Uri|Key)$")
 TIED = "x tied scores: the list's order is kept (germane rank orders ties by document id)"
-REPEATED = "contexts repeat a document ranked higher in the same list (the first counts)"
+REPEATED = "x a document repeated in a list: only its first place counts"
 
 
 def tied_gold(sample: Sample) -> bool:
@@ -385,8 +385,8 @@ class Block:
         if calls or any(context.grade is not None or context.relevant is not None for context in unusual):
             self.labelled = [number for number, sample in enumerate(samples) if has_labels(sample)]
         blanks = sum(blank(context.text) for context in unusual if context.text)
-        self.notes["search calls returned nothing and count 0"] += calls.count(())
-        self.notes["contexts are empty: no judge is asked about them"] += blanks
+        self.notes["x a search that returned nothing: counts 0"] += calls.count(())
+        self.notes["x an empty context: answered without a call"] += blanks
         if any(column.ranked for column in self._every):
             self.notes[TIED] += sum(map(tied_gold, answered))
 

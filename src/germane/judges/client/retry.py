@@ -23,7 +23,7 @@ def check_number(
     number = isinstance(value, int if whole else int | float) and not isinstance(value, bool)
     if not number or not (value > 0 if least is None else least <= value) or value == math.inf:  # type: ignore[operator]
         text = f"{of}({name}={value!r})" if of else f"{name}={value!r}"
-        raise InputError(f"{text} is not possible", fix=fix)
+        raise InputError(f"invalid {text}", fix=fix)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
