@@ -128,7 +128,10 @@ class Working:
         rows, block = BlockRows(), self.block
         results = [program.result for program in self.programs]
         rows.scores, rows.notes = block.scores(results), block.notes
-        numbers = {id(graders): _numbered(graders, rows) for graders in block.grader_sets}
+        numbers = {
+            id(graders): rows.number_of([dump_grader(grader) for grader in graders])
+            for graders in block.grader_sets
+        }
         rows.graded = [numbers[id(job.graders)] for job in block.jobs]
         rows.samples = [job.sample for job in block.jobs]
         asked = self._asked(rows)
@@ -187,14 +190,6 @@ def _items_of(questions: Sequence[AnyQuestion]) -> list[AskedItem]:
         return list(map(AskedItem.of, questions))
     cells = zip(questions.items, questions.cells, strict=True)
     return [AskedItem(item, "relevance", query, passage) for item, (query, passage) in cells]
-
-
-def _numbered(graders: Sequence[Grader], rows: BlockRows) -> int:
-    """The number of a grader set among those of the rows, which it joins where it is new."""
-    visible = [dump_grader(grader) for grader in graders]
-    if visible not in rows.graders:
-        rows.graders.append(visible)
-    return rows.graders.index(visible)
 
 
 def run_coroutine(work: Coroutine[Any, Any, T]) -> T:

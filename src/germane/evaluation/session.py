@@ -13,7 +13,9 @@ from germane.encoding import decode, encode, now
 from germane.errors import GermaneError, InputError, Interrupted, JudgeError, LedgerError
 from germane.evaluation.choice import ledger_address, open_ledger, remove_ledger
 from germane.evaluation.spec import Spec
-from germane.folder.judgements import EarlierJudgements
+from germane.folder.judgements import EarlierJudgements, check_judgements
+from germane.folder.lines import TableFile
+from germane.folder.reader import check_digest
 from germane.folder.writer import FolderWriter
 from germane.judges.judge import Judge
 from germane.judges.panel import whole
@@ -91,7 +93,10 @@ def answers_so_far(folder: FolderWriter | None, stored: Mapping[str, Json]) -> E
     if folder is None or not stored:
         return EarlierJudgements()
     if stored.get("status") == "complete":
-        folder.check_judgements(stored.get("files", {}))
+        digests, file = stored.get("files", {}), folder.path / "judgements.jsonl"
+        if file.name in digests:
+            check_digest(file, digests)
+            check_judgements(TableFile(file))
     return folder.earlier(finished=not stored.get("replaces", False), keep=whole)
 
 

@@ -54,7 +54,7 @@ class StoredTables(Tables):
         self.path, self.manifest = path, manifest or {}
         self.folder = None if is_temporary else path
         self.is_complete = self.manifest.get("status") == "complete"
-        self.graders = list(self.manifest.get("graders", ()))
+        self.graders, self.numbers = list(self.manifest.get("graders", ())), {}
         self.move_to(files, more_labels)
 
     def move_to(self, files: Mapping[Table, Path], more_labels: Path | None = None) -> None:

@@ -78,7 +78,7 @@ class Tables(Counts, ABC):
     Attributes:
         samples: The samples, in input order.
         judgements: The answers of judges.
-        graders: The distinct sets of graders of the samples.
+        graders: The distinct sets of graders of the samples; `numbers` has their numbers by what they are as JSON.
         folder: The report folder; None where the rows are in memory, or in files that go with this object.
         is_complete: True if the folder holds a complete report, whose manifest says what is counted of the rows.
     """
@@ -88,6 +88,7 @@ class Tables(Counts, ABC):
     samples: Iterable[Sample]
     judgements: Judgements
     graders: list[GraderSet]
+    numbers: dict[bytes, int]
     folder: Path | None = None
     is_complete: bool = False
 
@@ -113,6 +114,15 @@ class Tables(Counts, ABC):
     def samples_with(self, field: str) -> Iterator[Sample | SampleFields]:  # noqa: ARG002
         """Iterate over every sample that has this field, and maybe others."""
         return iter(self.samples)
+
+    def number_of(self, graders: GraderSet) -> int:
+        """Return the number of a set of graders, which is added where it is new."""
+        if len(self.numbers) < len(self.graders):
+            self.numbers.update((canonical(known), number) for number, known in enumerate(self.graders))
+        number = self.numbers.setdefault(canonical(graders), len(self.graders))
+        if number == len(self.graders):
+            self.graders.append(graders)
+        return number
 
     @abstractmethod
     def grader_numbers(self) -> dict[SampleKey, int]:
@@ -181,6 +191,7 @@ class BlockRows(Tables):
     labels: LabelTable = field(default_factory=LabelTable)
     scores: ScoreTable = field(default_factory=ScoreTable)
     graders: list[GraderSet] = field(default_factory=list)
+    numbers: dict[bytes, int] = field(default_factory=dict, repr=False, compare=False)
     graded: list[int] = field(default_factory=list)
 
     def grader_numbers(self) -> dict[SampleKey, int]:
@@ -190,14 +201,8 @@ class BlockRows(Tables):
 
     def add(self, other: BlockRows) -> None:
         """Append other rows in their order, add their counts, and number their grader sets anew."""
-        numbers = {canonical(graders): number for number, graders in enumerate(self.graders)}
         self.graded += [0] * (len(self.samples) - len(self.graded))
-        renumbered = []
-        for graders in other.graders:
-            number = numbers.setdefault(canonical(graders), len(self.graders))
-            if number == len(self.graders):
-                self.graders.append(graders)
-            renumbered.append(number)
+        renumbered = list(map(self.number_of, other.graders))
         theirs = other.graded + [0] * (len(other.samples) - len(other.graded))
         self.graded += [renumbered[number] if renumbered else 0 for number in theirs]
         self.samples += other.samples

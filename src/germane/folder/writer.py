@@ -8,10 +8,10 @@ from io import BytesIO
 from pathlib import Path
 from typing import IO, Self
 
-from germane.encoding import encode, encode_records, short_name
+from germane.encoding import encode_records, short_name
 from germane.errors import InputError
 from germane.folder.commit import complete_killed, keep_people, publish
-from germane.folder.judgements import EarlierJudgements, check_judgements
+from germane.folder.judgements import EarlierJudgements
 from germane.folder.layout import (
     EARLIER,
     LABELS,
@@ -27,8 +27,8 @@ from germane.folder.layout import (
 from germane.folder.lines import TableFile
 from germane.folder.lock import WriterLock
 from germane.folder.manifest import draft_manifest, read_manifest, write_manifest
-from germane.folder.reader import StoredTables, check_digest, numbered
-from germane.folder.rows import GraderSet, Tables
+from germane.folder.reader import StoredTables, numbered
+from germane.folder.rows import Tables
 from germane.tables.columns import batched, texts_of
 from germane.tables.judgements import AskedCounts, count_asked, judgement_line
 from germane.tables.labels import Label, LabelTable
@@ -59,7 +59,6 @@ class FolderWriter:
         self.manifest: dict[str, Json] = {}
         self._files: dict[Table, IO[bytes]] = {}
         self._written = set[bytes]()
-        self._numbers: dict[bytes, int] = {}
 
     @classmethod
     def temporary(cls, source: StoredTables) -> FolderWriter:
@@ -132,13 +131,6 @@ class FolderWriter:
         ends = (*[""] * finished, EARLIER, *[UNFINISHED] * (not self._lock.held))
         return EarlierJudgements([files_in(self.path, end)["judgements"] for end in ends], keep)
 
-    def check_judgements(self, digests: Mapping[str, str]) -> None:
-        """InputError where the judgements of a finished report were changed since, or one is none that a judge gives."""
-        file = files_in(self.path)["judgements"]
-        if file.name in digests:
-            check_digest(file, digests)
-            check_judgements(TableFile(file))
-
     def forget_killed(self) -> None:
         """Remove what killed sessions left: what begins here now is another evaluation."""
         for end in (EARLIER, UNFINISHED):
@@ -168,15 +160,16 @@ class FolderWriter:
     def _begin(self, files: Mapping[Table, Path]) -> Self:
         for name, file in files.items():
             self._files[name] = open_new(file)
-        self._written, self._numbers = set(), {}
+        self._written = set()
         self.tables.graders.clear()
+        self.tables.numbers.clear()
         self.tables.scores, self.tables.asked, self.tables.cluster_of = ScoreTable(), AskedCounts(), {}
         return self
 
     def add(self, rows: Tables) -> None:
         """Write the rows of a block; a judgement that was written before is not written again."""
         tables = self.tables
-        numbers = [self.number_of(graders) for graders in rows.graders]
+        numbers = [self.tables.number_of(graders) for graders in rows.graders]
         self._write("samples", _sample_lines(rows, numbers))
         tables.cluster_of |= rows.clusters()
         self._write("places", (text for text, _ in texts_of(rows.places)))
@@ -195,14 +188,6 @@ class FolderWriter:
         """Write lines of another report's table as they are. What is known of the table is then read from its file."""
         self.tables.forget({"samples": "cluster_of", "judgements": "asked"}.get(name, name))
         self._write(name, lines)
-
-    def number_of(self, graders: GraderSet) -> int:
-        """Return the number of a grader set, which is added where it is new."""
-        known = self.tables.graders
-        number = self._numbers.setdefault(encode(graders), len(known))
-        if number == len(known):
-            known.append(graders)
-        return number
 
     def _new(self, judgements: Iterable[Judgement]) -> Iterator[Judgement]:
         """The judgements that were not written before, which are counted."""

@@ -326,7 +326,7 @@ def _regraded(line: bytes, graders: Sequence[GraderSet], target: FolderWriter) -
     """The line of a sample with the number that its grader set has in the target, which counts them as they come."""
     written = decode(line).get("graders", 0)
     bare = line[: line.rindex(b',"graders":')] + b"}\n" if written else line
-    return numbered(bare, target.number_of(graders[written]))
+    return numbered(bare, target.tables.number_of(graders[written]))
 
 
 def _judgements(parts: Sequence[StoredTables], asked: AskedCounts) -> Iterator[bytes]:
