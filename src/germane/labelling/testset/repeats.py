@@ -7,6 +7,7 @@ from collections import Counter, defaultdict
 from collections.abc import Collection, Hashable, Iterator, Sequence
 from itertools import combinations
 from typing import TypeAlias
+from unicodedata import normalize
 
 from germane.questions.text import words
 
@@ -16,32 +17,18 @@ _KEPT = 3
 """Words that two questions must share where one of them has a word more."""
 _NEGATIONS = frozenset({"not", "no", "never", "without", "except", "non"})
 _FILLERS = frozenset(
-    [
-        "a",
-        "an",
-        "the",
-        "please",
-        "kindly",
-        "do",
-        "does",
-        "did",
-        "is",
-        "are",
-        "was",
-        "were",
-        "be",
-        "been",
-        "am",
-        "s",
-        "re",
-    ]
+    re.findall(
+        r"\w+", "a an the please kindly do does did is are was were be been am can could will would s re"
+    )
 )
 _COURTESY = re.compile(
     r"^(?:(?:hi|hello|hey|thanks|please|kindly|and|so)\s+)*"
     r"(?:(?:can|could|would|will) you (?:please |kindly )?(?:tell|explain to|show|give) (?:me|us)\s+"
     r"|i (?:want|need|would like|d like) to know\s+|(?:tell|show) me\s+)?"
 )
-_NOT = re.compile(r"(?<=[a-z])n['\u2019]t\b|(?<=\bcan)not\b|(?<=\bca)n['\u2019]t\b", re.IGNORECASE)
+_NOT = re.compile(r"(?<=[a-z])n['\u2019]t\b|(?<=\bcan)not\b", re.IGNORECASE)
+_ACCENTS = dict.fromkeys(range(0x300, 0x370))
+_THOUSANDS = re.compile(r"(?<=\d),(?=\d{3}\b)")
 
 Words: TypeAlias = tuple[str, ...]
 Key: TypeAlias = tuple[Hashable, Words]
@@ -49,8 +36,10 @@ Key: TypeAlias = tuple[Hashable, Words]
 
 
 def content_words(text: str) -> Words:
-    """The words that make a question this one, in order: without articles, forms of be and do, courtesy and the plural's s."""
-    spaced = " ".join(words(_NOT.sub(" not", text)))
+    """The words that make a question this one, in order: without articles, auxiliaries, courtesy, accents and the plural's s."""
+    bare = normalize("NFC", normalize("NFD", text).translate(_ACCENTS)) if not text.isascii() else text
+    spaced = " ".join(words(_THOUSANDS.sub("", _NOT.sub(" not", bare))))
+    spaced = re.sub(r"\b(?:ca|wo) (?=not\b)", "", spaced)
     listed = spaced[_COURTESY.match(spaced).end() :].split()  # type: ignore[union-attr]
     kept = [word for word in listed[:-1] if word not in _FILLERS]
     kept += [word for word in listed[-1:] if word not in _FILLERS or len(word) == 1]  # as in vitamin A
@@ -81,12 +70,15 @@ def repeated(
         known: Words of the corpus, which are not misspelt.
         shortest: Letters from which on a word may be misspelt.
     """
-    groups: dict[Key, list[int]] = defaultdict(list)
+    groups: dict[tuple[Hashable, str], list[int]] = defaultdict(list)
+    keys: list[Key] = []
     for at, (text, situation) in enumerate(zip(texts, situations, strict=True)):
         if listed := content_words(text):
-            groups[situation, listed].append(at)
-    keys = list(groups)
-    documents = [frozenset[str]().union(*(gold[at] for at in groups[key])) for key in keys]
+            group = groups[situation, "".join(listed)]  # e-mail is email
+            if not group:
+                keys.append((situation, listed))
+            group.append(at)
+    documents = [frozenset[str]().union(*(gold[at] for at in group)) for group in groups.values()]
     uses = Counter(word for _, content in keys for word in set(content))
     above = list(range(len(keys)))
 
@@ -104,8 +96,8 @@ def repeated(
         if same:
             above[root(first)] = root(second)
     merged: dict[int, list[int]] = defaultdict(list)
-    for number, key in enumerate(keys):
-        merged[root(number)] += groups[key]
+    for number, group in enumerate(groups.values()):
+        merged[root(number)] += group
     return sorted(sorted(group) for group in merged.values() if len(group) > 1)
 
 
