@@ -143,6 +143,34 @@ def test_targets_are_not_asked_again(inside: Cli, tmp_path: Path) -> None:
     assert len((tmp_path / "asked.txt").read_text().splitlines()) == 6
 
 
+def test_answers_of_a_target_serve_only_their_own_evaluation(inside: Cli, tmp_path: Path) -> None:
+    """The system changes between two runs: the second asks it again. A complete evaluation is resumed from its samples."""
+
+    def texts(folder: str) -> list[tuple[str, str]]:
+        row = json.loads((tmp_path / folder / "samples.jsonl").read_text())
+        return [(context["id"], context["text"]) for context in row["contexts"]]
+
+    (tmp_path / "targets.yaml").write_text(
+        "targets: [{name: mine, provider: python, function: 'rag:answer', path: .}]\n"
+    )
+    (tmp_path / "q.jsonl").write_text(json.dumps({"query": "q", "qrels": {"a-1": 1}}))
+    run = ("run", "q.jsonl", "-m", "RR", "--target", "mine", "--doc-id", r"(.+)-\d+")
+    (tmp_path / "rag.py").write_text(
+        "from pathlib import Path\n"
+        "def answer(query):\n"
+        "    with open('asked.txt', 'a') as file:\n        file.write(query)\n"
+        "    return {'contexts': [{'id': 'a-1-2', 'text': Path('index.txt').read_text()}]}\n"
+    )
+    (tmp_path / "index.txt").write_text("old")
+    assert inside(*run, "-o", "r").code == 0
+    (tmp_path / "index.txt").write_text("new")
+    assert inside(*run, "-o", "s").code == 0
+    assert inside("run", "--resume", "r").code == 0
+    assert (texts("r"), texts("s")) == ([("a-1", "old")], [("a-1", "new")])
+    assert (tmp_path / "asked.txt").read_text() == "qq"
+    assert not (tmp_path / "r" / "answers.jsonl").exists()
+
+
 def test_a_report_is_not_continued_with_other_data(inside: Cli, tmp_path: Path) -> None:
     """It would be replaced; the same data may be named, and data that stands elsewhere by now."""
     row = {"query": "q", "qrels": {"a": 1}, "contexts": [{"id": "a"}]}

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import json
-import os
 import threading
-from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import nullcontext
+from collections import Counter, deque
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Literal, TypeAlias, TypeVar
@@ -16,12 +15,15 @@ from typing import IO, TYPE_CHECKING, Literal, TypeAlias, TypeVar
 from msgspec import structs
 
 from germane.errors import InputError, TargetError, excerpt
+from germane.folder.layout import files_in, sync
 from germane.folder.lines import TableFile
+from germane.folder.reader import StoredTables
 from germane.judging.caller import called_by, caller
 from germane.measures.scoring import Job
 from germane.samples.contexts import find_contexts
 from germane.samples.reading import samples_from
 from germane.samples.rows import sample_to_json
+from germane.tables.scores import SampleKey
 from germane.types import Sample
 
 if TYPE_CHECKING:
@@ -34,7 +36,7 @@ class PlannedCase(Job, kw_only=True):
     """A job with the system to ask for its sample ("" = none).
 
     `source` is the path, as it was named, that the case is evaluated for; `row` is the case's place among those of all
-    parts, where the evaluation is one of several parts.
+    parts, where the evaluation is one of several parts; `is_prepared` says whether its sample is one of a complete report.
     """
 
     target: str = ""
@@ -43,6 +45,7 @@ class PlannedCase(Job, kw_only=True):
     folder: Path = Path()
     contexts_from: Literal["auto", "text"] = "auto"
     row: int = 0
+    is_prepared: bool = False
 
     @property
     def system(self) -> _System:
@@ -62,23 +65,95 @@ def with_sample(job: J, sample: Sample) -> J:
     return structs.replace(job, sample=sample, case=case)
 
 
+class TargetAnswers:
+    """The answers of targets in one evaluation: those of its earlier sessions, and those that arrive, written to its folder.
+
+    They serve only its own `--resume`: a new run queries the system again. Once the report is complete its samples hold them.
+
+    Args:
+        folder: The report folder; None keeps answers in memory alone.
+        resumed: Whether earlier sessions' answers stand in the folder; what else stands there is removed.
+        replaces: Whether the report in the folder is one of another evaluation.
+    """
+
+    def __init__(self, folder: Path | None, *, resumed: bool, replaces: bool = False) -> None:
+        self._path = None if folder is None else folder / _FILE
+        self._found: dict[SampleKey, Sample] = {}
+        self._prepared = set[SampleKey]()
+        self._log: IO[bytes] | None = None
+        if folder is None or self._path is None:
+            return
+        if not resumed:
+            self._path.unlink(missing_ok=True)
+            return
+        tables = StoredTables(folder, files_in(folder))
+        if not replaces and tables.files["samples"].path.exists():
+            self._prepared = set(self._keep(tables.samples))
+        self._prepared -= set(self._keep(self._written()))
+
+    def _written(self) -> Iterator[Sample]:
+        """The answers in the file; a half-written last line is passed over."""
+        for row in TableFile(self._path).whole_rows() if self._path is not None else ():
+            with suppress(ValueError, KeyError, TypeError, InputError):
+                yield from samples_from([row["sample"]], file=False)
+
+    def _keep(self, samples: Iterable[Sample]) -> Iterator[SampleKey]:
+        """Keep the answers that are no failures: these are asked again."""
+        for sample in samples:
+            if sample.error is None and find_contexts(sample).error is None:
+                self._found[sample.key] = sample
+                yield sample.key
+
+    def answered(self, planned: PlannedCase) -> PlannedCase | None:
+        """The case with the answer to its query; None where there is none."""
+        key = planned.sample.key
+        if (sample := self._found.get(key)) is None or sample.query != planned.sample.query:
+            return None
+        return structs.replace(with_sample(planned, sample), is_prepared=key in self._prepared)
+
+    def add(self, sample: Sample) -> None:
+        """Write down an answer: it survives the end of the process."""
+        deque(self._keep([sample]), 0)
+        self._prepared.discard(sample.key)
+        if self._path is None:
+            return
+        if self._log is None:
+            self._path.parent.mkdir(parents=True, exist_ok=True)
+            self._log = self._path.open("ab")
+            self._log.write(b"\n" * (self._log.tell() > 0))  # ends a line that a killed run left half written
+        row = {"sample": sample_to_json(sample)}
+        self._log.write(json.dumps(row, ensure_ascii=False).encode() + b"\n")
+        self._log.flush()
+
+    def close(self) -> None:
+        """Wait until all answers are on disk, and close the file."""
+        if self._log is not None:
+            sync(self._log)
+            self._log.close()
+            self._log = None
+
+    @staticmethod
+    def forget(folder: Path) -> None:
+        """Remove the file of an evaluation whose report is complete."""
+        (folder / _FILE).unlink(missing_ok=True)
+
+
 async def ask_targets(
     cases: Sequence[PlannedCase],
     targets: Mapping[_System, Target],
-    folder: Path | None,
+    answers: TargetAnswers,
     on_progress: Callable[[int, int], None],
     *,
-    resumed: bool,
     parts: int = 1,
 ) -> list[PlannedCase]:
     """The cases in their order, each with its target's answer; a failed target is the sample's `error`.
 
-    With a folder every answer is appended to `answers.jsonl` there and synced when it arrives. A resumed run asks only for
-    those that are not there. Each of several `parts` that run side by side has its share of a target's workers. Where a
-    target must be asked in the calling thread, and this is it, the asking runs in a thread of its own: time-outs go on.
+    Only what has no answer yet is asked, and each answer is kept when it arrives. Each of several `parts` that run side by side
+    has its share of a target's workers. Where a target must be asked in the calling thread, and this is it, the asking runs in a
+    thread of its own: time-outs go on.
     """
     known = caller()
-    asking = _asked(cases, targets, folder, on_progress, resumed=resumed, parts=parts)
+    asking = _asked(cases, targets, answers, on_progress, parts=parts)
     here = known.thread == threading.get_ident()
     if not here or not any(target.in_calling_thread for target in targets.values()):
         return await asking
@@ -94,70 +169,52 @@ async def ask_targets(
 async def _asked(
     cases: Sequence[PlannedCase],
     targets: Mapping[_System, Target],
-    folder: Path | None,
+    answers: TargetAnswers,
     on_progress: Callable[[int, int], None],
     *,
-    resumed: bool,
     parts: int,
 ) -> list[PlannedCase]:
-    earlier = _stored(folder) if resumed and folder is not None else {}
     workers = {key: asyncio.Semaphore(max(1, target.workers // parts)) for key, target in targets.items()}
     done = 0
 
-    async def answer(planned: PlannedCase, log: IO[str] | None) -> PlannedCase:
+    async def answer(planned: PlannedCase) -> PlannedCase:
         nonlocal done
         if not planned.target:
             return planned
-        name = _name(planned.sample)
-        sample = earlier.get(name)
-        if sample is None or sample.query != planned.sample.query:
+        answered = answers.answered(planned)
+        if answered is None:
             async with workers[planned.system]:
                 sample = await _ask(targets[planned.system], planned)
-            if log is not None:
-                row = {"key": name, "sample": sample_to_json(sample)}
-                log.write(json.dumps(row, ensure_ascii=False) + "\n")
-                log.flush()
-                os.fsync(log.fileno())
+            answers.add(sample)
+            answered = with_sample(planned, sample)
         done += 1
         on_progress(done, len(cases))
-        return with_sample(planned, sample)
+        return answered
 
-    with nullcontext() if folder is None else _opened_log(folder, resumed=resumed) as log:
-        try:
-            async with asyncio.TaskGroup() as group:
-                tasks = [group.create_task(answer(planned, log)) for planned in cases]
-        except BaseExceptionGroup as failures:
-            raise failures.exceptions[0] from None
-        finally:
-            for target in targets.values():
-                await target.close()
+    try:
+        async with asyncio.TaskGroup() as group:
+            tasks = [group.create_task(answer(planned)) for planned in cases]
+    except BaseExceptionGroup as failures:
+        raise failures.exceptions[0] from None
+    finally:
+        answers.close()
+        for target in targets.values():
+            await target.close()
     return [task.result() for task in tasks]
 
 
-def _opened_log(folder: Path, *, resumed: bool) -> IO[str]:
-    folder.mkdir(parents=True, exist_ok=True)
-    log = (folder / _FILE).open("a" if resumed else "w", encoding="utf-8")
-    if resumed:
-        log.write("\n")  # ends a line that a killed run left half written
-    return log
-
-
 async def answers_at_hand(
-    cases: Sequence[PlannedCase], folder: Path | None
+    cases: Sequence[PlannedCase], answers: TargetAnswers
 ) -> list[tuple[PlannedCase, bool]]:
-    """The cases, each with its answer where that needs no live system, and whether it has one.
-
-    Answers of an earlier session stand in its `folder`. Nothing is written.
-    """
-    earlier = _stored(folder) if folder is not None else {}
+    """The cases, each with its answer where that needs no live system, and whether it has one. Nothing is written."""
     targets = open_targets(cases, live=False)
     result = []
     for planned in cases:
         target = targets.get(planned.system)
-        sample = earlier.get(_name(planned.sample)) if planned.target else planned.sample
-        if sample is None and target is not None:
-            sample = await _ask(target, planned)
-        result.append((planned if sample is None else with_sample(planned, sample), sample is not None))
+        answered = answers.answered(planned) if planned.target else planned
+        if answered is None and target is not None:
+            answered = with_sample(planned, await _ask(target, planned))
+        result.append((answered or planned, answered is not None))
     return result
 
 
@@ -199,23 +256,6 @@ async def _ask(target: Target, planned: PlannedCase) -> Sample:
     return structs.replace(result, id=sample.id, system=sample.system, trial=sample.trial)
 
 
-def _name(sample: Sample) -> str:
-    return json.dumps([sample.id, sample.system, sample.trial])
-
-
-def _stored(folder: Path) -> dict[str, Sample]:
-    """The answers of an earlier session; a half-written last line is passed over, failures are asked again."""
-    samples: dict[str, Sample] = {}
-    for row in TableFile(folder / _FILE).whole_rows():
-        try:
-            (sample,) = samples_from([row["sample"]], file=False)
-        except (ValueError, KeyError, TypeError, InputError):
-            continue
-        if sample.error is None and find_contexts(sample).error is None:
-            samples[row["key"]] = sample
-    return samples
-
-
 def prepared(
     planned: PlannedCase, document_ids: Callable[[Sample], Sample], notes: Counter[str]
 ) -> PlannedCase:
@@ -231,4 +271,4 @@ def prepared(
             answer = next(spoken, None) if sample.response is None else sample.response
             problem = f"no contexts found in the answer of target {planned.target}: {excerpt(answer)}"
             sample = structs.replace(sample, error=problem)
-    return with_sample(planned, document_ids(sample))
+    return with_sample(planned, sample if planned.is_prepared else document_ids(sample))

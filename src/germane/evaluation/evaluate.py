@@ -19,6 +19,7 @@ from msgspec import structs
 from germane.clean import counted
 from germane.encoding import encode_record
 from germane.errors import InputError, describe
+from germane.evaluation.answers import PlannedCase, TargetAnswers, ask_targets, prepared
 from germane.evaluation.choice import (
     LOOKED_AT,
     Router,
@@ -253,7 +254,7 @@ async def report_on(
                 earlier = writer.earlier(keep=whole)
             writer.start().write_manifest({}, "running")
         if target is not None:
-            jobs = await _answered(jobs, target, path, line, tables.notes, resumed=resumed)
+            jobs = await _answered(jobs, target, TargetAnswers(path, resumed=resumed), line, tables.notes)
         if path is not None and ledger is None and judge is not None:
             ledger = own = open_ledger(path / "ledger.sqlite")
             assert own is not None
@@ -278,6 +279,7 @@ async def report_on(
             report.finish(writer)
     if path is not None:
         remove_ledger(path / "ledger.sqlite")
+        TargetAnswers.forget(path)
     return report
 
 
@@ -365,15 +367,11 @@ def _show_progress(line: _NotebookLine | None, judge: Judge | None, pool: Pool) 
 async def _answered(
     jobs: Iterable[Job],
     asked: Target,
-    folder: Path | None,
+    answers: TargetAnswers,
     line: _NotebookLine | None,
     notes: Counter[str],
-    *,
-    resumed: bool = False,
 ) -> list[Job]:
     """The jobs, each with what the system answered; a failure is its sample's error."""
-    from germane.evaluation.answers import PlannedCase, ask_targets, prepared
-
     cases = [
         PlannedCase(sample=job.sample, graders=job.graders, case=job.case, target=asked.name) for job in jobs
     ]
@@ -382,7 +380,7 @@ async def _answered(
         if line is not None:
             line.show(f"{asked.name}: {done:,} of {counted(total, 'question')} asked", last=done == total)
 
-    answered = await ask_targets(cases, {(asked.name, None): asked}, folder, told, resumed=resumed)
+    answered = await ask_targets(cases, {(asked.name, None): asked}, answers, told)
     return [prepared(case, lambda sample: sample, notes) for case in answered]
 
 

@@ -27,7 +27,14 @@ from germane.errors import (
     MissingKey,
     NoneAnswered,
 )
-from germane.evaluation.answers import PlannedCase, answers_at_hand, ask_targets, check_targets, open_targets
+from germane.evaluation.answers import (
+    PlannedCase,
+    TargetAnswers,
+    answers_at_hand,
+    ask_targets,
+    check_targets,
+    open_targets,
+)
 from germane.evaluation.choice import Router, keeps_answers, with_labels
 from germane.evaluation.evaluation import Evaluation, run_coroutine
 from germane.evaluation.parts.remote import local
@@ -147,17 +154,18 @@ def forecast(spec: Spec, callbacks: Callbacks | None = None) -> Forecast:
         elif location is not None and is_there(location):
             ledger = opened.enter_context(contextlib.closing(open_at(location, read_only=True)))
         forecaster = Forecaster(plan.judge, plan.settings, judgements, ledger, usage_log)
-        forecast = _counted(plan, forecaster, folder)
+        answers = TargetAnswers(folder, resumed=True, replaces=stored.get("replaces", False))
+        forecast = _counted(plan, forecaster, answers)
     until = bool(spec.until)
     return replace(forecast, max_cost=spec.max_cost, max_calls=spec.max_calls, until=until)
 
 
-def _counted(plan: Plan, forecaster: Forecaster, folder: Path | None) -> Forecast:
+def _counted(plan: Plan, forecaster: Forecaster, answers: TargetAnswers) -> Forecast:
     """The forecast of all cases; InputError for a measure that no sample can have."""
     feasibility = Feasibility(plan.settings, plan.gates)
     cases: Iterable[tuple[PlannedCase, bool]] = ((planned, True) for planned in plan.suite.cases())
     if plan.suite.asks_targets:
-        cases = asyncio.run(answers_at_hand(list(plan.suite.cases()), folder))
+        cases = asyncio.run(answers_at_hand(list(plan.suite.cases()), answers))
 
     def jobs() -> Iterator[Job]:
         for planned, has_answer in cases:
@@ -210,6 +218,7 @@ class _Run:
 
             self.corpus = Corpus(Path(self.spec.corpus))
             self.entry = self.corpus.identity  # what is wrong with it is said before anything is paid
+        self.answers: TargetAnswers | None = None
         self.stages: Stages | None = None
         self.baseline: ReportData | None = None
         if plan.share is None and (self.spec.baseline or self.spec.fail_on_regression):
@@ -269,7 +278,7 @@ class _Run:
     async def _work(self, cases: Sequence[PlannedCase] | None, session: Session) -> None:
         """Ask the targets of `cases`, then the judge; None = no case has a target, they are read as they are judged."""
         notes = session.folder.start().tables.notes
-        jobs = None if cases is None else await self._answered(cases, session, resumed=session.resumed)
+        jobs = None if cases is None else await self._answered(cases, session)
         if self.spec.later or session.resumed:
             await _interruptibly(self._in_batches(jobs, session))
         router = Router(self.plan.judge)
@@ -293,7 +302,7 @@ class _Run:
                         if self.stages is None or not self.stages.next(session.folder.tables.scores):
                             break
                         if cases is not None:
-                            jobs = await self._answered(cases, session, resumed=True)
+                            jobs = await self._answered(cases, session)
         finally:
             self.missing = pool.missing
             session.folder.flush()
@@ -371,7 +380,7 @@ class _Run:
     def _of_stage(self, cases: Iterable[PlannedCase]) -> Iterable[PlannedCase]:
         return cases if self.stages is None else self.stages.of_stage(cases)
 
-    async def _answered(self, cases: Sequence[PlannedCase], session: Session, *, resumed: bool) -> list[Job]:
+    async def _answered(self, cases: Sequence[PlannedCase], session: Session) -> list[Job]:
         """The cases that are judged now, answered by their targets."""
         from germane.targets.python import prints_to_stderr
 
@@ -385,7 +394,9 @@ class _Run:
                 name: target.models.model_dump(exclude_none=True) for (name, _), target in targets.items()
             }
             self.models |= {name: models for name, models in declared.items() if models}
-            asking = ask_targets(asked, targets, session.path, progress, resumed=resumed, parts=parts)
+            if self.answers is None:
+                self.answers = TargetAnswers(session.path, resumed=session.resumed, replaces=session.replaces)
+            asking = ask_targets(asked, targets, self.answers, progress, parts=parts)
             cases = await _interruptibly(asking)
         for target in targets.values():
             session.folder.tables.notes.update(target.notes)

@@ -11,6 +11,7 @@ from pathlib import Path
 from germane.clean import mask_urls
 from germane.encoding import decode, encode, now
 from germane.errors import GermaneError, InputError, Interrupted, JudgeError, LedgerError
+from germane.evaluation.answers import TargetAnswers
 from germane.evaluation.choice import ledger_address, open_ledger, remove_ledger
 from germane.evaluation.spec import Spec
 from germane.folder.judgements import EarlierJudgements, check_judgements
@@ -205,5 +206,7 @@ class Session:
             self.ledger.close()
         self.usage_log.close()
         self.folder.close()
+        if complete:
+            TargetAnswers.forget(self.path)
         if complete and self.spec.no_cache:
             remove_ledger(self.path / "ledger.sqlite")

@@ -284,7 +284,7 @@ def test_each_case_is_asked_as_often_as_trials_says(
     assert inside(monkeypatch, "run", "e.yaml", "--json", "-o", "r", "--ledger", "l.sqlite") == 0
     document = json.loads(capsys.readouterr().out)
     assert [(row["sample"], row["trial"]) for row in document["scores"]] == [("one", 0), ("one", 1)]
-    assert len((folder / "r" / "answers.jsonl").read_text().splitlines()) == 2
+    assert len((folder / "r" / "samples.jsonl").read_text().splitlines()) == 2
     assert (
         inside(monkeypatch, "run", "e.yaml", "--json", "--trials", "3", "-o", "s", "--ledger", "l.sqlite")
         == 0

@@ -95,8 +95,8 @@ def merge_parts(
             from germane.comparison.regression import settle_changes
 
             settle_changes(report, before, every=options["fail_on_regression"])
-        for name in ("receipts.jsonl", "answers.jsonl"):  # what `--resume` reads
-            _join([part.path / name for part in parts], folder.path / name)
+        name = "receipts.jsonl"  # what `--resume` reads
+        _join([part.path / name for part in parts], folder.path / name)
         report.finish(folder)
         return report, before
     finally:
