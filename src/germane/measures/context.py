@@ -215,7 +215,7 @@ def _matrix(sample: Sample, *, final: bool = False, repeats: bool = True) -> Pro
 @measure(
     shared=_OF_CLAIMS,
     formula="claims of the reference that a context in the top k supports / all its claims",
-    reference="Zhai et al., Beyond Independent Relevance (SIGIR 2003), subtopic recall; ir_measures StRecall",
+    reference="Zhai et al. (SIGIR 2003); ir_measures StRecall",
     params={"over": TOGETHER},
     cutoff="required",
     aliases=("StRecall", "strec", "subtopic_recall"),
@@ -236,7 +236,7 @@ def StR(sample: Sample, *, over: str, k: int) -> Program[Outcome]:
 @measure(
     shared=_OF_CLAIMS,
     formula="alpha-DCG@k / ideal; DCG = sum over ranks r, claims supported at r, of (1-alpha)^(times before) / log2(r+1)",
-    reference="Clarke et al., Novelty and Diversity in Information Retrieval Evaluation (SIGIR 2008)",
+    reference="Clarke et al. (SIGIR 2008)",
     nothing="the reference claims nothing: skipped; nothing retrieved, or no claim supported: 0",
     params={
         "alpha": Param(float, 0.5, "how much of a claim's worth a repetition loses", low=0.0, high=1.0),

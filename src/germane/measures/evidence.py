@@ -21,7 +21,7 @@ from germane.types import Context, Evidence, Sample
 
 _OF_EVIDENCE: MeasureOptions = {
     "needs": ("contexts", "evidence"),
-    "reference": "Smith and Troynikov, Evaluating Chunking Strategies for Retrieval (Chroma, 2024)",
+    "reference": "Smith and Troynikov (Chroma, 2024)",
     "nothing": "no evidence: skipped; nothing retrieved: 0; an ambiguous quote: error",
     "answerable": True,
 }

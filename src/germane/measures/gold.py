@@ -24,7 +24,7 @@ _REL = Param(int, 1, "the lowest gold grade that counts as relevant", low=1)
 NO_GOLD = "no relevant document is known"
 _OF_SETS: MeasureOptions = {
     "needs": ("contexts", "qrels"),
-    "reference": "set recall, precision and F1 of documents, as LiveRAG counts them; trec_eval set_recall, set_P, set_F",
+    "reference": "LiveRAG; trec_eval set_recall, set_P, set_F",
     "nothing": "no relevant document known, or contexts without ids: skipped; nothing retrieved: 0",
     "params": {"rel": _REL, "over": _UNION},
     "answerable": True,
@@ -312,7 +312,7 @@ def abstained(sample: Sample, *, floor: float | None) -> Outcome:
 
 @measure(
     formula="mean over the contexts below the first: word n-grams also in a context above / its word n-grams",
-    reference="germane; shingles as in Broder, On the Resemblance and Containment of Documents (1997)",
+    reference="germane; shingles as in Broder 1997",
     nothing="fewer than two contexts with text: skipped",
     params={
         "n": Param(int, 3, "how many words in a row must be the same", low=1),

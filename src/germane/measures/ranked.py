@@ -367,7 +367,7 @@ AP = _ranked(
     formula="sum of P@r over the ranks r of relevant places / all relevant known",
     doc="Precision averaged over the places of all relevant documents; one that did not come back adds 0. "
     "Its mean over queries is MAP.",
-    reference="Buckley and Voorhees, TREC, MIT Press 2005, chapter 3; trec_eval map, map_cut",
+    reference="Buckley and Voorhees 2005; trec_eval map, map_cut",
     aliases=("map", "map_cut", "average_precision", "mean_average_precision"),
     **_OF_RECALL,
 )  # fmt: skip
@@ -383,7 +383,7 @@ ERR = _ranked(
     formula="sum over ranks r of 1/r * R(r) * product of 1 - R(i) for i < r; R = (2**grade - 1) / 2**top",
     doc="Expected reciprocal rank at which a reader stops, more likely at higher grades. Below 1 even for a perfect list. A grade "
     "above `top` is an error.",
-    reference="Chapelle et al., Expected Reciprocal Rank for Graded Relevance (CIKM 2009); TREC's gdeval, top=4",
+    reference="Chapelle et al. (CIKM 2009); TREC's gdeval, top=4",
     params={"top": _TOP, **_GRADED},
     aliases=("expected_reciprocal_rank",),
 )  # fmt: skip
@@ -399,7 +399,7 @@ P = _ranked(
     formula="relevant in the top k / k",
     doc="The share of the top k that is relevant. Divides by k even where fewer came back; in a budget of tokens by how "
     "many fit.",
-    reference="van Rijsbergen, Information Retrieval, 1979; trec_eval P",
+    reference="van Rijsbergen 1979; trec_eval P",
     cutoff="required",
     aliases=("precision",),
 )  # fmt: skip
@@ -407,7 +407,7 @@ R = _ranked(
     "R", lambda table, rel, k: (_hits(table, rel, k), relevant_known(table, rel=rel)),
     formula="relevant in the top k / all relevant known",
     doc="The share of all relevant documents that the top k hold.",
-    reference="van Rijsbergen, Information Retrieval, 1979; trec_eval recall",
+    reference="van Rijsbergen 1979; trec_eval recall",
     cutoff="required",
     aliases=("recall",),
     **_OF_RECALL,
@@ -418,7 +418,7 @@ F1 = _ranked(
     ),
     formula="2 P@k R@k / (P@k + R@k)",
     doc="The harmonic mean of P@k and R@k.",
-    reference="van Rijsbergen, Information Retrieval, 1979; ranx f1",
+    reference="van Rijsbergen 1979; ranx f1",
     cutoff="required",
     aliases=("f1_score",),
     **_OF_RECALL,
@@ -435,7 +435,7 @@ Rprec = _ranked(
     "Rprec", _r_precision,
     formula="relevant in the top R / R, R = all relevant known",
     doc="Precision at the depth where precision and recall are equal.",
-    reference="Buckley and Voorhees, TREC, MIT Press 2005, chapter 3; trec_eval Rprec",
+    reference="Buckley and Voorhees 2005; trec_eval Rprec",
     aliases=("r_precision", "r-precision", "r_prec"),
     **_OF_RECALL,
 )  # fmt: skip
@@ -444,7 +444,7 @@ IPrec = _ranked(
     formula="highest P@r over the ranks r where recall has reached the level",
     doc="Best precision at or after a level of recall: `IPrec@0.1`. The level is reached with floor(level * R + 0.9) of the R "
     "relevant documents.",
-    reference="Salton and McGill, Introduction to Modern Information Retrieval, 1983; trec_eval iprec_at_recall",
+    reference="Salton and McGill 1983; trec_eval iprec_at_recall",
     cutoff="recall",
     aliases=("iprec_at_recall",),
     **_OF_RECALL,
@@ -500,7 +500,7 @@ SetF = _ranked(
     "SetF", lambda table, rel: _ratio(2 * _hits(table, rel, None), table.length + relevant_known(table, rel=rel)),
     formula="2 SetP SetR / (SetP + SetR)",
     doc="The harmonic mean of SetP and SetR.",
-    reference="van Rijsbergen, Information Retrieval, 1979; trec_eval set_F",
+    reference="van Rijsbergen 1979; trec_eval set_F",
     aliases=("set_f", "set_f1"),
     **_OF_RECALL,
 )  # fmt: skip

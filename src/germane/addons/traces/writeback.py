@@ -46,7 +46,7 @@ class _Traced:
         """Each trace with its scores. InputError where no sample is one."""
         traces = {sample.key: sample for sample in self._report.samples() if self.spans_of(sample)}
         if not traces:
-            fix = "evaluate an export of traces, as docs/traces.md has it"
+            fix = "evaluate an export of traces (docs/addons/traces.md)"
             raise InputError(
                 "no sample of this report is a trace: none names the spans that it is from", fix=fix
             )
