@@ -61,8 +61,10 @@ def tied_gold(sample: Sample) -> bool:
     """
     if not sample.qrels or not sample.contexts or sample.calls:
         return False
+    if len({context.score for context in sample.contexts}) == len(sample.contexts):
+        return False
     scores = [context.score for context in sample.contexts]
-    if None in scores or len(set(scores)) == len(scores):
+    if None in scores:
         return False
     listed = [(context.score or 0.0, context.id or "") for context in sample.contexts]
     ordered = sorted(listed, reverse=True)

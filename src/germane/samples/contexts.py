@@ -16,7 +16,7 @@ from germane.clean import shorten
 from germane.errors import InputError, Invalid, SourceLocation
 from germane.samples.fields import failure_of, id_keys, passages_in, read_contexts, read_id, without_failed
 from germane.samples.files import JsonFault, Notice, Warn, parse_strict_json
-from germane.types import Call, Context, Json, Message, Sample, ToolCall, key_of
+from germane.types import NOTHING, Call, Context, Json, Message, Sample, ToolCall, key_of
 
 __all__ = [
     "DocumentIds",
@@ -351,8 +351,8 @@ class DocumentIds:
 
 def _other_columns(sample: Sample) -> dict[str, None]:
     """The keys in the metadata of contexts that hold another id than the context's."""
-    lists = [sample.contexts or (), *[call.contexts for call in sample.calls or ()]]
-    known = [context for contexts in lists for context in contexts if context.metadata]
+    known = [context for context in sample.contexts or () if context.metadata is not NOTHING]
+    known += [context for call in sample.calls or () for context in call.contexts if context.metadata]
     return {
         key: None
         for context in known
