@@ -15,7 +15,8 @@ from germane.folder.labels import people_in
 from germane.folder.layout import EARLIER, MANIFEST, UNFINISHED, files_in, open_to_append, sync
 from germane.folder.lines import TableFile
 from germane.folder.lock import WriterLock
-from germane.tables.labels import LabelTable, decode_labels, load_label
+from germane.tables.columns import json_lines
+from germane.tables.labels import decode_labels, load_label
 
 
 def publish(path: Path) -> None:
@@ -34,8 +35,7 @@ def keep_people(path: Path) -> None:
     if new.exists() and (labels := list(people_in(TableFile(stored)))):
         written = set(TableFile(new).records(decode_labels, load_label))
         with open_to_append(new) as file:
-            more = LabelTable(label for label in labels if label not in written)
-            file.writelines(text for text, _ in more.texts())
+            file.writelines(json_lines(label for label in labels if label not in written))
             sync(file)
 
 

@@ -7,7 +7,8 @@ from pathlib import Path
 
 from germane.folder.layout import LABELS, open_to_append
 from germane.folder.lines import TableFile, torn_bytes
-from germane.tables.labels import Label, LabelTable, by_people, decode_labels, load_label
+from germane.tables.columns import json_lines
+from germane.tables.labels import Label, by_people, decode_labels, load_label
 
 _NOBODY, _IMPORTED = b'"who":null', b'"queue":"import"'
 
@@ -34,7 +35,7 @@ def append_labels(path: Path, labels: Iterable[Label]) -> None:
         if end := _last_bytes(target):
             file.truncate(target.stat().st_size - torn_bytes(end))
             file.write(b"" if end.endswith(b"\n") or torn_bytes(end) else b"\n")
-        file.writelines(text for text, _ in LabelTable(labels).texts())
+        file.writelines(json_lines(labels))
 
 
 def _last_bytes(path: Path) -> bytes:

@@ -29,9 +29,9 @@ from germane.folder.lock import WriterLock
 from germane.folder.manifest import draft_manifest, read_manifest, write_manifest
 from germane.folder.reader import StoredTables, numbered
 from germane.folder.rows import Tables
-from germane.tables.columns import batched, texts_of
+from germane.tables.columns import batched, json_lines
 from germane.tables.judgements import AskedCounts, count_asked, judgement_line
-from germane.tables.labels import Label, LabelTable
+from germane.tables.labels import Label
 from germane.tables.scores import ScoreTable
 from germane.types import Json, Judgement
 
@@ -172,16 +172,16 @@ class FolderWriter:
         numbers = [self.tables.number_of(graders) for graders in rows.graders]
         self._write("samples", _sample_lines(rows, numbers))
         tables.cluster_of |= rows.clusters()
-        self._write("places", (text for text, _ in texts_of(rows.places)))
+        self._write("places", json_lines(rows.places))
         self._write("judgements", map(judgement_line, self._new(rows.judgements)))
         self.append_labels(rows.labels)
         tables.scores.extend(rows.scores, distinct=True)
-        self._write("scores", (text for text, _ in rows.scores.texts()))
+        self._write("scores", rows.scores.texts())
         tables.add_counts(rows)
 
     def append_labels(self, labels: Iterable[Label]) -> None:
         """Write labels after those that were written."""
-        self._write("labels", (text for text, _ in LabelTable(labels).texts()))
+        self._write("labels", json_lines(labels))
         self.tables.forget("labels", "_people")
 
     def copy(self, name: Table, lines: Iterable[bytes]) -> None:

@@ -29,9 +29,9 @@ def batched(rows: Iterable[T], size: int = _AT_ONCE) -> Iterator[list[T]]:
         yield some
 
 
-def texts_of(rows: Iterable[Struct]) -> Iterator[tuple[bytes, int]]:
-    """Records as lines of JSON, many together, each time with their number."""
-    return ((encode_records(some), len(some)) for some in batched(rows))
+def json_lines(rows: Iterable[Struct]) -> Iterator[bytes]:
+    """Records as lines of JSON, many together."""
+    return map(encode_records, batched(rows))
 
 
 def to_frame(columns: Mapping[str, Sequence[Json]], library: Library) -> Frame:

@@ -15,7 +15,6 @@ from msgspec.structs import asdict, force_setattr
 
 from germane.encoding import relevance_items
 from germane.errors import InputError, SourceLocation
-from germane.tables.columns import texts_of
 from germane.types import NOTHING, Context, Json, Sample, freeze
 
 Queue = Literal["random", "stratified", "targeted", "import"]
@@ -56,10 +55,6 @@ class Label(msgspec.Struct, frozen=True, gc=False):
 
 class LabelTable(list[Label]):
     """The labels of an evaluation, oldest first."""
-
-    def texts(self) -> Iterator[tuple[bytes, int]]:
-        """The labels as lines of JSON, many together, each time with their number."""
-        return texts_of(self)
 
     def to_columns(self) -> dict[str, Sequence[Json]]:
         """The values of each field, for a DataFrame."""

@@ -376,13 +376,12 @@ class ScoreTable:
 
     def lines(self) -> Iterator[bytes]:
         """The rows of scores.jsonl, byte by byte the same for the same scores."""
-        return chain.from_iterable(BytesIO(text) for text, _ in self.texts())
+        return chain.from_iterable(map(BytesIO, self.texts()))
 
-    def texts(self) -> Iterator[tuple[bytes, int]]:
-        """The lines of some rows after the other, each time with their number."""
+    def texts(self) -> Iterator[bytes]:
+        """The lines of all rows, many together."""
         for first in range(0, len(self), _AT_ONCE):
-            end = min(first + _AT_ONCE, len(self))
-            yield self.text(first, end), end - first
+            yield self.text(first, min(first + _AT_ONCE, len(self)))
 
     def text(self, first: int, end: int) -> bytes:
         """The lines from row `first` to before `end`, one after the other."""
