@@ -268,7 +268,7 @@ def test_several_ids_in_one_cell_are_said(inside: Cli, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("words", "problem"),
     [
-        (("--trials", "2"), "no target is asked"),
+        (("--trials", "2"), "no target is queried"),
         (("--part", ""), "--part is empty"),
         (("--engine", ""), "--engine is empty"),
     ],

@@ -270,6 +270,16 @@ def test_queries_with_separate_gold(tmp_path: Path) -> None:
             assert found["dead gold"]["of"] == found["duplicates"]["of"] == 9
 
 
+def test_the_shipped_example_has_no_warning() -> None:
+    """Its questions were written for its passages, and are not copied from them; documents are no queries."""
+    example = Path(__file__).parents[2] / "examples" / "rag-evaluation"
+    found = checks(example / "evals" / "retrieval-set.jsonl", "--corpus", example / "corpus")
+    assert warnings(found) == []
+    assert [found[name]["status"] for name in ("leaks", "dead gold", "classes")] == ["ok"] * 3
+    assert warnings(checks(example / "evals" / "answers-good.jsonl")) == []
+    assert invoke("validate", example / "corpus" / "passages.jsonl").code == 2
+
+
 def test_faults_come_before_checks(tmp_path: Path) -> None:
     """A file that cannot be read is exit code 2, and nothing of it is checked; an eval file has no checks."""
     rows = asked(contexts=[[{"id": "d0"}]] * 10)

@@ -49,7 +49,7 @@ def validate(
     """
     from germane.labelling.schema import ValidationDocument
     from germane.labelling.testset.checks import check_test_set
-    from germane.labelling.testset.reading import TestSet, is_set
+    from germane.labelling.testset.reading import TestSet, is_gold, is_set
     from germane.samples.files import Notices
 
     if schema:
@@ -60,7 +60,8 @@ def validate(
     warnings = Notices(lambda notice: say(f"warning: {notice}"))
     result: dict[str, None] = {}
     unchecked: dict[str, None] = {}
-    sets = [path for path in paths if is_set(path, qrels)]
+    has_gold = qrels is not None or any(map(is_gold, paths))
+    sets = [path for path in paths if is_set(path, has_gold=has_gold)]
     files = [*_files_in([path for path in paths if path not in sets], warnings), *sets]
     for path in files:
         faults = [] if path in sets else sorted(faults_of(path, warnings, unchecked), key=_sort_key)

@@ -22,7 +22,7 @@ from germane.statistics.power import POWER
 
 EXAMPLES = 10
 """Examples that a check names."""
-COPIED = 0.1
+COPIED = 0.05
 """The share of copied questions from which on they are a warning."""
 FOUND, AHEAD = 0.94, 0.1
 """The share of the gold in one system's first k, and by how much its interval is above every other's, from which on gold looks drawn from it."""

@@ -11,11 +11,11 @@ from germane.questions.text import stems, words
 
 RUN = 6
 """Words in a row that a copied question shares with its passage."""
-PART = 0.5
+PART = 0.65
 """The least part of the question that this run is."""
 WHOLE = 5
 """Words of a question from which on it is copied where all of it stands in its passage."""
-SHARE, ENOUGH = 0.8, 7
+SHARE, ENOUGH = 0.8, 9
 """The share of a question's content words that its passage holds, of so many words at least, where they are not in a row."""
 ELSEWHERE = 2
 """The most other passages that hold the same run, or as large a share: what more hold is a phrase of the subject."""

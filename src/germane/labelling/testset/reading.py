@@ -188,10 +188,13 @@ def _is_trec(path: Path, kind: Kind) -> bool:
     return format_of(path, None, kind) == "trec"
 
 
-def is_set(path: Path, qrels: Path | None) -> bool:
+def is_set(path: Path, *, has_gold: bool) -> bool:
     """True if a path is a part of a test set and no file of samples: gold, a run, a BEIR folder, or queries as BEIR and MS MARCO have them."""
-    folder = path.is_dir() and bool(dataset_files(path, "queries")) and (qrels or (path / "qrels").is_dir())
-    return bool(folder or is_gold(path) or is_run(path) or _columns_of(path) or _topics(path))
+    folder = (
+        path.is_dir() and bool(dataset_files(path, "queries")) and (has_gold or (path / "qrels").is_dir())
+    )
+    queries = has_gold and (_columns_of(path) or _topics(path))  # without gold they may be documents
+    return bool(folder or is_gold(path) or is_run(path) or queries)
 
 
 def _columns_of(path: Path) -> dict[str, str] | None:
