@@ -6,7 +6,7 @@ import asyncio
 import threading
 from collections.abc import Iterable, Mapping, Sequence
 from copy import copy
-from functools import cached_property, partial
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 from urllib.parse import urlsplit
@@ -323,7 +323,7 @@ class LLMJudge(Judge):
         try:
             await call.run()
         finally:
-            once_stored(partial(call.client.release, call.state))
+            once_stored(call.state.release)
             self._calls -= 1
             if self._closing:
                 await self.close()

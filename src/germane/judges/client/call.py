@@ -14,11 +14,12 @@ from time import monotonic
 
 from germane.clean import counted
 from germane.errors import AnswerError, GermaneError, Miscounted, Unended
-from germane.judges.client.client import CallState, ModelClient
+from germane.judges.client.client import ModelClient
 from germane.judges.client.errors import GaveUp
-from germane.judges.client.output import MODES, Correction
+from germane.judges.client.output import MODES, Correction, ModelRequest
 from germane.judges.client.parsing import Completion
 from germane.judges.client.providers import Price
+from germane.judges.client.state import ModelCall
 from germane.judges.judge import Reply
 from germane.questions.fusing import Ask, FusedRequest, fused_requests, render_request
 from germane.questions.prompts import Prompts
@@ -51,7 +52,7 @@ class GroupCall:
 
     def __init__(self, client: ModelClient, prompts: Prompts, items: Sequence[FusedRequest]) -> None:
         self.client, self.prompts, self.items = client, prompts, items
-        self.state = CallState(client.policy.deadline)
+        self.state = ModelCall(client.policy.deadline)
         self._results = defaultdict[int, Reply](lambda: _NO_ANSWER)  # by the id() of the question
         self._singly: list[AnyQuestion] = []  # kept alive, and so are their ids
         self._spent = self._unended = False
@@ -70,28 +71,26 @@ class GroupCall:
 
     def replies(self, questions: Sequence[AnyQuestion], price: Price | None) -> list[Reply]:
         """One reply per question; usage and time stand on the first."""
-        state, replies = self.state, list[Reply]()
-        tokens = state.input_tokens, state.output_tokens
-        cost = None if price is None else price.cost(*tokens, state.cached_tokens)
-        usage = Usage(requests=state.requests, input_tokens=tokens[0], output_tokens=tokens[1], cost_usd=cost)
-        ms: float | None = (monotonic() - state.started) * 1000
-        asked_for = "text" if self.items[0].questions[0].free_text else MODES[state.mode]
+        used, capabilities, replies = self.state.usage, self.client.capabilities, list[Reply]()
+        usage = used.total(price)
+        ms: float | None = (monotonic() - used.started) * 1000
+        asked_for = "text" if self.items[0].questions[0].free_text else MODES[self.state.mode]
         common: dict[str, Json] = {
-            "mode": "score" if self.client.capabilities.decides else asked_for,
-            "model": state.model,
-            "fingerprint": state.fingerprint,
-            "left_out": self.client.capabilities.left_out,
+            "mode": "score" if capabilities.decides else asked_for,
+            "model": used.model,
+            "fingerprint": used.fingerprint,
+            "left_out": capabilities.left_out,
             "singly": len(self._singly),
-            "reasked": state.reasked,
-            "waits": state.waits,
-            "faults": state.faults,
-            "tokens": "estimated" if state.estimated else "",
+            "reasked": used.reasked,
+            "waits": used.waits,
+            "faults": used.faults,
+            "tokens": "estimated" if used.estimated else "",
         }
         common = {name: value for name, value in common.items() if value}  # what is as usual is left out
         for question in questions:
             stored = self._results[id(question)]
             how = FrozenDict(common | stored.provenance)
-            reply = replace(stored, usage=usage, ms=ms, request=state.id, provenance=how, children=())
+            reply = replace(stored, usage=usage, ms=ms, request=used.id, provenance=how, children=())
             parts = (
                 (window, replace(reply, payload=inner.payload, usage=_FREE, ms=None))
                 for window, inner in stored.children
@@ -155,16 +154,12 @@ class GroupCall:
         return fused_requests(questions, self.prompts, fuse=False)
 
     async def _in_windows(self, question: AnyQuestion, error: GaveUp) -> None:
-        """Ask about halves of the contexts that may support claims, and halves of these, until they fit; then merge the answers.
-
-        Raises:
-            GaveUp: It is another question, one context alone is too long, or a window has no answer: there is no verdict
-                from the others.
-        """
-        halves = question.halves() if isinstance(question, Support) else None
-        if not isinstance(question, Support) or halves is None:
+        """Ask about parts of the contexts that may support claims, and merge the answers; GaveUp where one has none."""
+        if not isinstance(question, Support):
             raise error
-        todo, answered = list(halves), list[tuple[Support, Reply]]()
+        if (halves := question.halves()) is None:
+            raise error
+        todo, answered = [*halves], list[tuple[Support, Reply]]()
         while todo:
             window = todo.pop(0)
             try:
@@ -210,7 +205,7 @@ class GroupCall:
         problem: AnswerError | None = None
         self.state.failures = self.state.room = attempt = 0  # of this question
         for attempt in range(1, policy.attempts + 1):
-            self.state.reasked += attempt > 1
+            self.state.usage.reasked += attempt > 1
             problem, note = await self._attempt(render_request(items, self.prompts), note)
             self._unended = isinstance(problem, Unended)
             if several := _asks_several(items):
@@ -234,7 +229,7 @@ class GroupCall:
     ) -> tuple[AnswerError | None, Correction | None]:
         """Ask once and keep what can be used; what was wrong, and what the next attempt shows of that."""
         try:
-            got = await self.client.complete(ask, self.state, note)
+            got, request = await self.client.complete(ask, self.state, note)
         except AnswerError as error:
             return error, Correction("", str(error)[:_PROBLEM])
         except GaveUp as error:
@@ -242,11 +237,11 @@ class GroupCall:
                 raise
             # the correction made it too long, not the texts
             return AnswerError("what was wrong with the answer before is too long to be sent"), None
-        if got.cut and (ask.schema or self.state.ours):
-            if self.client.widen(got, self.state):
+        if got.cut and (ask.schema or request.own_limit):
+            if self.client.widen(got, request, self.state):
                 return _CUT, note
-            return self._endless(ask, got)
-        problem = self._keep(ask, got)
+            return self._endless(ask, got, request)
+        problem = self._keep(ask, got, limited=request.limited)
         if problem is None:
             if note is None and ask.schema:
                 self.client.capabilities.usable(self.state.mode)
@@ -256,24 +251,24 @@ class GroupCall:
         text = "" if isinstance(problem, Unended) else got.text[:_SHOWN]
         return problem, Correction(text, str(problem)[:_PROBLEM])
 
-    def _endless(self, ask: Ask, got: Completion) -> tuple[Unended, Correction | None]:
+    def _endless(self, ask: Ask, got: Completion, request: ModelRequest) -> tuple[Unended, Correction | None]:
         """The problem of an answer that used all the tokens that such a question needs, and the next attempt's note."""
         if ask.schema and not got.text.lstrip().startswith("{"):
             self.client.capabilities.schema_ignored()
-        limit = f"{self.state.limit:,} tokens"
+        limit = f"{request.limit:,} tokens"
         problem = Unended(
             f"the answer did not end within {limit}: --model-parameter max_tokens=N allows more"
         )
         again = Correction("", f"the answer did not end within {limit}, write less")
         return problem, again if ask.schema else None
 
-    def _keep(self, ask: Ask, got: Completion) -> AnswerError | None:
+    def _keep(self, ask: Ask, got: Completion, *, limited: bool) -> AnswerError | None:
         """Keep what can be used of an answer; what is wrong with the rest."""
         problem: AnswerError | None = None
         decides = self.client.capabilities.decides  # no chat model's own claim about probabilities is one
         try:
             payload = got.payload() if ask.schema else {"text": got.text}
-            for question, answer, how in ask.read(payload, limited=self.state.limited, as_answered=decides):
+            for question, answer, how in ask.read(payload, limited=limited, as_answered=decides):
                 if isinstance(answer, AnswerError):
                     problem = answer
                 else:

@@ -10,16 +10,12 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from datetime import datetime, timedelta
 from time import monotonic
-from uuid import uuid4
 
 from germane.errors import AnswerError, JudgeError, LimitReached
 from germane.judges.client.errors import (
-    FILTERED,
-    UNFINISHED,
-    UNFIT,
     UNKNOWN,
     Action,
     GaveUp,
@@ -28,10 +24,24 @@ from germane.judges.client.errors import (
     decide,
     is_over_limit,
 )
-from germane.judges.client.output import PROMPT, ROOM, Correction, ModelCapabilities
+from germane.judges.client.output import (
+    BYTES_PER_TOKEN,
+    PROMPT,
+    ROOM,
+    Correction,
+    ModelCapabilities,
+    ModelRequest,
+)
 from germane.judges.client.parsing import Completion, completion_in, tokens_in
-from germane.judges.client.ratelimits import AdaptiveConcurrency, CircuitBreaker, Pause, RateLimiter, Taken
+from germane.judges.client.ratelimits import (
+    AdaptiveConcurrency,
+    CircuitBreaker,
+    EndpointLimits,
+    RateLimiter,
+    Slot,
+)
 from germane.judges.client.retry import RetryPolicy
+from germane.judges.client.state import ModelCall
 from germane.judges.client.transport import Transport
 from germane.judges.judge import Stopped, waiting
 from germane.questions.fusing import Ask
@@ -41,9 +51,6 @@ MOST_THOUGHTS = 1 << 14
 
 STEPS = 12
 """Requests for one answer at most, whatever the endpoint does not take."""
-
-BYTES_PER_TOKEN = 4
-"""Of a request, where the endpoint does not count: more than most texts have."""
 
 _DOWN = 2
 """The backoff between requests to an endpoint that is down is that after so many failures."""
@@ -61,60 +68,6 @@ _SAME_TOKENS = 16
 """Tokens by which two counts of a full context differ."""
 
 _log = logging.getLogger("germane")
-
-
-@dataclass(slots=True)
-class CallState:
-    """The usage of one call (a group of questions), and what it has learned for its next request.
-
-    Attributes:
-        left: Seconds of its deadline.
-        id: Identifies the call in judgements.
-        waits, faults: Requests that were asked to wait, and that failed on the way.
-        failures: Attempts that these faults have cost the current question.
-        reasked: Unusable answers that were asked again.
-        estimated: True if tokens were counted from bytes, since the endpoint does not count.
-        mode: The mode of the last request.
-        unfit: Answers in a mode with a schema that the endpoint threw away: after two, the call asks without one.
-        room: Tokens that the next answer may have, since the last was cut off; 0 = it was not.
-        in_flight: True if it holds a place: from one request on until the next, or until its answers are stored.
-        size, limit, version: Bytes of the last request, its limit of tokens, and the version of the capabilities.
-        ours: True if that limit was the one that the question has by itself.
-        limited: True if the schema of the last request had limits.
-        full: True if the texts and our limit are more than the model takes at once: none is sent then.
-    """
-
-    left: float
-    id: str = field(default_factory=lambda: uuid4().hex)
-    started: float = field(default_factory=monotonic)
-    requests: int = 0
-    waits: int = 0
-    faults: int = 0
-    failures: int = 0
-    reasked: int = 0
-    input_tokens: int = 0
-    cached_tokens: int = 0
-    output_tokens: int = 0
-    estimated: bool = False
-    mode: int = 0
-    model: str = ""
-    fingerprint: str = ""
-    unfit: int = 0
-    room: int = 0
-    size: int = 0
-    limit: int = 0
-    ours: bool = False
-    limited: bool = False
-    full: bool = False
-    version: int = 0
-    taken: Taken | None = None
-    in_flight: bool = False
-
-    def count(self, sent: int | None, back: int | None, cached: int) -> None:
-        """Add the tokens of one request."""
-        self.input_tokens += sent or 0
-        self.output_tokens += back or 0
-        self.cached_tokens += cached
 
 
 class ModelClient:
@@ -137,8 +90,8 @@ class ModelClient:
         limiter: RateLimiter | None = None,
     ) -> None:
         self.transport, self.capabilities, self.policy = transport, capabilities, policy
-        self.concurrency, self.limiter = concurrency, limiter
-        self.breaker, self.pause = CircuitBreaker(policy), Pause()
+        self.breaker = CircuitBreaker(policy)
+        self._limits = EndpointLimits(concurrency, limiter)
         self._unusable = ""
         self._worked = False
         self._rejected = 0
@@ -151,10 +104,10 @@ class ModelClient:
         self._unusable = ""
         await self.transport.close()
 
-    # one answer
-
-    async def complete(self, ask: Ask, call: CallState, note: Correction | None = None) -> Completion:
-        """One answer of the model, in the first output mode that the endpoint takes.
+    async def complete(
+        self, ask: Ask, call: ModelCall, note: Correction | None = None
+    ) -> tuple[Completion, ModelRequest]:
+        """Return one answer of the model, in the first output mode that the endpoint takes, and the request that brought it.
 
         Args:
             ask: The request in words.
@@ -172,48 +125,58 @@ class ModelClient:
         while True:
             if call.left <= 0:
                 raise GaveUp(f"no answer within {self.policy.deadline:g} s", spent=True)
-            decision = await self._admit(ask, call, pause) or await self._send(ask, note, call)
-            pause = decision.seconds or 0.0
+            slot = await self._admit(ask, call, pause)
+            decision, request = await self._send(ask, note, call, slot)
+            pause = 0.0
             match decision.action:
                 case Action.TAKE:
-                    return self._accept(completion_in(decision.body, ask.name), ask, note, call)
-                case Action.CHANGE if UNFINISHED.search(decision.text):
-                    return Completion("", cut=True)
-                case Action.CHANGE:
+                    got = completion_in(decision.body, ask.name)
+                    tokens, back = call.usage.answered(got, request)
+                    slot.correct(tokens + back)
+                    self._answers += 1
+                    self._output += back
+                    return self._accept(got, ask, note, request), request
+                case Action.MORE_ROOM:
+                    return Completion("", cut=True), request
+                case Action.RETRY:
+                    pause = self._after_fault(decision, call, slot)
+                case Action.WAIT:
+                    pause = self._after_throttling(decision, call, slot)
+                case Action.STOP:
+                    raise self._stop(f"{self.transport.url} cannot be used: {decision.why}")
+                case _:
+                    self._change(decision, request, call)
                     forms += 1
-                    self._learn(decision, call)
                     if forms == STEPS:
                         raise GaveUp(decision.why)
-                case Action.GIVE_UP:
-                    raise GaveUp(decision.text, spent=True)
-                case Action.UNUSABLE:
-                    self._unusable = decision.text
-                    raise JudgeError(decision.text)
 
-    def _compose(self, ask: Ask, note: Correction | None, call: CallState) -> bytes:
-        """The body of a request, composed when it is sent: what was learned while it waited is in it."""
-        capabilities = self.capabilities
-        if call.room and not capabilities.limit_names:
+    def _compose(self, ask: Ask, note: Correction | None, call: ModelCall) -> ModelRequest:
+        """Compose a request when it is sent, so that what was learned while it waited is in it."""
+        capabilities, names = self.capabilities, self.capabilities.limit_names
+        if call.room and not names:
             why = "the answer was cut off, and the endpoint takes no limit that could be raised"
             raise GaveUp(why)
-        limit = call.room or (0 if call.full and not capabilities.max_tokens else capabilities.limit(ask))
-        call.limit = limit if capabilities.limit_names else 0
-        call.ours = bool(call.limit) and not call.room and not capabilities.max_tokens
-        call.mode, call.version = max(call.mode, capabilities.mode), capabilities.version
-        call.limited = capabilities.schema_limits and call.mode < PROMPT
-        body = capabilities.body(ask, note, call.limit, call.mode)
-        call.size = len(body)
-        return body
+        unlimited = not names or (call.no_own_limit and not capabilities.max_tokens)
+        limit = call.room or (0 if unlimited else capabilities.limit(ask))
+        call.mode = max(call.mode, capabilities.mode)
+        return ModelRequest(
+            body=capabilities.body(ask, note, limit, call.mode),
+            mode=call.mode,
+            limit=limit,
+            own_limit=bool(limit) and not call.room and not capabilities.max_tokens,
+            limited=capabilities.schema_limits and call.mode < PROMPT,
+            version=capabilities.version,
+        )
 
-    def widen(self, got: Completion, call: CallState) -> bool:
+    def widen(self, got: Completion, request: ModelRequest, call: ModelCall) -> bool:
         """Give the next answer more room, since this one was cut off; False where it does not end.
 
         That is one that used all of the question's own limit, unless nothing but thoughts was written: these get more
         room, in later requests too. One that was cut off earlier met a limit of the server's own.
         """
-        capabilities, limit = self.capabilities, 0 if call.ours else call.limit
-        if call.ours and 2 * (got.output_tokens or call.limit) > call.limit:
-            if got.thought and call.version == capabilities.version:
+        capabilities, limit = self.capabilities, 0 if request.own_limit else request.limit
+        if request.own_limit and 2 * (got.output_tokens or request.limit) > request.limit:
+            if got.thought and request.version == capabilities.version:
                 capabilities.thoughts = min(max(ROOM, 2 * capabilities.thoughts), MOST_THOUGHTS)
                 capabilities.version += 1
             return got.thought
@@ -223,53 +186,57 @@ class ModelClient:
         call.room = max(2 * max(got.output_tokens or 0, limit), ROOM)
         return True
 
-    def _learn(self, error: RetryDecision, call: CallState) -> None:
-        """Learn from a rejection what to leave out, or try the next output mode; else raise what it means."""
-        text, capabilities = error.text, self.capabilities
-        over = is_over_limit(text)
-        if call.ours and over:
-            call.full, capabilities.token_limits = (
-                error.too_long,
-                capabilities.token_limits and error.too_long,
-            )
-            return
-        if call.limit and over and (call.room or not error.too_long):
-            raise GaveUp(f"the endpoint allows no answer of {call.limit:,} tokens ({error.why})")
-        if error.too_long:
-            tokens = call.size // BYTES_PER_TOKEN
-            why = f"the texts are too long for the model: about {tokens:,} tokens ({error.why})"
+    def _change(self, decision: RetryDecision, request: ModelRequest, call: ModelCall) -> None:
+        """Let the next request have another form than this one, which was refused.
+
+        Raises:
+            GaveUp: There is no other form, or no form mends it.
+            AnswerError: It is asked the same way again.
+            JudgeError: Of an endpoint that has never answered, too many requests were refused.
+        """
+        capabilities, too_long = self.capabilities, decision.action is Action.TOO_LONG
+        if request.limit and is_over_limit(decision.text):
+            if request.own_limit:
+                call.no_own_limit, capabilities.token_limits = (
+                    too_long,
+                    capabilities.token_limits and too_long,
+                )
+                return
+            if call.room or not too_long:
+                raise GaveUp(f"the endpoint allows no answer of {request.limit:,} tokens ({decision.why})")
+        if too_long:
+            why = f"the texts are too long for the model: about {request.tokens:,} tokens ({decision.why})"
             raise GaveUp(why, too_long=True)
-        if FILTERED.search(text):
-            raise GaveUp(f"the provider's content filter refused the texts ({error.why})")
-        if UNFIT.search(text):
-            self._thrown_away(text, call)
-            return
-        if capabilities.version != call.version:  # another call has learned meanwhile
-            return
-        learned = capabilities.learn(text, call.mode, limited=call.limit > 0)
+        if decision.action is Action.FILTERED:
+            raise GaveUp(f"the provider's content filter refused the texts ({decision.why})")
+        if decision.action is Action.ASK_AGAIN:
+            self._thrown_away(decision.text, call)
+        elif capabilities.version == request.version:  # else another call has learned meanwhile
+            self._learn(decision, request, call)
+
+    def _thrown_away(self, text: str, call: ModelCall) -> None:
+        """Ask without a schema where the endpoint has twice thrown an answer with one away; else raise AnswerError."""
+        self.capabilities.schema_ignored()
+        call.thrown_away += call.mode < PROMPT
+        if call.mode == PROMPT or call.thrown_away < min(2, self.policy.attempts):
+            raise AnswerError(f"the endpoint says that it is not of the schema: {text}")
+        call.mode = PROMPT
+
+    def _learn(self, decision: RetryDecision, request: ModelRequest, call: ModelCall) -> None:
+        """Learn from a refusal what to leave out, or try the next output mode."""
+        capabilities = self.capabilities
+        learned = capabilities.learn(decision.text, request.mode, limited=request.limit > 0)
         if learned or (not capabilities.proven and capabilities.drop_limits()):
             return
         self._rejected += 1
         if self._rejected >= self.policy.hopeless and not self._worked:
-            self._unusable = f"{self.transport.url} cannot be used: it took none of {self._rejected} requests, the last: {error.why}"
-            raise JudgeError(self._unusable)
-        if capabilities.proven or call.mode == PROMPT:
-            raise GaveUp(error.why)
+            refused = f"it took none of {self._rejected} requests, the last: {decision.why}"
+            raise self._stop(f"{self.transport.url} cannot be used: {refused}")
+        if capabilities.proven or request.mode == PROMPT:
+            raise GaveUp(decision.why)
         call.mode += 1
 
-    def _thrown_away(self, text: str, call: CallState) -> None:
-        """Ask without a schema where the endpoint has twice thrown an answer with one away.
-
-        Raises:
-            AnswerError: It is asked the same way again.
-        """
-        self.capabilities.schema_ignored()
-        call.unfit += call.mode < PROMPT
-        if call.mode == PROMPT or call.unfit < min(2, self.policy.attempts):
-            raise AnswerError(f"the endpoint says that it is not of the schema: {text}")
-        call.mode = PROMPT
-
-    def _check_read(self, read: int, ask: Ask, sent: int) -> None:
+    def _check_read(self, read: int, ask: Ask, request: ModelRequest) -> None:
         """GaveUp where the server says that it read far fewer tokens than it was sent (Ollama cuts off in silence)."""
         size = len(" ".join(ask.user.split()))
         if read > self._cuts_at + _SAME_TOKENS:
@@ -279,7 +246,7 @@ class ModelClient:
         if sparse or full or (self._cuts_at and self._cuts_at - read < _SAME_TOKENS):
             self._cuts_at = max(read, self._cuts_at)
             raise GaveUp(
-                f"the server read {read:,} tokens of about {sent // BYTES_PER_TOKEN:,}: it cuts off in silence what is"
+                f"the server read {read:,} tokens of about {request.tokens:,}: it cuts off in silence what is"
                 " longer than its context; give the model a longer one (Ollama: OLLAMA_CONTEXT_LENGTH)",
                 too_long=True,
             )
@@ -293,97 +260,72 @@ class ModelClient:
             size + sum(len(str(q.typical())) for item in ask.items for q in item.questions)
         ) / BYTES_PER_TOKEN
 
-    def _accept(self, got: Completion, ask: Ask, note: Correction | None, call: CallState) -> Completion:
-        """The answer, once its tokens are counted; cut off where it used all of its room and is not JSON.
+    def _accept(
+        self, got: Completion, ask: Ask, note: Correction | None, request: ModelRequest
+    ) -> Completion:
+        """Return the answer; cut off where it used all of its room and is not JSON.
 
         Raises:
             GaveUp: The model declined, or the server cut the texts off.
         """
-        sent, back = got.input_tokens, got.output_tokens
-        if sent is None or back is None:
-            call.estimated = True
-            sent, back = (
-                call.size // BYTES_PER_TOKEN,
-                len(got.text.encode("utf-8", "replace")) // BYTES_PER_TOKEN,
-            )
-        call.count(sent, back, got.cached_tokens)
-        call.model, call.fingerprint = got.model, got.fingerprint
-        self._answers += 1
-        self._output += back
-        if self.limiter is not None:
-            self.limiter.correct(call.taken, sent + back)
         if got.refusal:
             raise GaveUp(got.refusal)
-        if call.limit and (got.output_tokens or 0) >= call.limit and not got.cut and got.fault:
+        if request.limit and (got.output_tokens or 0) >= request.limit and not got.cut and got.fault:
             got = replace(got, cut=True)  # whatever the server calls it
         if note is None and got.input_tokens is not None and len(ask.user) > _LONG_CHARACTERS:
-            self._check_read(got.input_tokens, ask, call.size)
+            self._check_read(got.input_tokens, ask, request)
         return got
 
-    # one request
+    async def _admit(self, ask: Ask, call: ModelCall, pause: float) -> Slot:
+        """Wait for the backoff, then until the limits let a request be sent.
 
-    async def _admit(self, ask: Ask, call: CallState, pause: float) -> RetryDecision | None:
-        """Wait for the backoff, a pause, a place and the rates; None = the request may be sent."""
-        self.release(call)
+        Raises:
+            GaveUp: The evaluation was stopped, or the endpoint is down.
+            JudgeError: The endpoint cannot be used.
+        """
+        call.release()
         try:
             with waiting():
                 if pause:
                     await asyncio.sleep(pause)
-                while True:
-                    await self.pause.wait()
-                    await self.concurrency.acquire()
-                    call.taken, admitted = None, False
-                    try:
-                        if self.limiter is not None:
-                            call.taken = await self.limiter.acquire(lambda: self._expected_tokens(ask))
-                        if self._unusable:
-                            return RetryDecision(Action.UNUSABLE, self._unusable)
-                        if self.breaker.exhausted:
-                            return self._gone(self.breaker.exhausted)
-                        admitted = not self.pause.active
-                    finally:
-                        if not admitted:
-                            self.concurrency.release()
-                            if self.limiter is not None:
-                                self.limiter.give_back(call.taken)
-                    if admitted:
-                        call.in_flight = True
-                        return None
+                call.slot = await self._limits.acquire(lambda: self._expected_tokens(ask), self._check_usable)
+                return call.slot
         except Stopped:
-            return RetryDecision(Action.GIVE_UP, "interrupted before it was asked again")
+            raise GaveUp("interrupted before it was asked again", spent=True) from None
 
-    def release(self, call: CallState) -> None:
-        """Give back the place of a call's last request."""
-        if call.in_flight:
-            call.in_flight = False
-            self.concurrency.release()
-            if self.limiter is not None:
-                self.limiter.release()
+    def _check_usable(self) -> None:
+        """Raise what any request would end with, where the endpoint is not asked any more."""
+        if self._unusable:
+            raise JudgeError(self._unusable)
+        if self.breaker.exhausted:
+            raise self._gone(self.breaker.exhausted)
 
-    async def _send(self, ask: Ask, note: Correction | None, call: CallState) -> RetryDecision:
-        """One request; what to do after its response."""
-        sent, seconds = monotonic(), min(self.policy.read, call.left)
+    async def _send(
+        self, ask: Ask, note: Correction | None, call: ModelCall, slot: Slot
+    ) -> tuple[RetryDecision, ModelRequest]:
+        """Send one request; return what follows from its response."""
+        request = self._compose(ask, note, call)
+        started, seconds = monotonic(), min(self.policy.read, call.left)
         try:
-            body = self._compose(ask, note, call)
-            call.requests += 1
+            call.usage.requests += 1
             async with asyncio.timeout(seconds):
-                response = self.transport.secrets.mask_response(await self.transport.send(body))
+                response = self.transport.secrets.mask_response(await self.transport.send(request.body))
             decision = decide(*response, worked=self._worked)
         except TimeoutError:
-            self.concurrency.throttled(sent)
+            slot.throttled()
             decision = RetryDecision(Action.RETRY, self._timed_out(seconds))
         except TransportError as error:
             decision = RetryDecision(Action.RETRY, str(error))
         finally:
-            call.left -= monotonic() - sent
+            call.left -= monotonic() - started
+        if decision.action is not Action.RETRY:  # any answer, even a refusal, shows that the endpoint is up
+            self.breaker.succeeded()
         if decision.action is Action.TAKE:
             self._worked = True
-            self.breaker.succeeded()
-            self.pause.answered(sent)
-            self.concurrency.succeeded(sent)
-            return decision
-        text = self.transport.secrets.mask_text(decision.text)
-        return self._failed(decision._replace(text=text), sent, call)
+            slot.succeeded()
+            return decision, request
+        call.usage.count(*tokens_in(decision.body))
+        return decision._replace(text=self.transport.secrets.mask_text(decision.text)), request
 
     def _timed_out(self, seconds: float) -> str:
         """The reason why a request was cancelled; the first that outlives the time-out is a warning that names the flag."""
@@ -400,57 +342,56 @@ class ModelClient:
             )
         return f"{why} (--timeout)"
 
-    def _failed(self, decision: RetryDecision, sent: float, call: CallState) -> RetryDecision:
-        """The decision after a request without an answer: send it again after some seconds, in another form, or not at all.
+    def _after_fault(self, decision: RetryDecision, call: ModelCall, slot: Slot) -> float:
+        """Return the seconds to wait after a fault; while the circuit is open it costs no attempt, and pauses all requests.
 
-        The limits of the endpoint are told. While the circuit is open a failure costs no attempt, and holds all requests back.
+        Raises:
+            GaveUp, JudgeError: Attempts, the time of an outage or the call's own time are used up.
         """
-        call.count(*tokens_in(decision.body))
-        policy, url, asked = self.policy, self.transport.url, decision.seconds
-        if decision.action is Action.RETRY:
-            self.breaker.reached |= decision.status not in {0, UNKNOWN}
-            if self.breaker.failed(decision.why):
-                _log.warning(
-                    "%s does not answer: %s; trying for %.0f s more", url, decision.why, policy.outage
-                )
-            call.faults += 1
-            call.failures += not self.breaker.open
-            if call.failures >= policy.attempts:
-                return self._gone(f"no answer in {call.failures} attempts: {decision.why}")
-            if self.breaker.exhausted:
-                return self._gone(self.breaker.exhausted)
-            pause, why = policy.delay(call.failures), decision.why
-            if self.breaker.open:
-                pause = policy.delay(_DOWN)
-                self._hold_back(sent, pause)
-        else:
-            self.breaker.succeeded()
-            if decision.action is Action.UNUSABLE:
-                return RetryDecision(Action.UNUSABLE, f"{url} cannot be used: {decision.why}")
-            if decision.action is not Action.WAIT:
-                return decision
-            if asked is not None and asked > policy.deadline:
-                raise LimitReached(f"{url} asks to wait until {_clock(asked)} ({decision.why})")
-            self._hold_back(sent, asked)
-            call.waits += 1
-            pause, why = policy.wait(asked, call.waits), f"asked to wait ({decision.why})"
+        policy, breaker = self.policy, self.breaker
+        breaker.reached |= decision.status not in {0, UNKNOWN}
+        if breaker.failed(decision.why):
+            url, why = self.transport.url, decision.why
+            _log.warning("%s does not answer: %s; trying for %.0f s more", url, why, policy.outage)
+        call.usage.faults += 1
+        call.failures += not breaker.open
+        if call.failures >= policy.attempts:
+            raise self._gone(f"no answer in {call.failures} attempts: {decision.why}")
+        if breaker.exhausted:
+            raise self._gone(breaker.exhausted)
+        pause = policy.delay(_DOWN if breaker.open else call.failures)
+        if breaker.open:
+            slot.throttled(pause)
+        return self._take_time(pause, call, decision.why)
+
+    def _after_throttling(self, decision: RetryDecision, call: ModelCall, slot: Slot) -> float:
+        """Return the seconds to wait where the endpoint asks for it; LimitReached where they are more than a call may take."""
+        policy, asked = self.policy, decision.seconds
+        if asked is not None and asked > policy.deadline:
+            raise LimitReached(f"{self.transport.url} asks to wait until {_clock(asked)} ({decision.why})")
+        slot.throttled(asked)
+        call.usage.waits += 1
+        pause = policy.wait(asked, call.usage.waits)
+        return self._take_time(pause, call, f"asked to wait ({decision.why})")
+
+    def _take_time(self, pause: float, call: ModelCall, why: str) -> float:
+        """Take a wait from what is left of the call's time; GaveUp where that is too little."""
         if 0 < call.left <= pause:
-            rest = f"a wait of {pause:.0f} s is more than is left of {policy.deadline:.0f} s per call"
-            return RetryDecision(Action.GIVE_UP, f"{why}; {rest}")
+            rest = f"a wait of {pause:.0f} s is more than is left of {self.policy.deadline:.0f} s per call"
+            raise GaveUp(f"{why}; {rest}", spent=True)
         call.left -= pause
-        return RetryDecision(Action.WAIT, why, seconds=pause)
+        return pause
 
-    def _hold_back(self, sent: float, seconds: float | None) -> None:
-        """Have fewer requests in flight, and none for some seconds, after one that was sent at that time."""
-        self.concurrency.throttled(sent)
-        if seconds is not None:
-            self.pause.start(sent, seconds)
-
-    def _gone(self, why: str) -> RetryDecision:
-        """An endpoint that has never answered is asked nothing more; else only this question has no answer."""
+    def _gone(self, why: str) -> GaveUp | JudgeError:
+        """Return what is raised where there is no answer: an endpoint that has never answered is asked nothing more."""
         if self.breaker.reached:
-            return RetryDecision(Action.GIVE_UP, why)
-        return RetryDecision(Action.UNUSABLE, f"{self.transport.url} does not answer: {why}")
+            return GaveUp(why, spent=True)
+        return self._stop(f"{self.transport.url} does not answer: {why}")
+
+    def _stop(self, why: str) -> JudgeError:
+        """Send nothing more to this endpoint; return what is raised."""
+        self._unusable = why
+        return JudgeError(why)
 
 
 def _clock(seconds: float) -> str:

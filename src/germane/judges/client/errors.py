@@ -1,13 +1,13 @@
-"""The meaning of model endpoints' errors, in whatever words and status they come.
+"""Read the responses of model endpoints, and decide what follows: take it, retry, wait, change the request, give up, or stop.
 
-`decide` says what the client does after a response; the functions below read its body.
+`RULES` is the one table of that. The expressions before it hold the words in which servers say the same.
 """
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from enum import Enum
 from typing import NamedTuple
@@ -36,67 +36,6 @@ class GaveUp(Exception):
     def __init__(self, why: str, *, too_long: bool = False, spent: bool = False) -> None:
         super().__init__(why)
         self.too_long, self.spent = too_long, spent
-
-
-class Action(Enum):
-    """The client's next step after a request."""
-
-    TAKE = "take the answer"
-    RETRY = "send it again: it failed on the way, which costs an attempt"
-    WAIT = "send it again when the endpoint asks to, which costs no attempt"
-    CHANGE = "send it in another form: the endpoint does not take this one"
-    GIVE_UP = "leave this question without an answer"
-    UNUSABLE = "ask this endpoint nothing more"
-
-
-class RetryDecision(NamedTuple):
-    """The client's next step after a request, and why.
-
-    Attributes:
-        text: The endpoint's words, or the fault on the way.
-        status: The HTTP status; 0 = there was no response.
-        seconds: The Retry-After; None = none was named.
-        too_long: True if the texts are more than the model takes at once.
-        body: The answer.
-    """
-
-    action: Action
-    text: str = ""
-    status: int = 0
-    seconds: float | None = None
-    too_long: bool = False
-    body: Mapping[str, Json] = FrozenDict()
-
-    @property
-    def why(self) -> str:
-        """The text of the response, after its HTTP status where it has one."""
-        return f"HTTP {self.status}: {self.text}" if self.status else self.text
-
-
-def decide(status: int, headers: Mapping[str, str], raw: bytes, *, worked: bool) -> RetryDecision:
-    """The decision that follows from a response; `worked`: the endpoint has answered before."""
-    result: Json = None
-    if sent_as_success := 200 <= status < 300:
-        with suppress(ValueError, RecursionError):
-            result = decode(raw)
-        if not isinstance(result, dict):
-            return RetryDecision(Action.RETRY, "the body of the response is cut short or no JSON")
-        if (failure := failure_in(result)) is None:
-            return RetryDecision(Action.TAKE, body=result)
-        status, raw = failure[0], json.dumps(failure[1]).encode()
-    text = message_of(raw, status, headers) + (", sent as a success" if sent_as_success else "")
-    body = raw[:SHOWN].decode("utf-8", "replace")
-    action, seconds = Action.CHANGE, None
-    too_long, poor = is_too_long(status, text), is_out_of_money(text, body)
-    if too_long or (status >= 500 and is_refusal(text)):
-        pass
-    elif status in {429, 503, 529} and not poor:
-        action, seconds = Action.WAIT, retry_after(headers, body)
-    elif poor or is_useless(status, text, worked=worked):
-        action = Action.UNUSABLE
-    elif status >= 500 or status in {UNKNOWN, 408, 409, 425}:
-        action = Action.RETRY
-    return RetryDecision(action, text, status, seconds, too_long, result or FrozenDict())
 
 
 SHOWN = 8000
@@ -304,3 +243,100 @@ def is_over_limit(text: str) -> bool:
     """True if an error says that an answer may not have that many tokens."""
     low = text.lower()
     return _LENGTH.search(low) is not None and _OVER.search(low) is not None
+
+
+class Action(Enum):
+    """The client's next step after a request."""
+
+    TAKE = "take the answer"
+    RETRY = "send it again: it failed on the way, which costs an attempt"
+    WAIT = "send it again when the endpoint asks to, which costs no attempt"
+    MORE_ROOM = "let the answer be longer: it did not fit into its limit, and nothing of it came back"
+    TOO_LONG = "ask about less: the texts are more than the model takes at once"
+    FILTERED = "leave this question without an answer: a content filter refused the texts"
+    ASK_AGAIN = "ask again: the endpoint threw the answer away, since it was not of the schema"
+    CHANGE = "send it in another form: the endpoint does not take this one"
+    STOP = "ask this endpoint nothing more"
+
+
+class Failure(NamedTuple):
+    """A response without an answer.
+
+    Attributes:
+        status: The HTTP status, or the one that a body sent as a success should have had.
+        text: The message on one line.
+        body: The beginning of the whole body.
+        worked: True if the endpoint has answered before.
+    """
+
+    status: int
+    text: str
+    body: str
+    worked: bool
+
+    @property
+    def refused(self) -> bool:
+        """True if a parameter or schema is refused with the status of a fault, which no repetition mends."""
+        return self.status >= 500 and is_refusal(self.text)
+
+    @property
+    def poor(self) -> bool:
+        """True if there is no money left."""
+        return is_out_of_money(self.text, self.body)
+
+
+_BUSY = {429, 503, 529}
+_TRANSIENT = {UNKNOWN, 408, 409, 425}
+_REFUSALS = set(range(400, 500)) - _BUSY - _TRANSIENT
+
+RULES: tuple[tuple[Action, Callable[[Failure], object]], ...] = (
+    (Action.MORE_ROOM, lambda f: f.status in _REFUSALS and UNFINISHED.search(f.text)),
+    (Action.TOO_LONG, lambda f: is_too_long(f.status, f.text)),
+    (Action.WAIT, lambda f: f.status in _BUSY and not f.refused and not f.poor),
+    (Action.STOP, lambda f: not f.refused and (f.poor or is_useless(f.status, f.text, worked=f.worked))),
+    (Action.RETRY, lambda f: not f.refused and (f.status >= 500 or f.status in _TRANSIENT)),
+    (Action.FILTERED, lambda f: FILTERED.search(f.text)),
+    (Action.ASK_AGAIN, lambda f: UNFIT.search(f.text)),
+    (Action.CHANGE, lambda _: True),
+)
+"""What a response without an answer means: the first row that applies."""
+
+
+class RetryDecision(NamedTuple):
+    """The client's next step after a request, and why.
+
+    Attributes:
+        text: The endpoint's words, or the fault on the way.
+        status: The HTTP status; 0 = there was no response.
+        seconds: The Retry-After; None = none was named.
+        body: The response's JSON.
+    """
+
+    action: Action
+    text: str = ""
+    status: int = 0
+    seconds: float | None = None
+    body: Mapping[str, Json] = FrozenDict()
+
+    @property
+    def why(self) -> str:
+        """The text of the response, after its HTTP status where it has one."""
+        return f"HTTP {self.status}: {self.text}" if self.status else self.text
+
+
+def decide(status: int, headers: Mapping[str, str], raw: bytes, *, worked: bool) -> RetryDecision:
+    """Return the decision that follows from a response; `worked`: the endpoint has answered before."""
+    result: Json = None
+    if sent_as_success := 200 <= status < 300:
+        with suppress(ValueError, RecursionError):
+            result = decode(raw)
+        if not isinstance(result, dict):
+            return RetryDecision(Action.RETRY, "the body of the response is cut short or no JSON")
+        if (failed := failure_in(result)) is None:
+            return RetryDecision(Action.TAKE, body=result)
+        status, raw = failed[0], json.dumps(failed[1]).encode()
+    text = message_of(raw, status, headers) + (", sent as a success" if sent_as_success else "")
+    failure = Failure(status, text, raw[:SHOWN].decode("utf-8", "replace"), worked)
+    action = next(action for action, applies in RULES if applies(failure))
+    seconds = retry_after(headers, failure.body) if action is Action.WAIT else None
+    return RetryDecision(action, text, status, seconds, result or FrozenDict())

@@ -1,4 +1,4 @@
-"""Request bodies for one model at one endpoint, and what the endpoint's refusals teach.
+"""ModelRequest bodies for one model at one endpoint, and what the endpoint's refusals teach.
 
 An answer is asked for in the first mode that the endpoint takes: a strict JSON Schema, a call of a tool with that
 schema, or the schema in the words of the prompt. What is refused is remembered per endpoint and model.
@@ -22,6 +22,9 @@ PROMPT = MODES.index("prompt")
 
 LIMIT_NAMES = ("max_tokens", "max_completion_tokens")
 """Names of the limit of an answer's tokens: OpenAI has renamed it, and not all have followed."""
+
+BYTES_PER_TOKEN = 4
+"""Of a request, where the endpoint does not count: more than most texts have."""
 
 ROOM = 4096
 """Tokens to ask for where an answer was cut off without a limit of ours."""
@@ -70,6 +73,32 @@ class Correction(NamedTuple):
 
     answer: str
     problem: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModelRequest:
+    """One request as it was composed.
+
+    Attributes:
+        body: What is sent.
+        mode: The index in MODES.
+        limit: Tokens that the answer may have; 0 = no limit is named.
+        own_limit: True if that is the limit that the question has by itself.
+        limited: True if its schema limits the length of lists and texts.
+        version: The version of the capabilities that it was composed from.
+    """
+
+    body: bytes
+    mode: int
+    limit: int
+    own_limit: bool
+    limited: bool
+    version: int
+
+    @property
+    def tokens(self) -> int:
+        """Its tokens, estimated from its bytes."""
+        return len(self.body) // BYTES_PER_TOKEN
 
 
 @dataclass(slots=True, kw_only=True)

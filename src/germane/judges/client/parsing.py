@@ -65,9 +65,14 @@ class Completion:
         return ""
 
     @property
+    def size(self) -> int:
+        """The bytes of the text."""
+        return len(self.text.encode("utf-8", "replace"))
+
+    @property
     def thought(self) -> bool:
         """True if the tokens went into thoughts, which did not end or are not shown: less than a byte is left of each."""
-        few = len(self.text.encode("utf-8", "replace")) < (self.output_tokens or 0)
+        few = self.size < (self.output_tokens or 0)
         return few or not self.text.strip() or self.fault == _ENDLESS
 
     def payload(self) -> dict[str, Json]:

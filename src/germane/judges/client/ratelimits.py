@@ -203,9 +203,9 @@ class RateLimiter:
             self.release()
             raise
 
-    def correct(self, taken: Taken | None, tokens: float) -> None:
+    def correct(self, taken: Taken, tokens: float) -> None:
         """Replace the estimate by the tokens that the request and its answer really had."""
-        for window, entry in zip(self._windows, taken or (), strict=False):
+        for window, entry in zip(self._windows, taken, strict=True):
             if window.tokens:
                 window.correct(entry, tokens)
 
@@ -292,3 +292,64 @@ class CircuitBreaker:
             return False
         self._opened = self._failed_at
         return True
+
+
+class EndpointLimits:
+    """All that can hold a request to one endpoint back: requests in flight, rates, and a pause.
+
+    Args:
+        concurrency: Requests in flight.
+        limiter: Requests and tokens per minute; None = no limit.
+    """
+
+    def __init__(self, concurrency: AdaptiveConcurrency, limiter: RateLimiter | None = None) -> None:
+        self.concurrency, self.limiter, self.pause = concurrency, limiter or RateLimiter(), Pause()
+
+    async def acquire(self, tokens: Callable[[], float], check: Callable[[], None]) -> Slot:
+        """Wait until a request of about that many tokens may be sent; `check` raises if none is to be sent any more."""
+        while True:
+            await self.pause.wait()
+            await self.concurrency.acquire()
+            taken: Taken | None = None
+            admitted = False
+            try:
+                taken = await self.limiter.acquire(tokens)
+                check()
+                admitted = not self.pause.active
+            finally:
+                if not admitted:
+                    self.concurrency.release()
+                    self.limiter.give_back(taken)
+            if admitted:
+                return Slot(self, taken)
+
+
+class Slot:
+    """The place of one request among those in flight, from just before it is sent until it is released."""
+
+    def __init__(self, limits: EndpointLimits, taken: Taken) -> None:
+        self._limits, self._taken = limits, taken
+        self._released = False
+        self.sent = monotonic()
+
+    def succeeded(self) -> None:
+        """Record an answer: a pause ends, and more requests may be in flight."""
+        self._limits.pause.answered(self.sent)
+        self._limits.concurrency.succeeded(self.sent)
+
+    def throttled(self, seconds: float | None = None) -> None:
+        """Have fewer requests in flight, and none for some seconds."""
+        self._limits.concurrency.throttled(self.sent)
+        if seconds is not None:
+            self._limits.pause.start(self.sent, seconds)
+
+    def correct(self, tokens: float) -> None:
+        """Replace the estimate by the tokens that the request and its answer really had."""
+        self._limits.limiter.correct(self._taken, tokens)
+
+    def release(self) -> None:
+        """Let another request be sent; a second time it does nothing."""
+        if not self._released:
+            self._released = True
+            self._limits.concurrency.release()
+            self._limits.limiter.release()
