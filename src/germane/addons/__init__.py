@@ -12,6 +12,7 @@ import pkgutil
 from collections.abc import Mapping, Sequence
 from functools import cache
 from importlib import import_module
+from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Literal, NamedTuple, TypeAlias
 
@@ -27,6 +28,7 @@ __all__ = [
     "all_of",
     "find",
     "flags",
+    "labeller_of",
     "load",
     "own",
     "reader_of",
@@ -35,7 +37,16 @@ __all__ = [
 GROUP = "germane.addons"
 """The group of entry points with which an installed package registers its add-on."""
 Kind: TypeAlias = Literal[
-    "dialects", "graders", "judges", "measures", "questions", "readers", "results", "verbs", "writers"
+    "dialects",
+    "graders",
+    "judges",
+    "labellers",
+    "measures",
+    "questions",
+    "readers",
+    "results",
+    "verbs",
+    "writers",
 ]
 _NONE: Mapping[str, Any] = MappingProxyType({})
 
@@ -96,6 +107,8 @@ class Addon(NamedTuple):
         results: Readers of rows with scores of another program, by the name of the form: functions from the rows of a file to `germane.results.MeasuredRow`.
         verbs: Commands, each a function whose parameters are its flags and the sentence that `germane --help` says of it.
         flags: Flags of these commands, and of the core's, as `germane.flags` declares them.
+        labellers: For folders that hold a file of that name, what `germane label` does there in place of labelling a report: functions
+            of the folder and the command's flags.
         writers: Formats of a report, by the ending of the file's name: functions from a report to the parts of a text.
     """
 
@@ -109,6 +122,7 @@ class Addon(NamedTuple):
     results: Mapping[str, Reader] = _NONE
     verbs: Mapping[str, tuple[str, str]] = _NONE
     flags: Sequence[Any] = ()
+    labellers: Mapping[str, str] = _NONE
     writers: Mapping[str, str] = _NONE
 
 
@@ -198,7 +212,7 @@ _BROUGHT: Mapping[Kind, Mapping[str, str]] = {
         ],
         "agentv",
     ),
-    "verbs": {"grade": "agentv", "liverag": "compat"},
+    "verbs": {"draft": "draft", "grade": "agentv", "liverag": "compat"},
 }
 """Names that germane's own add-ons bring, folded, for the error where one is not there; of a dialect its keys."""
 
@@ -234,6 +248,12 @@ def load(target: str) -> Any:
         package = module.partition(".")[0]
         problem = f"the add-on of {package} names {target}, which cannot be loaded: {fault}"
         raise InputError(problem, fix="mend or uninstall that package") from None
+
+
+def labeller_of(folder: Path) -> Any:
+    """The function that labels what this folder holds; None where it is left to the core."""
+    names = all_of("labellers")
+    return next((load(names[name]) for name in names if (folder / name).is_file()), None)
 
 
 _SAMPLE = {"query", "question", "contexts", "retrieved_contexts"}

@@ -2,22 +2,19 @@
 
 from __future__ import annotations
 
-import codecs
 import getpass
 import hashlib
-import os
-import re
 import shlex
 import shutil
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
 from dataclasses import asdict
 from pathlib import Path
-from time import monotonic
 from typing import TYPE_CHECKING, Any, Literal
 
+from germane.addons import labeller_of
 from germane.clean import clean, counted, some_of
+from germane.cli.keyboard import keyboard
 from germane.cli.values import print_document, print_lines, refuse_input, say
 from germane.errors import InputError, Interrupted
 
@@ -61,6 +58,7 @@ def label(
     for_width: float | None,
     json: bool,
     give: Path | None,
+    **of_addons: Any,
 ) -> None:
     """Label retrieved passages blind: verdicts, systems, ranks and scores are hidden. Answers are stored at once.
 
@@ -78,6 +76,9 @@ def label(
     from germane.labelling.session import LabellingSession
     from germane.reports.report import Report
 
+    if (labeller := _labeller_in_addon(folders, of_addons)) is not None:
+        labeller(folders[0], who=who or _user(), budget=budget, seed=seed, json=json, **of_addons)
+        return
     folders = folders or latest_reports("label")
     reports = list(map(Report.open, folders))
     report, folder = reports[0], folders[0]
@@ -110,15 +111,28 @@ def label(
         _store_in(reports),
         dict.fromkeys(label for report in reports for label in report.labels()),
     )
-    sessions = []
-    for drawn in queues:
-        judged = settings.get("scale", "graded") if drawn.kind == "relevance" else "binary"
-        sessions.append(
-            LabellingSession(drawn, person, store, answered, scale=scale or judged, guideline=fingerprint)
+    sessions = [
+        LabellingSession(
+            drawn, person, store, answered, scale=scale or _scale_of(drawn, settings), guideline=fingerprint
         )
+        for drawn in queues
+    ]
     _label(sessions, report if len(reports) == 1 and not of_gold else None, text)
     if of_gold:
         print("\n".join(mean_lines(audit_gold(list(map(Report.open, folders))))))
+
+
+def _scale_of(queue: LabelQueue, settings: Mapping[str, Any]) -> str:
+    """Return the scale of the report's judge; claims and sufficiency are yes or no."""
+    return str(settings.get("scale", "graded")) if queue.kind == "relevance" else "binary"
+
+
+def _labeller_in_addon(folders: Sequence[Path], flags: Mapping[str, Any]) -> Callable[..., None] | None:
+    """Return the add-on's function that labels what the folder holds; None for reports, which take no flag of an add-on."""
+    labeller: Callable[..., None] | None = labeller_of(folders[0]) if len(folders) == 1 else None
+    if labeller is None and (extra := next((name for name, value in flags.items() if value), None)):
+        raise InputError(f"--{extra.replace('_', '-')} is not for a report", fix="leave it out")
+    return labeller
 
 
 def _import(
@@ -218,7 +232,7 @@ def _label(sessions: Sequence[LabellingSession], report: Report | None, guidelin
     from germane.reports.correct import corrections_of
 
     corrections = None if report is None else corrections_of(report)
-    with _keyboard() as keys:
+    with keyboard() as keys:
         for session in sessions:
             quits = False
             try:
@@ -362,70 +376,6 @@ def _show_so_far(report: Report | None, corrections: Corrections | None) -> None
     whys = dict.fromkeys(why for mean, why in means if mean is None)
     for line in lines or (f"nothing is corrected: {why}" for why in whys):
         print_lines(f"so far   {line}")
-
-
-@contextmanager
-def _keyboard() -> Iterator[Iterator[str]]:
-    """Single keys of a terminal without Enter; characters of any other input, white space left out."""
-    if not sys.stdin.isatty():
-        yield (char for line in sys.stdin for char in line if not char.isspace())
-        return
-    if os.name == "nt":
-        import msvcrt
-
-        yield _windows_presses(msvcrt.getwch)  # type: ignore[attr-defined, unused-ignore]
-        return
-    import termios
-    import tty
-
-    before = termios.tcgetattr(sys.stdin)
-    try:
-        tty.setcbreak(sys.stdin)
-        yield _presses()
-    finally:
-        with suppress(termios.error):
-            termios.tcsetattr(sys.stdin, termios.TCSADRAIN, before)
-
-
-_SEQUENCE = re.compile(
-    rb"\x1b+(?:\[(?:\[.|M...|(?![\[M])[ -?]*(?:(?=\x1b)|[^ -?\x1b]))"  # arrows and the like, F1 of a console, a mouse
-    rb"|O[ -?]*[^ -?]"  # keys of the keypad
-    rb"|[\]PX^_][^\x07\x1b]*(?:\x07|(?=\x1b))"  # what a terminal answers
-    rb"|[^\[O\]PX^_\x1b])",  # a key with Alt
-    re.DOTALL,
-)
-"""An escape sequence, whole."""
-_ESCAPE_ALONE = 0.2
-"""Seconds after which the Escape key was pressed alone, and what comes next is another key."""
-
-
-def _presses() -> Iterator[str]:
-    """The keys that are pressed, without escape sequences, which may come in several reads and behind other keys."""
-    decoder, data, at = codecs.getincrementaldecoder("utf-8")("ignore"), b"", 0.0
-    while more := os.read(sys.stdin.fileno(), 64):
-        alone = data and not data.strip(b"\x1b") and more[:1] not in b"[O]PX^_"
-        data = more if alone and monotonic() - at > _ESCAPE_ALONE else data + more
-        at = monotonic()
-        while data:
-            if data.startswith(b"\x1b"):
-                if (sequence := _SEQUENCE.match(data)) is None:
-                    break  # the rest of it is still to come
-                data = data[sequence.end() :]
-                continue
-            if data.startswith(b"\x04"):
-                return
-            key, data = decoder.decode(data[:1]), data[1:]
-            if key.isprintable() and key:
-                yield key
-
-
-def _windows_presses(read: Callable[[], str]) -> Iterator[str]:
-    """The keys that are pressed in a console of Windows, where two characters stand for an arrow and the like."""
-    for key in iter(read, "\x1a"):
-        if key in "\0\xe0":
-            read()
-        else:
-            yield key
 
 
 def audit(

@@ -29,6 +29,8 @@ from germane.questions.question import AnyQuestion
 from germane.questions.relevance import Passages, examples_of
 from germane.types import Judgement
 
+__all__ = ["Pool"]
+
 if TYPE_CHECKING:
     from germane.ledger.store import Ledger
     from germane.ledger.writer import GroupCommit

@@ -23,6 +23,8 @@ from germane.samples.files import dataset_files, read_text
 from germane.samples.reading import READERS, suffix_of
 from germane.types import Json
 
+__all__ = ["Corpus"]
+
 _TEXTS = ("text", "content", "page_content", "contents", "passage", "chunk", "body")
 _PLAIN = (".txt", ".md", ".rst", ".html", ".htm")
 _FIX = 'write a row per document: {"id": "d7", "text": "..."}'

@@ -8,6 +8,8 @@ from collections.abc import Sequence
 from functools import lru_cache
 from itertools import chain
 
+__all__ = ["folded", "stem", "words"]
+
 _MARKS = "\u0300-\u036f\u0591-\u05bd\u0610-\u061a\u064b-\u065f\u0670\u0900-\u0963\u0966-\u0dff\u0e31-\u0e3a\u0e47-\u0e4e"
 """Marks that belong to the letter before them: accents, Hebrew and Arabic points, Indic and Thai vowels."""
 _WORD = re.compile(rf"\d+(?:[.,]\d+)+|[^\W_](?:[^\W_]|[{_MARKS}])*")

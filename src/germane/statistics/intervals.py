@@ -27,6 +27,8 @@ from germane.errors import InputError
 from germane.statistics.distributions import beta_quantile, t_cdf, t_quantile
 from germane.statistics.gaffke import lower_limit, probability_below, upper_limit
 
+__all__ = ["clopper_pearson", "mean_interval"]
+
 Floats = NDArray[np.float64]
 Ints = NDArray[np.intp]
 

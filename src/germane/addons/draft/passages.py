@@ -1,0 +1,161 @@
+"""Passages of a corpus: long documents cut at headings and paragraphs, and passages that no question should come from."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from pathlib import Path
+
+from germane.addons.draft.bm25 import terms
+from germane.errors import InputError
+from germane.labelling.corpus import Corpus
+
+LONGEST, SHORTEST = 400, 25
+"""Words of a passage: longer texts are cut, shorter passages get no question."""
+_HEADING = re.compile(
+    r"^(?:#{1,6} +(?P<atx>\S.*?) *#*|(?P<under>[^\s#].{0,118})\n(?P<line>[=\-~^*\"'`#+])(?P=line){2,})[ \t]*$",
+    re.MULTILINE,
+)
+_PARAGRAPH = re.compile(r"\n[ \t]*\n+")
+_FILLING = re.compile(r"https?://\S+|\[[^\]\n]*\]\([^)\n]*\)|\.{2,}|[\d.…]")
+"""What contents pages and lists of links consist of."""
+_OFFICE = {".pdf", ".docx", ".doc", ".pptx", ".odt", ".epub"}
+_HEADER_SHARE, _SHINGLE, _NEAR, _SKETCH = 0.2, 5, 0.9, 8
+
+
+@dataclass(frozen=True, slots=True)
+class Passage:
+    """A piece of a document: `text` is `document[start:end]`; `headings` are those above it, outermost first."""
+
+    doc: str
+    start: int
+    end: int
+    text: str
+    headings: str = ""
+
+    @property
+    def digest(self) -> str:
+        """The SHA-256 of the text, which decides the turn of the passage and the kind of its question."""
+        return hashlib.sha256(self.text.encode("utf-8", "replace")).hexdigest()
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """A corpus that has been read: the text of each document, all passages, and those that questions come from."""
+
+    digest: str
+    name: str
+    documents: dict[str, str]
+    passages: list[Passage]
+    usable: list[Passage]
+    skipped: dict[str, int]
+
+
+def read_source(path: Path) -> Source:
+    """Read a corpus, cut it into passages and set aside what no question should come from; counted by reason."""
+    _refuse_office(path)
+    corpus = Corpus(path)
+    documents = dict(corpus.documents())
+    identity = corpus.identity
+    passages = [passage for doc, text in documents.items() for passage in cut(doc, text)]
+    usable, skipped = _sort_out(passages, documents)
+    return Source(str(identity["digest"]), str(identity["name"]), documents, passages, usable, skipped)
+
+
+def _refuse_office(path: Path) -> None:
+    files = [path] if path.is_file() else list(path.rglob("*")) if path.is_dir() else []
+    office = [file for file in files if file.suffix.lower() in _OFFICE]
+    if office and len(office) == sum(file.is_file() and not file.name.startswith(".") for file in files):
+        file = office[0].name
+        fix = f"make text of it first: markitdown {file} > {Path(file).stem}.md"
+        raise InputError(f"{file} is not text", fix=fix)
+
+
+def cut(doc: str, text: str) -> Iterator[Passage]:
+    """Cut a document of more than 400 words at its headings, then at paragraphs, then between words."""
+    if len(text.split()) <= LONGEST:
+        yield Passage(doc, 0, len(text), text)
+        return
+    starts, above = [(0, "")], dict[int, str]()
+    for match in _HEADING.finditer(text):
+        title = (match["atx"] or match["under"]).strip()
+        level = (
+            len(match[0]) - len(match[0].lstrip("#"))
+            if match["atx"]
+            else 1 + "=-~^\"'`*+#".index(match["line"])
+        )
+        above = {at: name for at, name in above.items() if at < level} | {level: title}
+        starts.append((match.start(), " > ".join(above[at] for at in sorted(above))))
+    for (start, headings), (end, _) in pairwise([*starts, (len(text), "")]):
+        for first, last in _pieces(text, start, end):
+            if text[first:last].strip():
+                yield Passage(doc, first, last, text[first:last], headings)
+
+
+def _pieces(text: str, start: int, end: int) -> Iterator[tuple[int, int]]:
+    """The spans of a section: as many whole paragraphs as fit, and a paragraph that is too long in pieces."""
+    breaks = [start, *(match.end() for match in _PARAGRAPH.finditer(text, start, end)), end]
+    begun, count = start, 0
+    for first, last in pairwise(breaks):
+        words = [match.start() for match in re.finditer(r"\S+", text[first:last])]
+        if count and count + len(words) > LONGEST:
+            yield begun, first
+            begun, count = first, 0
+        while len(words) > LONGEST:
+            yield begun, first + words[LONGEST]
+            begun, words = first + words[LONGEST], words[LONGEST:]
+        count += len(words)
+    if begun < end:
+        yield begun, end
+
+
+def _sort_out(passages: Sequence[Passage], documents: dict[str, str]) -> tuple[list[Passage], dict[str, int]]:
+    """The passages that questions may come from, and how many others there are for each reason."""
+    lines = Counter(
+        line for text in documents.values() for line in {line.strip() for line in text.splitlines()} - {""}
+    )
+    least = max(2.0, _HEADER_SHARE * len(documents))
+    repeated = {line for line, count in lines.items() if count > least}
+    usable, skipped = list[Passage](), Counter[str]()
+    seen, sketches = set[str](), defaultdict[int, list[frozenset[int]]](list)
+    for passage in passages:
+        own = "\n".join(line for line in passage.text.splitlines() if line.strip() not in repeated)
+        words, folded = terms(own), " ".join(passage.text.split())
+        reason = ""
+        if len(words) < SHORTEST:
+            reason = "repeated header" if len(terms(passage.text)) >= SHORTEST else "short"
+        elif _is_filling(own):
+            reason = "contents, links or numbers"
+        elif folded in seen:
+            reason = "duplicate"
+        else:
+            shingles = frozenset(
+                int.from_bytes(
+                    hashlib.blake2b(" ".join(words[at : at + _SHINGLE]).encode(), digest_size=8).digest(),
+                    "big",
+                )
+                for at in range(len(words) - _SHINGLE + 1)
+            )
+            sketch = sorted(shingles)[:_SKETCH]
+            others = {other for value in sketch for other in sketches[value]}
+            if any(len(shingles & other) >= _NEAR * len(shingles | other) for other in others):
+                reason = "near duplicate"
+            else:
+                for value in sketch:
+                    sketches[value].append(shingles)
+        if reason:
+            skipped[reason] += 1
+        else:
+            seen.add(folded)
+            usable.append(passage)
+    return usable, dict(sorted(skipped.items()))
+
+
+def _is_filling(text: str) -> bool:
+    """True if more than half of what is not white space is digits, dots and links."""
+    whole = sum(not char.isspace() for char in text)
+    return 2 * sum(len(match.group()) for match in _FILLING.finditer(text)) > whole

@@ -1,0 +1,123 @@
+"""`germane label` of a drafted set: a person looks at questions drawn at random, one key each; no model's opinion is shown."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from germane.addons.draft.document import (
+    DOCUMENT,
+    LABELS,
+    SAMPLES,
+    checked_by_people,
+    document_bytes,
+    lines_of,
+    read_document,
+    read_rows,
+)
+from germane.clean import clean, counted
+from germane.cli import print_document
+from germane.cli.keyboard import keyboard
+from germane.cli.values import print_lines
+from germane.encoding import now
+from germane.errors import InputError
+from germane.samples.files import write_whole
+
+KEYS = {
+    "f": "fine",
+    "n": "nobody would ask this",
+    "t": "the text does not say it",
+    "w": "answer wrong",
+    "a": "not understandable alone",
+    "u": "unsure",
+}
+_AROUND = 300
+
+
+def label(
+    folder: Path, *, who: str, budget: int | None, seed: int, json: bool, drop_bad: bool = False, **_: Any
+) -> None:
+    """Ask a person about drafted questions until the budget is used up; every answer is stored at once."""
+    document = read_document(folder)
+    if document is None:
+        raise InputError(f"{folder} holds no drafted set", fix="name the folder of germane draft -o")
+    rows, labels = read_rows(folder / SAMPLES), read_rows(folder / LABELS)
+    _ask(folder, document, rows, labels, who=who, budget=budget, seed=seed, silent=json)
+    checked = document["checked_by_people"] = checked_by_people(labels)
+    bad = {row["item"] for row in labels if row["answer"] not in ("fine", "unsure")} if drop_bad else set()
+    document["removed"] = sorted({*document.get("removed", ()), *bad})
+    looked_at = {row["item"] for row in labels}
+    rows = [row for row in rows if row["id"] not in bad]
+    for row in rows:
+        row["metadata"]["draft"]["looked_at"] = row["id"] in looked_at
+    write_whole(folder / DOCUMENT, document_bytes(document))
+    write_whole(folder / SAMPLES, lines_of(rows))
+    if json:
+        print_document({"schema_version": 1, "checked_by_people": checked, "removed": document["removed"]})
+    elif checked is not None:
+        low, high = checked["interval"]
+        print_lines(
+            f"\n{checked['bad']} of {checked['n']} bad: between {low:.0%} and {high:.0%} of such questions"
+        )
+        if drop_bad:
+            removed = counted(len(document["removed"]), "question")
+            print_lines(f"{removed} removed; the interval is that of the set before")
+
+
+def _ask(
+    folder: Path, document: Mapping[str, Any], rows: Sequence[dict[str, Any]], labels: list[dict[str, Any]],
+    *, who: str, budget: int | None, seed: int, silent: bool,
+) -> None:  # fmt: skip
+    """Show one question after the other and store each answer."""
+    drawn = random.Random(seed).sample(rows, min(budget or len(rows), len(rows)))  # noqa: S311 - a draw that can be repeated
+    done = {row["item"] for row in labels if row["who"] == who}
+    todo = [row for row in drawn if row["id"] not in done]
+    if not silent:
+        print_lines(
+            f"{len(drawn)} to look at (random, seed {seed}), {len(drawn) - len(todo)} done; labels of {clean(who)}"
+        )
+    with keyboard() as keys:
+        for number, row in enumerate(todo, len(drawn) - len(todo) + 1):
+            if not silent:
+                print_lines("\n".join(["", f"─── {number} of {len(drawn)} ───", *_shown(row, document)]))
+            answer = _answer(keys, silent=silent)
+            if answer == "q":
+                return
+            if answer != "s":
+                design = {"seed": seed, "n": len(drawn), "of": len(rows)}
+                labels.append(
+                    {"item": row["id"], "kind": "draft", "answer": answer, "scale": "draft", "who": who, "at": now(), "queue": "random",
+                     "design": design, "blind": True, "sample": row["id"]}
+                )  # fmt: skip
+                write_whole(folder / LABELS, lines_of(labels))
+
+
+def _answer(keys: Iterator[str], *, silent: bool) -> str:
+    """The answer of the next key that has one; `s` to skip, `q` to quit or at the end of the input."""
+    while True:
+        if not silent:
+            print_lines(", ".join(f"{key} {name}" for key, name in KEYS.items()) + ", s skip, q quit")
+        key = next(keys, "q")
+        if key in KEYS or key in "sq":
+            return KEYS.get(key, key)
+
+
+def _shown(row: Mapping[str, Any], document: Mapping[str, Any]) -> list[str]:
+    """The question, its answer and the quotes; of a near-miss that no answer was found, and where was searched."""
+    lines = [f"question  {clean(row['query'])}"]
+    if row.get("answerable") is False:
+        lines.append("near-miss: these documents were searched and should not answer it:")
+        found = document.get("searched", {}).get(row["id"], [])
+        return lines + [
+            f"  {clean(str(place['doc']))}: {clean(' '.join(str(place.get('text', '')).split()))[:_AROUND]}"
+            for place in found[:5]
+        ]
+    lines.append(f"answer    {clean(row['reference'])}")
+    lines += [
+        f"quote     {clean(' '.join(piece['quote'].split()))}  ({clean(str(piece['doc']))})"
+        for piece in row["evidence"]
+    ]
+    around = document.get("surroundings", {}).get(row["id"])
+    return lines + ([f"around    {clean(' '.join(around.split()))}"] if around else [])

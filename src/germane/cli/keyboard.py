@@ -1,0 +1,77 @@
+"""Single keys: of a terminal without Enter, of any other input its characters."""
+
+from __future__ import annotations
+
+import codecs
+import os
+import re
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from time import monotonic
+
+__all__ = ["keyboard"]
+
+
+@contextmanager
+def keyboard() -> Iterator[Iterator[str]]:
+    """Single keys of a terminal without Enter; characters of any other input, white space left out."""
+    if not sys.stdin.isatty():
+        yield (char for line in sys.stdin for char in line if not char.isspace())
+        return
+    if os.name == "nt":
+        import msvcrt
+
+        yield _windows_presses(msvcrt.getwch)  # type: ignore[attr-defined, unused-ignore]
+        return
+    import termios
+    import tty
+
+    before = termios.tcgetattr(sys.stdin)
+    try:
+        tty.setcbreak(sys.stdin)
+        yield _presses()
+    finally:
+        with suppress(termios.error):
+            termios.tcsetattr(sys.stdin, termios.TCSADRAIN, before)
+
+
+_SEQUENCE = re.compile(
+    rb"\x1b+(?:\[(?:\[.|M...|(?![\[M])[ -?]*(?:(?=\x1b)|[^ -?\x1b]))"  # arrows and the like, F1 of a console, a mouse
+    rb"|O[ -?]*[^ -?]"  # keys of the keypad
+    rb"|[\]PX^_][^\x07\x1b]*(?:\x07|(?=\x1b))"  # what a terminal answers
+    rb"|[^\[O\]PX^_\x1b])",  # a key with Alt
+    re.DOTALL,
+)
+"""An escape sequence, whole."""
+_ESCAPE_ALONE = 0.2
+"""Seconds after which the Escape key was pressed alone, and what comes next is another key."""
+
+
+def _presses() -> Iterator[str]:
+    """The keys that are pressed, without escape sequences, which may come in several reads and behind other keys."""
+    decoder, data, at = codecs.getincrementaldecoder("utf-8")("ignore"), b"", 0.0
+    while more := os.read(sys.stdin.fileno(), 64):
+        alone = data and not data.strip(b"\x1b") and more[:1] not in b"[O]PX^_"
+        data = more if alone and monotonic() - at > _ESCAPE_ALONE else data + more
+        at = monotonic()
+        while data:
+            if data.startswith(b"\x1b"):
+                if (sequence := _SEQUENCE.match(data)) is None:
+                    break  # the rest of it is still to come
+                data = data[sequence.end() :]
+                continue
+            if data.startswith(b"\x04"):
+                return
+            key, data = decoder.decode(data[:1]), data[1:]
+            if key.isprintable() and key:
+                yield key
+
+
+def _windows_presses(read: Callable[[], str]) -> Iterator[str]:
+    """The keys that are pressed in a console of Windows, where two characters stand for an arrow and the like."""
+    for key in iter(read, "\x1a"):
+        if key in "\0\xe0":
+            read()
+        else:
+            yield key
