@@ -27,12 +27,12 @@ from germane.addons.draft.forecast import forecast
 from germane.addons.draft.passages import Source, read_source
 from germane.addons.draft.rivals import Search
 from germane.clean import counted
-from germane.cli import parameters, print_document, say
-from germane.cli.values import headers, prices, print_lines
+from germane.cli import print_document, say
+from germane.cli.values import print_lines
 from germane.errors import InputError, Interrupted, JudgeError, LimitReached
 from germane.evaluation import run_coroutine
 from germane.evaluation.choice import ledger_address, no_judge, open_ledger, pick_judge
-from germane.evaluation.options import JudgeOptions
+from germane.evaluation.spec import Spec
 from germane.judges import Judge
 from germane.judging.pool import Pool
 from germane.judging.spending import Budget, check_price
@@ -174,15 +174,11 @@ def _warn(
 
 def _judges(judge: str | None, writer: str | None, flags: dict[str, Any]) -> tuple[Judge, Judge]:
     """The judge and the writer; InputError for one that cannot write."""
-    options = JudgeOptions(
-        base_url=flags["base_url"], headers=headers(flags["headers"]), temperature=flags["temperature"], reasoning=flags["reasoning"],
-        parameters=parameters(flags["parameters"], "--model-parameter", "seed=7"), jobs=flags["jobs"], rpm=flags["rpm"], tpm=flags["tpm"],
-        timeout=flags["timeout"], price=prices(flags["price"]), reading="single", given=("reading",),
-    )  # fmt: skip
-    checker = pick_judge(judge, options=options)
+    spec = Spec.of(judge=judge, reading="single", **flags).in_project()
+    checker = pick_judge(spec)
     if checker is None:
         raise no_judge(["draft"])
-    author = checker if writer is None else pick_judge(writer, options=options)
+    author = checker if writer is None else pick_judge(spec.but(judge=writer))
     assert author is not None
     for one in (checker, author):
         if one.stand_in or not one.stored or one.decides:
