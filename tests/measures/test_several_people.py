@@ -15,7 +15,7 @@ from germane.measures.graders import graders_of
 from germane.measures.measure import Measure
 from germane.measures.outcome import Outcome
 from germane.measures.scoring import Block, Job
-from germane.places.places import places_of
+from germane.places.places import Places
 from germane.places.settings import Settings
 from germane.reports.report import Report
 from germane.tables.labels import Label, LabelBook, relevance_item
@@ -104,8 +104,9 @@ def test_a_single_ranking_for_one_person() -> None:
     """Nothing is repeated where nobody disagrees."""
     sample = Sample(id="s", query="q", contexts=(Context(text="a"), Context(text="b")))
     settings = Settings(labels=said({"ann": {"a": 3, "b": 0}}))
-    lists, _ = replay(places_of(sample, Measure.parse("P(labels=human)@2").choice, 2, settings), lambda _: ())
-    assert len(lists.pointers) == 2
+    places = Places(Measure.parse("P(labels=human)@2").choice, settings)
+    places.add([sample])
+    assert len(places.pointers) == 2
 
 
 def labelled(path: Path, people: int, *, unsure: float = 0.0, noise: int = 1) -> tuple[Report, float]:

@@ -26,7 +26,7 @@ from germane.measures.graders import STRICT, Grader, graders_of
 from germane.measures.measure import Measure
 from germane.measures.outcome import Outcome, error, incomplete, ok, safely, skipped
 from germane.places.lists import NO_TEXT, field_text, has_texts, rankings, within_budget
-from germane.places.places import Places, places_of
+from germane.places.places import Places
 from germane.places.settings import Settings
 from germane.places.table import Floats, Ints, LabelChoice, RankedLabels
 from germane.questions.asking import Program
@@ -84,11 +84,6 @@ class Job(Struct, kw_only=True):
     graders: tuple[Grader, ...]
     case: Any = None
     labels: tuple[Label, ...] = ()
-
-
-def places_for(measure: Measure, sample: Sample, settings: Settings) -> Program[Places]:
-    """The labelled places that a ranked measure reads of a sample."""
-    return places_of(sample, measure.choice, measure.depth, settings)
 
 
 def open_holes(measure: Measure) -> bool:

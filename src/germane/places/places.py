@@ -31,7 +31,7 @@ from germane.places.table import (
     power_of,
     reached,
 )
-from germane.questions.asking import Program, Unanswered
+from germane.questions.asking import Unanswered
 from germane.questions.relevance import HELPS, HIGHEST, Grade, Passages, Relevance
 from germane.tables.labels import UNNAMED, Label
 from germane.types import NOTHING, Context, Sample
@@ -536,12 +536,3 @@ def chances_table(places: int, probabilities: Mapping[int, Sequence[float]]) -> 
         elif shares:
             chances[place] = [fsum(shares[grade:]) for grade in range(1, columns)] + [0.0]
     return chances
-
-
-def places_of(sample: Sample, choice: LabelChoice, depth: int | None, settings: Settings) -> Program[Places]:
-    """The first `depth` places (None = all) of one sample's rankings; a judge is asked for labels where it is their source."""
-    places = Places(choice, settings)
-    places.add([sample], [depth])
-    if places.asks(0):
-        places.take(0, (yield places.questions(0)))
-    return places
