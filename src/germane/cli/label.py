@@ -407,8 +407,7 @@ def audit(
     folders = folders or latest_reports("audit")
     suffix = output.suffix.lower() if output is not None else ""
     _check_written(output, folders, gold=gold)
-    if again is not None and (gold or len(folders) > 1):
-        raise InputError("--again is about one report's judge", fix="name one report, without --gold")
+    _check_again(again, folders, flags, gold=gold)
     line = None if again is None else _ask_again(folders[0], again, flags)
     reports = list(map(Report.open, folders))
     if gold:
@@ -448,6 +447,16 @@ def _check_written(output: Path | None, folders: Sequence[Path], *, gold: bool) 
         raise InputError(f"-o {output}: audit writes no such file", fix=f"name it {', '.join(written)}")
     if output is not None:
         refuse_input(output, folders)
+
+
+def _check_again(again: int | None, folders: Sequence[Path], flags: Mapping[str, Any], *, gold: bool) -> None:
+    """InputError where --again is given for several reports, or flags that are for it alone without it."""
+    if again is not None and (gold or len(folders) > 1):
+        raise InputError("--again is about one report's judge", fix="name one report, without --gold")
+    others = [name for name, value in flags.items() if value not in (None, 0, [])]
+    if again is None and others:
+        flag = {"base_url": "base-url", "headers": "header", "max_cost": "max-cost"}.get(*others[:1] * 2)
+        raise InputError(f"--{flag} is for --again", fix="give --again 200, or leave it out")
 
 
 def _ask_again(folder: Path, count: int, flags: Mapping[str, Any]) -> AgainLine:
