@@ -37,7 +37,7 @@ EMPTY = ok(0.0, items=[Item("The contexts are empty", held=False)])
 
 
 def nothing_in(contexts: Sequence[Context]) -> Outcome | None:
-    """The value of a measure of the contexts that needs no judge: 0 where nothing came back, or nothing but empty texts.
+    """The value of a measure of the contexts that needs no judge: 0 if nothing is retrieved, or nothing but empty texts.
 
     None where there is something to read, or an id whose text is not known.
     """
@@ -221,7 +221,7 @@ def _matrix(sample: Sample, *, final: bool = False, repeats: bool = True) -> Pro
     aliases=("StRecall", "strec", "subtopic_recall"),
 )
 def StR(sample: Sample, *, over: str, k: int) -> Program[Outcome]:
-    """Subtopic recall: how many of the needed facts a reader has met by rank k. Ten identical passages bring one."""
+    """Subtopic recall: the share of needed facts in the top k; repeats add nothing."""
     matrix = yield from _matrix(sample, final=over == "final")
     if isinstance(matrix, Outcome):
         return matrix
@@ -369,7 +369,7 @@ _MARGINAL: MeasureOptions = {
     when={"of": "documents"},
 )
 def marginal_recall(sample: Sample, *, call: int) -> Outcome:
-    """The share of the gold documents that one more search is the first to find."""
+    """Share of the gold documents that a search is the first to find."""
 
     def marginal(gold: list[str], lists: list[list[str]]) -> Outcome:
         results = [{document for document in ids if document in gold} for ids in lists]
@@ -387,7 +387,7 @@ def marginal_recall(sample: Sample, *, call: int) -> Outcome:
     when={"of": "claims"},
 )
 def _marginal_claims(sample: Sample, *, call: int) -> Program[Outcome]:
-    """The share of the reference's claims that one more search is the first to support."""
+    """Share of the reference's claims that a search is the first to support."""
     matrix = yield from _matrix(sample)
     if isinstance(matrix, Outcome):
         return matrix
@@ -418,7 +418,7 @@ def _marginal(per_call: Sequence[set[str]], total: int, call: int, what: str) ->
     better="lower",
 )
 def repeat_rate(sample: Sample) -> Outcome:
-    """Share of what later searches bring that was there already: the same text or, without text, the same id."""
+    """Share of the contexts of later searches that an earlier search returned (same text, or same id without text)."""
     lists = [contexts for _, contexts in rankings(sample)]
     if len(lists) < 2:
         return skipped(ONE_SEARCH)
@@ -442,7 +442,7 @@ def repeat_rate(sample: Sample) -> Outcome:
     better="lower",
 )
 def repeated_calls(sample: Sample) -> Outcome:
-    """Share of an agent's later searches that ask what it has asked already, whatever the case and white space."""
+    """Share of later searches that repeat an earlier query, ignoring case and spaces."""
     asked = asked_before(sample)
     if len(asked) < 2:
         return skipped(ONE_SEARCH)
@@ -463,7 +463,7 @@ def repeated_calls(sample: Sample) -> Outcome:
     better="lower",
 )
 def calls_after_sufficiency(sample: Sample) -> Program[Outcome]:
-    """The number of searches that an agent made although it had enough. A count; lower is better."""
+    """Number of searches after the contexts sufficed to answer. Lower is better."""
     lists = [contexts for _, contexts in rankings(sample)]
     whole = distinct_contexts(sample)
     if not whole:

@@ -58,7 +58,7 @@ def _cover(sample: Sample, k: int | None) -> Coverage | Outcome:
     formula="words of the gold evidence that the contexts hold / its words",
 )
 def evidence_recall(sample: Sample, *, k: int | None) -> Outcome:
-    """Share of the gold evidence (quotes, or offsets in a document) that came back.
+    """Share of the gold evidence (quotes, or offsets in a document) that is retrieved.
 
     Counted in words (characters in scripts without spaces, and for evidence with offsets but no quote) of the distinct
     contexts, the first k of each search. Partial pieces count as far as chunks cover them. Offsets are used if evidence
@@ -72,7 +72,7 @@ def evidence_recall(sample: Sample, *, k: int | None) -> Outcome:
     formula="words of the contexts that are gold evidence, each piece of it once / words of the contexts",
 )
 def evidence_precision(sample: Sample, *, k: int | None) -> Outcome:
-    """Share of the retrieved text that is gold evidence. Evidence that comes twice, in overlapping chunks, counts once.
+    """Share of the retrieved text that is gold evidence. Overlapping chunks count once.
 
     Counted as for evidence_recall.
     """
@@ -93,7 +93,7 @@ def evidence_precision(sample: Sample, *, k: int | None) -> Outcome:
     aliases=("iou", "evidence_iou"),
 )
 def IoU(sample: Sample, *, k: int | None) -> Outcome:
-    """Intersection over union of the retrieved text and the gold evidence: falls with each word too much or too few.
+    """Intersection over union of the retrieved text and the gold evidence.
 
     Counted as for evidence_recall.
     """

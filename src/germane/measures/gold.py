@@ -79,13 +79,13 @@ def _both(gold: Sequence[str], ids: Sequence[str]) -> Outcome:
 
 @measure(shared=_OF_SETS, formula="gold documents retrieved / gold documents")
 def id_recall(sample: Sample, *, rel: int, over: str) -> Outcome:
-    """Share of the gold documents that came back in any of the sample's searches, whatever the rank."""
+    """Share of the gold documents that any search retrieved, at any rank."""
     return _of_sets(sample, rel, over, _retrieved)
 
 
 @measure(shared=_OF_SETS, formula="gold documents retrieved / distinct documents retrieved")
 def id_precision(sample: Sample, *, rel: int, over: str) -> Outcome:
-    """Share of the distinct documents that came back that is gold. Several chunks of one document count once."""
+    """Share of the distinct retrieved documents that are gold. Chunks of a document count once."""
     return _of_sets(sample, rel, over, _good)
 
 
@@ -107,7 +107,7 @@ def _groups_hit(sample: Sample, ids: Sequence[str]) -> Outcome:
     reference="germane; gold as AND of ORs",
 )
 def group_recall(sample: Sample, *, over: str, k: int | None) -> Outcome:
-    """Share of the needed facts that came back, where several documents may hold the same one (any of a group will do)."""
+    """Share of the needed facts that are retrieved; any document of a group will do."""
     return _over_lists(sample, over, k, lambda ids: _groups_hit(sample, ids))
 
 
@@ -117,7 +117,7 @@ def group_recall(sample: Sample, *, over: str, k: int | None) -> Outcome:
     reference="germane; for multi-hop questions, of which half the evidence answers nothing",
 )
 def full_recall(sample: Sample, *, over: str, k: int | None) -> Outcome:
-    """1 where everything that is needed came back, all gold groups, else 0."""
+    """1 if all gold groups are retrieved, else 0."""
 
     def whole(ids: Sequence[str]) -> Outcome:
         hit = _groups_hit(sample, ids)
@@ -156,9 +156,9 @@ _OF_SEARCHES: MeasureOptions = {
     range=(1.0, inf),
 )
 def found_at_call(sample: Sample, *, rel: int) -> Outcome:
-    """The number of searches that an agent made until the first relevant document came. Lower is better.
+    """Number of searches until the first relevant document. Lower is better.
 
-    Over the samples for which one came: SetR and Success say how many these are.
+    Only over samples that found one; see SetR and Success.
     """
 
     def first(gold: list[str], lists: list[list[str]]) -> Outcome:
@@ -179,9 +179,9 @@ def found_at_call(sample: Sample, *, rel: int) -> Outcome:
     range=(0.0, inf),
 )
 def calls_after_found(sample: Sample, *, rel: int) -> Outcome:
-    """The number of searches that an agent made although it had every relevant document. A count; lower is better.
+    """Number of searches after every relevant document was found. Lower is better.
 
-    By gold; calls_after_sufficiency asks a judge instead whether there was enough.
+    By gold; calls_after_sufficiency asks a judge.
     """
 
     def spare(gold: list[str], lists: list[list[str]]) -> Outcome:
@@ -205,7 +205,7 @@ def calls_after_found(sample: Sample, *, rel: int) -> Outcome:
     better="lower",
 )
 def leaks(sample: Sample, *, over: str, k: int | None) -> Outcome:
-    """The number of documents that came back and must not: another tenant's, withdrawn, secret. A count; lower is better."""
+    """Number of retrieved documents that are forbidden: another tenant's, withdrawn, secret. Lower is better."""
     lists = documents(sample, over, k)
     if lists is None:
         return skipped(NO_IDS)
@@ -225,7 +225,7 @@ def leaks(sample: Sample, *, over: str, k: int | None) -> Outcome:
     better="lower",
 )
 def superseded(sample: Sample, *, over: str, k: int | None) -> Outcome:
-    """The number of stale versions of documents that came back above their current one, or without it. A count; lower is better.
+    """Number of stale versions of documents above their current one, or without it. Lower is better.
 
     A stale version that names no current one counts where no relevant document stands above it, and without qrels wherever
     it is.
@@ -265,9 +265,9 @@ def superseded(sample: Sample, *, over: str, k: int | None) -> Outcome:
     answerable=True,
 )
 def tokens_to_first_relevant(sample: Sample, *, rel: int, over: str) -> Outcome:
-    """The number of tokens that a reader pays for until the first relevant document. Lower is better.
+    """Number of tokens down to the first relevant document. Lower is better.
 
-    Over the samples for which one came back: Success and R say how many these are.
+    Only over samples that found one; see Success and R.
     """
     contexts = [context for _, some in rankings(sample, final=over == "final") for context in some]
     gold = relevant(sample, rel)
@@ -296,9 +296,9 @@ def tokens_to_first_relevant(sample: Sample, *, rel: int, over: str) -> Outcome:
     params={"floor": Param(float, None, "contexts that score this or less do not count as retrieved")},
 )
 def abstained(sample: Sample, *, floor: float | None) -> Outcome:
-    """1 where the retriever brought nothing for a question that the corpus cannot answer, else 0.
+    """1 if nothing is retrieved for a question that the corpus cannot answer, else 0.
 
-    A context without a score counts as retrieved whatever the floor.
+    A context without a score counts as retrieved.
     """
     if sample.answerable is not False:
         return skipped("not marked as unanswerable")
@@ -321,7 +321,7 @@ def abstained(sample: Sample, *, floor: float | None) -> Outcome:
     better="lower",
 )
 def context_redundancy(sample: Sample, *, n: int, over: str, k: int | None) -> Outcome:
-    """Share of what comes below the first context that a reader has read already. Lower is better.
+    """Share of the text below the first context that repeats contexts above. Lower is better.
 
     0: every passage says something else; 1: ten identical passages. A context shorter than n words is one n-gram.
     """

@@ -338,7 +338,7 @@ def _ranked(name: str, formula: Callable[..., Any], /, **options: Any) -> Measur
 
     usual = {
         "params": _USUAL,
-        "nothing": "0 where nothing came back or nothing of it is relevant",
+        "nothing": "0 if nothing relevant is retrieved",
         "cutoff": "optional" if "k" in takes else "none",
     }
     new = Definition(name=name, family="ranked", needs=("contexts",), compute=compute, **{**usual, **options})
@@ -348,7 +348,7 @@ def _ranked(name: str, formula: Callable[..., Any], /, **options: Any) -> Measur
 _OF_RECALL: Mapping[str, Any] = {
     "sources": ("gold",),
     "refusal": "the judge saw only what was retrieved; recall needs gold",
-    "nothing": "0 where nothing came back, nothing of it is relevant, or nothing relevant is known",
+    "nothing": "0 if nothing relevant is retrieved or known",
 }
 """A measure that divides by all that is relevant: gold alone knows it."""
 
@@ -365,8 +365,7 @@ nDCG = _ranked(
 AP = _ranked(
     "AP", lambda table, rel, k: (_precisions(table, rel, k), relevant_known(table, rel=rel)),
     formula="sum of P@r over the ranks r of relevant places / all relevant known",
-    doc="Precision averaged over the places of all relevant documents; one that did not come back adds 0. "
-    "Its mean over queries is MAP.",
+    doc="Precision averaged over all relevant documents; one that is not retrieved adds 0. Its mean over queries is MAP.",
     reference="Buckley and Voorhees 2005; trec_eval map, map_cut",
     aliases=("map", "map_cut", "average_precision", "mean_average_precision"),
     **_OF_RECALL,
@@ -374,7 +373,7 @@ AP = _ranked(
 RR = _ranked(
     "RR", _reciprocal,
     formula="1 / rank of the first relevant place",
-    doc="How soon the first relevant passage comes. Its mean over queries is MRR.",
+    doc="Reciprocal rank of the first relevant passage. Its mean over queries is MRR.",
     reference="Kantor and Voorhees, TREC-5, 1996; trec_eval recip_rank",
     aliases=("recip_rank", "mrr", "reciprocal_rank", "mean_reciprocal_rank"),
 )  # fmt: skip
@@ -390,15 +389,14 @@ ERR = _ranked(
 nERR = _ranked(
     "nERR", _normalised_stopping,
     formula="ERR@k / ERR@k of the ideal list",
-    doc="ERR as a share of the best that is possible. The ideal is that of nDCG.",
+    doc="ERR over that of the ideal ranking (as in nDCG).",
     reference="Chapelle et al. (CIKM 2009); normalised as in TREC Web and NTCIR",
     params={"top": _TOP, "ideal": _IDEAL, **_GRADED},
 )  # fmt: skip
 P = _ranked(
     "P", lambda table, rel, k: (_hits(table, rel, k), _cut(table, k)),
     formula="relevant in the top k / k",
-    doc="The share of the top k that is relevant. Divides by k even where fewer came back; in a budget of tokens by how "
-    "many fit.",
+    doc="The share of the top k that is relevant. Divides by k even if fewer are retrieved; with a budget of tokens by the number that fits.",
     reference="van Rijsbergen 1979; trec_eval P",
     cutoff="required",
     aliases=("precision",),
@@ -406,7 +404,7 @@ P = _ranked(
 R = _ranked(
     "R", lambda table, rel, k: (_hits(table, rel, k), relevant_known(table, rel=rel)),
     formula="relevant in the top k / all relevant known",
-    doc="The share of all relevant documents that the top k hold.",
+    doc="The share of all relevant documents that are in the top k.",
     reference="van Rijsbergen 1979; trec_eval recall",
     cutoff="required",
     aliases=("recall",),
@@ -426,7 +424,7 @@ F1 = _ranked(
 Success = _ranked(
     "Success", lambda table, rel, k: _count(table, _first(table, _relevant(table, rel, k))),
     formula="1 if anything relevant is in the top k, else 0",
-    doc="1 where the top k hold at least one relevant passage; its mean is the hit rate.",
+    doc="1 if the top k hold a relevant passage, else 0; its mean is the hit rate.",
     reference="trec_eval success",
     cutoff="required",
     aliases=("hit_rate", "hit", "hitrate"),
@@ -434,7 +432,7 @@ Success = _ranked(
 Rprec = _ranked(
     "Rprec", _r_precision,
     formula="relevant in the top R / R, R = all relevant known",
-    doc="Precision at the depth where precision and recall are equal.",
+    doc="Precision at rank R, where R is the number of relevant documents.",
     reference="Buckley and Voorhees 2005; trec_eval Rprec",
     aliases=("r_precision", "r-precision", "r_prec"),
     **_OF_RECALL,
@@ -452,8 +450,8 @@ IPrec = _ranked(
 bpref = _ranked(
     "bpref", _bpref,
     formula="1/R * sum over relevant places of 1 - min(n, R) / min(N, R), n = judged non-relevant above",
-    doc="How seldom a judged non-relevant document stands above a relevant one. Unjudged documents do not "
-    "count, nor do negative grades (TREC: in the pool, not judged). R, N = known relevant, non-relevant.",
+    doc="How rarely judged non-relevant documents rank above relevant ones. Unjudged documents and negative grades (TREC: "
+    "pooled, not judged) do not count. R, N = known relevant, non-relevant.",
     reference="Buckley and Voorhees, SIGIR 2004; trec_eval bpref",
     params={"rel": REL, **_OVER_GOLD},
     **_OF_RECALL,
@@ -461,14 +459,13 @@ bpref = _ranked(
 Judged = _ranked(
     "Judged", lambda table, k: _ratio(_count(table, _within(table, k) & table.judged), _top_size(table, k)),
     formula="judged in the top k / places in the top k",
-    doc="How far the labels reach: the share of what came back that anybody judged. Where it is low, the other "
-    "measures tell little. Divides by what came back.",
+    doc="The share of retrieved documents that are judged. If it is low, other measures say little.",
     reference="ir_measures Judged",
     params=_OVER_GOLD,
     sources=("gold", "human"),
     refusal="a judge labels whatever it is shown; Judged asks how far gold or people's labels reach",
     diagnostic=True,
-    nothing="0 where nothing came back",
+    nothing="0 if nothing is retrieved",
 )  # fmt: skip
 RBP = _ranked(
     "RBP", _rank_biased,
@@ -507,7 +504,7 @@ SetF = _ranked(
 num_ret = _ranked(
     "num_ret", lambda table: table.length,
     formula="number of places",
-    doc="How many documents came back. The mean over queries; trec_eval prints the sum.",
+    doc="Number of retrieved documents. The mean over queries; trec_eval prints the sum.",
     reference="trec_eval num_ret",
     diagnostic=True,
     params=_OVER_GOLD,
@@ -516,7 +513,7 @@ num_ret = _ranked(
 num_rel = _ranked(
     "num_rel", lambda table, rel: relevant_known(table, rel=rel),
     formula="number of all relevant known",
-    doc="How many relevant documents are known. The mean over queries; trec_eval prints the sum.",
+    doc="Number of known relevant documents. The mean over queries; trec_eval prints the sum.",
     reference="trec_eval num_rel",
     diagnostic=True,
     params={"rel": REL, **_OVER_GOLD},
@@ -526,15 +523,15 @@ num_rel = _ranked(
 num_rel_ret = _ranked(
     "num_rel_ret", lambda table, rel: _hits(table, rel, None),
     formula="number of relevant places",
-    doc="How many relevant documents came back. The mean over queries; trec_eval prints the sum.",
+    doc="Number of retrieved relevant documents. The mean over queries; trec_eval prints the sum.",
     reference="trec_eval num_rel_ret",
     range=(0.0, inf),
 )  # fmt: skip
 context_precision = _ranked(
     "context_precision", lambda table, rel, k: (_precisions(table, rel, k), _hits(table, rel, k)),
     formula="sum of P@r over the ranks r of relevant places / relevant places in the top k",
-    doc="Whether the relevant contexts stand before the others: 1 = all of them first. Divides by the relevant "
-    "contexts that came back, so it says nothing of those that did not: that is AP.",
+    doc="How well relevant contexts rank above others: 1 = all of them first. Divides by the relevant contexts that are "
+    "retrieved, unlike AP, which also counts those that are not.",
     reference="ragas context_precision, DeepEval contextual precision, Mastra context precision",
     params=_OF_CONTEXTS,
     labels="judge",
@@ -543,8 +540,7 @@ context_precision = _ranked(
 context_position = _ranked(
     "context_position", _position,
     formula="sum of 1/r over the ranks r of relevant places / sum of 1/r over all places",
-    doc="How much of the weight of the early places is relevant. Precision is mixed in: one relevant context "
-    "on top of three others gets 0.48.",
+    doc="Share of relevant contexts, weighted by 1/rank. It mixes in precision: one relevant context above three others gets 0.48.",
     reference="Mastra context position",
     params=_OF_CONTEXTS,
     labels="judge",
@@ -553,7 +549,7 @@ context_position = _ranked(
 context_relevance = _ranked(
     "context_relevancy", lambda table, rel, k: (_hits(table, rel, k), _top_size(table, k)),
     formula="relevant contexts / contexts",
-    doc="The share of the contexts that is relevant, without regard to rank.",
+    doc="The share of contexts that are relevant, at any rank.",
     reference="DeepEval contextual relevancy, counted by context",
     params={"unit": UNIT, **_OF_CONTEXTS},
     labels="judge",

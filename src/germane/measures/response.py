@@ -58,9 +58,9 @@ def hallucination(sample: Sample) -> Program[Outcome]:
     aliases=("answer_relevance", "response_relevancy"),
 )
 def answer_relevancy(sample: Sample) -> Program[Outcome]:
-    """Share of what the response states that addresses the query: no padding, no side tracks.
+    """Share of the response's statements that address the query.
 
-    It is the question that context_relevancy asks of a passage, asked of the response; nothing else is shown.
+    The judge is shown query and response only.
     """
     response = sample.response or ""
     asked = StatementRelevance(query=sample.query, passage=response, history=turns(sample))
@@ -83,7 +83,7 @@ def answer_relevancy(sample: Sample) -> Program[Outcome]:
     calls=_CALLS,
 )
 def context_utilisation(sample: Sample) -> Program[Outcome]:
-    """Share of the distinct contexts that the response makes use of: that support at least one of its claims."""
+    """Share of the distinct contexts that support a claim of the response."""
     what = "contexts used by the response"
     return (yield from supported_share(sample, "response", "contexts", what))
 
@@ -229,9 +229,9 @@ def citation_recall(sample: Sample) -> Program[Outcome]:
     calls="1 per sample (shared with citation_recall)",
 )
 def citation_precision(sample: Sample) -> Program[Outcome]:
-    """Share of the citations that their sentence needs: it is supported, and this context has a part in that.
+    """Share of the citations that help to support their (supported) sentence.
 
-    A context has a part where it supports all of the sentence alone, or a part of it that the others do not.
+    A citation helps if its context supports the sentence alone, or a part that the others do not.
     """
     items: list[Item] = []
     for citing, verdict in (yield from _judged(sample)):
