@@ -13,8 +13,9 @@ from math import nan
 from typing import Any
 
 from germane.errors import AnswerError, InputError
-from germane.judges.client.foreign import PydanticAITransport, as_completion
+from germane.judges.client.foreign import PydanticAITransport
 from germane.judges.client.output import ModelCapabilities
+from germane.judges.client.parsing import chat_completion
 from germane.questions.fusing import Ask
 from germane.questions.relevance import most_probable
 from germane.types import Json
@@ -65,7 +66,6 @@ class DecisionTransport(PydanticAITransport):
     async def _complete(self, request: Mapping[str, Json]) -> dict[str, Json]:
         from pydantic_ai.exceptions import ContentFilterError, UnexpectedModelBehavior
         from pydantic_ai.models.decision import DecisionModel, DecisionRequest, ScoreAnswer, ScoreQuestion
-        from pydantic_ai.usage import RequestUsage
 
         model: DecisionModel[Any] = self.model  # type: ignore[assignment]
         question = ScoreQuestion(instructions=request["instructions"], criteria=request["levels"])
@@ -78,7 +78,7 @@ class DecisionTransport(PydanticAITransport):
         try:
             response = await model.decide(asked, settings)  # type: ignore[arg-type]
         except ContentFilterError as error:
-            return as_completion({"content": "", "refusal": str(error)}, "stop", None, RequestUsage())
+            return chat_completion({"content": "", "refusal": str(error)}, "stop", None, {})
         except UnexpectedModelBehavior as error:
             raise AnswerError(error.message) from None
         answer = response.answers["relevance"]
@@ -90,4 +90,4 @@ class DecisionTransport(PydanticAITransport):
         mode = most_probable(probabilities)
         verdict = {request["field"]: bool(mode) if request["field"] == "relevant" else mode}
         text = json.dumps({**verdict, "probabilities": probabilities})
-        return as_completion({"content": text}, "stop", response.model_name, response.usage)
+        return chat_completion({"content": text}, "stop", response.model_name, vars(response.usage))

@@ -20,6 +20,7 @@ from germane.clean import mask_urls
 from germane.errors import AnswerError, JudgeError, MissingPart, install_extra
 from germane.judges.client.errors import TransportError
 from germane.judges.client.output import LIMIT_NAMES, MODES
+from germane.judges.client.parsing import chat_completion
 from germane.judges.client.providers import Service
 from germane.judges.client.transport import Response, Secrets
 from germane.types import Json
@@ -29,7 +30,6 @@ if TYPE_CHECKING:
     from pydantic_ai.models import Model, ModelRequestParameters
     from pydantic_ai.models.batch import BatchRequest
     from pydantic_ai.settings import ModelSettings
-    from pydantic_ai.usage import RequestUsage
 
 _OURS = {"model", "messages", "response_format", "tools", "tool_choice", "temperature", "reasoning_effort"}
 _NO_KEY = "none"
@@ -235,24 +235,7 @@ def completion_of(response: ModelResponse) -> dict[str, Json]:
             {"function": {"name": call.tool_name, "arguments": call.args_as_json_str()}} for call in calls
         ]
     finish = "stop" if response.finish_reason == "tool_call" else response.finish_reason
-    return as_completion(message, finish, response.model_name, response.usage)
-
-
-def as_completion(
-    message: Mapping[str, Json], finish: str | None, model: str | None, used: RequestUsage
-) -> dict[str, Json]:
-    """A chat completion with that message."""
-    result: dict[str, Json] = {
-        "choices": [{"message": message, "finish_reason": finish}],
-        "model": model,
-    }
-    if used.input_tokens or used.output_tokens:
-        result["usage"] = {
-            "prompt_tokens": used.input_tokens,
-            "completion_tokens": used.output_tokens,
-            "prompt_tokens_details": {"cached_tokens": used.cache_read_tokens},
-        }
-    return result
+    return chat_completion(message, finish, response.model_name, vars(response.usage))
 
 
 def _error_body(body: object, text: str) -> bytes:

@@ -14,6 +14,7 @@ from typing import Any, TypeAlias
 
 from germane.errors import AnswerError, InputError
 from germane.judges.client.errors import GaveUp, TransportError
+from germane.judges.client.parsing import chat_completion
 from germane.judges.client.providers import Service
 from germane.judges.client.transport import Response, Secrets
 from germane.types import Json
@@ -133,13 +134,5 @@ def _completion(answer: Any) -> dict[str, Json]:
         raise TransportError(f"the answer is {type(answer).__name__}, and a text is needed")
     used = getattr(answer, "usage_metadata", None) or {}
     meta = getattr(answer, "response_metadata", None) or {}
-    result: dict[str, Json] = {
-        "choices": [{"message": {"content": content}, "finish_reason": meta.get("finish_reason") or "stop"}],
-        "model": meta.get("model_name") or "",
-    }
-    if used:
-        result["usage"] = {
-            "prompt_tokens": used.get("input_tokens"),
-            "completion_tokens": used.get("output_tokens"),
-        }
-    return result
+    finish = meta.get("finish_reason") or "stop"
+    return chat_completion({"content": content}, finish, meta.get("model_name"), used)

@@ -75,8 +75,7 @@ class Correction(NamedTuple):
     problem: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ModelRequest:
+class ModelRequest(NamedTuple):
     """One request as it was composed.
 
     Attributes:

@@ -85,6 +85,23 @@ class Completion:
         return replace_surrogates(answer) if "\\u" in self.text else answer
 
 
+def chat_completion(
+    message: Mapping[str, Json], finish: str | None, model: str | None, used: Mapping[str, Json]
+) -> dict[str, Json]:
+    """Return the body of a chat completion with that message, from the tokens that LangChain and pydantic-ai count."""
+    result: dict[str, Json] = {
+        "choices": [{"message": message, "finish_reason": finish}],
+        "model": model or "",
+    }
+    if used.get("input_tokens") or used.get("output_tokens"):
+        result["usage"] = {
+            "prompt_tokens": used.get("input_tokens"),
+            "completion_tokens": used.get("output_tokens"),
+            "prompt_tokens_details": {"cached_tokens": used.get("cache_read_tokens")},
+        }
+    return result
+
+
 def completion_in(body: Mapping[str, Json], name: str) -> Completion:
     """The completion in a response's JSON, where `name` is the schema or tool that was asked for."""
     choices = body.get("choices")

@@ -189,6 +189,8 @@ class RateLimiter:
         """Wait until a request of about that many tokens may leave, as estimated then; cancelled, it takes nothing."""
         if self._in_flight is not None:
             await self._in_flight.acquire()
+        if not self._windows:
+            return []
         if not self._turn.locked():
             self._turn = asyncio.Lock()  # one that was waited for belongs to the event loop of then
         try:
