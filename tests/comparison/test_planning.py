@@ -38,7 +38,7 @@ def test_p_is_p_and_holms_stands_beside_it() -> None:
     behind = [one for one in found.behind if one is not None]
     assert len(behind) == 2
     assert any(one.p != one.p_holm for one in behind)
-    for one, line in zip(behind, found.as_json()["systems"][1:], strict=True):
+    for one, line in zip(behind, found.line().as_json()["systems"][1:], strict=True):
         assert (line["p"], line["p_holm"]) == (one.p, one.p_holm)
         shown = f"p {p_in_words(one.p)}" + (
             "" if one.p == one.p_holm else f" (Holm {p_in_words(one.p_holm)})"

@@ -9,12 +9,13 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import groupby
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 from msgspec.structs import asdict
 from numpy.typing import NDArray
 
+from germane.encoding import Line
 from germane.errors import InputError
 from germane.folder.rows import Tables
 from germane.measures.measure import Measure
@@ -30,6 +31,7 @@ from germane.reports.derived.frames import columns_of, columns_of_samples
 from germane.reports.derived.searches import SearchLine, searches_of
 from germane.reports.gates import Gate, GateResult, Verdict, decide
 from germane.reports.summary import MeasureSummary, canonical_name, slices_of, summarise
+from germane.statistics.intervals import IntervalEnds
 from germane.tables.cases import CaseScores
 from germane.tables.columns import Frame, to_frame
 from germane.tables.labels import Label
@@ -43,9 +45,14 @@ __all__ = [
     "CASE_SCORE",
     "CaseResult",
     "CaseVerdict",
+    "FileLine",
+    "RankedLine",
+    "RankingLine",
     "ReportData",
     "SearchLine",
     "Slice",
+    "SliceLine",
+    "SystemLine",
     "dump_grader",
     "load_grader",
     "system_lines",
@@ -383,10 +390,56 @@ class Slice:
     keep: NDArray[np.int64] = field(repr=False)
 
 
-def system_lines(summaries: Iterable[MeasureSummary], **of: str) -> list[dict[str, Any]]:
-    """The measures of each system as scripts read them, one line per system; `of` stands before in every line."""
-    lines: dict[str, dict[str, Any]] = {}
+class SystemLine(Line, kw_only=True):
+    """The measures of one of several systems."""
+
+    system: str
+    measures: dict[str, MeasureSummary]
+
+
+class SliceLine(SystemLine, kw_only=True):
+    """The measures of one system over one slice of the cases."""
+
+    slice: str
+
+
+class FileLine(SystemLine, kw_only=True):
+    """The measures of one system over the cases of one of several eval files."""
+
+    file: str
+
+
+class RankedLine(Line):
+    """One system in its place, and its paired difference from the first over `difference_n` cases; null for the first itself.
+
+    `mde` is the smallest difference that this number of cases could have shown; a smaller one is not `distinguishable`.
+    """
+
+    system: str
+    mean: float | None
+    interval: IntervalEnds | None
+    difference: float | None
+    difference_interval: IntervalEnds | None
+    difference_n: int | None
+    p: float | None
+    p_holm: float | None
+    mde: float | None
+    distinguishable: bool | None
+
+
+class RankingLine(Line):
+    """The systems by one measure, the best first."""
+
+    measure: str
+    systems: list[RankedLine]
+
+
+S = TypeVar("S", bound=SystemLine)
+
+
+def system_lines(summaries: Iterable[MeasureSummary], kind: type[S], **of: str) -> list[S]:
+    """The measures of each system as scripts read them, one line of this kind per system; `of` are its other fields."""
+    measures: dict[str, dict[str, MeasureSummary]] = {}
     for summary in summaries:
-        line = lines.setdefault(summary.system, {**of, "system": summary.system, "measures": {}})
-        line["measures"][summary.measure] = summary.as_json()
-    return list(lines.values()) or [{**of, "system": "", "measures": {}}]
+        measures.setdefault(summary.system, {})[summary.measure] = summary
+    return [kind(system=system, measures=rows, **of) for system, rows in (measures or {"": {}}).items()]

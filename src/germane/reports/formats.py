@@ -10,12 +10,14 @@ from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from msgspec import UNSET
+from msgspec.structs import asdict
+
 from germane.addons import all_of, find, load
 from germane.clean import clean
-from germane.encoding import json_of
 from germane.errors import InputError
 from germane.folder.layout import is_own
-from germane.reports.data import ReportData, system_lines
+from germane.reports.data import FileLine, ReportData, SliceLine, SystemLine, system_lines
 from germane.reports.explain import FOUND, grader_results
 from germane.reports.gates import worst_exit_code
 from germane.reports.manifest import JudgeLine, Tokens
@@ -28,44 +30,43 @@ from germane.types import Json
 
 if TYPE_CHECKING:
     from germane.reports.page.excerpt import Excerpt
+    from germane.reports.pairing import RankedSystems
 
 
 def json_document(report: ReportData, *, scores: bool = True) -> dict[str, Json]:
     """The document of `--json`; its schema is published."""
-    systems, verdict = system_lines(report.summaries), report.verdict
-    document: dict[str, Json] = {
-        "schema_version": 1,
-        "passed": verdict.passed,
-        "exit_code": verdict.exit_code,
-        "report": str(report.folder) if report.folder is not None else None,
-        "judge": _judge(report.manifest.get("judge") or {}),
-        "verdict": list(verdict.reasons),
-        "gates": verdict.as_json()["gates"],
-        "notes": list(notes_of(report)),
-        **({"systems": systems} if len(systems) > 1 else {"measures": systems[0]["measures"]}),
-    }
-    for key, of, slices in (("files", "file", report.files), ("slices", "slice", report.own_slices()[0])):
-        if slices:
-            lines = (system_lines(value.summaries, **{of: value.name}) for value in slices)
-            document[key] = list(chain.from_iterable(lines))
-    if report.by_call:
-        document["by_call"] = json_of(report.by_call)
+    from germane.reports.schema import CaseRow, Document  # not at the top: other formats have no use for it
+
+    systems, verdict = system_lines(report.summaries, SystemLine), report.verdict
+    files = [system_lines(of.summaries, FileLine, file=of.name) for of in report.files]
+    slices = [system_lines(of.summaries, SliceLine, slice=of.name) for of in report.own_slices()[0]]
+    ranked: list[RankedSystems] = []
     if len(report.systems) > 1:
         from germane.reports.pairing import rankings  # which a report of one system has no use for
 
-        if ranked := rankings(report, report.measures):
-            document["ranking"] = [systems.as_json() for systems in ranked]
+        ranked = rankings(report, report.measures)
+    results: Mapping[SampleKey, Any] = grader_results(report) if scores else {}
+    document = Document(
+        passed=verdict.passed,
+        exit_code=verdict.exit_code,
+        report=str(report.folder) if report.folder is not None else None,
+        judge=_judge(report.manifest.get("judge") or {}),
+        verdict=list(verdict.reasons),
+        gates=list(verdict.gates),
+        notes=list(notes_of(report)),
+        measures=systems[0].measures if len(systems) == 1 else UNSET,
+        systems=systems if len(systems) > 1 else UNSET,
+        files=list(chain.from_iterable(files)) or UNSET,
+        slices=list(chain.from_iterable(slices)) or UNSET,
+        by_call=list(report.by_call) or UNSET,
+        ranking=[systems.line() for systems in ranked] or UNSET,
+        scores=[] if scores else UNSET,
+        cases=[CaseRow(**asdict(case), results=results.get(case.key, UNSET)) for case in report.cases()],
+        corpus=report.manifest.get("corpus") or UNSET,
+        stopped=report.stopped or UNSET,
+    ).as_json()
     if scores:
         document["scores"] = list(map(dump_score, report.scores()))
-    results = grader_results(report) if scores else {}
-    document["cases"] = [
-        case.as_json() | ({"results": rows} if (rows := results.get(case.key)) else {})
-        for case in report.cases()
-    ]
-    if corpus := report.manifest.get("corpus"):
-        document["corpus"] = corpus
-    if report.stopped:
-        document["stopped"] = report.stopped
     return document
 
 
@@ -79,14 +80,14 @@ def _json(document: Json) -> Iterator[str]:
     yield json.dumps(document, ensure_ascii=False, indent=1) + "\n"
 
 
-def _judge(entry: Mapping[str, Json]) -> dict[str, Json]:
+def _judge(entry: Mapping[str, Json]) -> JudgeLine:
     counts = {name: entry.get(name, 0) for name in ("calls", "cached", "shared", "requests", "errors")}
     flags = {
         name: value for name in ("estimated", "stand_in") if (value := entry.get(name)) not in {None, ""}
     }
     tokens = {"input": 0, "output": 0, **(entry.get("tokens") or {})}
     source, price = entry.get("source"), entry.get("cost_usd")
-    return JudgeLine(source=source, **counts, tokens=Tokens(**tokens), cost_usd=price, **flags).as_json()
+    return JudgeLine(source=source, **counts, tokens=Tokens(**tokens), cost_usd=price, **flags)
 
 
 def _jsonl(report: ReportData) -> Iterator[str]:

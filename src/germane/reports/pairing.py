@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from germane.clean import clean, counted
 from germane.encoding import Line, internal
 from germane.errors import InputError
-from germane.reports.data import ReportData
+from germane.reports.data import RankedLine, RankingLine, ReportData
 from germane.reports.gates import DecidedBy, left_out_in_words
 from germane.reports.summary import (
     MeasureSummary,
@@ -42,7 +42,7 @@ from germane.statistics.differences import CorrectedDifference
 from germane.statistics.intervals import LEVEL, Interval, IntervalEnds
 from germane.tables.cases import CaseValues
 from germane.tables.counterparts import are_line_numbers, counterparts, texts_of
-from germane.types import Json, Sample
+from germane.types import Sample
 
 if TYPE_CHECKING:
     from germane.statistics.differences import CorrectedDifference
@@ -554,31 +554,6 @@ class PairedSystems:
         )
 
 
-class RankedLine(Line):
-    """One system in its place, and its paired difference from the first over `difference_n` cases; null for the first itself.
-
-    `mde` is the smallest difference that this number of cases could have shown; a smaller one is not `distinguishable`.
-    """
-
-    system: str
-    mean: float | None
-    interval: IntervalEnds | None
-    difference: float | None
-    difference_interval: IntervalEnds | None
-    difference_n: int | None
-    p: float | None
-    p_holm: float | None
-    mde: float | None
-    distinguishable: bool | None
-
-
-class RankingLine(Line):
-    """The systems by one measure, the best first."""
-
-    measure: str
-    systems: list[RankedLine]
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RankedSystems:
     """The systems of a report in the order of their means on one measure, the best first.
@@ -590,8 +565,8 @@ class RankedSystems:
     systems: Sequence[MeasureSummary]
     behind: Sequence[MeasureComparison | None]
 
-    def as_json(self) -> dict[str, Json]:
-        """The document of `--json`: each system, and how far it is behind the first."""
+    def line(self) -> RankingLine:
+        """The order as scripts read it: each system, and how far it is behind the first."""
         systems = []
         for summary, behind in zip(self.systems, self.behind, strict=True):
             values = {name: getattr(behind, name, None) for name in _BEHIND}
@@ -605,7 +580,7 @@ class RankedSystems:
                 **values,
             )
             systems.append(row)
-        return RankingLine(self.measure, systems).as_json()
+        return RankingLine(self.measure, systems)
 
     def __str__(self) -> str:
         width = max(len(clean(summary.system) or "-") for summary in self.systems)

@@ -14,11 +14,10 @@ import msgspec
 from msgspec import UNSET, UnsetType, structs
 
 from germane.encoding import Line
-from germane.reports.data import CaseResult, SearchLine
+from germane.reports.data import CaseResult, FileLine, RankingLine, SearchLine, SliceLine, SystemLine
 from germane.reports.explain import ResultRow
 from germane.reports.gates import GateResult
 from germane.reports.manifest import JudgeLine
-from germane.reports.pairing import RankingLine
 from germane.reports.summary import MeasureSummary
 from germane.tables.scores import ScoreRow
 
@@ -27,25 +26,6 @@ class CaseRow(CaseResult, kw_only=True):
     """The score of one sample over all of its graders, the verdict on it, and the result of each grader."""
 
     results: list[ResultRow] | UnsetType = UNSET
-
-
-class SystemLine(Line):
-    """The measures of one of several systems."""
-
-    system: str
-    measures: dict[str, MeasureSummary]
-
-
-class SliceLine(SystemLine):
-    """The measures of one system over one slice of the cases."""
-
-    slice: str
-
-
-class FileLine(SystemLine):
-    """The measures of one system over the cases of one of several eval files."""
-
-    file: str
 
 
 class CorpusLine(Line):
@@ -65,7 +45,7 @@ class Document(Line, kw_only=True):
     `stopped` says why the run did not come to its end, and how it is continued; the rest is then what is known so far.
     """
 
-    schema_version: Literal[1]
+    schema_version: Literal[1] = 1
     passed: bool
     exit_code: int
     report: str | None
