@@ -139,15 +139,11 @@ Judges: TypeAlias = AnyJudge | Sequence[AnyJudge]
 """A judge; several of them are a panel."""
 
 
-class CompletedJudge(Judge):
-    """A judge, or any plain object, as a judge: what it has is its own but for `OWN`, the rest are the defaults."""
-
-    OWN: tuple[str, ...] = ()
-
-    def __init__(self, judge: Any) -> None:
-        for name in dir(Judge):
-            if not name.startswith("_") and name not in self.OWN and hasattr(judge, name):
-                setattr(self, name, getattr(judge, name))
+def copy_settings(judge: Any, target: Judge, own: Sequence[str] = ()) -> None:
+    """Give a judge the public attributes and methods of another judge, or of any plain object, but for its `own`."""
+    for name in dir(Judge):
+        if not name.startswith("_") and name not in own and hasattr(judge, name):
+            setattr(target, name, getattr(judge, name))
 
 
 def with_defaults(judge: Any) -> Judge:
@@ -167,7 +163,9 @@ def with_defaults(judge: Any) -> Judge:
         raise InputError(
             f"the judge {judge!r} has no {lacking[0]}", fix="germane.judges.Judge says what a judge has"
         )
-    return CompletedJudge(judge)
+    result = Judge()
+    copy_settings(judge, result)
+    return result
 
 
 def members_of(judge: Judge) -> Sequence[Judge]:

@@ -8,13 +8,13 @@ from typing import Any
 
 from germane.encoding import digest
 from germane.errors import InputError, JudgeError
-from germane.judges.judge import DECIDED, CompletedJudge, Judge, Reply, members_of, with_defaults
+from germane.judges.judge import DECIDED, Judge, Reply, copy_settings, members_of, with_defaults
 from germane.questions.asking import Answer
 from germane.questions.question import AnyQuestion, asked_as
 from germane.types import FrozenDict, Json, Judgement, freeze
 
 
-class Replica(CompletedJudge):
+class Replica(Judge):
     """The n-th sample of a judge. The first is the judge itself: it shares its answers with plain evaluations.
 
     Args:
@@ -23,10 +23,8 @@ class Replica(CompletedJudge):
             decides the order in lists.
     """
 
-    OWN = ("key", "keys", "group", "answer", "answering")
-
     def __init__(self, judge: Judge, number: int) -> None:
-        super().__init__(judge)
+        copy_settings(judge, self, own=("key", "keys", "group", "answer", "answering"))
         self.judge, self.number = judge, number
         replica = {"replica": number} if number != 1 else {}
         self.identity = freeze({**judge.identity, **replica})
