@@ -298,25 +298,28 @@ def _measured(
     allow_stand_in: bool = False,
 ) -> Report:
     """Evaluate one sample by the graders of its case, and return the report."""
-    from germane.evaluation.choice import judged_by, ledger_address, needs_judge, open_ledger, pick_judge
+    from germane.evaluation.choice import ledger_address, needs_judge, open_ledger, pick_judge, settings_of
     from germane.evaluation.evaluate import report_on
     from germane.evaluation.evaluation import run_coroutine
     from germane.evaluation.spec import IN_FILES, Spec
     from germane.judges import load_judge
     from germane.measures.scoring import Job
-    from germane.places.settings import Settings
 
     sample, graders, case, file = asked.sample, asked.graders, asked.case, asked.file
-    spec = Spec().in_project().in_files({name: getattr(file, name) for name in IN_FILES} if file else {})
+    spec = (
+        Spec.of(allow_stand_in=allow_stand_in)
+        .in_project()
+        .in_files({name: getattr(file, name) for name in IN_FILES} if file else {})
+    )
     who: Judge | None = None
     if needed := needs_judge(graders):
         who = pick_judge(spec, needed) if judge is None else load_judge(judge)
-    settings = Settings.of(spec.against, spec.scale, spec.rubric).with_judge(judged_by(who))
+    settings = settings_of(spec, who)
     keeps = who is not None and who.stored
     opened = open_ledger(ledger or ledger_address()) if keeps else None
     with nullcontext() if opened is None else closing(opened):
         jobs = [Job(sample=sample, graders=graders, case=case and replace(case, sample=sample))]
-        work = report_on(jobs, settings, who, opened, gates=gates, allow_stand_in=allow_stand_in)
+        work = report_on(jobs, settings, who, opened, spec=spec, gates=gates)
         return run_coroutine(work)
 
 

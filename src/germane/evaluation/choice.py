@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -20,6 +20,7 @@ from germane.ledger import files_of, secret_of
 from germane.measures.graders import Grader
 from germane.measures.scoring import Job
 from germane.places.lists import rankings, turns
+from germane.places.settings import Settings
 from germane.questions.question import AnyQuestion
 from germane.types import Json, Sample
 
@@ -34,9 +35,12 @@ __all__ = [
 ]
 
 if TYPE_CHECKING:
+    from germane.folder.rows import Tables
     from germane.judges.labels import LabelsJudge
     from germane.judging.pool import Pool
-    from germane.ledger.store import LedgerTable
+    from germane.judging.spending import Budget
+    from germane.labelling.corpus import Corpus
+    from germane.ledger.store import Ledger, LedgerTable
 
 NAME_A_JUDGE = "name one: --judge labels | lexical | openai:gpt-4o-mini (in Python: judge=...)"
 
@@ -75,6 +79,33 @@ def judged_by(judge: Judge | None) -> str:
 
 _READERS = {"LabelsJudge": "labels", "GoldJudge": "gold"}
 """Classes of judges that read labels, by name: these are not imported where another judge is asked."""
+
+
+def settings_of(spec: Spec, judge: Judge | None) -> Settings:
+    """The settings of relevance that a specification has, with the labels that are read in place of a judge's verdicts."""
+    return Settings.of(spec.against, spec.scale, spec.rubric).with_judge(judged_by(judge))
+
+
+def open_corpus(spec: Spec) -> Corpus | None:
+    """The searched documents, where they are named; InputError where they cannot be read, before anything is paid."""
+    if spec.corpus is None:
+        return None
+    from germane.labelling.corpus import Corpus
+
+    corpus = Corpus(Path(spec.corpus))
+    _ = corpus.identity
+    return corpus
+
+
+def why_undecided(
+    budget: Budget, missing: Mapping[str, AnyQuestion], ledger: Ledger | None, replay: str, tables: Tables
+) -> str:
+    """Why gates of a complete evaluation are undecided: a limit that was exceeded, or answers that a replayed ledger lacks; "" = nothing."""
+    if budget.exceeded or not missing or ledger is None:
+        return budget.exceeded
+    from germane.ledger.opening import describe_missing
+
+    return describe_missing(ledger, replay, missing, tables.places)
 
 
 def needs_judge(graders: Iterable[Grader]) -> list[str]:
@@ -316,6 +347,15 @@ def open_ledger(address: str | Path | None, replay: str | Path | None = None) ->
     from germane.ledger.opening import open_at, open_for_replay
 
     return open_for_replay(replay) if replay is not None else open_at(address or "")
+
+
+def name_of_replay(spec: Spec) -> str:
+    """The place of the ledger that is replayed, without a password; "" where none is."""
+    if not spec.replay:
+        return ""
+    from germane.ledger.store import without_password  # SQLite, which most calls do without
+
+    return without_password(spec.replay)
 
 
 def remove_ledger(path: Path) -> None:

@@ -25,14 +25,18 @@ from germane.evaluation.choice import (
     Router,
     check_answers,
     default_measures,
-    judged_by,
+    name_of_replay,
     needs_judge,
     no_judge,
+    open_corpus,
     open_ledger,
     remove_ledger,
+    settings_of,
+    why_undecided,
     with_labels,
 )
 from germane.evaluation.evaluation import Evaluation, run_coroutine
+from germane.evaluation.spec import Spec
 from germane.folder.judgements import EarlierJudgements
 from germane.folder.rows import BlockRows, Tables
 from germane.folder.writer import FolderWriter
@@ -49,7 +53,7 @@ from germane.reports.gates import Gate
 from germane.reports.manifest import manifest_of
 from germane.reports.report import Report
 from germane.samples.reading import SampleSource, read_questions
-from germane.types import Json, Sample
+from germane.types import Sample
 
 __all__ = [
     "report_on",
@@ -142,7 +146,19 @@ async def aevaluate(
         who = load_judge(judge)
         check_answers(who, graders)
     check_price(who, max_cost)
-    settings = Settings.of(against, scale, rubric).with_judge(judged_by(who))
+    spec = Spec.of(
+        against=against,
+        scale=scale,
+        rubric=rubric,
+        corpus=corpus,
+        replay=replay,
+        max_unmeasured=max_unmeasured,
+        allow_stand_in=allow_stand_in,
+        max_cost=max_cost,
+        max_calls=max_calls,
+        folder=folder,
+    )
+    settings = settings_of(spec, who)
     parsed = [Gate.parse(gate) for gate in gates]
     line = _NotebookLine() if progress or (progress is None and _in_notebook()) else None
     if questions is None:
@@ -156,29 +172,15 @@ async def aevaluate(
             f"{ledger!r} is not a ledger", fix="give the path of its file, or None to keep nothing"
         )
     opened = open_ledger(ledger if isinstance(ledger, str | Path) else None, replay)
-    named = ""
-    if replay is not None:
-        from germane.ledger.store import without_password  # SQLite, which most calls do without
-
-        named = without_password(replay)
-    searched: Corpus | None = None
-    if corpus is not None:
-        from germane.labelling.corpus import Corpus
-
-        searched = Corpus(Path(corpus))
-        _ = searched.identity  # what is wrong with it is said before anything is paid
+    searched = open_corpus(spec)
     with nullcontext() if opened is None else closing(opened):
         return await report_on(
             jobs,
             settings,
             who,
             opened if theirs is None else theirs,
-            replay=named,
-            budget=Budget(max_cost, max_calls),
+            spec=spec,
             gates=parsed,
-            max_unmeasured=max_unmeasured,
-            folder=folder,
-            allow_stand_in=allow_stand_in,
             corpus=searched,
             target=None if target is None else _target_of(target, workers),
             line=line,
@@ -219,30 +221,24 @@ async def report_on(
     judge: Judge | None,
     ledger: Ledger | None = None,
     *,
-    replay: str = "",
-    budget: Budget | None = None,
+    spec: Spec = Spec(),  # noqa: B008 - it never changes
     gates: Sequence[Gate] = (),
-    max_unmeasured: float = 0.05,
-    folder: Path | str | None = None,
-    allow_stand_in: bool = False,
     corpus: Corpus | None = None,
     target: Target | None = None,
     line: _NotebookLine | None = None,
     pool: Pool | None = None,
 ) -> Report:
-    """Judge and score jobs through a ledger; with `replay` (its name) it alone answers. See `aevaluate`.
+    """Judge and score jobs through a ledger, within the limits and into the folder of `spec`. See `aevaluate`.
 
-    A `pool` that is given, for the same judge and ledger, is used and stays open.
+    With `spec.replay` the ledger alone answers. A `pool` that is given, for the same judge and ledger, is used and stays open.
     """
     if judge is not None and ledger is not None:
         _warn_of_unstored(judge)
-    budget, resumed, router = budget or Budget(), False, Router(judge)
-    declared: dict[str, Json] = {"max_unmeasured": max_unmeasured, "allow_stand_in": allow_stand_in}
-    declared |= {} if corpus is None else {"corpus": corpus.identity}
-
+    budget, resumed, router = Budget(spec.max_cost, spec.max_calls), False, Router(judge)
+    folder, replay = spec.folder, name_of_replay(spec)
     on_progress = partial(_show_progress, line, judge)
     with ExitStack() as opened:
-        rows, writer, path = BlockRows(), None if folder is None else FolderWriter(folder).lock(), None
+        rows, writer, path = BlockRows(), FolderWriter(folder).lock() if folder else None, None
         tables: Tables = rows
         earlier = EarlierJudgements()
         if writer is not None:
@@ -267,14 +263,19 @@ async def report_on(
         async with asking as pool:  # noqa: PLR1704 - the same, where it is given
             router.lend(pool)
             await Evaluation(with_labels(jobs, judge), (), pool, writer or rows, settings).run()
-        over = budget.exceeded
-        if pool.missing and ledger is not None and not over:
-            from germane.ledger.opening import describe_missing
-
-            over = describe_missing(ledger, replay, pool.missing, tables.places)
+        over = why_undecided(budget, pool.missing, ledger, replay, tables)
         manifest = manifest_of(settings, judge, pool.spent)
-        report = Report.build(tables, manifest, gates=gates, over=over, **declared)
-        _note_gold(report, corpus)
+        if corpus is not None:
+            manifest["corpus"] = corpus.identity
+        report = Report.build(
+            tables,
+            manifest,
+            gates=gates,
+            over=over,
+            max_unmeasured=spec.max_unmeasured,
+            allow_stand_in=spec.allow_stand_in,
+        )
+        note_gold(report, corpus)
         if writer is not None:
             report.finish(writer)
     if path is not None:
@@ -283,12 +284,16 @@ async def report_on(
     return report
 
 
-def _note_gold(report: Report, corpus: Corpus | None) -> None:
-    if corpus is not None or report.misses_gold:
-        from germane.labelling.moving import gold_notes  # which most evaluations do without
+def note_gold(report: Report, corpus: Corpus | None) -> list[tuple[int, str]]:
+    """Note on the report what became of its gold labels in the corpus, and which of them point nowhere; return these notes."""
+    if corpus is None and not report.misses_gold:
+        return []
+    from germane.labelling.moving import gold_notes  # which most evaluations do without
 
-        for noted in list(gold_notes(report, corpus)):
-            report.add_note(*noted)
+    notes = list(gold_notes(report, corpus))
+    for count, note in notes:
+        report.add_note(count, note)
+    return notes
 
 
 def _warn_of_unstored(judge: Judge) -> None:

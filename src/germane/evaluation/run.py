@@ -35,7 +35,14 @@ from germane.evaluation.answers import (
     check_targets,
     open_targets,
 )
-from germane.evaluation.choice import Router, keeps_answers, with_labels
+from germane.evaluation.choice import (
+    Router,
+    keeps_answers,
+    open_corpus,
+    why_undecided,
+    with_labels,
+)
+from germane.evaluation.evaluate import note_gold
 from germane.evaluation.evaluation import Evaluation, run_coroutine
 from germane.evaluation.parts.remote import local
 from germane.evaluation.plan import Feasibility, Plan, split_evaluations
@@ -63,7 +70,6 @@ from germane.types import Json
 if TYPE_CHECKING:
     from germane.evaluation.forecast import Forecast, Forecaster
     from germane.evaluation.parts.stages import Stages
-    from germane.labelling.corpus import Corpus
     from germane.ledger.store import Ledger
     from germane.reports.data import ReportData
 
@@ -211,13 +217,7 @@ class _Run:
         self.models: dict[str, dict[str, str]] = {}
         self.counts: Counter[Path] = Counter()
         self.rows = array("q")
-        self.corpus: Corpus | None = None
-        self.entry: dict[str, Json] = {}
-        if self.spec.corpus is not None:
-            from germane.labelling.corpus import Corpus
-
-            self.corpus = Corpus(Path(self.spec.corpus))
-            self.entry = self.corpus.identity  # what is wrong with it is said before anything is paid
+        self.corpus = open_corpus(self.spec)
         self.answers: TargetAnswers | None = None
         self.stages: Stages | None = None
         self.baseline: ReportData | None = None
@@ -429,21 +429,16 @@ class _Run:
 
     def _report(self, session: Session) -> Report:
         plan, judge = self.plan, self.plan.judge
-        missing = ""
-        if self.missing and session.ledger is not None:  # of a ledger that is replayed
-            replay = self.spec.replay or ""
-            from germane.ledger.opening import describe_missing
-
-            missing = describe_missing(session.ledger, replay, self.missing, session.folder.tables.places)
         made = {
             **session.manifest(manifest_of(plan.settings, judge, session.total)),
             **self._input(),
             **({"targets": self.models} if self.models else {}),
-            **({"corpus": self.entry} if self.entry else {}),
+            **({"corpus": self.corpus.identity} if self.corpus else {}),
             "places": plan.suite.case_locations(),
             "by": self.spec.by,
         }
-        over = self.budget.exceeded or missing
+        tables = session.folder.tables
+        over = why_undecided(self.budget, self.missing, session.ledger, self.spec.replay or "", tables)
         if plan.share is not None:
             from germane.evaluation.parts.share import part_entry
 
@@ -465,13 +460,9 @@ class _Run:
             allow_stand_in=self.spec.allow_stand_in,
             over=over,
         )
-        if self.corpus is not None or report.misses_gold:
-            from germane.labelling.moving import gold_notes
-
-            for count, note in list(gold_notes(report, self.corpus)):
-                report.add_note(count, note)
-                check = "; germane labels check says what became of them" if self.corpus is not None else ""
-                self.callbacks.warn(f"{count} {note}{check}")
+        for number, note in note_gold(report, self.corpus):
+            check = "; germane labels check says what became of them" if self.corpus is not None else ""
+            self.callbacks.warn(f"{number} {note}{check}")
         if plan.share is not None:
             why = over or "a part: gates are decided on the whole, by `germane merge`"
             report.verdict = Verdict(3 if over else 0, (why,))

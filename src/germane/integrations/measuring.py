@@ -22,11 +22,11 @@ from germane.evaluation.choice import (
     Router,
     check_answers,
     judge_words,
-    judged_by,
     keeps_answers,
     needs_judge,
     open_ledger,
     pick_judge,
+    settings_of,
 )
 from germane.evaluation.evaluate import aevaluate, asked_graders, report_on
 from germane.evaluation.evaluation import run_coroutine
@@ -40,7 +40,6 @@ from germane.judging.requests import model_of
 from germane.ledger.store import LedgerTable
 from germane.measures.explaining import Explanation
 from germane.measures.scoring import Job
-from germane.places.settings import Settings
 from germane.reports.report import Report
 from germane.samples.frames import fields_of, records
 from germane.samples.reading import read_questions, samples_from
@@ -173,7 +172,7 @@ class SharedJudge:
         """The report, in the event loop to which the judge's connections belong."""
         graders = asked_graders(measures)
         check_answers(judge, graders)
-        settings = Settings.of(against, "graded", "trec").with_judge(judged_by(judge))
+        settings = settings_of(Spec.of(against=against), judge)
         session = self._session
         if session is None or session.judge is not judge or session.is_used_up:
             if session is not None:

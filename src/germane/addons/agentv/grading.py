@@ -20,6 +20,7 @@ from germane.evalfiles import Case
 from germane.evaluation import run_coroutine
 from germane.evaluation.choice import check_answers, judged_by, needs_judge, no_judge
 from germane.evaluation.evaluate import report_on
+from germane.evaluation.spec import Spec
 from germane.judges import Judge
 from germane.measures import Measure, Outcome
 from germane.measures.scoring import Job
@@ -229,7 +230,7 @@ def grade(
     check_answers(judge, job.graders)
     settings = (Settings() if measure is None else measure.settings).with_judge(judged_by(judge))
     try:
-        report = run_coroutine(report_on([job], settings, judge, ledger, replay=replay))
+        report = run_coroutine(report_on([job], settings, judge, ledger, spec=Spec.of(replay=replay or None)))
     except JudgeError as failure:
         return Graded(result=None, error=str(failure))
     (score,) = report.scores()
