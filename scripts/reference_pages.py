@@ -449,8 +449,7 @@ Environment: `GERMANE_JUDGE`, `GERMANE_LEDGER`, each provider's own key and base
 
 def commands_page() -> str:
     """docs/reference/commands.md: flags that several commands have stand once, after the commands."""
-    count = Counter(_flag(flag, verb) for verb in VERBS for flag in flags_of(verb) if not flag.argument)
-    shared = {line for line, number in count.items() if number > 1}
+    shared = _shared_flags()
     lines = {_flag(flag, verb): "" for verb in VERBS for flag in flags_of(verb)}
     parts = [
         "# Commands, flag by flag\n",
@@ -464,12 +463,18 @@ def commands_page() -> str:
     return "\n".join([*parts, ""])
 
 
-def _command(verb: str, shared: Collection[str] = ()) -> Iterator[str]:
+def _shared_flags() -> set[str]:
+    """Return the lines of the flags that several commands of the core have."""
+    count = Counter(_flag(flag, verb) for verb in VERBS for flag in flags_of(verb) if not flag.argument)
+    return {line for line, number in count.items() if number > 1}
+
+
+def _command(verb: str, shared: Collection[str], page: str = "") -> Iterator[str]:
     yield from (f"## germane {verb}\n", f"{inspect.cleandoc(function_of(verb).__doc__ or '')}\n")
     flags = {_flag(flag, verb): flag for flag in flags_of(verb)}
     yield from (line for line in flags if line not in shared)
     if also := [f"`{flag.long}`" for line, flag in flags.items() if line in shared]:
-        yield f"- Also [below](#flags-of-several-commands): {', '.join(also)}."
+        yield f"- Also [shared]({page}#flags-of-several-commands): {', '.join(also)}."
     yield ""
 
 
@@ -603,7 +608,7 @@ def addon_page(path: Path) -> str:
     declared = own()[path.stem]
     parts = [path.read_text("utf-8").partition(MADE)[0] + MADE]
     for verb in declared.verbs:
-        parts += ["", *_command(verb)]
+        parts += ["", *_command(verb, _shared_flags(), "../reference/commands.md")]
     if hook := _hook(path.stem):
         parts += ["", hook.section()]
     if rows := _equals(DOCS.parent / "tests" / "addons" / path.stem):
