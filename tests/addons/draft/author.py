@@ -11,7 +11,7 @@ from germane.types import Json
 
 Planted = Callable[[int, dict[str, Json], str], Json]
 """(a number of the passage, the good candidate, the passage) -> the answer"""
-_SENTENCE = re.compile(r"[A-Z][a-z]+(?:[ \n]+[\w'(),-]+){7,30}\.(?=\s)")
+_SENTENCE = re.compile(r"(?<!\w)[A-Z][a-z]+(?:[ \n]+[\w'(),-]+){7,30}\.(?=\s)")
 VOICES = (
     "what happens regarding",
     "which rule governs",

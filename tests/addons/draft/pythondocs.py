@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import inspect
+import warnings
 from pathlib import Path
 from pydoc_data.topics import topics
 
@@ -96,7 +97,6 @@ MODULES = [
     "tracemalloc",
     "turtle",
     "types",
-    "typing",
     "unittest",
     "urllib.parse",
     "urllib.request",
@@ -113,6 +113,12 @@ HEADER = "Python documentation   next | previous | modules | index"
 
 def pages() -> dict[str, str]:
     """The pages by name: a page per topic of the language reference and per module, with contents pages among them."""
+    with warnings.catch_warnings():  # of modules that a later Python drops
+        warnings.simplefilter("ignore")
+        return _pages()
+
+
+def _pages() -> dict[str, str]:
     result = {f"reference/{name}.txt": f"{HEADER}\n\n{text}" for name, text in sorted(topics.items())}
     for name in MODULES:
         module = importlib.import_module(name)

@@ -122,8 +122,14 @@ def words_to_avoid(passage: str) -> tuple[str, ...]:
 def find_quote(quote: str, text: str) -> tuple[int, int] | None:
     """The span of a text that is the quote, white space folded; None where it does not stand there to the letter."""
     pieces = [re.escape(piece) for piece in quote.split()]
-    match = re.search(r"\s+".join(pieces), text) if pieces else None
-    return match.span() if match else None
+    matches = re.finditer(r"\s+".join(pieces), text) if pieces else ()
+    return next((match.span() for match in matches if _is_whole(text, *match.span())), None)
+
+
+def _is_whole(text: str, start: int, end: int) -> bool:
+    """True if a span begins and ends between words; scripts without spaces have no such places."""
+    edges = (text[max(0, at - 1) : at + 1] for at in (start, end))
+    return not any(len(edge) == 2 and edge.isalnum() and not is_unspaced(edge) for edge in edges)
 
 
 # Personal data

@@ -40,8 +40,6 @@ class DraftDocument(Struct, kw_only=True):
     search: str
     searched: dict[str, Json]
     """for each question the documents that were put to the judge and said no; of a near-miss all that were searched"""
-    surroundings: dict[str, str]
-    """for each question the text around its first quote: what a person who looks at it is shown"""
     documents_covered: int
     judge: str
     writer: str

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -11,6 +12,7 @@ from typing import Any, TypeVar
 from germane.addons.draft.bm25 import terms
 from germane.addons.draft.checks import Earlier, content_words, faults, find_quote, words_to_avoid
 from germane.addons.draft.drawing import Turn, TurnOrder
+from germane.addons.draft.passages import Passage
 from germane.addons.draft.questions import Alone, Candidate, Draft, Standalone, reversed_order
 from germane.addons.draft.rivals import Search, gold_contexts
 from germane.judging.pool import Pool
@@ -19,6 +21,8 @@ from germane.questions.asking import Unanswered
 from germane.types import Json, Judgement
 
 A = TypeVar("A")
+_AROUND = 300
+"""Characters around a quote that a person is shown."""
 FIRST, EXAMPLES, ROUND_TRIP, LOOKED_AT, MOST_RIVALS = 20, 3, 9, 20, 2
 """Attempts after which nothing kept ends it, examples shown, other passages of a round trip, passages of a near-miss, rivals at most."""
 
@@ -237,7 +241,7 @@ class Drafter:
     async def _look_for_answer(self, turn: Turn, candidate: Candidate, result: _Followed) -> None:
         """A near-miss is kept where the first 20 passages are found insufficient twice, in two orders."""
         found = await self.search.top(turn.id, candidate.question, LOOKED_AT)
-        result.searched = [{"doc": doc, "text": text} for doc, text in found]
+        result.searched = [self.search.place_of(*pair) for pair in found]
         texts = tuple(text for _, text in found)
         for question in (
             Sufficiency(candidate.question, texts),
@@ -277,16 +281,7 @@ class Drafter:
                 "round trip", "not unique", f"{len(rivals)} other documents state it", rivals=rivals
             )
         result.rivals = len(rivals)
-        spans = [find_quote(quote, passage.text) or (0, 0) for quote in candidate.quotes]
-        evidence = [
-            {
-                "quote": passage.text[a:b],
-                "doc": passage.doc,
-                "start": passage.start + a,
-                "end": passage.start + b,
-            }
-            for a, b in spans
-        ]
+        evidence = self._evidence(passage, candidate.quotes, gold)
         known = alone.answer.strip() and _same_answer(alone.answer, candidate.answer)
         result.row = {
             **self._row(turn, candidate),
@@ -299,9 +294,27 @@ class Drafter:
         own = set(content_words(passage.text))
         mine = content_words(candidate.question)
         facts = result.row["metadata"]["draft"]
+        first, last = evidence[0]["start"] - passage.start, evidence[0]["end"] - passage.start
+        facts["around"] = passage.text[max(0, first - _AROUND) : last + _AROUND]
         facts["bm25_rank"] = self.search.rank(candidate.question, gold)
         facts["overlap"] = round(sum(word in own for word in mine) / len(mine), 4) if mine else 0.0
-        result.searched = [{"doc": doc} for doc, _ in listed if doc not in gold and doc not in rivals]
+        others = [pair for pair in listed if pair[0] not in gold and pair[0] not in rivals]
+        result.searched = [self.search.place_of(*pair) for pair in others]
+
+    def _evidence(
+        self, passage: Passage, quotes: Sequence[str], gold: Sequence[str]
+    ) -> list[dict[str, Json]]:
+        """The places of the quotes, in the passage first and then in the other documents that hold them."""
+        result: list[dict[str, Json]] = []
+        for doc, quote in itertools.product(gold, dict.fromkeys(quotes)):
+            own = doc == passage.doc
+            text, offset = (passage.text, passage.start) if own else (self.search.documents[doc], 0)
+            if (span := find_quote(quote, text)) is not None:
+                first, last = span
+                result.append(
+                    {"quote": text[first:last], "doc": doc, "start": offset + first, "end": offset + last}
+                )
+        return result
 
     def _sign(self, attempt: Attempt) -> None:
         """Say who wrote the question, with which prompt, and where the answer is kept."""

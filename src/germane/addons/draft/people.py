@@ -33,7 +33,6 @@ KEYS = {
     "a": "not understandable alone",
     "u": "unsure",
 }
-_AROUND = 300
 
 
 def label(
@@ -110,14 +109,11 @@ def _shown(row: Mapping[str, Any], document: Mapping[str, Any]) -> list[str]:
     if row.get("answerable") is False:
         lines.append("near-miss: these documents were searched and should not answer it:")
         found = document.get("searched", {}).get(row["id"], [])
-        return lines + [
-            f"  {clean(str(place['doc']))}: {clean(' '.join(str(place.get('text', '')).split()))[:_AROUND]}"
-            for place in found[:5]
-        ]
+        return [*lines, "  " + ", ".join(dict.fromkeys(clean(str(place["doc"])) for place in found))]
     lines.append(f"answer    {clean(row['reference'])}")
     lines += [
         f"quote     {clean(' '.join(piece['quote'].split()))}  ({clean(str(piece['doc']))})"
         for piece in row["evidence"]
     ]
-    around = document.get("surroundings", {}).get(row["id"])
+    around = row["metadata"]["draft"].get("around")
     return lines + ([f"around    {clean(' '.join(around.split()))}"] if around else [])

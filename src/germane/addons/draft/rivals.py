@@ -13,7 +13,7 @@ from germane.addons.draft.passages import Passage, Source
 from germane.errors import InputError, TargetError
 from germane.samples import read_samples
 from germane.targets import Target
-from germane.types import Context, Sample
+from germane.types import Context, Json, Sample
 
 
 class Search:
@@ -30,6 +30,7 @@ class Search:
             source.passages,
             {doc: " ".join(text.split()) for doc, text in source.documents.items()},
         )
+        self.documents = source.documents
         self.index = BM25([passage.text for passage in source.passages])
         self.of_doc = defaultdict[str, list[int]](list)
         for at, passage in enumerate(self.passages):
@@ -45,10 +46,22 @@ class Search:
                     self._runs.setdefault(name, []).extend(sample.contexts or ())
         self.name = "BM25 and the pool" if runs or target else "BM25"
 
+    def place_of(self, doc: str, text: str) -> dict[str, Json]:
+        """The document and the offsets of a passage; of a text from elsewhere its document alone."""
+        places = (self.passages[at] for at in self.of_doc.get(doc, ()))
+        spans = (
+            {"doc": doc, "start": place.start, "end": place.end} for place in places if place.text == text
+        )
+        return next(spans, {"doc": doc})
+
     def holders(self, quotes: Sequence[str]) -> list[str]:
         """The documents that hold every one of these quotes to the letter, white space folded."""
         folded = [" ".join(quote.split()) for quote in quotes]
-        return [doc for doc, text in self._folded.items() if all(quote in text for quote in folded)]
+        return [
+            doc
+            for doc, text in self._folded.items()
+            if all(quote in text and find_quote(quote, text) for quote in folded)
+        ]
 
     def rank(self, query: str, docs: Sequence[str]) -> int | None:
         """The rank, among documents, of the best of these for a query by BM25; None where it shares no term with one."""

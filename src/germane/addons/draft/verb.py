@@ -42,7 +42,7 @@ from germane.samples import Notices, read_samples
 from germane.targets import Target, open_target
 from germane.types import Json, Sample
 
-_SHOWN, _AHEAD, _AROUND = 6, 16, 300
+_SHOWN, _AHEAD = 6, 16
 _EASY, _MANY_RIVALS = 0.8, 0.2
 
 
@@ -282,7 +282,6 @@ def _document(
         rivals=sum(attempt.rivals > 0 for attempt in answerable) / len(answerable) if answerable else None,
         search=search.name,
         searched={attempt.row["id"]: attempt.searched for attempt in kept},
-        surroundings={row["id"]: _around(source, row["evidence"][0]) for row in rows if row.get("evidence")},
         documents_covered=len(set(clusters)),
         judge=judge.name,
         writer=writer.name,
@@ -294,11 +293,6 @@ def _document(
         checked_by_people=checked_by_people(labels),
         removed=removed,
     )  # fmt: skip
-
-
-def _around(source: Source, piece: dict[str, Any]) -> str:
-    """The text around a quote."""
-    return source.documents[piece["doc"]][max(0, piece["start"] - _AROUND) : piece["end"] + _AROUND]
 
 
 def _why_fewer(document: DraftDocument) -> str:
