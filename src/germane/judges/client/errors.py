@@ -287,14 +287,13 @@ class Failure(NamedTuple):
 
 _BUSY = {429, 503, 529}
 _TRANSIENT = {UNKNOWN, 408, 409, 425}
-_REFUSALS = set(range(400, 500)) - _BUSY - _TRANSIENT
 
 RULES: tuple[tuple[Action, Callable[[Failure], object]], ...] = (
-    (Action.MORE_ROOM, lambda f: f.status in _REFUSALS and UNFINISHED.search(f.text)),
-    (Action.TOO_LONG, lambda f: is_too_long(f.status, f.text)),
+    (Action.TOO_LONG, lambda f: is_too_long(f.status, f.text) and not UNFINISHED.search(f.text)),
     (Action.WAIT, lambda f: f.status in _BUSY and not f.refused and not f.poor),
     (Action.STOP, lambda f: not f.refused and (f.poor or is_useless(f.status, f.text, worked=f.worked))),
     (Action.RETRY, lambda f: not f.refused and (f.status >= 500 or f.status in _TRANSIENT)),
+    (Action.MORE_ROOM, lambda f: UNFINISHED.search(f.text)),
     (Action.FILTERED, lambda f: FILTERED.search(f.text)),
     (Action.ASK_AGAIN, lambda f: UNFIT.search(f.text)),
     (Action.CHANGE, lambda _: True),
