@@ -20,6 +20,7 @@ import time
 from collections import Counter
 from importlib.util import find_spec
 from pathlib import Path
+from pydoc_data.topics import topics
 from typing import Any
 
 MEASURES = (
@@ -89,6 +90,7 @@ def main() -> None:
             ).stdout
         )
         wrong = look(report, code, found, audit)
+        wrong += draft(Path(folder), f"llamacpp:SmolLM2-135M-Instruct@{url}/v1", options.timeout)
         judge = found["judge"]
         print(
             f"{judge['calls']} questions, {judge['requests']} requests, {judge['tokens']['input']:,} tokens in, {judge['tokens']['output']:,} out,"
@@ -96,6 +98,29 @@ def main() -> None:
         )
         del server
     sys.exit("; ".join(wrong) or 0)
+
+
+def draft(folder: Path, judge: str, timeout: int) -> list[str]:
+    """What does not hold of drafting with a model that cannot write: nothing is kept, and every attempt has its reason."""
+    corpus = folder / "docs"
+    corpus.mkdir()
+    for name, text in list(topics.items())[::2]:
+        (corpus / f"{name}.txt").write_text(text, "utf-8")
+    begun = time.monotonic()
+    code, found = germane(
+        "draft", corpus, "-n", 20, "--judge", judge, "--timeout", timeout, "-j", 2, "-o", folder / "draft",
+        "--ledger", folder / "draft.sqlite", "--json",
+    )  # fmt: skip
+    reasons = sum(count for counts in found["dropped"].values() for count in counts.values())
+    print(
+        f"drafting: exit code {code}, {found['kept']} of {found['attempts']} kept, {time.monotonic() - begun:.0f} s; {found['dropped']}"
+    )
+    checks = {
+        f"drafting kept {found['kept']} questions of a model that cannot write": not found["kept"],
+        f"drafting ended with exit code {code}": code == 3,
+        f"{reasons} of {found['attempts']} attempts have a reason": reasons == found["attempts"],
+    }
+    return [what for what, holds in checks.items() if not holds]
 
 
 def idle_cores() -> int:

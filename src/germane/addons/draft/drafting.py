@@ -61,7 +61,6 @@ class Plan:
     language: str = ""
     examples: tuple[str, ...] = ()
     allow_personal: bool = False
-    forbid: bool = True
 
 
 class Drafter:
@@ -194,7 +193,7 @@ class Drafter:
     async def _write(self, turn: Turn) -> _Written:
         """Ask for candidates, check them, and follow the first that passes."""
         passage, plan, result = turn.passage, self.plan, _Written()
-        avoid = words_to_avoid(passage.text) if turn.kind == "paraphrased" and plan.forbid else ()
+        avoid = words_to_avoid(passage.text) if turn.kind == "paraphrased" else ()
         at = int(passage.digest[:8], 16)
         examples = tuple(
             plan.examples[(at + n) % len(plan.examples)] for n in range(min(EXAMPLES, len(plan.examples)))

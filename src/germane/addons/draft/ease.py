@@ -33,17 +33,18 @@ class Question(NamedTuple):
 
 
 def measured(query: str, gold: Sequence[str], search: Search) -> Question:
-    """Look a question up in the corpus; its overlap is that with the passage of its gold documents that has most of its words."""
+    """Look a question up in the corpus; its overlap is the mean over its gold documents, of each with its nearest passage."""
     present = [doc for doc in gold if doc in search.of_doc]
-    mine = content_words(query)
-    bags = [set(content_words(search.passages[at].text)) for doc in present for at in search.of_doc[doc]]
-    shares = [sum(word in bag for word in mine) / len(mine) for bag in bags if mine]
+    mine, shares = content_words(query), list[float]()
+    for doc in present if mine else ():
+        bags = [set(content_words(search.passages[at].text)) for at in search.of_doc[doc]]
+        shares.append(max(sum(word in bag for word in mine) / len(mine) for bag in bags))
     listed = terms(query)
     scores = np.sort(search.index.scores(query))[::-1][:2]
     margin = float((scores[0] - scores[1]) / scores[0]) if len(scores) == 2 and scores[0] > 0 else 0.0
     known = sum(term in search.index for term in listed) / len(listed) if listed else 0.0
     rank = search.rank(query, present) if present else None
-    return Question(query, bool(present), rank, max(shares, default=None), known, margin)
+    return Question(query, bool(present), rank, sum(shares) / len(shares) if shares else None, known, margin)
 
 
 def of_sample(sample: Sample, search: Search) -> Question:
