@@ -105,7 +105,9 @@ def check_folder(folder: Path, source: Source) -> dict[str, Any] | None:
 def write_folder(
     folder: Path, document: DraftDocument, rows: Sequence[Mapping[str, Json]], drafter: Drafter
 ) -> None:
-    """Write the document first: samples that stand beside none were not drafted."""
+    """Write the files, the document first: samples that stand beside none were not drafted. Without an attempt write nothing."""
+    if not drafter.attempts:
+        return
     folder.mkdir(parents=True, exist_ok=True)
     dropped = [{"attempt": attempt.number, **row} for attempt in drafter.attempts for row in attempt.dropped]
     write_whole(folder / DOCUMENT, document_bytes(document))

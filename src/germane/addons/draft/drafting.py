@@ -121,7 +121,7 @@ class Drafter:
     def _begin_ahead(self) -> None:
         """Begin the attempts that come next if all are kept."""
         order = self.order.copy()
-        room = self._ahead if self.kept or not self.attempts else min(self._ahead, FIRST - len(self.attempts))
+        room = self._ahead if self.kept else min(self._ahead, FIRST - len(self.attempts))
         for _ in range(max(1, room)):
             if (turn := order.next()) is None:
                 return

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
 
-from germane.addons.draft.bm25 import terms
+from germane.addons.draft.bm25 import is_unspaced, terms
 from germane.errors import InputError
 from germane.labelling.corpus import Corpus
 
@@ -77,7 +77,7 @@ def _refuse_office(path: Path) -> None:
 
 def cut(doc: str, text: str) -> Iterator[Passage]:
     """Cut a document of more than 400 words at its headings, then at paragraphs, then between words."""
-    if len(text.split()) <= LONGEST:
+    if len(_words(text)) <= LONGEST:
         yield Passage(doc, 0, len(text), text)
         return
     starts, above = [(0, "")], dict[int, str]()
@@ -101,7 +101,7 @@ def _pieces(text: str, start: int, end: int) -> Iterator[tuple[int, int]]:
     breaks = [start, *(match.end() for match in _PARAGRAPH.finditer(text, start, end)), end]
     begun, count = start, 0
     for first, last in pairwise(breaks):
-        words = [match.start() for match in re.finditer(r"\S+", text[first:last])]
+        words = _words(text[first:last])
         if count and count + len(words) > LONGEST:
             yield begun, first
             begun, count = first, 0
@@ -111,6 +111,11 @@ def _pieces(text: str, start: int, end: int) -> Iterator[tuple[int, int]]:
         count += len(words)
     if begun < end:
         yield begun, end
+
+
+def _words(text: str) -> list[int]:
+    """Where the words of a text begin; two characters are one in scripts without spaces."""
+    return [match.start() for match in re.finditer(r"\S{1,2}" if is_unspaced(text) else r"\S+", text)]
 
 
 def _sort_out(passages: Sequence[Passage], documents: dict[str, str]) -> tuple[list[Passage], dict[str, int]]:

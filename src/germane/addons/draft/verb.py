@@ -305,7 +305,7 @@ def _why_fewer(document: DraftDocument) -> str:
     steps = ", ".join(text for _, text in sorted(eaten, reverse=True))
     kept = f"{document.kept} of {document.attempts} attempts kept, {document.n} wanted"
     weak = " This model cannot write here." if document.attempts >= FIRST and not document.kept else ""
-    return f"{kept}: {steps or 'no passage left'}.{weak}{f' {document.stopped}' * bool(document.stopped)}"
+    return f"{kept}: {steps or ('stopped' if document.stopped else 'no passage left')}.{weak}{f' {document.stopped}' * bool(document.stopped)}"
 
 
 def last_line(document: dict[str, Any], folder: Path) -> str:
