@@ -9,7 +9,7 @@ trap 'rm -rf "$copy"' EXIT
 
 git ls-files -z --cached --others --exclude-standard | tar --create --null --files-from=- | tar --extract --directory "$copy"
 cd "$copy"
-rm -rf src/germane/addons/*/ tests/addons docs/addons docs/schema/agentv.schema.json examples/agentv scripts/agentv_pages.py
+rm -rf src/germane/addons/*/ tests/addons docs/addons docs/schema/agentv.schema.json docs/schema/draft.schema.json examples/agentv scripts/agentv_pages.py scripts/draft_pages.py benchmarks/draft_quality.py
 export PYTHONPATH=$copy/src
 "$python" -c 'from germane.addons import __file__, own; assert __file__.startswith("'"$copy"'") and not own(), __file__'
 "$python" -m pytest "$@"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from germane.addons.draft.bm25 import BM25
@@ -12,6 +12,7 @@ from germane.addons.draft.checks import find_quote
 from germane.addons.draft.passages import Passage, Source
 from germane.errors import InputError, TargetError
 from germane.samples import read_samples
+from germane.samples.files import read_text
 from germane.targets import Target
 from germane.types import Context, Json, Sample
 
@@ -41,9 +42,9 @@ class Search:
             asyncio.Semaphore(target.workers if target else 1),
         )
         for file in runs:
-            for sample in read_samples(file):
-                for name in (sample.id, _normal(sample.query)):
-                    self._runs.setdefault(name, []).extend(sample.contexts or ())
+            for names, contexts in _results(file):
+                for name in names:
+                    self._runs.setdefault(name, []).extend(contexts)
         self.name = "BM25 and the pool" if runs or target else "BM25"
 
     def place_of(self, doc: str, text: str) -> dict[str, Json]:
@@ -111,6 +112,22 @@ class Search:
             return doc, context.text or ""
         scores = self.index.scores(query)
         return doc, self.passages[max(places, key=lambda at: scores[at])].text
+
+
+def _results(file: Path) -> Iterator[tuple[Sequence[str], Sequence[Context]]]:
+    """The results in a TREC run (`qid Q0 docid rank score tag`) or in samples, each with the names of its query."""
+    if file.suffix.lower() in {".trec", ".run", ".txt"}:
+        rows = [line.split() for line in read_text(file).splitlines() if line.strip()]
+        if any(len(row) != 6 for row in rows):
+            raise InputError(
+                f"{file} is not a TREC run",
+                fix="write `qid Q0 docid rank score tag` lines, or samples (.jsonl)",
+            )
+        for row in sorted(rows, key=lambda row: float(row[4]), reverse=True):
+            yield (row[0],), (Context(id=row[2], text=""),)
+        return
+    for sample in read_samples(file):
+        yield (sample.id, _normal(sample.query)), sample.contexts or ()
 
 
 def gold_contexts(passage: Passage, others: Sequence[tuple[str, str]], count: int) -> list[tuple[str, str]]:
