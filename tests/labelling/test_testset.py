@@ -140,6 +140,16 @@ def test_one_question_or_two(tmp_path: Path, first: str, second: str, same: bool
     assert checks(write(tmp_path / "s.jsonl", rows))["duplicates"]["count"] == int(same)
 
 
+@pytest.mark.parametrize(("gold", "same"), [("d1", True), ("d2", False)])
+def test_the_words_in_another_order(tmp_path: Path, gold: str, same: bool) -> None:
+    """Questions of the same words are one where they have the same gold."""
+    rows = [
+        {"id": "a", "query": "The passport renewal: how much?", "qrels": {"d1": 1}},
+        {"id": "b", "query": "how much is a renewal passport", "qrels": {gold: 1}},
+    ]
+    assert checks(write(tmp_path / "s.jsonl", rows))["duplicates"]["count"] == int(same)
+
+
 def test_gold_and_history_tell_questions_apart(tmp_path: Path) -> None:
     """One letter between two names with other gold is no slip, and a follow-up is a question with what was said before."""
     rows: list[dict[str, Any]] = [

@@ -300,6 +300,8 @@ def _width(queries: Sequence[TestQuery], groups: Sequence[Sequence[int]]) -> Set
     above = {at: group[0] for group in groups for at in group}
     units = {queries[above.get(at, at)].cluster or f" {above.get(at, at)}" for at in range(len(queries))}
     n = len(units)
+    if not n:
+        return _unchecked("width", "the data hold no query")
     if n < 2:
         return _result(
             "width", n, len(queries), [], "one independent query: no interval and no difference can be given"

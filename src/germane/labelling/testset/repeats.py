@@ -14,7 +14,7 @@ from germane.questions.text import words
 SHORTEST = 5
 """Letters from which on two words that differ in one letter may be one word misspelt (see docs/benchmarks.md)."""
 _KEPT = 3
-"""Words that two questions must share where one of them has a word more."""
+"""Words that two questions must share where one of them has a word more, or has them in another order."""
 _NEGATIONS = frozenset({"not", "no", "never", "without", "except", "non"})
 _FILLERS = frozenset(
     re.findall(
@@ -61,7 +61,7 @@ def repeated(
     """The positions of the questions that are one question, group by group; time and memory grow with the words.
 
     Two are one where their content words are equal; where these differ in one misspelt word, unless their gold differs or both
-    spellings occur elsewhere; and where one has a word more and the gold is the same.
+    spellings occur elsewhere; and where one has a word more, or the words in another order, and the gold is the same.
 
     Args:
         texts: The questions.
@@ -102,10 +102,14 @@ def repeated(
 
 
 def _near(keys: Sequence[Key], shortest: int) -> Iterator[tuple[int, int, str, str]]:
-    """Pairs of questions that differ in one word, with these words; "" where only one question has it."""
+    """Pairs of questions that differ in one word, with these words, "" where only one question has it; or in the order of words."""
     position = {key: number for number, key in enumerate(keys)}
+    orders: dict[Key, int] = {}
     rests: dict[int, list[tuple[int, int]]] = defaultdict(list)
     for number, (situation, listed) in enumerate(keys):
+        first = orders.setdefault((situation, tuple(sorted(listed))), number)
+        if first != number and len(listed) >= _KEPT:
+            yield number, first, "", ""
         for at in range(len(listed)):
             rests[hash((situation, at, listed[:at], listed[at + 1 :]))].append((number, at))
             shorter = position.get((situation, listed[:at] + listed[at + 1 :]))
