@@ -22,7 +22,9 @@ import pytest
 
 from germane import read_samples
 from germane.addons.draft.bm25 import BM25, terms
+from germane.addons.draft.checks import other_language, personal_data
 from germane.addons.draft.drawing import MIX, slots
+from germane.addons.draft.passages import cut
 from tests.addons.draft.author import author, good, stating
 from tests.addons.draft.pythondocs import write_corpus
 from tests.command import Ran, invoke
@@ -590,3 +592,51 @@ def test_slots_keep_their_shares_and_their_beginning() -> None:
     assert Counter(slots(MIX, 100)) == MIX
     assert list(itertools.islice(slots(MIX, 200), 100)) == list(slots(MIX, 100))
     assert Counter(slots(MIX, 20)) == {"direct": 9, "paraphrased": 8, "near-miss": 3}
+
+
+ENGLISH = "Parents are entitled to ten working days off when a child is born, and the days can be taken in two years. Apply to the office."
+
+
+@pytest.mark.parametrize(
+    ("question", "other"),
+    [
+        ("How many days off?", False),
+        ("parental leave days", False),
+        ("what does the São Paulo office do", False),
+        ("¿Cuántos días libres hay?", True),
+        ("Quelle est la durée du congé ?", True),
+        ("Wie viele Tage bekommen Eltern?", True),
+        ("Quanti giorni spettano ai genitori?", True),
+        ("Сколько дней отпуска?", True),
+        ("親の休暇は何日ですか", True),
+    ],
+)
+def test_the_language_is_that_of_the_passage(question: str, *, other: bool) -> None:
+    assert other_language(question, ENGLISH, "") == other
+
+
+@pytest.mark.parametrize(
+    ("text", "what"),
+    [
+        ("mail a.b@example.org now", "an e-mail address"),
+        ("DE89 3704 0044 0532 0130 00", "an IBAN"),
+        ("4111 1111 1111 1111", "a card number"),
+        ("+49 30 123456789", "a telephone number"),
+        ("call (555) 123-4567", "a telephone number"),
+        ("customer 1234567890", "a long number"),
+        ("Python 3.11.7, port 8080, RFC 2822, 192.168.100.200, 2024-11-28 12:30, 0.123456789", ""),
+    ],
+)
+def test_personal_data_is_told_from_other_numbers(text: str, what: str) -> None:
+    assert personal_data(text) == what
+
+
+def test_long_texts_are_cut_without_a_loss() -> None:
+    """At headings, paragraphs and between words; Japanese by characters. The pieces are the text."""
+    prose = "# One\n\n" + "word " * 500 + "\n\n## Two\n\n" + "other " * 300
+    for text in (prose, "東京都の地図は公園と川を示します。" * 120):
+        pieces = list(cut("d", text))
+        assert "".join(piece.text for piece in pieces) == text
+        assert all(text[piece.start : piece.end] == piece.text for piece in pieces)
+        assert len(pieces) == 3
+    assert [piece.headings for piece in cut("d", prose)] == ["One", "One", "One > Two"]

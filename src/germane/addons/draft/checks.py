@@ -93,7 +93,8 @@ def other_language(question: str, passage: str, wanted: str) -> bool:
             return bool(script)
         names = {named.name}
     best = max(hits.values(), default=0)
-    return bool(names) and best >= 2 and all(hits[name] < 0.5 * best for name in names)
+    foreign = not question.isascii() and passage.isascii()  # accents and signs that the passage does not have
+    return bool(names) and best >= 2 - foreign and all(hits[name] < 0.5 * best for name in names)
 
 
 @cache

@@ -102,7 +102,7 @@ def _pieces(text: str, start: int, end: int) -> Iterator[tuple[int, int]]:
     begun, count = start, 0
     for first, last in pairwise(breaks):
         words = _words(text[first:last])
-        if count and count + len(words) > LONGEST:
+        if count > SHORTEST and count + len(words) > LONGEST:
             yield begun, first
             begun, count = first, 0
         while len(words) > LONGEST:
