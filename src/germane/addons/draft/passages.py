@@ -10,6 +10,8 @@ from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
 
+import numpy as np
+
 from germane.addons.draft.bm25 import is_unspaced, terms
 from germane.errors import InputError
 from germane.labelling.corpus import Corpus
@@ -126,38 +128,46 @@ def _sort_out(passages: Sequence[Passage], documents: dict[str, str]) -> tuple[l
     least = max(2.0, _HEADER_SHARE * len(documents))
     repeated = {line for line, count in lines.items() if count > least}
     usable, skipped = list[Passage](), Counter[str]()
-    seen, sketches = set[str](), defaultdict[int, list[frozenset[int]]](list)
+    seen, near = set[str](), _NearDuplicates()
     for passage in passages:
         own = "\n".join(line for line in passage.text.splitlines() if line.strip() not in repeated)
         words, folded = terms(own), " ".join(passage.text.split())
-        reason = ""
         if len(words) < SHORTEST:
-            reason = "repeated header" if len(terms(passage.text)) >= SHORTEST else "short"
+            skipped["repeated header" if len(terms(passage.text)) >= SHORTEST else "short"] += 1
         elif _is_filling(own):
-            reason = "contents, links or numbers"
+            skipped["contents, links or numbers"] += 1
         elif folded in seen:
-            reason = "duplicate"
-        else:
-            shingles = frozenset(
-                int.from_bytes(
-                    hashlib.blake2b(" ".join(words[at : at + _SHINGLE]).encode(), digest_size=8).digest(),
-                    "big",
-                )
-                for at in range(len(words) - _SHINGLE + 1)
-            )
-            sketch = sorted(shingles)[:_SKETCH]
-            others = {other for value in sketch for other in sketches[value]}
-            if any(len(shingles & other) >= _NEAR * len(shingles | other) for other in others):
-                reason = "near duplicate"
-            else:
-                for value in sketch:
-                    sketches[value].append(shingles)
-        if reason:
-            skipped[reason] += 1
+            skipped["duplicate"] += 1
+        elif near.seen_before(words):
+            skipped["near duplicate"] += 1
         else:
             seen.add(folded)
             usable.append(passage)
     return usable, dict(sorted(skipped.items()))
+
+
+class _NearDuplicates:
+    """The shingles of the texts so far: near duplicates share nine tenths of theirs, and so almost always one of the smallest eight."""
+
+    def __init__(self) -> None:
+        self._shingles: list[np.ndarray] = []
+        self._by_value = defaultdict[int, list[int]](list)
+
+    def seen_before(self, words: Sequence[str]) -> bool:
+        """True if an earlier text is nearly this one; else it is remembered."""
+        joined = {" ".join(words[at : at + _SHINGLE]) for at in range(len(words) - _SHINGLE + 1)}
+        digests = b"".join(hashlib.blake2b(text.encode(), digest_size=8).digest() for text in joined)
+        own = np.unique(np.frombuffer(digests, np.uint64))
+        sketch = own[:_SKETCH].tolist()
+        for other in {number for value in sketch for number in self._by_value[value]}:
+            theirs = self._shingles[other]
+            shared = len(np.intersect1d(own, theirs, assume_unique=True))
+            if shared >= _NEAR * (len(own) + len(theirs) - shared):
+                return True
+        for value in sketch:
+            self._by_value[value].append(len(self._shingles))
+        self._shingles.append(own)
+        return False
 
 
 def _is_filling(text: str) -> bool:
