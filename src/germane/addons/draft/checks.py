@@ -77,12 +77,20 @@ def language_of(text: str) -> tuple[str, Counter[str]]:
     return script, hits
 
 
+_CHINESE_ALONE = frozenset("吗嗎么麼哪怎们們这這呢谁誰您")
+"""Letters of Chinese questions that Japanese does not use in words of kanji alone."""
+
+
 def other_language(question: str, passage: str, wanted: str) -> bool:
     """True if a question is not in the named language, else not in that of the passage, as far as that can be told."""
     script, hits = language_of(question)
     named = next((language for language in _languages() if language.name == wanted.strip().lower()), None)
     if named is None:
+        if wanted.strip():  # not in the table: it cannot be told
+            return False
         expected, theirs = language_of(passage)
+        if (script, expected) == ("Han", "Kana"):  # search words of Japanese are often kanji alone
+            return bool(set(question) & _CHINESE_ALONE)
         if script != expected and not (
             script == "Latin" and scripts_in(passage)["Latin"] and not sum(hits.values())
         ):
