@@ -640,3 +640,54 @@ def test_long_texts_are_cut_without_a_loss() -> None:
         assert all(text[piece.start : piece.end] == piece.text for piece in pieces)
         assert len(pieces) == 3
     assert [piece.headings for piece in cut("d", prose)] == ["One", "One", "One > Two"]
+
+
+def test_labels_are_of_the_question_that_was_shown(corpus: Path, tmp_path: Path) -> None:
+    """Another model's question from the same passage has the same id: nobody has looked at it, and it is not removed."""
+
+    def other(_: int, candidate: dict[str, Any], __: str) -> Any:
+        return {"candidates": [{**candidate, "question": f"so {candidate['question']}"}]}
+
+    with ModelServer(answer=author()) as server:
+        draft(server, corpus, tmp_path / "d")
+        invoke("label", tmp_path / "d", "--budget", 3, "--drop-bad", stdin="nff")
+        before = rows(tmp_path / "d")
+        draft(server, corpus, tmp_path / "d", n=6)
+        draft(server, corpus, tmp_path / "d")
+        assert rows(tmp_path / "d") == before
+    with ModelServer(answer=author(other)) as server:
+        draft(server, corpus, tmp_path / "d", ledger=tmp_path / "other.sqlite")
+    assert document(tmp_path / "d")["checked_by_people"] is None
+    assert document(tmp_path / "d")["removed"] == []
+    assert not any(row["metadata"]["draft"]["looked_at"] for row in rows(tmp_path / "d"))
+    assert len((tmp_path / "d" / "labels.jsonl").read_text("utf-8").splitlines()) == 3
+
+
+@pytest.mark.parametrize(
+    ("question", "passage", "wanted", "other"),
+    [
+        ("年次有給休暇 日数", "社員は毎年十日の休暇を取得できます。", "", False),
+        ("员工每年有几天假期吗", "社員は毎年十日の休暇を取得できます。", "", True),
+        ("How many days off", "社員は毎年十日の休暇を取得できます。", "", True),
+        ("asyncio.run の使い方", "asyncio.run で開始します。社員は休暇を取得できます。", "", False),
+        ("How many days off", "员工每年有十天假期。", "", True),
+        (
+            "Có bao nhiêu ngày nghỉ phép của nhân viên",
+            "What is in the leave of employees?",
+            "Vietnamese",
+            False,
+        ),
+    ],
+)
+def test_languages_are_told_apart(question: str, passage: str, wanted: str, other: bool) -> None:
+    assert other_language(question, passage, wanted) is other
+
+
+def test_a_pdf_beside_texts_is_named(corpus: Path, tmp_path: Path) -> None:
+    mixed = tmp_path / "mixed"
+    shutil.copytree(corpus, mixed)
+    (mixed / "a.pdf").write_bytes(b"%PDF-1.7")
+    with ModelServer(answer=author()) as server:
+        assert "a.pdf" in draft(server, mixed, tmp_path / "d", n=3).err
+        (mixed / "a.md").write_text("The same as text.", "utf-8")
+        assert "a.pdf" not in draft(server, mixed, tmp_path / "e", n=3).err

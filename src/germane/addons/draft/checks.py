@@ -94,7 +94,7 @@ def other_language(question: str, passage: str, wanted: str) -> bool:
         if script != expected and not (
             script == "Latin" and scripts_in(passage)["Latin"] and not sum(hits.values())
         ):
-            return script in {"Han", "Kana"} or expected not in {"Han", "Kana"} or sum(hits.values()) > 1
+            return script in {"Han", "Kana"} or expected not in scripts_in(question) or sum(hits.values()) > 1
         names = {name for name, count in theirs.items() if count and count >= 0.7 * max(theirs.values())}
     else:
         if script != named.script and not (named.script == "Kana" and script == "Han"):
@@ -145,7 +145,7 @@ def _is_whole(text: str, start: int, end: int) -> bool:
 
 _EMAIL = re.compile(r"[\w.+%-]+@[\w-]+(?:\.[\w-]+)+")
 _PHONE = re.compile(
-    r"(?<![\w.])(?:\+\d|\(0|0(?![.,]))(?:[\s()/.-]?\d){7,13}(?![\w.]?\d)|(?<![\w.])(?:\(\d{3}\) ?|\d{3}[ .-])\d{3}[ .-]\d{4}(?![\w.]?\d)"
+    r"(?<![\w.])(?:\+\d|\(0|0(?![.,]))(?:(?:\) ?|[\s(/.-])?\d){7,13}(?![\w.]?\d)|(?<![\w.])(?:\(\d{3}\) ?|\d{3}[ .-])\d{3}[ .-]\d{4}(?![\w.]?\d)"
 )
 _IBAN = re.compile(r"\b[A-Z]{2}\d{2}(?: ?[A-Z0-9]{4}){2,7}(?: ?[A-Z0-9]{1,3})?\b")
 _CARD = re.compile(r"(?<!\d)\d(?:[ -]?\d){12,18}(?!\d)")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -77,6 +77,19 @@ def read_rows(path: Path) -> list[dict[str, Any]]:
     if not path.exists():
         return []
     return [json.loads(line) for line in path.read_text("utf-8").splitlines() if line.strip()]
+
+
+def read_labels(
+    folder: Path, rows: Sequence[Mapping[str, Any]], removed: Collection[str] = ()
+) -> list[dict[str, Any]]:
+    """The labels of people for these questions: an id stays when another model writes another question, its labels do not."""
+    queries = {row["id"]: row["query"] for row in rows}
+    return [
+        label
+        for label in read_rows(folder / LABELS)
+        if label["item"] in removed
+        or (label["item"] in queries and label.get("query", queries[label["item"]]) == queries[label["item"]])
+    ]
 
 
 def read_document(folder: Path) -> dict[str, Any] | None:

@@ -59,7 +59,7 @@ class Source:
 
 def read_source(path: Path) -> Source:
     """Read a corpus, cut it into passages and set aside what no question should come from; counted by reason."""
-    _refuse_office(path)
+    office_files(path)
     corpus = Corpus(path)
     documents = dict(corpus.documents())
     identity = corpus.identity
@@ -68,13 +68,21 @@ def read_source(path: Path) -> Source:
     return Source(str(identity["digest"]), str(identity["name"]), documents, passages, usable, skipped)
 
 
-def _refuse_office(path: Path) -> None:
+def office_files(path: Path) -> list[str]:
+    """The names of the PDF and office files of a corpus that have no text file of the same name beside them.
+
+    Raises:
+        InputError: There is no other file.
+    """
     files = [path] if path.is_file() else list(path.rglob("*")) if path.is_dir() else []
-    office = [file for file in files if file.suffix.lower() in _OFFICE]
-    if office and len(office) == sum(file.is_file() and not file.name.startswith(".") for file in files):
-        file = office[0].name
-        fix = f"make text of it first: markitdown {file} > {Path(file).stem}.md"
-        raise InputError(f"{file} is not text", fix=fix)
+    files = sorted(file for file in files if file.is_file() and not file.name.startswith("."))
+    texts = {file.with_suffix("") for file in files if file.suffix.lower() not in _OFFICE}
+    office = [file for file in files if file.suffix.lower() in _OFFICE and file.with_suffix("") not in texts]
+    if office and not texts:
+        file = office[0]
+        fix = f"make text of it first: markitdown {file.name} > {file.stem}.md"
+        raise InputError(f"{file.name} is not text", fix=fix)
+    return [file.name for file in office]
 
 
 def cut(doc: str, text: str) -> Iterator[Passage]:

@@ -15,6 +15,7 @@ from germane.addons.draft.document import (
     document_bytes,
     lines_of,
     read_document,
+    read_labels,
     read_rows,
 )
 from germane.clean import clean, counted
@@ -42,7 +43,8 @@ def label(
     document = read_document(folder)
     if document is None:
         raise InputError(f"{folder} holds no drafted set", fix="name the folder of germane draft -o")
-    rows, labels = read_rows(folder / SAMPLES), read_rows(folder / LABELS)
+    rows = read_rows(folder / SAMPLES)
+    labels = read_labels(folder, rows, document.get("removed", ()))
     _ask(folder, document, rows, labels, who=who, budget=budget, seed=seed, silent=json)
     checked = document["checked_by_people"] = checked_by_people(labels)
     bad = {row["item"] for row in labels if row["answer"] not in ("fine", "unsure")} if drop_bad else set()
@@ -88,9 +90,9 @@ def _ask(
                 design = {"seed": seed, "n": len(drawn), "of": len(rows)}
                 labels.append(
                     {"item": row["id"], "kind": "draft", "answer": answer, "scale": "draft", "who": who, "at": now(), "queue": "random",
-                     "design": design, "blind": True, "sample": row["id"]}
+                     "design": design, "blind": True, "sample": row["id"], "query": row["query"]}
                 )  # fmt: skip
-                write_whole(folder / LABELS, lines_of(labels))
+                write_whole(folder / LABELS, lines_of([*read_rows(folder / LABELS), labels[-1]]))
 
 
 def _answer(keys: Iterator[str], *, silent: bool) -> str:

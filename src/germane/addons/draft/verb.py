@@ -11,20 +11,19 @@ from typing import Any
 from germane.addons.draft import ease
 from germane.addons.draft.checks import reason_counts
 from germane.addons.draft.document import (
-    LABELS,
     DraftDocument,
     as_json,
     check_folder,
     checked_by_people,
     first_dropped,
-    read_rows,
+    read_labels,
     spending,
     write_folder,
 )
 from germane.addons.draft.drafting import FIRST, Drafter, Plan
 from germane.addons.draft.drawing import MIX, STYLES, Turn, TurnOrder, draw, parse_shares, slots
 from germane.addons.draft.forecast import forecast
-from germane.addons.draft.passages import Source, read_source
+from germane.addons.draft.passages import Source, office_files, read_source
 from germane.addons.draft.rivals import Search
 from germane.clean import counted
 from germane.cli import print_document, say
@@ -79,6 +78,10 @@ def draft(
     shares, styles = parse_shares(mix, "--mix", MIX), parse_shares(style, "--style", STYLES)
     checker, author = _judges(judge, writer, of_judge)
     source = read_source(corpus)
+    if unread := office_files(corpus):
+        say(
+            f"note: left out, not text: {', '.join(unread[:3])}{' ...' * (len(unread) > 3)} ({len(unread)}); make text of them: markitdown F > F.md"
+        )
     before = check_folder(output, source)
     _check_size(source, corpus, number)
     real = _real_questions(like) if like is not None else []
@@ -119,9 +122,11 @@ def draft(
     finally:
         if store is not None:
             store.close()
-    labels, removed = read_rows(output / LABELS), list((before or {}).get("removed") or ())
-    looked_at = {row["sample"] for row in labels}
     rows = [attempt.row for attempt in drafter.kept]
+    labels = read_labels(output, rows)
+    looked_at = {row["sample"] for row in labels}
+    redrawn = {row["id"] for row in rows} - looked_at
+    removed = [name for name in (before or {}).get("removed") or () if name not in redrawn]
     for row in rows:
         row["metadata"]["draft"]["looked_at"] = row["id"] in looked_at
     document = _document(
