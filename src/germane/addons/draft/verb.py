@@ -77,11 +77,7 @@ def draft(
     """
     shares, styles = parse_shares(mix, "--mix", MIX), parse_shares(style, "--style", STYLES)
     checker, author = _judges(judge, writer, of_judge)
-    source = read_source(corpus)
-    if unread := office_files(corpus):
-        say(
-            f"note: left out, not text: {', '.join(unread[:3])}{' ...' * (len(unread) > 3)} ({len(unread)}); make text of them: markitdown F > F.md"
-        )
+    source = _read(corpus)
     before = check_folder(output, source)
     _check_size(source, corpus, number)
     real = _real_questions(like) if like is not None else []
@@ -123,12 +119,7 @@ def draft(
         if store is not None:
             store.close()
     rows = [attempt.row for attempt in drafter.kept]
-    labels = read_labels(output, rows)
-    looked_at = {row["sample"] for row in labels}
-    redrawn = {row["id"] for row in rows} - looked_at
-    removed = [name for name in (before or {}).get("removed") or () if name not in redrawn]
-    for row in rows:
-        row["metadata"]["draft"]["looked_at"] = row["id"] in looked_at
+    labels, removed = _looked_at(output, rows, before or {})
     document = _document(
         drafter, source, search, real, number, shares, seed, labels, removed, checker, author
     )
@@ -141,6 +132,27 @@ def draft(
     if document.exit_code:
         say(_why_fewer(document))
     return document.exit_code
+
+
+def _read(corpus: Path) -> Source:
+    """The corpus, with a note about its files that are no text."""
+    source = read_source(corpus)
+    if unread := office_files(corpus):
+        names = ", ".join(unread[:3]) + " ..." * (len(unread) > 3)
+        say(f"note: left out, not text: {names} ({len(unread)}); make text of them: markitdown F > F.md")
+    return source
+
+
+def _looked_at(
+    folder: Path, rows: Sequence[dict[str, Any]], before: dict[str, Any]
+) -> tuple[list[dict[str, Any]], list[str]]:
+    """The labels of these questions, marked in their rows, and the ids of the questions that stay removed."""
+    labels = read_labels(folder, rows)
+    looked_at = {label["sample"] for label in labels}
+    for row in rows:
+        row["metadata"]["draft"]["looked_at"] = row["id"] in looked_at
+    redrawn = {row["id"] for row in rows} - looked_at
+    return labels, [name for name in before.get("removed") or () if name not in redrawn]
 
 
 def _check_size(source: Source, corpus: Path, n: int) -> None:
