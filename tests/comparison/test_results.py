@@ -453,3 +453,21 @@ def test_page_of_measures_without_a_range(tmp_path: Path) -> None:
     assert "missing scores could have any value" in done.out
     assert "any value over all" in page.read_text()
     assert "--resume" not in page.read_text()
+
+
+@pytest.mark.parametrize(
+    "text", ["id,RR\nq1,25%\nq2,100%\n", "qid,name,score\nq1,recip_rank,.25\nq2,recip_rank,1\n"]
+)
+def test_percent_signs_and_a_column_name_of_measures_are_read(tmp_path: Path, text: str) -> None:
+    (tmp_path / "a.csv").write_text(text)
+    (tmp_path / "b.csv").write_text("id,RR\nq2,1\nq1,1\n")
+    row = compare(tmp_path / "a.csv", tmp_path / "b.csv")["RR"]
+    assert (row.n, row.difference) == (2, 0.375)
+
+
+def test_decimal_commas_are_an_error_not_missing_values(tmp_path: Path) -> None:
+    for name in "ab":
+        (tmp_path / f"{name}.csv").write_text("id;RR\nq1;0,25\nq2;1\n")
+    done = invoke("compare", tmp_path / "a.csv", tmp_path / "b.csv")
+    assert done.code == 2
+    assert "a.csv:2: 0,25 has a comma" in done.err

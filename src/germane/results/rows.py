@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import json
 import math
+import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -79,7 +80,7 @@ class ResultFile:
 
 
 def number_in(value: Any) -> float | None:
-    """The number of a value or a cell, NaN where it is too large; None where it is another text."""
+    """The number of a value or a cell (25% is 0.25), NaN where it is too large; None where it is another text."""
     if isinstance(value, bool):
         return float(value)
     if isinstance(value, int | float):
@@ -87,19 +88,24 @@ def number_in(value: Any) -> float | None:
     text = str(value).strip()
     if (word := text.casefold()) in {"true", "yes", "pass", "false", "no", "fail"}:
         return float(word in {"true", "yes", "pass"})
+    share = text.endswith("%")
     try:
-        return number_in(float(text)) if "_" not in text else None
+        return number_in(float(text.removesuffix("%")) / (100 if share else 1)) if "_" not in text else None
     except ValueError:
         return None
 
 
-def measured(value: Any, fault: str = "") -> tuple[float | None, str]:
+def measured(value: Any, fault: str = "", where: SourceLocation | None = None) -> tuple[float | None, str]:
     """The value and the reason why there is none: what failed (`fault`), nothing there, NaN, or a text."""
     if fault:
         return None, shorten(fault, 200)
     if value is None or (isinstance(value, str) and is_empty(value)):
         return None, EMPTY
     number = number_in(value)
+    if number is None and re.fullmatch(r"[-+]?\d+,\d+ ?%?", str(value).strip()):
+        raise InputError(
+            f"{value!s} has a comma", fix="write numbers with a decimal point: 0.25", place=where
+        )
     if number is None or not math.isfinite(number):
         return None, f"the value is {shorten(str(value), 120)}"
     return number, ""
@@ -147,6 +153,9 @@ class _Columns:
             raise InputError(f"no column is the id of a case; {have}", fix="name one of them id", place=where)
         self.case = case
         self.measure, self.value = self._first(MEASURES), self._first(VALUES)
+        name = self._folded.get("name")
+        if self.measure is None and name and any(is_measure(_text(row.get(name))) for row in rows):
+            self.measure = name
         self.system = next(
             filter(
                 lambda name: self._tells_systems(name, rows),
@@ -193,11 +202,13 @@ class _Columns:
     ) -> dict[str, tuple[float | None, str]]:
         """The value of each measure of a row, or why it has none; empty for a long row that failed and names no measure."""
         if not (self.measure and self.value):
-            return {name: measured(row.get(name), fault or _fault_of(name, row)) for name in self.measures}
+            return {
+                name: measured(row.get(name), fault or _fault_of(name, row), where) for name in self.measures
+            }
         name = _text(row.get(self.measure))
         if not name and not fault:
             raise InputError(f"this row has no {self.measure}", fix="name the measure", place=where)
-        return {name: measured(row.get(self.value), fault)} if name else {}
+        return {name: measured(row.get(self.value), fault, where)} if name else {}
 
 
 def _fault_of(name: str, row: Mapping[str, Any]) -> str:
@@ -252,7 +263,7 @@ def _measures(rows: Sequence[Mapping[str, Any]], names: Iterable[str]) -> list[s
     ]  # by MLflow, among other columns
     for name in names:
         cells = [value for row in rows if (value := row.get(name)) is not None and not is_empty(str(value))]
-        numbers, named = sum(number_in(cell) is not None for cell in cells), is_measure(name)
+        numbers, named = sum(number_in(_pointed(cell)) is not None for cell in cells), is_measure(name)
         if not numbers:
             found = named
         elif exported:
@@ -261,6 +272,11 @@ def _measures(rows: Sequence[Mapping[str, Any]], names: Iterable[str]) -> list[s
             found = named or (2 * numbers >= len(cells) and fold(name).strip() not in OTHERS)
         result += [name] if found else []
     return result
+
+
+def _pointed(cell: Any) -> Any:
+    """The cell with a decimal point for a comma, to find columns of numbers."""
+    return cell.replace(",", ".", 1) if isinstance(cell, str) else cell
 
 
 def _text(value: Any) -> str:
