@@ -208,6 +208,9 @@ def test_a_panel_is_asked_as_one(tmp_path: Path, model: Model) -> None:
         replicas = [row["replica"] for row in rows if row.get("replica", 1) < 0]
         assert {replica: replicas.count(replica) for replica in replicas} == {-1: 20, -2: 20, -3: 20}
         assert again(report, 20, server).json["again"]["flips"] == 0
+        # continued, the report's note counts the questions of its own verdicts
+        assert invoke("run", "--resume", report, "--base-url", server.url, "-q").code == 0
+        assert "60 questions to the panel" in invoke("report", report).out
 
 
 def test_what_is_refused(tmp_path: Path, model: Model) -> None:

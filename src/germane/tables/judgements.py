@@ -129,7 +129,11 @@ def judgement_columns(judgements: Iterable[Judgement]) -> dict[str, Sequence[Jso
 
 def is_asked_again(judgement: Judgement) -> bool:
     """Return True if `germane audit --again` asked for a judgement: a comparison alone reads it."""
-    return bool(judgement.provenance) and (judgement.provenance.get("replica") or 0) < 0
+    how = judgement.provenance
+    merged_again = judgement.parent is not None and (
+        "votes" in how or "failed" in how
+    )  # its members have the replica numbers
+    return bool(how) and ((how.get("replica") or 0) < 0 or merged_again)
 
 
 def count_asked(counts: AskedCounts, judgements: Iterable[Judgement]) -> AskedCounts:
