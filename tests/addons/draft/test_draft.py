@@ -691,3 +691,12 @@ def test_a_pdf_beside_texts_is_named(corpus: Path, tmp_path: Path) -> None:
         assert "a.pdf" in draft(server, mixed, tmp_path / "d", n=3).err
         (mixed / "a.md").write_text("The same as text.", "utf-8")
         assert "a.pdf" not in draft(server, mixed, tmp_path / "e", n=3).err
+
+
+def test_a_replay_says_what_it_does_not_hold(corpus: Path, tmp_path: Path) -> None:
+    with ModelServer(answer=author()) as server:
+        draft(server, corpus, tmp_path / "d", n=3)
+        words = ("--judge", "openai:test", "--base-url", server.url, "--replay", tmp_path / "d.sqlite")
+        ran = invoke("draft", corpus, "-n", 3, "--seed", 5, "-o", tmp_path / "r", *words)
+    assert ran.code == 3
+    assert "failed: no stored answer" in ran.err

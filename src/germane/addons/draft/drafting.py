@@ -367,6 +367,10 @@ def _check_alone(alone: Alone) -> None:
 
 def _failure(why: str) -> str:
     """The reason of a failed call, without what differs from one to the next."""
+    if why.startswith("not in "):
+        return "no stored answer"
+    if why.startswith(("no usable answer", "unusable answer")):
+        return "unusable answer"
     if match := re.search(r"\b(?:HTTP|status|error) ?(?:code )?:?([45]\d\d)\b|\b([45]\d\d)\b", why):
         return f"HTTP {match[1] or match[2]}"
     if re.search(r"time|answer within|hang", why, re.IGNORECASE):
