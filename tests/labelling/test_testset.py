@@ -247,6 +247,8 @@ def test_gold_that_the_corpus_lacks(tmp_path: Path) -> None:
         ({"tags": ["single-hop"], "gold": [["d0"], ["d1"]]}, True),
         ({"tags": ["unanswerable"], "qrels": {"d0": 1}}, True),
         ({"tags": ["answerable"], "answerable": False}, True),
+        ({"answerable": False, "qrels": {"d0": 1}}, True),
+        ({"answerable": False}, False),
         ({"tags": ["multi-hop"], "qrels": {"d0": 1, "d1": 1}}, False),
         ({"tags": ["single-hop"], "qrels": {"d0": 1, "d1": 1}}, False),
         ({"tags": ["unanswerable"], "answerable": False}, False),

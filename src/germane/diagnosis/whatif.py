@@ -143,6 +143,9 @@ def _changes(report: ReportData, measure: str | Measure | None) -> list[SystemDi
     systems: dict[str, list[Sample]] = {}
     for sample in report.samples():
         systems.setdefault(sample.system, []).append(sample)
+    if not systems:
+        problem = f"{report.where or 'the report'} has scores at most: the samples are missing"
+        raise InputError(problem, fix="name the folder that `germane run` wrote")
     whys: dict[str, None] = {}
     diagnoses = []
     for system, samples in systems.items():

@@ -248,10 +248,12 @@ _ANSWER = re.compile(r"^(is[ _-])?answerable$", re.IGNORECASE)
 
 def _classes(queries: Sequence[TestQuery]) -> SetCheck:
     """Queries whose tags say something of the gold that the gold does not."""
-    tagged = [query for query in queries if any(map(_known_class, query.classes))]
+    tagged = [
+        query for query in queries if query.answerable is False or any(map(_known_class, query.classes))
+    ]
     if not tagged:
         return _unchecked("classes", "no tag says how many documents answer a question, or that none does")
-    wrong = [(query, why) for query in tagged if (why := _contradiction(query))]
+    wrong = [(query, why) for query in tagged if (why := _unanswerable(query) or _contradiction(query))]
     examples = [f"{query.id}: {why}" for query, why in wrong]
     note = f"{len(wrong)} of {counted(len(tagged), 'tagged query contradicts its gold', 'tagged queries contradict their gold')}"
     return _result(
@@ -266,6 +268,12 @@ def _classes(queries: Sequence[TestQuery]) -> SetCheck:
 
 def _known_class(name: str) -> bool:
     return any(pattern.search(name) for pattern in (_SEVERAL, _ONE, _NO_ANSWER, _ANSWER))
+
+
+def _unanswerable(query: TestQuery) -> str:
+    pieces = max(len(query.gold), len(query.quotes))
+    contradicts = query.answerable is False and pieces
+    return f"answerable is false, and has {counted(pieces, 'gold document')}" if contradicts else ""
 
 
 def _contradiction(query: TestQuery) -> str:
