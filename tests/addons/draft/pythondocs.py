@@ -95,7 +95,6 @@ MODULES = [
     "trace",
     "traceback",
     "tracemalloc",
-    "turtle",
     "types",
     "unittest",
     "urllib.parse",
@@ -121,7 +120,10 @@ def pages() -> dict[str, str]:
 def _pages() -> dict[str, str]:
     result = {f"reference/{name}.txt": f"{HEADER}\n\n{text}" for name, text in sorted(topics.items())}
     for name in MODULES:
-        module = importlib.import_module(name)
+        try:
+            module = importlib.import_module(name)
+        except ImportError:  # an interpreter without that library
+            continue
         entries = [f"{name}\n{'=' * len(name)}\n\n{inspect.getdoc(module) or ''}"]
         for what, value in sorted(vars(module).items()):
             callable_ = inspect.isclass(value) or inspect.isroutine(value)

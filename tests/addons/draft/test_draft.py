@@ -573,7 +573,7 @@ def test_a_person_looks_at_twenty(corpus: Path, tmp_path: Path) -> None:
         low, high = checked["interval"]
         assert low < 3 / 7 < high
         assert "4 of 8" in again.out
-        assert not re.search("support|standalone|openai", first.out)
+        assert not re.search("standalone|openai|common-knowledge", first.out)
         assert len(rows(tmp_path / "d")) == 9
         draft(server, corpus, tmp_path / "d")
         assert len(rows(tmp_path / "d")) == 9
