@@ -28,7 +28,7 @@ from germane.comparison.schema import ComparisonDocument
 from germane.diagnosis.stages import StagesDocument, StagesDocuments
 from germane.diagnosis.whatif import DiagnosisDocument, DiagnosisDocuments
 from germane.evalfiles import EvalFile
-from germane.flags import SETTINGS, Flag, flags_of
+from germane.flags import FLAGS, SETTINGS, Flag, flags_of
 from germane.folder.manifest import SCHEMA_VERSION
 from germane.graders.measure_grader import MeasureGrader
 from germane.labelling.goldaudit import GoldAudit
@@ -450,7 +450,7 @@ Environment: `GERMANE_JUDGE`, `GERMANE_LEDGER`, each provider's own key and base
 def commands_page() -> str:
     """docs/reference/commands.md: flags that several commands have stand once, after the commands."""
     shared = _shared_flags()
-    lines = {_flag(flag, verb): "" for verb in VERBS for flag in flags_of(verb)}
+    lines = {_flag(flag, verb): "" for verb in VERBS for flag in _flags_of(verb)}
     parts = [
         "# Commands, flag by flag\n",
         MADE,
@@ -463,15 +463,20 @@ def commands_page() -> str:
     return "\n".join([*parts, ""])
 
 
+def _flags_of(verb: str) -> list[Flag]:
+    """Return the flags of a command, of one of the core without those that add-ons give it."""
+    return [flag for flag in flags_of(verb) if flag in FLAGS or verb not in VERBS]
+
+
 def _shared_flags() -> set[str]:
     """Return the lines of the flags that several commands of the core have."""
-    count = Counter(_flag(flag, verb) for verb in VERBS for flag in flags_of(verb) if not flag.argument)
+    count = Counter(_flag(flag, verb) for verb in VERBS for flag in _flags_of(verb) if not flag.argument)
     return {line for line, number in count.items() if number > 1}
 
 
 def _command(verb: str, shared: Collection[str], page: str = "") -> Iterator[str]:
     yield from (f"## germane {verb}\n", f"{inspect.cleandoc(function_of(verb).__doc__ or '')}\n")
-    flags = {_flag(flag, verb): flag for flag in flags_of(verb)}
+    flags = {_flag(flag, verb): flag for flag in _flags_of(verb)}
     yield from (line for line in flags if line not in shared)
     if also := [f"`{flag.long}`" for line, flag in flags.items() if line in shared]:
         yield f"- Also [shared]({page}#flags-of-several-commands): {', '.join(also)}."
