@@ -12,7 +12,7 @@ from germane.addons.draft.checks import find_quote
 from germane.addons.draft.passages import Passage, Source
 from germane.errors import InputError, TargetError
 from germane.samples import read_samples
-from germane.samples.files import read_text
+from germane.samples.runs.trec import read_run
 from germane.targets import Target
 from germane.types import Context, Json, Sample
 
@@ -115,16 +115,10 @@ class Search:
 
 
 def _results(file: Path) -> Iterator[tuple[Sequence[str], Sequence[Context]]]:
-    """The results in a TREC run (`qid Q0 docid rank score tag`) or in samples, each with the names of its query."""
+    """The results in a TREC run or in samples, each with the names of its query."""
     if file.suffix.lower() in {".trec", ".run", ".txt"}:
-        rows = [line.split() for line in read_text(file).splitlines() if line.strip()]
-        if any(len(row) != 6 for row in rows):
-            raise InputError(
-                f"{file} is not a TREC run",
-                fix="write `qid Q0 docid rank score tag` lines, or samples (.jsonl)",
-            )
-        for row in sorted(rows, key=lambda row: float(row[4]), reverse=True):
-            yield (row[0],), (Context(id=row[2], text=""),)
+        for query, results in read_run(file, fmt="trec").queries.items():
+            yield (query,), [Context(id=name) for name in results.best_first()]
         return
     for sample in read_samples(file):
         yield (sample.id, _normal(sample.query)), sample.contexts or ()

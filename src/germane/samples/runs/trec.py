@@ -69,6 +69,8 @@ from germane.samples.runs.results import (
 from germane.samples.runs.roles import BETWEEN, chosen_key, frame_roles, roles_of_keys, table_columns
 from germane.samples.runs.shapes import Record, in_roles, row_fields, row_list, scalar
 
+__all__ = ["read_run"]
+
 
 def read_run(
     source: Any,
