@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from germane.clean import counted
 from germane.reports.correct import corrections_of
-from germane.reports.correction.draws import Draw, Pool, design_of, draws_of, fingerprint, is_drawn, pool_of
+from germane.reports.correction.draws import Draw, Pool, design_of, draws_of, fingerprint, is_drawn
 from germane.reports.correction.terms import Floats, ScoreTerms, distinct_rows
 from germane.reports.pairing import MeasureComparison, PairedSystems, Side
 from germane.statistics.differences import CorrectedDifference, corrected_difference
@@ -105,10 +105,8 @@ class CorrectedDifferences:
     def _find(self, kind: str) -> _Drawn | str:
         draws, labels, pools = list[Draw](), list[Label](), list[Pool]()
         both = zip(self._sides, self._corrections, strict=True)
-        for tables, corrections in {
-            id(side.report.tables): (side.report.tables, c) for side, c in both
-        }.values():
-            pool, book = pool_of(tables, kind), LabelBook(corrections.labels)
+        for corrections in {id(side.report.tables): c for side, c in both}.values():
+            pool, book = corrections.pool(kind), LabelBook(corrections.labels)
             mine = [
                 label
                 for label in corrections.labels

@@ -27,7 +27,7 @@ from germane.places.places import Places
 from germane.places.settings import Settings
 from germane.places.table import Bools, Floats, RankedLabels
 from germane.reports.data import ReportData
-from germane.reports.explain import recorded, settings_of, take_stored
+from germane.reports.explain import recorded, settings_of
 from germane.reports.summary import is_diagnostic, known_measure
 from germane.statistics.comparison import holm, paired_difference
 from germane.statistics.intervals import SAME, IntervalEnds
@@ -198,7 +198,7 @@ class _Lists:
                 self.left[refused.why or "not measured"] = None
             else:
                 places.add([sample])
-        take_stored(places, [row for row in range(len(places.samples)) if places.asks(row)], answers)
+        answers.label(places)
         self.places, self.table = places, places.table
         missing = places.missing_in(measure.depth, holes=open_holes(measure))
         if missing.any():

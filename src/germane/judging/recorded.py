@@ -11,6 +11,7 @@ from msgspec import Struct
 from germane.encoding import decode, short_name
 from germane.folder.index import LineIndex, lines_at
 from germane.folder.judgements import ITEM, StoredJudgements, has_usual_start
+from germane.places.places import Places
 from germane.questions.asking import Answer, answered, value_of
 from germane.questions.question import AnyQuestion, asked_as
 from germane.questions.relevance import Passages, examples_of
@@ -117,6 +118,13 @@ class StoredAnswers:
             ]
             for questions in asked
         ]
+
+    def label(self, places: Places) -> None:
+        """Give places the verdicts on all that is asked about them; one that is not here is a failure."""
+        asked = [number for number in range(len(places.samples)) if places.asks(number)]
+        verdicts = self.values([places.questions(number) for number in asked])
+        for number, values in zip(asked, verdicts, strict=True):
+            places.take(number, values)
 
     def find(self, questions: Sequence[AnyQuestion]) -> list[Judgement | None]:
         """The recorded judgement of each question; None where there is none."""

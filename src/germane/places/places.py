@@ -76,6 +76,7 @@ class Places:
         """Of several people, the grade whose 2**grade - 1 is the expectation of that; that of a distribution follows from its probabilities."""
         self._probabilities: dict[int, tuple[float, ...]] = {}
         self._answers: dict[int, Sequence[Any]] = {}
+        self._questions: dict[int, Passages] = {}
 
     # Making the columns
 
@@ -292,7 +293,12 @@ class Places:
         return bool(self.cells and self.cells[sample] and not self.settings.judged_by)
 
     def questions(self, sample: int) -> Passages:
-        """The questions about a sample's cells."""
+        """The questions about a sample's cells, made once: their items are digests."""
+        if sample not in self._questions:
+            self._questions[sample] = self._passages(sample)
+        return self._questions[sample]
+
+    def _passages(self, sample: int) -> Passages:
         value, fields = self.samples[sample], self.settings.asked
         if self.choice.against == "need":
             return Passages(self.cells[sample], turns(value), **fields, **self.settings.shown_with(value))

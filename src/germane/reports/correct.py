@@ -21,7 +21,7 @@ from germane.measures.measure import Measure
 from germane.measures.scoring import sample_means
 from germane.places.places import Places
 from germane.places.settings import Settings
-from germane.reports.correction.draws import design_of, drift_of, is_drawn, pool_of
+from germane.reports.correction.draws import Pool, design_of, drift_of, is_drawn, pool_of
 from germane.reports.correction.terms import Floats, JudgedSamples, ScoreTerms, TermCollector, blocks_of
 from germane.reports.summary import CorrectedSummary, MeasureSummary
 from germane.statistics.correction import (
@@ -59,6 +59,7 @@ class Corrections:
         self._tables, self._manifest = tables, manifest
         self._terms: dict[tuple[str, str], ScoreTerms] = {}
         self._drifted: dict[tuple[object, ...], str] = {}
+        self._pools: dict[str, Pool] = {}
 
     def with_labels(self, labels: Iterable[Label]) -> Corrections:
         """The corrections that these labels make, in place of those of the tables."""
@@ -186,6 +187,12 @@ class Corrections:
             sides.append(mean)
         return sides[0] if len(sides) == 1 else between(*sides, unsure=unsure)
 
+    def pool(self, kind: str) -> Pool:
+        """Everything of a kind that the report judged, by query; the places are read once for each kind."""
+        if kind not in self._pools:
+            self._pools[kind] = pool_of(self._tables, kind)
+        return self._pools[kind]
+
     def drifted(self, rows: ScoreTerms) -> str:
         """The reason why labels that were drawn for another report do not serve this one; "" where they do."""
         key = rows.measure, rows.kind, len(rows.items)
@@ -194,7 +201,7 @@ class Corrections:
             if drawn := [label for label in self._drawn if label.kind == rows.kind]:
                 facts = zip(rows.case.tolist(), rows.verdict.tolist(), rows.rank.tolist(), strict=True)
                 facts_of = dict(zip(rows.items, facts, strict=True))
-                self._drifted[key] = drift_of(drawn, pool_of(self._tables, rows.kind), facts_of)
+                self._drifted[key] = drift_of(drawn, self.pool(rows.kind), facts_of)
         return self._drifted[key]
 
     def _why_none(self, kind: str) -> str:

@@ -262,20 +262,13 @@ def strips(report: ReportData, scores: Sequence[Score]) -> Iterator[tuple[str, S
     if measure is not None:
         places = Places(measure.choice, settings_of(report))
         places.add(list(samples.values()), repeat(measure.depth))
-        asked = [number for number in range(len(samples)) if places.asks(number)]
+        asked = filter(places.asks, range(len(samples)))
         items = {item for number in asked for item in places.questions(number).items}
-        take_stored(places, asked, StoredAnswers(report.tables.judgements.of_items(items) if items else ()))
+        StoredAnswers(report.tables.judgements.of_items(items) if items else ()).label(places)
         signs = {key: strip(places, number, measure) for number, key in enumerate(samples)}
     for score in scores:
         sample = samples.get(score.key)
         yield signs.get(score.key, ""), score, sample.query if sample else ""
-
-
-def take_stored(places: Places, asked: Sequence[int], answers: StoredAnswers) -> None:
-    """Give these samples of a table the stored verdicts on their passages; one that is not stored is a failure."""
-    verdicts = answers.values([places.questions(number) for number in asked])
-    for number, values in zip(asked, verdicts, strict=True):
-        places.take(number, values)
 
 
 def strip(places: Places, sample: int, measure: Measure, most: int = 20) -> str:
@@ -375,7 +368,7 @@ class Explainer:
         for (choice, depth), keys in wanted.items():
             places = Places(choice, self._settings)
             places.add([of_key[key] for key in keys], repeat(depth))
-            take_stored(places, [n for n in range(len(keys)) if places.asks(n)], self._answers)
+            self._answers.label(places)
             self._read[choice, depth] = places, {key: number for number, key in enumerate(keys)}
 
     def _ranked(self, score: Score) -> Measure | None:

@@ -25,7 +25,7 @@ from germane.places.settings import Settings
 from germane.places.table import LabelChoice
 from germane.questions.asking import Unanswered
 from germane.questions.question import AnyQuestion
-from germane.questions.relevance import HELPS, Passages
+from germane.questions.relevance import HELPS
 from germane.reports.summary import PASSAGE_MEANS, VERDICT_MEANS
 from germane.tables.labels import LabelBook
 from germane.types import Sample
@@ -78,7 +78,7 @@ class JudgedSamples:
 
     def __init__(self, samples: Sequence[Sample], settings: Settings, answers: StoredAnswers) -> None:
         self._samples, self._settings, self._answers = samples, settings, answers
-        self._places: dict[tuple[LabelChoice, int | None], tuple[Places, list[Passages]]] = {}
+        self._places: dict[tuple[LabelChoice, int | None], Places] = {}
 
     def terms(self, measure: Measure, number: int) -> list[ScoreTerm]:
         """The verdicts that the score of a sample rests on; none where people cannot label them."""
@@ -90,30 +90,26 @@ class JudgedSamples:
         """The items of each ranking that a measure reads of a sample; [] where its verdicts are on no single passages."""
         if not self._reads_places(measure):
             return []
-        places, asked = self._read(measure.choice, measure.depth)
-        items = asked[number].items
+        places = self._read(measure.choice, measure.depth)
+        items = places.questions(number).items
         return [[items[places.verdict[at]] for at in span] for span in places.spans_of(number, None)]
 
     def _reads_places(self, measure: Measure) -> bool:
         ranked = measure.definition.family == "ranked"
         return ranked and measure.labels == "judge" and not self._settings.judged_by
 
-    def _read(self, choice: LabelChoice, depth: int | None) -> tuple[Places, list[Passages]]:
-        """The places of all samples, and what was asked about each."""
+    def _read(self, choice: LabelChoice, depth: int | None) -> Places:
+        """The labelled places of all samples."""
         if (choice, depth) not in self._places:
-            places = Places(choice, self._settings)
+            self._places[choice, depth] = places = Places(choice, self._settings)
             places.add(self._samples, repeat(depth))
-            asked = [places.questions(number) for number in range(len(self._samples))]
-            for number, values in enumerate(self._answers.values(asked)):
-                if values:
-                    places.take(number, values)
-            self._places[choice, depth] = places, asked
+            self._answers.label(places)
         return self._places[choice, depth]
 
     def _ranked(self, measure: Measure, number: int) -> Iterator[ScoreTerm]:
         """The places that a ranked measure reads of a sample."""
-        places, asked = self._read(measure.choice, measure.depth)
-        rankings, grades = places.spans_of(number, None), places.grades
+        places = self._read(measure.choice, measure.depth)
+        asked, rankings, grades = places.questions(number), places.spans_of(number, None), places.grades
         chances = places.chances_at(measure.settings.get("rel") or HELPS)
         cut = measure.k if measure.name == "P" else None
         for call, span in enumerate(rankings, 1):
@@ -121,8 +117,8 @@ class JudgedSamples:
             for rank, at in enumerate(span, 1):
                 cell, judged = places.verdict[at], bool(places.labelled[at]) and at not in places.failed
                 yield ScoreTerm(
-                    asked[number].items[cell],
-                    asked[number][cell],
+                    asked.items[cell],
+                    asked[cell],
                     0,
                     places.scales[int(places.scale[at])] if judged else str(self._settings.scale),
                     float(grades[at]) if judged else nan,
