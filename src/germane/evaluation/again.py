@@ -141,7 +141,7 @@ class _Draw:
         used = [judgement.provenance.get("replica") or 0 for judgement in report.judgements()]
         self.replica = min([0, *used]) - 1
         self.answers = StoredAnswers(report.tables.judgements)
-        self._route, self._seen = Router(judge), set[int]()
+        self._route, self._seen = Router(judge), set[str]()
         self._drawn: dict[str, tuple[bytes, StoredVerdict]] = {}
 
     @property
@@ -172,9 +172,9 @@ class _Draw:
         key = answer.judgement.key
         if key in self._drawn:
             self._drawn[key][1].samples[sample] = None
-        if not answer.usable or question.by_program or not question.voted or hash(key) in self._seen:
+        if not answer.usable or question.by_program or not question.voted or key in self._seen:
             return False
-        self._seen.add(hash(key))
+        self._seen.add(key)
         same = self._route(question).prompt_hash(question) == answer.judgement.prompt
         self.count += same
         self.kinds[question.kind] += same

@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 from msgspec.structs import replace
 
+from germane.encoding import short_name
 from germane.errors import InputError
 from germane.labelling.corpus import Corpus
 from germane.questions.text import words
@@ -81,7 +82,7 @@ class TestSet:
         self._queries: dict[tuple[str, str], TestQuery] = {}
         self.systems: dict[str, None] = {}
         self.texts: dict[str, str] = {}
-        self._drawn, self._seen = DrawnTexts(), set[int]()
+        self._drawn, self._seen = DrawnTexts(), set[bytes]()
         self.absent: dict[str, None] | None = None
         self.document = ""
         files = [path for path in paths if not is_gold(path)]
@@ -154,7 +155,9 @@ class TestSet:
     def _take(self, name: str | None, text: str, *, gold: bool) -> None:
         if gold and name:
             self.texts.setdefault(name, text)
-        if (key := hash((name, text))) not in self._seen:  # of several systems once
+        if (
+            key := short_name(repr((name, text)).encode(errors="replace"))
+        ) not in self._seen:  # of several systems once
             self._seen.add(key)
             self._drawn.add(text)
 

@@ -118,7 +118,14 @@ def _near(keys: Sequence[Key], shortest: int) -> Iterator[tuple[int, int, str, s
                 yield number, shorter, word, ""
     for alike in rests.values():
         if len(alike) > 1:
-            yield from _misspelt([(number, keys[number][1][at]) for number, at in alike], shortest)
+            of_rest: dict[Key, list[tuple[int, str]]] = defaultdict(
+                list
+            )  # where hashes meet, the words decide
+            for number, at in alike:
+                situation, listed = keys[number]
+                of_rest[(situation, at), listed[:at] + listed[at + 1 :]].append((number, listed[at]))
+            for some in of_rest.values():
+                yield from _misspelt(some, shortest)
 
 
 def _misspelt(alike: Sequence[tuple[int, str]], shortest: int) -> Iterator[tuple[int, int, str, str]]:
