@@ -487,12 +487,14 @@ class TestEase:
 
     def test_halves_of_the_same_questions_do_not_differ(self) -> None:
         """200 draws: two halves of one set are called different in at most 5% of them, known items of their passages always."""
-        from germane.addons.draft.ease import Question, compared, summary
+        from germane.addons.draft.ease import MeasuredQuestion, compared, summary
 
         draw = random.Random(1)
 
-        def question(chance: float) -> Question:
-            return Question("what is it", True, 1 if draw.random() < chance else 30, draw.random(), 1.0, 0.1)
+        def question(chance: float) -> MeasuredQuestion:
+            return MeasuredQuestion(
+                "what is it", True, 1 if draw.random() < chance else 30, draw.random(), 1.0, 0.1
+            )
 
         alarms = 0
         for _ in range(200):
@@ -552,6 +554,16 @@ def test_what_cannot_be_drafted_is_refused(corpus: Path, words: list[object], wh
     ran = invoke("draft", corpus, *words)
     assert ran.code == 2
     assert why in ran.err
+
+
+@pytest.mark.parametrize("line", ["d-1 Q0 a.txt 1 abc bm25", "d-1 Q0 a.txt 1 nan bm25", "d-1 Q0 a.txt"])
+def test_a_damaged_pool_is_refused(corpus: Path, tmp_path: Path, line: str) -> None:
+    """With its file and line, as `germane rank` refuses such a run."""
+    run = tmp_path / "pool.trec"
+    run.write_text(f"d-1 Q0 b.txt 1 2.5 bm25\n{line}\n")
+    ran = invoke("draft", corpus, "--judge", "openai:test", "--pool", run, "-o", tmp_path / "d")
+    assert ran.code == 2
+    assert "pool.trec:2: " in ran.err
 
 
 def test_office_files_are_refused(tmp_path: Path) -> None:

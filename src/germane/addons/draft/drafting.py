@@ -54,7 +54,7 @@ class Attempt:
 
 
 @dataclass(frozen=True)
-class Plan:
+class DraftOptions:
     """What is drafted: the options that decide about an attempt."""
 
     seed: int = 0
@@ -79,7 +79,7 @@ class Drafter:
         pool: Pool,
         search: Search,
         order: TurnOrder,
-        plan: Plan,
+        plan: DraftOptions,
         *,
         ahead: int,
         progress: Callable[[Drafter], None] = lambda _: None,

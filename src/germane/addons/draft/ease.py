@@ -21,7 +21,7 @@ _SPREAD, _POWER = 0.20, 2.8
 _COPIED = 0.8
 
 
-class Question(NamedTuple):
+class MeasuredQuestion(NamedTuple):
     """What ease is computed from: `rank` is that of the first gold document by BM25, `overlap` the share of its content words there."""
 
     query: str
@@ -32,7 +32,7 @@ class Question(NamedTuple):
     margin: float
 
 
-def measured(query: str, gold: Sequence[str], search: Search) -> Question:
+def measured(query: str, gold: Sequence[str], search: Search) -> MeasuredQuestion:
     """Look a question up in the corpus; its overlap is the mean over its gold documents, of each with its nearest passage."""
     present = [doc for doc in gold if doc in search.of_doc]
     mine, shares = content_words(query), list[float]()
@@ -44,10 +44,12 @@ def measured(query: str, gold: Sequence[str], search: Search) -> Question:
     margin = float((scores[0] - scores[1]) / scores[0]) if len(scores) == 2 and scores[0] > 0 else 0.0
     known = sum(term in search.index for term in listed) / len(listed) if listed else 0.0
     rank = search.rank(query, present) if present else None
-    return Question(query, bool(present), rank, sum(shares) / len(shares) if shares else None, known, margin)
+    return MeasuredQuestion(
+        query, bool(present), rank, sum(shares) / len(shares) if shares else None, known, margin
+    )
 
 
-def of_sample(sample: Sample, search: Search) -> Question:
+def of_sample(sample: Sample, search: Search) -> MeasuredQuestion:
     """Look up a real question, with the gold that it has."""
     gold = [doc for doc, grade in (sample.qrels or {}).items() if grade > 0]
     gold += [doc for group in sample.gold or () for doc in group]
@@ -78,7 +80,7 @@ def _difference(one: Mapping[str, Json], other: Mapping[str, Json]) -> dict[str,
     }
 
 
-def summary(questions: Sequence[Question], clusters: Sequence[str] | None = None) -> dict[str, Json]:
+def summary(questions: Sequence[MeasuredQuestion], clusters: Sequence[str] | None = None) -> dict[str, Json]:
     """The facts about a set of questions; those of gold over the questions that have some."""
     with_gold = [at for at, question in enumerate(questions) if question.has_gold]
     ranks = [questions[at].rank for at in with_gold]

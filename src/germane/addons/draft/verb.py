@@ -20,7 +20,7 @@ from germane.addons.draft.document import (
     spending,
     write_folder,
 )
-from germane.addons.draft.drafting import FIRST, Drafter, Plan
+from germane.addons.draft.drafting import FIRST, Drafter, DraftOptions
 from germane.addons.draft.drawing import MIX, STYLES, Turn, TurnOrder, draw, parse_shares, slots
 from germane.addons.draft.forecast import forecast
 from germane.addons.draft.passages import Source, office_files, read_source
@@ -90,7 +90,7 @@ def draft(
     asked = None if target is None else open_target(target, targets_file or Path.cwd())
     _warn(author, checker, turns, {kind: list(slots(shares, number)).count(kind) for kind in shares}, asked)
     search = Search(source, pool, asked)
-    plan = Plan(seed=seed, language=language or "", examples=shown, allow_personal=allow_personal)
+    plan = DraftOptions(seed=seed, language=language or "", examples=shown, allow_personal=allow_personal)
     replayed = None if replay is None else password_apart(replay)
     store = open_ledger(None if no_cache else ledger_address(ledger), replayed)
     made: list[int] = []

@@ -293,12 +293,9 @@ def _contradiction(query: TestQuery) -> str:
                     if pieces == 1
                     else f"{name}, and one group of gold is enough"
                 )
-        elif _ONE.search(name):
-            if query.groups > 1:
-                return f"{name}, and needs {query.groups} groups of gold"
-        elif _ANSWER.search(name) and query.answerable is False:
-            return f"{name}, and answerable is false"
-        if not _NO_ANSWER.search(name) and _known_class(name) and query.answerable is False and not pieces:
+        elif _ONE.search(name) and query.groups > 1:
+            return f"{name}, and needs {query.groups} groups of gold"
+        if not _NO_ANSWER.search(name) and _known_class(name) and query.answerable is False:
             return f"{name}, and answerable is false"
     return ""
 
