@@ -500,6 +500,8 @@ PUBLIC: dict[str, tuple[str, ...]] = {
 """The names that docs/reference/python.md shows, by section."""
 RECORDS = ("Sample", "Context", "Call", "Message", "ToolCall", "Evidence", "Judgement", "Score", "Usage")
 BRIEF = {
+    "compare",
+    "judges.LLMJudge",
     "read_samples",
     "testing.assert_retrieval",
     "testing.germane_cases",
