@@ -3,7 +3,7 @@
     npm install --prefix /tmp/agentv agentv@4.42.4
     python -m scripts.beside_agentv /tmp/agentv/node_modules/.bin/agentv
 
-prints the table of docs/addons/coming-from.md and writes tests/addons/agentv/recorded/recorded.json, which the tests hold germane to:
+prints the scores side by side and writes tests/addons/agentv/recorded/recorded.json, which the tests hold germane to:
 AgentV takes 800 MB of packages, too much for each run of them. The model is the tests' server.
 """
 
