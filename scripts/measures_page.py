@@ -18,19 +18,19 @@ Shared: TypeAlias = tuple[str, str, tuple[object, ...]]
 
 
 def markdown(definitions: Iterable[Definition]) -> str:
-    """Return the measures by family: an index, the parameters that several share, then each measure in full."""
+    """Return the parameters that several measures share, then the measures by family."""
     known = list(definitions)
-    index = ["| family | measures |", "| --- | --- |"]
     families = [(title, list(filter(family, known))) for title, family in _FAMILIES]
-    for title, members in families:
-        links = ", ".join(f"[`{one.heading}`](#{_anchor(one.heading)})" for one in members)
-        index.append(f"| [{title}](#{_anchor(title)}) | {links} |")
     shared = _shared(known)
     lines = [f"- `{name}`: {meaning}{_choices(choices)}" for name, meaning, choices in sorted(shared)]
-    parts = ["\n".join(index), "## Parameters of several measures", "\n".join(lines)]
+    parts = ["## Parameters of several measures", "\n".join(lines)]
     for title, members in families:
         usual = _usual(members)
-        parts += [f"## {title}", f"Unless a measure says otherwise: {'; '.join(usual)}."]
+        names = sorted(
+            {name for one in members for name in one.options if any(name == known for known, _, _ in shared)}
+        )
+        listed = f" Parameters: {', '.join(f'`{name}`' for name in names)}." if names else ""
+        parts += [f"## {title}", f"Unless a measure says otherwise: {'; '.join(usual)}.{listed}"]
         for one in members:
             first, _, rest = one.doc.partition("\n\n")
             facts = "\n".join(f"- {line}" for line in _facts(one, usual, shared))
@@ -38,24 +38,14 @@ def markdown(definitions: Iterable[Definition]) -> str:
     return "\n\n".join(parts) + "\n"
 
 
-def _anchor(heading: str) -> str:
-    return "".join(c for c in heading.lower().replace(" ", "-") if c.isalnum() or c in "_-")
-
-
 def _choices(choices: tuple[object, ...]) -> str:
     return f" ({', '.join(map(str, choices))})" if choices else ""
 
 
-def _shared(known: Iterable[Definition]) -> dict[Shared, bool]:
-    """Return the parameters that at least three measures have; True for the most frequent one of its name."""
+def _shared(known: Iterable[Definition]) -> set[Shared]:
+    """Return the parameters that at least three measures have."""
     count = Counter(_param(name, param) for one in known for name, param in one.options.items())
-    names = set[str]()
-    shared = dict[Shared, bool]()
-    for param, number in count.most_common():
-        if number >= 3:
-            shared[param] = param[0] not in names
-            names.add(param[0])
-    return shared
+    return {param for param, number in count.items() if number >= 3}
 
 
 def _param(name: str, param: Param) -> Shared:
@@ -82,22 +72,14 @@ def _kind(fact: str) -> str:
     return "calls" if "judge calls" in fact else fact.split(maxsplit=1)[0]
 
 
-def _facts(one: Definition, usual: list[str], shared: dict[Shared, bool]) -> Iterator[str]:
+def _facts(one: Definition, usual: list[str], shared: set[Shared]) -> Iterator[str]:
     yield f"formula: {one.formula}"
     if unusual := [fact for fact in _common_facts(one) if fact not in usual]:
         yield "; ".join(unusual)
-    plain = []
     for name, text in one.facts():
         param, _, _ = name.partition("=")
-        if param == name:
-            continue
-        key = _param(param, one.options[param])
-        if key in shared:
-            plain.append(f"`{name}`{'' if shared[key] else _choices(key[2])}")
-        else:
+        if param != name and _param(param, one.options[param]) not in shared:
             yield f"`{name}`: {text.replace(' | ', ', ')}"
-    if plain:
-        yield ", ".join(plain)
     named = f"also spelled {', '.join(one.spellings)}" if one.spellings else ""
     source = f"source: {one.reference}" if one.reference != "germane" else ""
     if named or source:
