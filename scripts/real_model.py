@@ -108,7 +108,7 @@ def draft(folder: Path, judge: str, timeout: int) -> list[str]:
         (corpus / f"{name}.txt").write_text(text, "utf-8")
     begun = time.monotonic()
     code, found = germane(
-        "draft", corpus, "-n", 20, "--judge", judge, "--timeout", timeout, "-j", 2, "-o", folder / "draft",
+        "draft", corpus, "-n", 1, "--judge", judge, "--timeout", timeout, "-j", 2, "-o", folder / "draft",
         "--ledger", folder / "draft.sqlite", "--json",
     )  # fmt: skip
     reasons = sum(count for counts in found["dropped"].values() for count in counts.values())
