@@ -236,8 +236,8 @@ def by_passage(
     judged: Floats, labels: Floats, value: Value, grades: Floats | None, queries: Ints
 ) -> CorrectedMean:
     """Estimand A."""
-    del queries
-    return corrected_mean(judged, labels, proxy=grades, value_range=value.limits)
+    del queries, grades
+    return corrected_mean(judged, labels, value_range=value.limits)
 
 
 def by_query(

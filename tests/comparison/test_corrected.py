@@ -16,7 +16,7 @@ from germane.comparison.regression import change_gates, regressions
 from germane.errors import InputError
 from germane.labelling.queue import LabelTask, queue_of
 from germane.labelling.session import LabellingSession
-from germane.reports.correction.draws import Draw
+from germane.reports.correction.draws import Draw, chance_of
 from germane.reports.gates import Gate
 from germane.statistics.differences import corrected_difference
 from germane.tables.labels import Label
@@ -149,7 +149,6 @@ def test_a_shared_passage_counts_once(tmp_path: Path) -> None:
 
 def test_a_passage_of_both_draws_has_the_chance_of_either() -> None:
     """1 - (1 - pA)(1 - pB), of the labels that were given and not of those that were planned."""
-    from germane.comparison.corrected import _chance
 
     def draw(n: int, of: int) -> Draw:
         design = FrozenDict(design="passages", seed=0, budget=99, probability=0.99)
@@ -160,9 +159,9 @@ def test_a_passage_of_both_draws_has_the_chance_of_either() -> None:
         ]
         return Draw(labels, {"q": frozenset(items)})
 
-    assert _chance([draw(2, 10), draw(5, 10)], "q", "i0", 0.0) == pytest.approx(1 - 0.8 * 0.5)
-    assert _chance([draw(2, 10), draw(5, 8)], "q", "i9", 0.0) == pytest.approx(0.2)
-    assert _chance([draw(2, 10)], "other", "i0", 0.0) == 0
+    assert chance_of([draw(2, 10), draw(5, 10)], "q", "i0") == pytest.approx(1 - 0.8 * 0.5)
+    assert chance_of([draw(2, 10), draw(5, 8)], "q", "i9") == pytest.approx(0.2)
+    assert chance_of([draw(2, 10)], "other", "i0") == 0
 
 
 @pytest.mark.parametrize("both", [True, False])

@@ -12,18 +12,17 @@ from germane import evaluate
 from germane.judges import Judge
 from germane.judges.judge import Reply
 from germane.labelling.audit import audit_document, audit_judge
-from germane.labelling.queue import LabelTask, label_tasks
+from germane.labelling.queue import LabelQueue, LabelTask, label_tasks
 from germane.labelling.session import LabellingSession
 from germane.questions.question import AnyQuestion
 from germane.reports.manifest import model_family
 from germane.reports.report import Report
 from germane.types import FrozenDict
 from tests.labelling.made import PASSAGES, QUERIES, GradeJudge, keep, report_at, truth_of
-from tests.labelling.stratified import queue_of
 
 
 def label(report: Report, who: str = "ann", add: int = 0, scale: str = "graded", **how: Any) -> Report:
-    session = LabellingSession(queue_of(tasks=label_tasks(report), **how), who, keep(report), scale=scale)
+    session = LabellingSession(LabelQueue(tasks=label_tasks(report), **how), who, keep(report), scale=scale)
     while (one := session.next) is not None:
         session.answer(_said(one.task, add, scale))
     assert report.folder is not None
@@ -91,17 +90,6 @@ def test_two_people_who_disagree_are_compared(tmp_path: Path) -> None:
         cohen_kappa_score([mine[i] for i in both], [theirs[i] for i in both])
     )
     assert 0 < line["raw"] < 1
-
-
-def test_strata_are_weighted_by_their_size(tmp_path: Path) -> None:
-    """Raw agreement over a stratified draw estimates that over everything."""
-    whole = audit_judge(label(report_at(tmp_path / "a"))).as_json()["kinds"][0]
-    some = audit_judge(label(report_at(tmp_path / "b"), queue="stratified", budget=60)).as_json()["kinds"][0]
-    assert some["raw"] == pytest.approx(whole["raw"], abs=0.08)
-    table = [sum(row) for row in zip(*some["confusion"]["people_by_judge"], strict=True)]
-    assert table == pytest.approx(
-        [sum(row) for row in zip(*whole["confusion"]["people_by_judge"], strict=True)]
-    )
 
 
 class Wavering(GradeJudge):

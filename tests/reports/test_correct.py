@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from germane.evaluation.rescore import rescore
 from germane.judges import Reply
 from germane.labelling.audit import audit_judge
-from germane.labelling.queue import LabelTask, label_tasks
+from germane.labelling.queue import LabelQueue, LabelTask, label_tasks
 from germane.labelling.session import LabellingSession
 from germane.measures import parse_measures
 from germane.questions.question import AnyQuestion
@@ -19,7 +19,6 @@ from germane.reports.report import Report
 from germane.reports.summary import corrected_in_words
 from germane.statistics.correction import POPULATIONS, corrected_query_mean
 from tests.labelling.made import PASSAGES, QUERIES, GradeJudge, keep, report_at, rows, truth_of
-from tests.labelling.stratified import queue_of
 
 REL = "context_relevancy(unit=context)"
 
@@ -29,7 +28,7 @@ def label(
 ) -> Report:
     """The report after a person labelled it; `of` says what they answer."""
     kind = how.pop("kind", "relevance")
-    queue = queue_of(tasks=label_tasks(report, kind), budget=budget, **how)
+    queue = LabelQueue(tasks=label_tasks(report, kind), budget=budget, **how)
     scale = "graded" if kind == "relevance" else "binary"
     session = LabellingSession(queue, "ann", keep(report), report.labels(), scale=scale)
     while (one := session.next) is not None and session.done < queue.size:
@@ -165,16 +164,6 @@ def test_few_whole_queries_are_too_few(tmp_path: Path) -> None:
     """Why is said in the unit that was drawn."""
     report = label(report_at(tmp_path / "r"), 3 * PASSAGES, design="queries")
     assert report[REL].corrected_why == "3 queries labelled whole: at least 10 are needed"
-
-
-def test_strata_correct_the_mean(tmp_path: Path) -> None:
-    """Labels drawn by strata of the judge's grade are weighted by their share."""
-    report = label(report_at(tmp_path / "r"), 48, queue="stratified")
-    found = report[REL].corrected
-    assert found is not None
-    assert found.labels == 48
-    assert found.ends is not None
-    assert found.ends[0] <= people_mean() <= found.ends[1]
 
 
 def test_labels_of_relevance_correct_no_measure_of_claims(tmp_path: Path) -> None:

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from math import prod
 from typing import NamedTuple
 
 import numpy as np
@@ -13,7 +12,7 @@ from numpy.typing import NDArray
 
 from germane.clean import counted
 from germane.reports.correct import corrections_of
-from germane.reports.correction.draws import Draw, Pool, design_of, draws_of, fingerprint, is_drawn
+from germane.reports.correction.draws import Draw, Pool, chance_of, design_of, draws_of, fingerprint, is_drawn
 from germane.reports.correction.terms import Floats, ScoreTerms, distinct_rows
 from germane.reports.pairing import MeasureComparison, PairedSystems, Side
 from germane.statistics.differences import CorrectedDifference, corrected_difference
@@ -217,8 +216,8 @@ def _of_terms(
     if (why := sides[0].unreadable(book)) is not None:
         return why
     terms = terms.rows_where(np.abs(terms.weight) > _TOLERANCE)
-    rows = zip(terms.case, terms.item, terms.grade.tolist(), strict=True)
-    chances = np.array([_chance(draws, *row) for row in rows])
+    rows = zip(terms.case, terms.item, strict=True)
+    chances = np.array([chance_of(draws, *row) for row in rows])
     if missing := int((chances <= 0).sum()):
         of = f"{missing} of the {counted(len(terms.item), 'passage')} that make the difference"
         return f"{of} had no chance of being drawn: label both reports (germane label A B)"
@@ -306,8 +305,3 @@ def _terms(sides: Sequence[ScoreTerms]) -> _Terms:
         grade=sums[1] / np.bincount(group, minlength=len(first)),
         judged=sums[2],
     )
-
-
-def _chance(draws: Iterable[Draw], case: str, item: str, grade: float) -> float:
-    """The chance that at least one of several independent draws takes an item."""
-    return 1.0 - prod(1.0 - draw.chance(case, item, grade) for draw in draws)

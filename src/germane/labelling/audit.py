@@ -154,30 +154,23 @@ def _against_people(read: AuditedJudge) -> Iterator[KindLine]:
             elif {scale, label.scale} == {"graded", "binary"}:
                 both = yes(grade, scale), yes(float(label.answer), label.scale)
                 pairs["binary"].append((label.item, *both))
-        strata = _weights(read.labels, graded)
         for scale, rows in pairs.items():
-            yield _kind_line(kind, scale, rows, strata, read)
+            yield _kind_line(kind, scale, rows, read)
 
 
 def _kind_line(
-    kind: str,
-    scale: str,
-    rows: Sequence[tuple[str, float, float]],
-    strata: Mapping[str, float],
-    read: AuditedJudge,
+    kind: str, scale: str, rows: Sequence[tuple[str, float, float]], read: AuditedJudge
 ) -> KindLine:
     """The judge against people on rows of an item, the judge's grade and a person's."""
     items = [item for item, _, _ in rows]
     voted = Counter(items)  # of several people each counts in part
-    alone = 1.0 if len(voted) < len(items) and not strata else nan
-    weights = [strata.get(item, alone) / voted[item] for item in items]
     judge, people = (np.array([row[column] for row in rows], float) for column in (1, 2))
     result = agreement(
         judge,
         people,
         scale=_legal(scale, judge, people),
         queries=[read.occurrences.get(item, ((item, ""),))[0][0] for item in items],
-        weights=None if np.isnan(weights).any() else weights,
+        weights=[1 / voted[item] for item in items] if len(voted) < len(items) else None,
     )
     fields = {**asdict(result), "n": len(voted)}
     return KindLine(kind=kind, scale=scale, between_systems=_systems(items, judge - people, read), **fields)
@@ -191,16 +184,6 @@ def _legal(scale: str, *grades: Iterable[float]) -> tuple[float, ...]:
 def yes(grade: float, scale: str) -> float:
     """1 where a grade of this scale says relevant, else 0."""
     return float(grade >= (1 if scale == "binary" else HELPS))
-
-
-def _weights(labels: Iterable[Label], graded: Grades) -> dict[str, float]:
-    """1 / the share of its stratum that is labelled, for items of a stratified queue."""
-    strata: dict[str, set[str]] = defaultdict(set)
-    for label in labels:
-        if label.queue == "stratified" and label.answer is not None and label.item in graded:
-            strata[str(dict(label.design or ()).get("stratum"))].add(label.item)
-    sizes = Counter(str(int(grade)) for grade, _ in graded.values())
-    return {item: sizes[name] / len(items) for name, items in strata.items() for item in items}
 
 
 def _systems(items: Sequence[str], error: Any, read: AuditedJudge) -> SystemsLine | None:

@@ -54,7 +54,6 @@ _COLUMNS = [
 _GRADE = re.compile(r"([0-9]{1,9})(?:[.,]0*)?")
 _ANSWERS = ("answer", "grade", "relevant")
 _WRITE_GRADE = "write grade (0-3), or relevant (yes or no)"
-_DRAWN = ("random", "stratified")
 _YES_NO = {"y": True, "yes": True, "true": True, "n": False, "no": False, "false": False}
 
 
@@ -109,7 +108,7 @@ def import_labels(
             labels = [load_label({**dump_label(label), **fields}, location) for label in seen]
         elif isinstance(item, str) and item in kinds:
             design = row.get("design")
-            drawn = isinstance(design, Mapping) and design.get("probability") and row.get("queue") in _DRAWN
+            drawn = isinstance(design, Mapping) and design.get("probability") and row.get("queue") == "random"
             kept = {} if drawn else {"queue": "import", "design": None}
             labels = [load_label({**row, **fields, **kept, "kind": kinds[item]}, location)]
         else:

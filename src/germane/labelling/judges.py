@@ -15,7 +15,6 @@ from germane.encoding import Line
 from germane.errors import InputError
 from germane.labelling.audit import FEW, AuditedJudge, not_counted, yes
 from germane.reports.correct import corrections_of
-from germane.reports.correction.draws import design_of
 from germane.reports.data import ReportData
 from germane.reports.gates import Gate, check_gate
 from germane.reports.summary import in_digits, interval_in_words, p_in_words
@@ -122,7 +121,7 @@ def audit_judges(reports: Sequence[ReportData], *, every: bool = False) -> Judge
     occurrences = [judge.occurrences for judge in read]
     queries = [next(rows[item][0][0] for rows in occurrences if item in rows) for item in items]
     several = Counter(items)
-    weights = np.array([_weight(vote) / several[vote.item] for vote in votes])
+    weights = np.array([1 / several[item] for item in items])
     people = np.array([float(vote.answer) for vote in votes])
     people_yes = np.array([yes(float(vote.answer), vote.scale) for vote in votes])
     answered = np.array([[item in mine for item in items] for mine in graded])
@@ -226,11 +225,6 @@ def _warnings(reports: Sequence[ReportData], items: int) -> Iterator[str]:
     for report in reports:
         if stand_in := (report.manifest.get("judge") or {}).get("stand_in"):
             yield str(stand_in)
-
-
-def _weight(label: Label) -> float:
-    """The number of items that a label stands for, where these were drawn with unequal chances."""
-    return 1.0 / float(design_of(label).get("probability") or 1.0) if label.queue == "stratified" else 1.0
 
 
 def _names(reports: Sequence[ReportData]) -> list[str]:

@@ -50,9 +50,8 @@ _GRADED = {"dcg", "top"}
 class Corrections:
     """The corrected mean of each judged measure of an evaluation, from its labels.
 
-    Labels count that were drawn at random with a known probability (queues `random` and `stratified`), or all of them
-    where everything that was judged is labelled: there nothing was chosen. Of several draws that with the most labels
-    counts.
+    Labels count that were drawn at random with a known probability, or all of them where everything that was judged is
+    labelled: there nothing was chosen. Of several draws that with the most labels counts.
     """
 
     def __init__(self, tables: Tables, manifest: Mapping[str, Json]) -> None:
@@ -167,21 +166,20 @@ class Corrections:
             return self._why_none(rows.kind)
         if np.isnan(rows.verdict).any() or self.drifted(rows):
             return self.drifted(rows) or "some verdicts are missing"
-        drawn, queue, design = largest_draw(mine)
+        drawn, design = largest_draw(mine)
         book = LabelBook(drawn)
         if (why := rows.unreadable(book)) is not None:
             return why
         if design != "queries" and np.isnan(rows.weight).any():
             name = rows.measure.name
             return f"{name} is not a mean over single verdicts: label whole queries (--design queries)"
-        strata = drawn if queue == "stratified" else []
         unsure = sum(book.unsure(item) > 0 for item in set(rows.items))
         sides = []
         for side in (0.0, 1.0) if unsure else (0.0,):
             if design == "queries":
                 mean = self._of_queries(rows, book, side)
             else:
-                mean = _of_terms(rows, rows.people(rows.items, book, side), summary, strata)
+                mean = _of_terms(rows, rows.people(rows.items, book, side), summary)
             if isinstance(mean, str):
                 return mean
             sides.append(mean)
@@ -220,9 +218,9 @@ class Corrections:
             return values
         judged = [fsum(scores) / len(scores) for scores in rows.cases]
         whole = int((~np.isnan(values)).sum())
-        each, limits = np.arange(len(values)), rows.measure.definition.range
-        mean = partial(corrected_mean, np.array(judged), values, clusters=each, value_range=limits)
-        of_set, result = mean(queries=None), mean(queries=each)
+        limits = rows.measure.definition.range
+        mean = partial(corrected_mean, np.array(judged), values, value_range=limits)
+        of_set, result = (mean(population=of) for of in POPULATIONS)
         if result.mean is None or result.ends is None:
             result = replace(result, why=result.why.replace(" labels", " queries labelled whole", 1))
         else:
@@ -269,35 +267,20 @@ class Corrections:
         return values
 
 
-def _of_terms(
-    rows: ScoreTerms, labels: Floats, summary: MeasureSummary, strata: Sequence[Label]
-) -> CorrectedMean | str:
-    """The corrected mean where some passages (or claims) of each query are labelled: estimand C, or A over strata of the grade.
+def _of_terms(rows: ScoreTerms, labels: Floats, summary: MeasureSummary) -> CorrectedMean | str:
+    """Return the corrected mean where some passages (or claims) of each query are labelled (estimand C), or why there is none.
 
     Every verdict is scaled so that the mean of those of a query is its score: what counts twice has twice the weight.
     """
-    values = rows.values
-    per_case = np.bincount(rows.case, minlength=len(rows.cases))
-    total = len(rows.cases)
-    if strata:
-        scale = rows.weight * len(rows.items) / total
-    else:
-        scale = rows.weight * per_case[rows.case] * np.count_nonzero(per_case) / total
-    judged = fsum((rows.weight * values).tolist()) / total
+    per_case, total = np.bincount(rows.case, minlength=len(rows.cases)), len(rows.cases)
+    judged = fsum((rows.weight * rows.values).tolist()) / total
     if summary.mean is None or abs(judged - summary.mean) > 1e-9:
         return "the stored verdicts do not add up to the mean"
+    scale = rows.weight * per_case[rows.case] * np.count_nonzero(per_case) / total
     limits = (0.0, max(1.0, float(scale.max())))
-    proxy = rows.proxy * scale
-    if strata:
-        names = [str(int(verdict)) for verdict in rows.verdict.tolist()]
-        stratum_of = {label.item: str(design_of(label).get("stratum")) for label in strata}
-        if any(stratum_of.get(item, name) != name for item, name in zip(rows.items, names, strict=True)):
-            return "the judge's verdicts changed after labels were drawn from their strata"
-        mean = partial(corrected_mean, values * scale, labels * scale, proxy=proxy, strata=names)
-        of_set, result = (mean(queries=queries, value_range=limits) for queries in (None, rows.case))
-    else:
-        mean = partial(corrected_query_mean, values * scale, labels * scale, rows.case, proxy=proxy)
-        of_set, result = (mean(population=of, value_range=limits) for of in POPULATIONS)
+    values, labels, proxy = (side * scale for side in (rows.values, labels, rows.proxy))
+    mean = partial(corrected_query_mean, values, labels, rows.case, proxy=proxy)
+    of_set, result = (mean(population=of, value_range=limits) for of in POPULATIONS)
     queries = len(set(rows.case[~np.isnan(labels)].tolist()))
     if result.mean is None or result.ends is None:
         return result
@@ -328,11 +311,8 @@ def _both(of_set: CorrectedMean, of_queries: CorrectedMean, limits: tuple[float,
     )
 
 
-def largest_draw(labels: Sequence[Label]) -> tuple[list[Label], str, str]:
-    """The labels of the draw that has the most of them, with its queue and its design."""
-
-    def draw(label: Label) -> tuple[str, str]:
-        return label.queue, str(design_of(label).get("design"))
-
-    (queue, design), _ = Counter(map(draw, labels)).most_common(1)[0]
-    return [label for label in labels if draw(label) == (queue, design)], queue, design
+def largest_draw(labels: Sequence[Label]) -> tuple[list[Label], str]:
+    """Return the labels of the design that most of them were drawn by, and this design."""
+    design_names = [str(design_of(label).get("design")) for label in labels]
+    (design, _), *_ = Counter(design_names).most_common(1)
+    return [label for label, of in zip(labels, design_names, strict=True) if of == design], design

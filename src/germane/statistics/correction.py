@@ -9,8 +9,7 @@ sampling the difference estimator: Saerndal, Swensson and Wretman 1992, chapter 
 with the weight that makes the variance smallest: 0 for a judge that knows nothing, so that the interval is then that
 of the labels alone. What is estimated (the estimand) is one of
 
-- A, the mean over the passages of a fixed set (`corrected_mean` on passages, drawn at random or by strata);
-- B, the mean over queries, of which some are labelled whole (`corrected_mean` with one value per query);
+- B, the mean over queries, of which some are labelled whole (`corrected_mean`);
 - C, the mean over queries of which only some passages are labelled (`corrected_query_mean`).
 
 Each is of these queries (the report is the population: width 0 when all is labelled) or of queries like these.
@@ -21,7 +20,7 @@ Only labels that were drawn with a known probability may be given here.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from math import sqrt
+from math import inf, sqrt
 from typing import Literal, NamedTuple
 
 import numpy as np
@@ -157,130 +156,63 @@ def corrected_mean(
     judged: ArrayLike,
     labels: ArrayLike,
     *,
-    proxy: ArrayLike | None = None,
-    strata: ArrayLike | None = None,
-    clusters: ArrayLike | None = None,
-    queries: ArrayLike | None = None,
-    value_range: tuple[float, float] | None = None,
+    population: Population = "report",
+    value_range: tuple[float, float] = (-inf, inf),
 ) -> CorrectedMean:
-    """Mean over a fixed set of N units (passages, or whole queries), of which a random sample is labelled.
+    """Return the mean over N queries, of which a random sample of n is labelled whole (estimand B).
 
-    Formula, with w = 1 / inclusion probability, y a label, f the judge's value:
+    Formula, with y people's value of a query, f the judge's, and e = y - l f:
 
-        theta(l) = mean of f over all + sum w (y - l f) / sum w, the first term times l
-        variance = sum over strata n_h / (n_h - 1) * sum (1 - 1/w) (w (e - mean e))^2 / (sum w)^2,  e = y - l f
-                   + (mean of f over all - weighted mean of f over the labelled)^2 * jackknife variance of l
+        theta = mean of y + l (mean of f over all - mean of f over the labelled)
+        variance = (1 - n/N) s_e^2 / n + (the same difference of f)^2 * jackknife variance of l
 
-    which for a simple random sample is (1 - n/N) s_e^2 / n. l is the least-squares weight, not below 0; one degree of
-    freedom is taken off for it. The second term is the uncertainty of l itself. Strata with one label are taken together.
-    With `queries` the mean is that of queries like these, and the first term the variance over queries of
-
-        z = sum over the query's units of (l f + mean e of the stratum - the same of all) / N
-            + sum over its labels of w (e - mean e of the stratum) / sum w
-
-    The interval is Student's t, and where `clusters` were labelled whole that of the residuals by the rule for differences
-    (`mean_interval`), stretched to the variance: these are few and often skewed.
+    l is the least-squares weight, not below 0; one degree of freedom is taken off for it. Of queries like these the first
+    term is the variance over all N of l (f - mean f) / N, plus (e - mean e) / n for the labelled. The interval is that of the
+    residuals by the rule for differences (`mean_interval`), stretched to the variance: queries are few and often skewed.
 
     Args:
-        judged: The judge's value of every unit, on the scale of the labels, shape (N,).
-        labels: People's value, shape (N,); nan where nobody was asked.
-        proxy: What stands in for `judged` in the correction, shape (N,): the judge's grade says more about a person's
-            yes or no than the judge's own yes or no. None = `judged`.
-        strata: Stratum that each unit was drawn from, shape (N,); None = one. Its labelled share is the probability.
-        clusters: What was drawn at random where that was not the unit itself: the query of each passage, if queries
-            were labelled whole (one that is labelled in part corrects nothing); shape (N,).
-        queries: The query of each unit, shape (N,), for the mean over queries like these; None = over these.
+        judged: The judge's value of every query, on the scale of the labels, shape (N,).
+        labels: People's value, shape (N,); nan where it is not labelled whole.
+        population: "report" = the mean over these queries; "queries" = over queries like these.
         value_range: Smallest and largest possible value; the interval is cut to it.
     """
-    f_own, y = np.asarray(judged, float), np.asarray(labels, float)
-    f = f_own if proxy is None else np.asarray(proxy, float)
-    size = len(f)
+    f, y = np.asarray(judged, float), np.asarray(labels, float)
     labelled = ~np.isnan(y)
-    n = int(labelled.sum())
-    base = CorrectedMean(method="PPI++", judged=float(f_own.mean()), labels=n, total=size)
-    groups = np.arange(size) if clusters is None else cluster_codes(clusters)
-    if clusters is not None:
-        base = replace(base, queries=len(np.unique(groups[labelled])))
-    layer = np.zeros(size, np.intp) if strata is None else cluster_codes(strata)
-    _, first = np.unique(groups, return_index=True)
-    share = np.bincount(layer[first], labelled[first].astype(float)) / np.bincount(layer[first])
-    why = f"{n} labels: at least {FEWEST} are needed" if n < FEWEST else ""
-    if not why and np.isin(groups[labelled], groups[~labelled]).any():
-        why = "a cluster is labelled in part"
-    if why or not share.all():
-        return replace(base, why=why or "a stratum has no label")
-    chance = share[layer[labelled]]
-    y, w, groups = y[labelled], 1 / chance, groups[labelled]
-    human = float(w @ y / w.sum())
+    size, n = len(f), int(labelled.sum())
+    base = CorrectedMean(method="PPI++", judged=float(f.mean()), labels=n, total=size, queries=n)
+    if n < FEWEST:
+        return replace(base, why=f"{n} labels: at least {FEWEST} are needed")
+    y, known = y[labelled], f[labelled]
+    human, gap = float(y.mean()), float(f.mean() - known.mean())
     if n == size:
         return base.of_all(human)
-    limits = value_range or (-np.inf, np.inf)
-    f_known = f[labelled]
-    f_mean = float(w @ f_known / w.sum())
-    # One row per independently drawn unit: its share of the labels' mean and of the judge's, around the stratum's.
-    _, first, units = np.unique(groups, return_index=True, return_inverse=True)
-    layers, drawn = _collapsed(layer[labelled][first]), chance[first]
-    u = np.bincount(units, w * (y - human)) / w.sum()
-    v = np.bincount(units, w * (f_known - f_mean)) / w.sum()
-    count = np.bincount(layers)
-    if len(first) - len(count) < 2 or count.min() < 2:
-        return replace(base, human=human, why=f"labels in {len(first)} places drawn at random are too few")
-    u, v = (side - np.asarray(np.bincount(layers, side) / count)[layers] for side in (u, v))
-    scale = (1 - drawn) * (count / (count - 1))[layers]
-    df = len(first) - len(count)
-    fit = _fit(u, v, scale, df)
-    residuals, doubt = u - fit.weight * v, (float(f.mean()) - f_mean) ** 2 * fit.weight_variance
-    variance, alone = fit.variance, float(scale @ np.square(u))
-    if queries is not None:
-        of_query = cluster_codes(queries)
-        groups, at = of_query[labelled], of_query[labelled][first]
-        alone = _over_queries(of_query, _predicted(f, y, labelled, layer, 0.0), at, u)
-        variance = _over_queries(of_query, _predicted(f, y, labelled, layer, fit.weight), at, residuals)
-        variance *= df / (df - 1)
-    variance += doubt
+    u, v = (y - human) / n, (known - known.mean()) / n
+    scale = np.full(n, (1 - n / size) * n / (n - 1))
+    fit = _fit(u, v, scale, n - 1)
+    residuals = u - fit.weight * v
+    alone, variance = float(scale @ np.square(u)), fit.variance
+    if population == "queries":
+        totals = fit.weight * (f - f.mean()) / size
+        totals[labelled] += residuals
+        alone = float(np.square(u).sum()) * n / (n - 1)
+        variance = float(np.square(totals).sum()) * n / (n - 2)
+    variance += gap**2 * fit.weight_variance
     if _unvaried(y) or alone <= 0 or variance <= 0:
-        uneven = w if np.ptp(w) > 0 else None
-        return _labels_alone(
-            base, y, value_range, groups if clusters is not None or queries is not None else None, uneven
-        )
-    mean = human + fit.weight * (float(f.mean()) - f_mean)
-    rows = residuals if np.square(residuals).sum() > 0 else u
-    whole = value_range if clusters is not None else None
-    ends = _ends(mean, rows, variance, max(df - 1, 1), whole)
-    ends_alone = _ends(human, u, alone, df, whole)
-    return _estimated(base, mean, ends, human, ends_alone, fit.weight, limits)
+        return _labels_alone(base, y, value_range)
+    mean, rows = human + fit.weight * gap, residuals if residuals.any() else u
+    ends, ends_alone = _ends(mean, rows, variance, value_range), _ends(human, u, alone, value_range)
+    return _estimated(base, mean, ends, human, ends_alone, fit.weight, value_range)
 
 
-def _predicted(f: Floats, y: Floats, labelled: NDArray[np.bool_], layer: Ints, weight: float) -> Floats:
-    """The predicted label of each unit, less the mean of all: from the judge's value and its stratum; shape (N,)."""
-    layers = layer[labelled]
-    rest = np.bincount(layers, y - weight * f[labelled]) / np.bincount(layers)
-    values = weight * f + rest[layer]
-    return np.asarray(values - values.mean(), float)
+def _ends(mean: float, residuals: Floats, variance: float, limits: Ends) -> Ends:
+    """Return the interval of a mean of this variance, by the rule for differences.
 
-
-def _over_queries(of_query: Ints, predicted: Floats, at: Ints, rows: Floats) -> float:
-    """Variance over queries of a mean: of the units' predictions, and of the rows that were drawn `at` some of the queries."""
-    totals = np.bincount(of_query, predicted) / len(predicted)
-    totals += np.bincount(at, rows, len(totals))
-    drawn = len(np.unique(at))
-    return float(np.square(totals).sum()) * drawn / max(drawn - 1, 1)
-
-
-def _ends(mean: float, residuals: Floats, variance: float, df: int, whole: Ends | None) -> Ends:
-    """The interval of a mean of this variance: Student's t, or by the rule for differences where units were drawn `whole`.
-
-    `residuals` are each unit's share of the mean less its expectation, `whole` the range of a unit's value.
+    `residuals` are each query's share of the mean less its expectation, `limits` the range of a query's value.
     """
-    if whole is None:
-        half = t_quantile(UPPER, df) * sqrt(variance)
-        return mean - half, mean + half
-    n = len(residuals)
-    stretch = n * sqrt(variance / float(np.square(residuals).sum()))
-    rows = residuals * stretch
-    most = max(whole[1] - whole[0], float(np.abs(rows).max()))
-    results = mean_interval(rows, value_range=(-most, most), differences=True).ends or (0.0, 0.0)
-    return mean + results[0], mean + results[1]
+    rows = residuals * len(residuals) * sqrt(variance / float(np.square(residuals).sum()))
+    most = max(limits[1] - limits[0], float(np.abs(rows).max()))
+    low, high = mean_interval(rows, value_range=(-most, most), differences=True).ends or (0.0, 0.0)
+    return mean + low, mean + high
 
 
 def corrected_query_mean(
@@ -497,30 +429,16 @@ def _degrees(variances: Floats, df: Ints) -> float:
     return max(1.0, total**2 / float((np.square(variances) / (df + 2)).sum()) - 2) if total > 0 else 1.0
 
 
-def _collapsed(layers: Ints) -> Ints:
-    """Strata numbered from 0, those with one drawn unit joined (and with the smallest other, if there is one only)."""
-    codes, counts = np.unique(layers, return_inverse=True, return_counts=True)[1:]
-    single = counts == 1
-    if single.sum() == 1 and len(counts) > 1:
-        single[np.argmin(np.where(single, counts.max() + 1, counts))] = True
-    joined = np.where(single, int(np.flatnonzero(single)[0]) if single.any() else 0, np.arange(len(counts)))
-    return np.unique(joined[codes], return_inverse=True)[1]
-
-
 def _unvaried(labels: Floats) -> bool:
     """True if all but a few labels are equal: a variance of them says little."""
     return int(np.unique(labels, return_counts=True)[1].max()) > len(labels) - _RARE
 
 
 def _labels_alone(
-    base: CorrectedMean,
-    labels: Floats,
-    value_range: tuple[float, float] | None,
-    clusters: Ints | None = None,
-    weights: Floats | None = None,
+    base: CorrectedMean, labels: Floats, value_range: tuple[float, float] | None
 ) -> CorrectedMean:
-    """The mean of the labels (or of their means per query) alone, by the rules for a mean: too few differ to weigh a judge."""
-    alone = mean_interval(labels, clusters=clusters, weights=weights, value_range=value_range)
+    """Return the mean of people's values alone, by the rules for a mean: too few differ to weigh a judge."""
+    alone = mean_interval(labels, value_range=value_range)
     return replace(
         base,
         mean=alone.mean if alone.ends else None,

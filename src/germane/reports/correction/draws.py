@@ -11,6 +11,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from math import prod
 from typing import Any, TypeAlias
 
 from germane.encoding import digest
@@ -29,9 +30,7 @@ def design_of(label: Label) -> Mapping[str, Any]:
 
 def is_drawn(label: Label) -> bool:
     """True if a label was drawn at random from all of a report: not chosen, and not from what two reports do not share."""
-    return (
-        label.queue in {"random", "stratified"} and bool(label.design) and "between" not in design_of(label)
-    )
+    return label.queue == "random" and bool(label.design) and "between" not in design_of(label)
 
 
 def pool_of(tables: Tables, kind: str) -> Pool:
@@ -52,15 +51,11 @@ def fingerprint(*pools: Pool) -> str:
 
 @dataclass(frozen=True)
 class Draw:
-    """The labels of one draw from a pool, of each item any number: of `whole` queries, or `by_grade`.
-
-    Where everything is labelled, nothing was drawn.
-    """
+    """The labels of one draw from a pool, of each item any number; `whole` queries were drawn, or single items."""
 
     labels: Sequence[Label]
     pool: Pool
     whole: bool = False
-    by_grade: bool = False
 
     @cached_property
     def items(self) -> frozenset[str]:
@@ -86,25 +81,14 @@ class Draw:
         chances = chances_of_rounds(list(map(len, self.pool.values())), drawn)
         return dict(zip(self.pool, chances.tolist(), strict=True))
 
-    @cached_property
-    def _strata(self) -> Mapping[str, float]:
-        """The share of each stratum that is labelled; {} where nothing was drawn by strata."""
-        drawn: dict[str, set[str]] = defaultdict(set)
-        sizes: dict[str, int] = {}
-        for label in self.labels if self.by_grade else ():
-            if label.item in self.items:
-                name, size = str(design_of(label).get("stratum")), design_of(label).get("size")
-                drawn[name].add(label.item)
-                sizes[name] = max(sizes.get(name, 0), int(size or 0))
-        return {
-            name: min(1.0, len(items) / sizes[name]) if sizes[name] else 0.0 for name, items in drawn.items()
-        }
+    def chance(self, case: str, item: str) -> float:
+        """Return the chance with which an item could be drawn; 0 outside the pool."""
+        return self._chances[case] if item in self.pool.get(case, ()) else 0.0
 
-    def chance(self, case: str, item: str, grade: float) -> float:
-        """The chance with which an item could be drawn, whose grade by the judge is its stratum; 0 outside the pool."""
-        if item not in self.pool.get(case, ()):
-            return 0.0
-        return self._strata.get(str(int(grade)), 0.0) if self._strata else self._chances[case]
+
+def chance_of(draws: Iterable[Draw], case: str, item: str) -> float:
+    """Return the chance that at least one of several independent draws takes an item."""
+    return 1.0 - prod(1.0 - draw.chance(case, item) for draw in draws)
 
 
 def draws_of(labels: Iterable[Label], pool: Pool) -> Iterator[Draw]:
@@ -113,8 +97,8 @@ def draws_of(labels: Iterable[Label], pool: Pool) -> Iterator[Draw]:
     for label in labels:
         design = design_of(label)
         groups[label.queue, design.get("design"), design.get("seed")].append(label)
-    for (queue, unit, _), mine in groups.items():
-        draw = Draw(mine, pool, whole=unit == "queries", by_grade=queue == "stratified")
+    for (_, unit, _), mine in groups.items():
+        draw = Draw(mine, pool, whole=unit == "queries")
         if draw.items:
             yield draw
 
@@ -129,7 +113,7 @@ def drift_of(labels: Iterable[Label], pool: Pool, facts_of: Mapping[str, tuple[i
     """The reason why labels that were drawn for another report do not serve this one; "" where they do, or were drawn for this.
 
     They serve where at least half of that draw is about passages of this report, and these are spread over its grades and
-    ranks as a random sample of each query's passages is (of each grade's, where they were drawn by grade).
+    ranks as a random sample of each query's passages is.
 
     Args:
         labels: The labels that were drawn, of one kind.
@@ -153,9 +137,8 @@ def drift_of(labels: Iterable[Label], pool: Pool, facts_of: Mapping[str, tuple[i
             f"only {len(values)} of the {drawn} labels drawn for another report are about passages of this one: label it "
             "(germane label)"
         )
-    by_grade = any(label.queue == "stratified" for label in foreign)
     p = drawn_alike(
-        [str(grade) if by_grade else case for case, grade, _ in facts_of.values()],
+        [case for case, _, _ in facts_of.values()],
         [f"{grade:g} {sum(rank > end for end in _BANDS)}" for _, grade, rank in facts_of.values()],
         [item in values for item in facts_of],
     )
