@@ -12,8 +12,9 @@ from hypothesis import strategies as st
 from germane import evaluate
 from germane.judges import FakeJudge, Reply
 from germane.measures import Measure
+from germane.measures.eligibility import applicable
 from germane.measures.graders import graders_of
-from germane.measures.scoring import Block, Job, applicable
+from germane.measures.scoring import Block, Job
 from germane.places.settings import Settings
 from germane.tables.labels import Label, LabelBook, relevance_item
 from germane.types import Context, Sample

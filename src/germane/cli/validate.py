@@ -197,7 +197,7 @@ def _check_plan(path: Path) -> None:
 def _check_ids(path: Path) -> None:
     """InputError for samples with gold that no measure could compare with their contexts: none of these has an id."""
     from germane.measures.declaration import parse_measures
-    from germane.measures.scoring import WITHOUT_IDS, applicable
+    from germane.measures.eligibility import WITHOUT_IDS, applicable
     from germane.places.settings import Settings
     from germane.samples.reading import read_samples
 

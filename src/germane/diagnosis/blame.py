@@ -16,9 +16,10 @@ import numpy as np
 from germane.clean import some_of
 from germane.encoding import Line
 from germane.judging.recorded import StoredAnswers
+from germane.measures.eligibility import applicable
 from germane.measures.measure import Measure
 from germane.measures.outcome import Outcome
-from germane.measures.scoring import applicable, program_of
+from germane.measures.scoring import program_of
 from germane.places.settings import Settings
 from germane.questions.asking import Program
 from germane.reports.data import ReportData

@@ -35,9 +35,10 @@ from germane.evaluation.spec import IN_FILES, Spec
 from germane.judges.judge import Judge
 from germane.judging.spending import check_price
 from germane.measures.declaration import parse_measures
+from germane.measures.eligibility import applicable
 from germane.measures.graders import Grader, graders_of
 from germane.measures.measure import Measure
-from germane.measures.scoring import Job, applicable
+from germane.measures.scoring import Job
 from germane.places.settings import Settings
 from germane.reports.gates import Gate
 from germane.reports.summary import sample_slices

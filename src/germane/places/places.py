@@ -83,7 +83,10 @@ class Places:
     def add(self, samples: Sequence[Sample], depths: Iterable[int | None] = repeat(None)) -> None:
         """Add the rankings of more samples, of a judge's and people's labels the first places of each, as deep as `depths` say."""
         final, budget = self.choice.final, self.choice.budget
-        lists: list[Rankings] = [rankings(sample, final=final) for sample in samples]
+        lists: list[Rankings] = [
+            rankings(sample, final=final) if depth != 0 else []
+            for sample, depth in zip(samples, depths, strict=False)
+        ]
         if budget is not None:
             lists = [[(query, fitting(contexts, budget)) for query, contexts in some] for some in lists]
         if self.choice.source == "gold":
@@ -91,7 +94,7 @@ class Places:
         else:
             lists = [
                 self._add_asked(sample, [(query, contexts[:depth]) for query, contexts in some])
-                for sample, some, depth in zip(samples, lists, depths)  # noqa: B905 - depths may go on for ever
+                for sample, some, depth in zip(samples, lists, depths, strict=False)
             ]
             self.lists += chain.from_iterable(lists)
         self._lengths += [len(contexts) for _, contexts in self.lists[len(self._lengths) :]]
