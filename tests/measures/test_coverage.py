@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from germane import evaluate
 from germane.judges import FakeJudge
 from germane.measures import Measure
-from germane.measures.novelty import alpha_dcg, alpha_ndcg, covered, greedy
+from germane.measures.context import alpha_dcg, alpha_ndcg, covered, greedy
 
 
 def judge_of(claims, support):

@@ -22,7 +22,7 @@ from germane.errors import InputError
 from germane.judging.recorded import StoredAnswers
 from germane.measures.eligibility import applicable
 from germane.measures.measure import Measure
-from germane.measures.scoring import least_level, open_holes, sample_means
+from germane.measures.ranked import least_level, open_holes, sample_means
 from germane.places.lists import passage_key
 from germane.places.places import Places
 from germane.places.settings import Settings

@@ -8,14 +8,14 @@ from __future__ import annotations
 
 import difflib
 import unicodedata
-from collections.abc import Sequence
-from math import fsum, inf
-from typing import Literal, NamedTuple
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from math import fsum, inf, log2
+from typing import Literal, TypeAlias
 
 from germane.measures.declaration import MeasureOptions, measure
 from germane.measures.gold import TOGETHER, of_searches, spare_searches
 from germane.measures.measure import Param, one_of
-from germane.measures.novelty import Column, alpha_ndcg, covered
 from germane.measures.outcome import NO_CONTEXT, Item, Outcome, error, ok, proportion, skipped, texts_of
 from germane.measures.ranked import OVER, UNIT
 from germane.places.lists import (
@@ -185,15 +185,14 @@ def _sufficiency(sample: Sample, contexts: Sequence[Context]) -> Sufficiency:
     return Sufficiency(sample.query, texts_of(contexts), turns(sample))
 
 
-class _Matrix(NamedTuple):
-    """The claims of the reference, and for each ranking which of them each of its places supports."""
-
-    claims: tuple[str, ...]
-    rankings: tuple[tuple[Column, ...], ...]
+Column: TypeAlias = frozenset[int]
+"""The claims that the context at one place supports, by their number."""
+_Matrix: TypeAlias = tuple[tuple[str, ...], list[list[Column]]]
+"""The claims of the reference, and for each ranking the column of each of its places."""
 
 
 def _matrix(sample: Sample, *, final: bool = False, repeats: bool = True) -> Program[_Matrix | Outcome]:
-    """All contexts of all calls are judged together, once; `repeats`: a passage brings its claims at each of its places."""
+    """Judge all contexts of all calls together, once; with `repeats` a passage brings its claims at each of its places."""
     contexts = distinct_contexts(sample)
     if nothing := nothing_in(contexts):
         return nothing
@@ -207,9 +206,45 @@ def _matrix(sample: Sample, *, final: bool = False, repeats: bool = True) -> Pro
     result = []
     for _, ranked in rankings(sample, final=final):
         left = dict(columns)
-        met = [left[key] if repeats else left.pop(key, frozenset()) for key in map(passage_key, ranked)]
-        result.append(tuple(met))
-    return _Matrix(claims, tuple(result))
+        keys = map(passage_key, ranked)
+        result.append([left[key] if repeats else left.pop(key, frozenset()) for key in keys])
+    return claims, result
+
+
+def covered(columns: Iterable[Column]) -> Column:
+    """Return the claims that the places support between them."""
+    return frozenset[int]().union(*columns)
+
+
+def _gain(column: Column, seen: Counter[int], alpha: float) -> float:
+    return fsum((1.0 - alpha) ** seen[claim] for claim in sorted(column))
+
+
+def alpha_dcg(columns: Iterable[Column], alpha: float) -> float:
+    """Return the sum over the ranks r and the claims supported there of (1 - alpha)**(times before) / log2(r + 1)."""
+    seen, terms = Counter[int](), []
+    for rank, column in enumerate(columns, 1):
+        terms.append(_gain(column, seen, alpha) / log2(rank + 1))
+        seen.update(column)
+    return fsum(terms)
+
+
+def greedy(columns: Iterable[Column], alpha: float, k: int | None = None) -> list[Column]:
+    """Return k columns in the order that takes the greatest gain next (ties: the first); the best order is NP-hard to find."""
+    left, chosen, seen = list(columns), list[Column](), Counter[int]()
+    while left and (k is None or len(chosen) < k):
+        best = max(range(len(left)), key=lambda at: _gain(left[at], seen, alpha))
+        chosen.append(left.pop(best))
+        seen.update(chosen[-1])
+    return chosen
+
+
+def alpha_ndcg(
+    columns: Sequence[Column], alpha: float, k: int | None = None, *, pool: Sequence[Column] | None = None
+) -> float:
+    """Return alpha-DCG of the first k places / that of the greedy order of the pool (default: all the places); 0 of 0."""
+    ideal = alpha_dcg(greedy(columns if pool is None else pool, alpha, k), alpha)
+    return alpha_dcg(columns[:k], alpha) / ideal if ideal else 0.0
 
 
 @measure(
@@ -225,9 +260,9 @@ def StR(sample: Sample, *, over: str, k: int) -> Program[Outcome]:
     matrix = yield from _matrix(sample, final=over == "final")
     if isinstance(matrix, Outcome):
         return matrix
-    items = []
-    for n, claim in enumerate(matrix.claims):
-        ranks = [r for ranking in matrix.rankings for r, column in enumerate(ranking, 1) if n in column]
+    items, (claims, columns) = [], matrix
+    for n, claim in enumerate(claims):
+        ranks = [r for ranking in columns for r, column in enumerate(ranking, 1) if n in column]
         first = min(ranks, default=inf)
         items.append(Item(claim, first <= k, f"first at rank {first}" if ranks else "in no context"))
     return proportion(items, what=f"claims met by rank {k}")
@@ -260,27 +295,20 @@ def alpha_nDCG(sample: Sample, *, alpha: float, ideal: str, over: str, k: int) -
     matrix = yield from _matrix(sample, final=over == "final", repeats=False)
     if isinstance(matrix, Outcome):
         return matrix
-    absent = set(range(len(matrix.claims))) - covered(c for ranking in matrix.rankings for c in ranking)
+    claims, columns = matrix
+    absent = set(range(len(claims))) - covered(c for ranking in columns for c in ranking)
     imagined = [frozenset([claim]) for claim in sorted(absent)] if ideal == "claims" else []
-    results = [alpha_ndcg(ranking, alpha, k, pool=[*ranking, *imagined]) for ranking in matrix.rankings]
-    return ok(
-        fsum(results) / len(results),
-        items=_news(matrix, k),
-        what=f"contexts in the top {k} bring a new claim",
-    )
-
-
-def _news(matrix: _Matrix, k: int) -> Sequence[Item]:
+    results = [alpha_ndcg(ranking, alpha, k, pool=[*ranking, *imagined]) for ranking in columns]
     items = []
-    for call, ranking in enumerate(matrix.rankings, 1):
-        head = f"Call {call}, position" if len(matrix.rankings) > 1 else "Position"
+    for call, ranking in enumerate(columns, 1):
+        head = f"Call {call}, position" if len(columns) > 1 else "Position"
         seen: Column = frozenset()
         for rank, column in enumerate(ranking[:k], 1):
-            new = [matrix.claims[n] for n in sorted(column - seen)]
+            new = [claims[n] for n in sorted(column - seen)]
             seen |= column
             why = f"new: {'; '.join(new)}" if new else "nothing new"
             items.append(Item(f"{head} {rank}", bool(new), why))
-    return items
+    return ok(fsum(results) / len(results), items=items, what=f"contexts in the top {k} bring a new claim")
 
 
 SIMILAR = 0.85
@@ -370,12 +398,11 @@ _MARGINAL: MeasureOptions = {
 )
 def marginal_recall(sample: Sample, *, call: int) -> Outcome:
     """Share of the gold documents that a search is the first to find."""
-
-    def marginal(gold: list[str], lists: list[list[str]]) -> Outcome:
-        results = [{document for document in ids if document in gold} for ids in lists]
-        return _marginal(results, len(gold), call, "gold documents")
-
-    return of_searches(sample, 1, marginal)
+    return of_searches(
+        sample,
+        1,
+        lambda gold, lists: _marginal([{*ids} & {*gold} for ids in lists], len(gold), call, "gold documents"),
+    )
 
 
 @measure(
@@ -391,8 +418,9 @@ def _marginal_claims(sample: Sample, *, call: int) -> Program[Outcome]:
     matrix = yield from _matrix(sample)
     if isinstance(matrix, Outcome):
         return matrix
-    results = [{matrix.claims[n] for n in covered(ranking)} for ranking in matrix.rankings]
-    return _marginal(results, len(matrix.claims), call, "claims")
+    claims, columns = matrix
+    results = [{claims[n] for n in covered(ranking)} for ranking in columns]
+    return _marginal(results, len(claims), call, "claims")
 
 
 def _marginal(per_call: Sequence[set[str]], total: int, call: int, what: str) -> Outcome:

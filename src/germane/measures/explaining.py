@@ -14,8 +14,7 @@ from typing import Any
 from germane.clean import shorten
 from germane.measures.measure import Definition, Measure
 from germane.measures.outcome import Item, Outcome
-from germane.measures.ranked import values
-from germane.measures.scoring import least_level, open_holes
+from germane.measures.ranked import least_level, open_holes, values
 from germane.places.places import Places
 from germane.questions.question import Question
 from germane.show.table import Table

@@ -18,8 +18,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import cache
 from inspect import signature
-from itertools import chain
-from math import inf
+from itertools import chain, pairwise
+from math import fsum, inf
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -33,7 +33,6 @@ from germane.places.table import (
     Floats,
     Ints,
     RankedLabels,
-    best_first,
     pointers_of,
     reached,
     relevant_known,
@@ -89,6 +88,31 @@ def values(measure: Measure, table: RankedLabels) -> Floats:
     result = measure.definition.compute(table, measure.settings, measure.k)
     found = np.asarray(_ratio(*result) if isinstance(result, tuple) else result, dtype=np.float64)
     return found if table.several is None or _graded(measure) else _with_expectations(measure, table, found)
+
+
+def sample_means(measure: Measure, table: RankedLabels, rows: Sequence[int]) -> Floats:
+    """Return a ranked measure's value of each sample: the mean over its rankings, `rows[n]` up to `rows[n + 1]`; 0 without any."""
+    of_rankings, counts = values(measure, table), np.diff(rows)
+    if counts.max(initial=0) <= 1:
+        means = np.zeros(len(counts))
+        means[counts == 1] = of_rankings
+        return means
+    listed = of_rankings.tolist()
+    return np.array([fsum(listed[a:b]) / (b - a) if b > a else 0.0 for a, b in pairwise(rows)])
+
+
+def least_level(measure: Measure) -> float:
+    """Return the grade from which a measure counts a place as relevant: its `rel`, else that of the labels' scale."""
+    from germane.questions.relevance import HELPS  # not at the top: `germane rank` has no judge
+
+    return measure.settings.get("rel") or (1 if measure.labels == "gold" else HELPS)
+
+
+def open_holes(measure: Measure) -> bool:
+    """Return True if a place that nobody judged leaves the score open instead of counting as not relevant."""
+    holes = measure.settings.get("holes", "zero")
+    about_holes = measure.name == "Judged" or measure.settings.get("part") == "residual"
+    return not about_holes and (holes == "bounds" or (holes == "zero" and measure.labels == "human"))
 
 
 def _uncertain(measure: Measure, table: RankedLabels) -> tuple[Floats, Bools]:
@@ -175,7 +199,7 @@ def _certain(marks: Marks) -> TypeIs[Bools]:
 
 
 def _hits(table: RankedLabels, rel: float, k: int | None) -> Floats:
-    return _count(table, _relevant(table, rel, k))
+    return _sum(table, _relevant(table, rel, k))
 
 
 def _running(
@@ -202,13 +226,8 @@ def _so_far(table: RankedLabels, marked: Bools) -> Ints:
     return np.asarray(running[1:] - before, dtype=np.int64)
 
 
-def _count(table: RankedLabels, marked: Marks) -> Floats:
-    """The number of marked places of each row, or its expectation."""
-    return np.asarray(np.bincount(table.row, marked, table.rows), dtype=np.float64)
-
-
-def _sum(table: RankedLabels, marked: Marks, values: NDArray[np.floating[Any]]) -> Floats:
-    """The sum of the values of each row's marked places, each by its probability."""
+def _sum(table: RankedLabels, marked: Marks, values: NDArray[np.floating[Any]] | float = 1.0) -> Floats:
+    """Return the sum of the values of each row's marked places, each by its probability; without values their number."""
     return np.asarray(np.bincount(table.row, marked * values, table.rows), dtype=np.float64)
 
 
@@ -240,10 +259,6 @@ def _peak(sides: Sequence[RankedLabels]) -> Floats:
     for side in sides:
         np.maximum.at(peak, side.row, side.gain)
     return peak
-
-
-def _reciprocal(table: RankedLabels, rel: float, k: int | None) -> Floats:
-    return _sum(table, _first(table, _relevant(table, rel, k)), 1.0 / table.rank)
 
 
 def _stops(table: RankedLabels, top: int | None) -> Floats:
@@ -287,7 +302,7 @@ def _precisions(table: RankedLabels, rel: float, k: int | None) -> Floats:
 def _r_precision(table: RankedLabels, rel: float) -> Floats:
     relevant = relevant_known(table, rel=rel)
     early = table.rank <= relevant[table.row]
-    return _ratio(_count(table, early & (table.level >= rel)), relevant)
+    return _ratio(_sum(table, early & (table.level >= rel)), relevant)
 
 
 def _interpolated(table: RankedLabels, rel: float, k: float) -> Floats:
@@ -371,7 +386,7 @@ AP = _ranked(
     **_OF_RECALL,
 )  # fmt: skip
 RR = _ranked(
-    "RR", _reciprocal,
+    "RR", lambda table, rel, k: _sum(table, _first(table, _relevant(table, rel, k)), 1.0 / table.rank),
     formula="1 / rank of the first relevant place",
     doc="Reciprocal rank of the first relevant passage. Its mean over queries is MRR.",
     reference="Kantor and Voorhees, TREC-5, 1996; trec_eval recip_rank",
@@ -422,7 +437,7 @@ F1 = _ranked(
     **_OF_RECALL,
 )  # fmt: skip
 Success = _ranked(
-    "Success", lambda table, rel, k: _count(table, _first(table, _relevant(table, rel, k))),
+    "Success", lambda table, rel, k: _sum(table, _first(table, _relevant(table, rel, k))),
     formula="1 if anything relevant is in the top k, else 0",
     doc="1 if the top k hold a relevant passage, else 0; its mean is the hit rate.",
     reference="trec_eval success",
@@ -457,7 +472,7 @@ bpref = _ranked(
     **_OF_RECALL,
 )  # fmt: skip
 Judged = _ranked(
-    "Judged", lambda table, k: _ratio(_count(table, _within(table, k) & table.judged), _top_size(table, k)),
+    "Judged", lambda table, k: _ratio(_sum(table, _within(table, k) & table.judged), _top_size(table, k)),
     formula="judged in the top k / places in the top k",
     doc="The share of retrieved documents that are judged. If it is low, other measures say little.",
     reference="ir_measures Judged",
@@ -651,38 +666,28 @@ def _graded(measure: Measure) -> bool:
 
 
 def _assigned(table: RankedLabels, missing: Ints, verdicts: Ints, answers: Floats) -> RankedLabels:
-    """The table once for each combination of answers to the missing verdicts, of shape (combinations, verdicts, 2)."""
-    unknown = missing >= 0
+    """Return the table once for each combination of answers, of shape (combinations, verdicts, 2), to the missing verdicts.
+
+    The ideal of each row is made of its own labels; of gold, of all that is known and what was filled in.
+    """
+    times, unknown, gold = len(answers), missing >= 0, None
     value = answers[:, np.searchsorted(verdicts, missing[unknown])]
-    times = len(answers)
-    gain, level = (np.tile(values, (times, 1)) for values in (table.gain, table.level))
-    gain[:, unknown], level[:, unknown] = value[..., 0], value[..., 1]
-    power = None if table.power is None else np.tile(table.power, (times, 1))
-    if power is not None:
-        power[:, unknown] = value[..., 0]
-    filled = replace(
-        table,
-        pointers=pointers_of(np.tile(np.diff(table.pointers), times)),
-        gain=gain.ravel(),
-        level=level.ravel(),
-        judged=np.tile(table.judged | unknown, times),
+    level = np.tile(np.where(table.judged, table.level, np.nan), (times, 1))
+    gain, power = (np.tile(table.gain if c is None else c, (times, 1)) for c in (table.gain, table.power))
+    level[:, unknown], gain[:, unknown], power[:, unknown] = value[..., 1], value[..., 0], value[..., 0]
+    if table.complete:
+        known = np.tile(np.diff(table.ideal_pointers), times)
+        row = np.concatenate([np.repeat(np.arange(len(known)), n) for n in (known, len(verdicts))])
+        filled = np.repeat(answers[..., 1], table.rows, axis=0).ravel()
+        grades = np.concatenate([np.tile(table.ideal_level, times), filled])
+        gold = (known + len(verdicts), grades[np.argsort(row, kind="stable")])
+    return RankedLabels.of_columns(
+        pointers_of(np.tile(np.diff(table.pointers), times)),
+        level.ravel(),
+        gain.ravel(),
+        gold=gold,
+        rel=table.rel,
         chances=None if table.chances is None else np.tile(table.chances, (times, 1)),
         several=None if table.several is None else np.tile(table.several, times),
-        power=None if power is None else power.ravel(),
-    )
-    # The ideal of each row: its own labels; of gold all that is known and what was filled in.
-    row, gain, level = filled.row, filled.gain, filled.level
-    if table.complete:
-        sizes, new = np.tile(np.diff(table.ideal_pointers), times), np.repeat(answers, table.rows, axis=0)
-        rows = np.arange(len(sizes))
-        row = np.concatenate([np.repeat(rows, sizes), np.repeat(rows, len(verdicts))])
-        gain = np.concatenate([np.tile(table.ideal, times), new[..., 0].ravel()])
-        level = np.concatenate([np.tile(table.ideal_level, times), new[..., 1].ravel()])
-    by_row = np.argsort(row, kind="stable")
-    row = row[by_row]
-    return replace(
-        filled,
-        ideal_pointers=pointers_of(np.bincount(row, minlength=filled.rows)),
-        ideal=best_first(gain[by_row], row),
-        ideal_level=best_first(level[by_row], row),
+        power=None if table.power is None else power.ravel(),
     )

@@ -11,8 +11,8 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import replace
-from itertools import chain, groupby, pairwise, product
-from math import fsum, nan, prod
+from itertools import chain, groupby, product
+from math import nan, prod
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -27,9 +27,9 @@ from germane.measures.outcome import Outcome, error, incomplete, ok, safely
 from germane.places.lists import rankings, within_budget
 from germane.places.places import Places
 from germane.places.settings import Settings
-from germane.places.table import Floats, Ints, LabelChoice, RankedLabels
+from germane.places.table import Floats, Ints, LabelChoice
 from germane.questions.asking import Program
-from germane.questions.relevance import HELPS, Passages
+from germane.questions.relevance import Passages
 from germane.questions.text import blank
 from germane.tables.labels import Label, has_labels
 from germane.tables.scores import ScoreTable
@@ -62,18 +62,6 @@ class ProgramOwner(NamedTuple):
 
     job: int
     measures: tuple[str, ...]
-
-
-def open_holes(measure: Measure) -> bool:
-    """Return True if a place that nobody judged leaves the score open instead of counting as not relevant."""
-    holes = measure.settings.get("holes", "zero")
-    about_holes = measure.name == "Judged" or measure.settings.get("part") == "residual"
-    return not about_holes and (holes == "bounds" or (holes == "zero" and measure.labels == "human"))
-
-
-def least_level(measure: Measure) -> float:
-    """Return the grade from which a measure counts a place as relevant: its `rel`, else that of the labels' scale."""
-    return measure.settings.get("rel") or (1 if measure.labels == "gold" else HELPS)
 
 
 def program_of(measure: Measure, sample: Sample, settings: Settings) -> Program[Outcome]:
@@ -444,7 +432,7 @@ class _Reading:
     def fill(self, column: _Column) -> None:
         """Set a ranked measure's scores; bounds where a label that it reads is missing."""
         grader, measure, jobs = column.grader, column.grader.measure, column.read
-        values, holes = self._values_of(measure), open_holes(measure)
+        values, holes = self._values_of(measure), ranked.open_holes(measure)
         noted = np.ones(len(jobs), np.bool_)
         if values is not None and not (
             measure.labels == "best" or grader.strict or grader.expected_relevant_count
@@ -462,7 +450,7 @@ class _Reading:
         if measure not in self._values:
             self._values[measure] = None
             with suppress(Exception):  # a user's own formula: which sample it fails on is found one by one
-                self._values[measure] = sample_means(measure, self.places.table, self.places.rows)
+                self._values[measure] = ranked.sample_means(measure, self.places.table, self.places.rows)
         return self._values[measure]
 
     def _outcome(self, grader: Grader, sample: int) -> Outcome:
@@ -472,18 +460,18 @@ class _Reading:
             values = self._values_of(measure)
             if values is None:
                 table = places.table_of(sample)
-                value = sample_means(measure, table, [0, table.rows])[0]
+                value = ranked.sample_means(measure, table, [0, table.rows])[0]
             else:
                 value = values[sample]
             outcome = ok(float(value))
-            if measure.labels != "gold" or open_holes(measure):
+            if measure.labels != "gold" or ranked.open_holes(measure):
                 outcome = self._incomplete(measure, sample) or outcome
         except Exception as fault:  # noqa: BLE001 - a user's own formula may fail, on labels that are tried too
             return error(f"{measure} raised {type(fault).__name__}: {fault}")
         if outcome.status != "ok":
             return outcome
         read = places.read(sample, measure.depth)
-        notes, relevant = [], int((places.level[read] >= least_level(measure)).sum())
+        notes, relevant = [], int((places.level[read] >= ranked.least_level(measure)).sum())
         if grader.strict and relevant < len(read):
             notes.append(f"{STRICT}{len(read) - relevant} of {len(read)} contexts are not relevant")
         if relevant < (grader.expected_relevant_count or 0):
@@ -496,7 +484,7 @@ class _Reading:
 
     def _incomplete(self, measure: Measure, sample: int) -> Outcome | None:
         """Return an outcome with bounds if a label that the measure reads is missing, else None."""
-        places, holes = self.places, open_holes(measure)
+        places, holes = self.places, ranked.open_holes(measure)
         read = places.read(sample, ranked.depth_of_ideal(measure))
         failed = [places.failed[position] for position in read if position in places.failed]
         unjudged = int((~places.labelled[read]).sum()) - len(failed) if holes else 0
@@ -508,20 +496,9 @@ class _Reading:
             return error(why)
         scales = places.scales_of(sample)
         if measure.labels == "gold":
-            top = max(1, *(places.samples[sample].qrels or {}).values())
+            top, binary = max(1, *(places.samples[sample].qrels or {}).values()), False
         else:
             top = max((int(scale.rpartition("-")[2]) for scale in scales if "-" in scale), default=3)
-        binary = "binary" in scales or places.settings.scale == "binary"
+            binary = "binary" in scales or places.settings.scale == "binary"
         table, missing = places.table_of(sample), places.missing_verdicts(sample, holes=holes)
         return incomplete(why, ranked.bounds(measure, table, missing, binary=binary, top=top))
-
-
-def sample_means(measure: Measure, table: RankedLabels, rows: Sequence[int]) -> Floats:
-    """Return a ranked measure's value of each sample: the mean over its rankings, `rows[n]` up to `rows[n + 1]`; 0 without any."""
-    values, counts = ranked.values(measure, table), np.diff(rows)
-    if counts.max(initial=0) <= 1:
-        means = np.zeros(len(counts))
-        means[counts == 1] = values
-        return means
-    listed = values.tolist()
-    return np.array([fsum(listed[a:b]) / (b - a) if b > a else 0.0 for a, b in pairwise(rows)])

@@ -237,17 +237,9 @@ class RankedLabels:
 
         `judged[r]` is how many grades are known for row r, `level` are all of them, row after row.
         """
-        ideal = best_first(level, np.repeat(np.arange(len(judged)), judged))
-        return cls(
-            pointers=pointers_of(np.bincount(row, minlength=len(judged))),
-            gain=np.maximum(grade, 0.0),
-            level=grade,
-            judged=np.ones(len(grade), dtype=np.bool_),
-            ideal_pointers=pointers_of(judged),
-            ideal=np.maximum(ideal, 0.0),
-            ideal_level=ideal,
-            ranks=rank,
-            lengths=lengths,
+        pointers = pointers_of(np.bincount(row, minlength=len(judged)))
+        return replace(
+            cls.of_columns(pointers, grade, grade, gold=(judged, level)), ranks=rank, lengths=lengths
         )
 
     @classmethod

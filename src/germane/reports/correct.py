@@ -18,7 +18,7 @@ from germane.errors import MeasureError
 from germane.folder.rows import Tables
 from germane.judging.recorded import StoredAnswers
 from germane.measures.measure import Measure
-from germane.measures.scoring import sample_means
+from germane.measures.ranked import sample_means
 from germane.places.places import Places
 from germane.places.settings import Settings
 from germane.reports.correction.draws import Pool, design_of, drift_of, is_drawn, pool_of

@@ -22,7 +22,8 @@ from germane.measures import ranked
 from germane.measures.explaining import Exchange, Explanation, explain_judged, explain_ranked
 from germane.measures.measure import Measure
 from germane.measures.outcome import Outcome
-from germane.measures.scoring import least_level, program_of
+from germane.measures.ranked import least_level
+from germane.measures.scoring import program_of
 from germane.places.lists import labelled_passages
 from germane.places.places import Places
 from germane.places.settings import Settings
