@@ -57,13 +57,17 @@ def check_columns(columns: Columns) -> None:
             raise InputError(f"columns: a sample has no field {ours!r}", fix=fix)
 
 
+_OWN_METADATA = {"ms", "draft", "spans", "trace", "embedding_model", "reranker_model"}
+"""Metadata that germane itself writes: of targets, drafted sets and traces."""
+
+
 def names_for(lacking: str, others: Iterable[str]) -> str:
     """The names by which what is lacking is read, where samples have other fields, which are not known; else "".
 
     `lacking` is a text in which the fields are named.
     """
     fields = [name for name in ("contexts", "qrels", "reference", "response", IDS) if name in lacking]
-    unknown = [name for name in dict.fromkeys(others if fields else ()) if name != "ms"]  # a target's time
+    unknown = [name for name in dict.fromkeys(others if fields else ()) if name not in _OWN_METADATA]
     if not unknown:
         return ""
     if "contexts" in fields and "context" in unknown:

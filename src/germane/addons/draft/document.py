@@ -1,22 +1,24 @@
-"""draft.json, and the files beside it: each written whole, under another name first."""
+"""draft.json, and the files beside it: each is written whole, under another name first."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Mapping, Sequence
+from collections import Counter
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from msgspec import Struct
 
-from germane.addons.draft.drafting import Attempt, Drafter
-from germane.addons.draft.ease import interval_of
+from germane.addons.draft.drafting import Attempt
 from germane.addons.draft.passages import Source
 from germane.errors import InputError
 from germane.samples.files import write_whole
+from germane.statistics.intervals import clopper_pearson
 from germane.types import Json, Judgement
 
 SAMPLES, DROPPED, DOCUMENT, LABELS = "samples.jsonl", "dropped.jsonl", "draft.json", "labels.jsonl"
+_STEPS = ("write", "check", "alone", "round trip", "near-miss", "failed")
 
 
 class DraftDocument(Struct, kw_only=True):
@@ -53,47 +55,41 @@ class DraftDocument(Struct, kw_only=True):
     removed: list[str] = []
     """questions that people found bad and that `--drop-bad` removed"""
 
+    def as_json(self) -> dict[str, Any]:
+        """Return the document as plain data, its fields in their order."""
+        return {name: getattr(self, name) for name in self.__struct_fields__}
 
-def spending(judgements: Sequence[Judgement]) -> tuple[int, dict[str, int], float | None]:
-    """Calls, tokens and cost of these answers, each counted once."""
-    distinct = list({judgement.key: judgement for judgement in judgements}.values())
-    usages = [judgement.usage for judgement in distinct]
+
+def spending(judgements: Iterable[Judgement]) -> tuple[int, dict[str, int], float | None]:
+    """Return calls, tokens and cost of these answers, each counted once."""
+    usages = [one.usage for one in {judgement.key: judgement for judgement in judgements}.values()]
     costs = [usage.cost_usd for usage in usages if usage.requests]
     cost = None if None in costs else round(sum(filter(None, costs)), 6)
-    tokens = {
-        "input": sum(usage.input_tokens for usage in usages),
-        "output": sum(usage.output_tokens for usage in usages),
-    }
-    return len(distinct), tokens, cost
-
-
-def lines_of(rows: Sequence[Mapping[str, Json]]) -> bytes:
-    """Rows as JSON lines."""
-    return b"".join(json.dumps(row, ensure_ascii=False).encode("utf-8", "replace") + b"\n" for row in rows)
+    tokens = {name: sum(getattr(usage, f"{name}_tokens") for usage in usages) for name in ("input", "output")}
+    return len(usages), tokens, cost
 
 
 def read_rows(path: Path) -> list[dict[str, Any]]:
-    """The rows of a JSON lines file; none where it is not there."""
-    if not path.exists():
-        return []
-    return [json.loads(line) for line in path.read_text("utf-8").splitlines() if line.strip()]
+    """Return the rows of a JSON lines file, or none if it does not exist."""
+    text = path.read_text("utf-8") if path.exists() else ""
+    return [json.loads(line) for line in text.splitlines() if line.strip()]
 
 
-def read_labels(
-    folder: Path, rows: Sequence[Mapping[str, Any]], removed: Collection[str] = ()
-) -> list[dict[str, Any]]:
-    """The labels of people for these questions: an id stays when another model writes another question, its labels do not."""
-    queries = {row["id"]: row["query"] for row in rows}
-    return [
-        label
-        for label in read_rows(folder / LABELS)
-        if label["item"] in removed
-        or (label["item"] in queries and label.get("query", queries[label["item"]]) == queries[label["item"]])
-    ]
+def write_rows(path: Path, rows: Iterable[Mapping[str, Json]]) -> None:
+    """Write rows as JSON lines."""
+    write_whole(
+        path, "".join(f"{json.dumps(row, ensure_ascii=False)}\n" for row in rows).encode("utf-8", "replace")
+    )
+
+
+def write_document(folder: Path, document: Mapping[str, Json]) -> None:
+    """Write draft.json."""
+    text = json.dumps(document, ensure_ascii=False, indent=1)
+    write_whole(folder / DOCUMENT, f"{text}\n".encode("utf-8", "replace"))
 
 
 def read_document(folder: Path) -> dict[str, Any] | None:
-    """The draft.json of a folder; None where there is none that can be read."""
+    """Return the draft.json of a folder, or None where there is none that can be read."""
     try:
         found = json.loads((folder / DOCUMENT).read_text("utf-8"))
     except (OSError, ValueError):
@@ -101,59 +97,67 @@ def read_document(folder: Path) -> dict[str, Any] | None:
     return found if isinstance(found, dict) and "corpus" in found else None
 
 
-def check_folder(folder: Path, source: Source) -> dict[str, Any] | None:
-    """The document that is there already; InputError where the folder holds samples of another origin or another corpus."""
+def check_folder(folder: Path, source: Source) -> dict[str, Any]:
+    """Return the document that is there already, or {}; InputError for samples of another origin or another corpus."""
+    fix = "name another folder with -o"
     before = read_document(folder)
     if before is None:
         if (folder / SAMPLES).exists():
-            raise InputError(f"{folder / SAMPLES} was not drafted", fix="name another folder with -o")
-        return None
+            raise InputError(f"{folder / SAMPLES} was not drafted", fix=fix)
+        return {}
     theirs = before["corpus"]
     if theirs["digest"] != source.digest:
-        problem = f"{folder} was drafted from {theirs.get('name')} ({theirs['digest'][:12]}), not from {source.name} ({source.digest[:12]})"
-        raise InputError(problem, fix="name another folder with -o; answers in the ledger are used again")
+        first, second = (
+            f"{theirs.get('name')} ({theirs['digest'][:12]})",
+            f"{source.name} ({source.digest[:12]})",
+        )
+        problem = f"{folder} was drafted from {first}, not from {second}"
+        raise InputError(problem, fix=f"{fix}; answers in the ledger are used again")
     return before
 
 
 def write_folder(
-    folder: Path, document: DraftDocument, rows: Sequence[Mapping[str, Json]], drafter: Drafter
+    folder: Path, document: DraftDocument, rows: Iterable[Mapping[str, Json]], attempts: Sequence[Attempt]
 ) -> None:
-    """Write the files, the document first: samples that stand beside none were not drafted. Without an attempt write nothing."""
-    if not drafter.attempts:
-        return
-    folder.mkdir(parents=True, exist_ok=True)
-    dropped = [{"attempt": attempt.number, **row} for attempt in drafter.attempts for row in attempt.dropped]
-    write_whole(folder / DOCUMENT, document_bytes(document))
-    write_whole(folder / DROPPED, lines_of(dropped))
-    write_whole(folder / SAMPLES, lines_of(rows))
+    """Write the files, the document first: samples without a draft.json were not drafted. Without an attempt write nothing."""
+    if attempts:
+        folder.mkdir(parents=True, exist_ok=True)
+        write_document(folder, document.as_json())
+        dropped = [(number, row) for number, attempt in enumerate(attempts, 1) for row in attempt.dropped]
+        write_rows(folder / DROPPED, ({"attempt": number, **row} for number, row in dropped))
+        write_rows(folder / SAMPLES, rows)
 
 
-def document_bytes(document: Any) -> bytes:
-    """The document as it is written and printed."""
-    whole = document if isinstance(document, dict) else as_json(document)
-    return json.dumps(whole, ensure_ascii=False, indent=1).encode("utf-8", "replace") + b"\n"
+def read_labels(
+    folder: Path, rows: Sequence[Mapping[str, Any]], removed: Collection[str] = ()
+) -> list[dict[str, Any]]:
+    """Return people's labels of these questions: an id stays when another model writes another question, its labels do not."""
+    queries = {row["id"]: row["query"] for row in rows}
+    return [
+        label
+        for label in read_rows(folder / LABELS)
+        if (item := label["item"]) in removed
+        or (item in queries and label.get("query", queries[item]) == queries[item])
+    ]
 
 
-def as_json(document: DraftDocument) -> dict[str, Json]:
-    """The document as plain data, its fields in their order."""
-    return {name: getattr(document, name) for name in document.__struct_fields__}
+def checked_by_people(labels: Iterable[Mapping[str, Any]]) -> dict[str, Json] | None:
+    """Return how many questions people looked at, how many are bad, and the interval of that share; None where nobody looked.
 
-
-def checked_by_people(labels: Sequence[Mapping[str, Any]]) -> dict[str, Json] | None:
-    """How many questions people looked at, how many are bad, and what that says of all: None where nobody looked.
-
-    The newest label of each question counts; "unsure" counts for neither.
+    The newest label of each question counts; "unsure" does not.
     """
     newest = {row["item"]: row["answer"] for row in labels}
     answers = [answer for answer in newest.values() if answer not in (None, "unsure")]
     if not answers:
         return None
     bad = sum(answer != "fine" for answer in answers)
-    return {"n": len(answers), "bad": bad, "interval": interval_of(bad, len(answers))}
+    return {"n": len(answers), "bad": bad, "interval": list(map(float, clopper_pearson(bad, len(answers))))}
 
 
-def first_dropped(attempts: Sequence[Attempt]) -> list[dict[str, Any]]:
-    """Return what ended each attempt that kept nothing: the fault of the candidate that came furthest."""
-    order = ("write", "check", "alone", "round trip", "near-miss", "failed")
-    ended = [attempt.dropped for attempt in attempts if not attempt.kept and attempt.dropped]
-    return [max(rows, key=lambda row: order.index(row["step"])) for rows in ended]
+def reason_counts(attempts: Iterable[Attempt]) -> dict[str, dict[str, int]]:
+    """Count, by step and reason, what ended each attempt that kept nothing: the fault of the candidate that came furthest."""
+    ended = [attempt.dropped for attempt in attempts if attempt.dropped and not attempt.row]
+    last = [max(rows, key=lambda row: _STEPS.index(row["step"])) for rows in ended]
+    steps = dict.fromkeys(row["step"] for row in last)
+    counts = {step: Counter(row["reason"] for row in last if row["step"] == step) for step in steps}
+    return {step: dict(sorted(reasons.items())) for step, reasons in counts.items()}

@@ -1,20 +1,21 @@
-"""The attempts: one passage, one attempt, at most three calls; decided in their order, whenever answers arrive."""
+"""The attempts: one passage, one attempt, at most four calls; decided in their order, whenever answers arrive."""
 
 from __future__ import annotations
 
 import asyncio
-import itertools
+import copy
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from itertools import product
 from typing import Any, TypeVar
 
 from germane.addons.draft.bm25 import terms
 from germane.addons.draft.checks import Earlier, content_words, faults, find_quote, words_to_avoid
 from germane.addons.draft.drawing import Turn, TurnOrder
 from germane.addons.draft.passages import Passage
-from germane.addons.draft.questions import Alone, Candidate, Draft, Standalone, reversed_order
-from germane.addons.draft.rivals import Search, gold_contexts
+from germane.addons.draft.questions import Alone, Candidate, Draft, Standalone, SufficiencyReversed
+from germane.addons.draft.rivals import Search
 from germane.judging.pool import Pool
 from germane.questions import Question, Sufficiency, Support
 from germane.questions.asking import Unanswered
@@ -28,34 +29,50 @@ FIRST, EXAMPLES, ROUND_TRIP, LOOKED_AT, MOST_RIVALS = 20, 3, 9, 20, 2
 
 
 class Dropped(Exception):
-    """An attempt, or one of its candidates, is dropped: at which step, for which reason, by what."""
+    """An attempt, or one of its candidates, is dropped: at which step, for which reason, shown by what."""
 
     def __init__(self, step: str, reason: str, detail: str = "", **more: Json) -> None:
-        self.step, self.reason, self.detail, self.more = step, reason, detail, more
+        self.fields = {"step": step, "reason": reason, "detail": detail}
+        self.more = more
         super().__init__(f"{step}: {reason}")
 
 
 @dataclass
 class Attempt:
-    """What one passage came to: the kept question, or why there is none; the answers that it rests on."""
+    """What one passage, or one of its candidates, came to.
+
+    Attributes:
+        turn: The passage, and what is written from it.
+        row: The sample, where the question is kept; else empty.
+        dropped: A row for each candidate that was dropped, or for the passage.
+        judgements: The answers that it rests on.
+        searched: The places of the passages in which no answer was found.
+        rivals: Number of other documents that may answer.
+        candidates: The candidates that passed the free checks.
+        followed: The further steps of the first of these, taken ahead.
+    """
 
     turn: Turn
-    number: int = 0
     row: dict[str, Any] = field(default_factory=dict)
     dropped: list[dict[str, Json]] = field(default_factory=list)
     judgements: list[Judgement] = field(default_factory=list)
     searched: list[dict[str, Json]] = field(default_factory=list)
     rivals: int = 0
+    candidates: list[Candidate] = field(default_factory=list)
+    followed: Attempt | None = None
 
-    @property
-    def kept(self) -> bool:
-        """True if a question was kept."""
-        return bool(self.row)
+    def drop(self, why: Dropped, candidate: Candidate | None = None) -> None:
+        """Write down why a candidate, or the passage, is dropped."""
+        turn, place = self.turn, self.turn.passage
+        row: dict[str, Json] = {"id": turn.id, "kind": turn.kind, "style": turn.style, **why.fields}
+        row |= {"doc": place.doc, "start": place.start, "end": place.end}
+        named = ("question", "answer", "quotes") if candidate else ()
+        self.dropped.append({**row, **{name: getattr(candidate, name) for name in named}, **why.more})
 
 
 @dataclass(frozen=True)
 class DraftOptions:
-    """What is drafted: the options that decide about an attempt."""
+    """The options that decide about an attempt."""
 
     seed: int = 0
     language: str = ""
@@ -64,7 +81,7 @@ class DraftOptions:
 
 
 class Drafter:
-    """Draws questions until there are n, and stops where the design says so.
+    """Drafts questions until there are n, no turns, or none of the first 20 attempts is kept.
 
     Args:
         pool: Asks the writer and the judge, through the ledger.
@@ -72,117 +89,75 @@ class Drafter:
         order: The turns.
         plan: The options.
         ahead: Attempts that are begun before those in front of them are decided.
+        progress: Called after each attempt.
     """
 
     def __init__(
-        self,
-        pool: Pool,
-        search: Search,
-        order: TurnOrder,
-        plan: DraftOptions,
-        *,
-        ahead: int,
-        progress: Callable[[Drafter], None] = lambda _: None,
-    ) -> None:
+        self, pool: Pool, search: Search, order: TurnOrder, plan: DraftOptions,
+        *, ahead: int, progress: Callable[[Drafter], None],
+    ) -> None:  # fmt: skip
         self.pool, self.search, self.order, self.plan = pool, search, order, plan
         self.attempts: list[Attempt] = []
         self.stopped = ""
-        self._ahead, self._progress = ahead, progress
-        self._tasks: dict[str, asyncio.Task[_Written]] = {}
-        self._earlier = Earlier()
+        self._ahead, self._progress, self._earlier = ahead, progress, Earlier()
+        self._tasks: dict[str, asyncio.Task[Attempt]] = {}
 
     @property
     def kept(self) -> list[Attempt]:
         """The attempts whose question is kept, in order."""
-        return [attempt for attempt in self.attempts if attempt.kept]
+        return [attempt for attempt in self.attempts if attempt.row]
 
     async def run(self) -> None:
-        """Decide attempt after attempt; those ahead are on their way meanwhile."""
+        """Decide attempt after attempt, while those ahead are asked."""
         try:
-            while True:
+            while not self.stopped:
                 self._begin_ahead()
-                turn = self.order.next()
-                if turn is None:
+                if (turn := self.order.next()) is None:
                     return
-                attempt = await self._decide(turn)
-                attempt.number = len(self.attempts) + 1
+                self._begin(turn)
+                attempt = await self._tasks[turn.id]
+                del self._tasks[turn.id]
+                await self._decide(attempt)
                 self.attempts.append(attempt)
-                self.order.settle(turn, kept=attempt.kept)
+                self.order.settle(turn, kept=bool(attempt.row))
                 self._progress(self)
                 if len(self.attempts) == FIRST and not self.kept:
                     self.stopped = f"0 of the first {FIRST} attempts were kept"
-                    return
         finally:
-            tasks = list(self._tasks.values())
-            for task in tasks:
+            for task in self._tasks.values():
                 task.cancel()
-            await asyncio.gather(*tasks, return_exceptions=True)
+            await asyncio.gather(*self._tasks.values(), return_exceptions=True)
+
+    def _begin(self, turn: Turn) -> None:
+        if turn.id not in self._tasks:
+            self._tasks[turn.id] = asyncio.ensure_future(self._write(turn))
 
     def _begin_ahead(self) -> None:
         """Begin the attempts that come next if all are kept."""
-        order = self.order.copy()
+        order = copy.copy(self.order)
         room = self._ahead if self.kept else min(self._ahead, FIRST - len(self.attempts))
         for _ in range(max(1, room)):
             if (turn := order.next()) is None:
                 return
-            if turn.id not in self._tasks:
-                self._tasks[turn.id] = asyncio.ensure_future(self._write(turn))
+            self._begin(turn)
             order.settle(turn, kept=True)
 
-    async def _decide(self, turn: Turn) -> Attempt:
-        """The attempt, now that all before it are decided: a repeat is one of an earlier attempt."""
-        if turn.id not in self._tasks:
-            self._tasks[turn.id] = asyncio.ensure_future(self._write(turn))
-        written = await self._tasks[turn.id]
-        del self._tasks[turn.id]
-        attempt = Attempt(turn, judgements=written.judgements[:])
-        self._drop(attempt, written.faults)
-        for candidate in written.candidates:
+    async def _decide(self, attempt: Attempt) -> None:
+        """Complete an attempt, now that all before it are decided: a repeat is one of an earlier attempt."""
+        for candidate in attempt.candidates:
             if what := self._earlier.repeats(candidate):
-                self._drop(attempt, [(candidate, Dropped("check", "repeat", what))])
+                attempt.drop(Dropped("check", "repeat", what), candidate)
                 continue
             self._earlier.add(candidate)
-            follow = (
-                written.followed
-                if candidate is written.candidates[0] and written.followed
-                else await self._follow(turn, candidate)
-            )
-            attempt.judgements += follow.judgements
-            attempt.row, attempt.searched, attempt.rivals = follow.row, follow.searched, follow.rivals
-            if attempt.kept:
-                self._sign(attempt)
-            if follow.dropped is not None:
-                self._drop(attempt, [(candidate, follow.dropped)])
-            break
-        return attempt
-
-    def _drop(self, attempt: Attempt, dropped: Sequence[tuple[Candidate | None, Dropped]]) -> None:
-        turn = attempt.turn
-        for candidate, why in dropped:
-            place = {"doc": turn.passage.doc, "start": turn.passage.start, "end": turn.passage.end}
-            said = (
-                {}
-                if candidate is None
-                else {"question": candidate.question, "answer": candidate.answer, "quotes": candidate.quotes}
-            )
-            attempt.dropped.append(
-                {
-                    "id": turn.id,
-                    "kind": turn.kind,
-                    "style": turn.style,
-                    "step": why.step,
-                    "reason": why.reason,
-                    "detail": why.detail,
-                    **place,
-                    **said,
-                    **why.more,
-                }
-            )
-
-    # One attempt on its way
+            ahead = attempt.followed if candidate is attempt.candidates[0] else None
+            result = ahead or await self._follow(attempt, candidate)
+            attempt.judgements += result.judgements
+            attempt.dropped += result.dropped
+            attempt.row, attempt.searched, attempt.rivals = result.row, result.searched, result.rivals
+            return
 
     async def _ask(self, question: Question[A], judgements: list[Judgement]) -> A:
-        """The answer; Dropped where there is none: a failure is no answer, and is asked again by the next run."""
+        """Return the answer; raise Dropped where there is none: a failure is asked again by the next run."""
         (answer,) = await self.pool.judge([question])
         judgements.append(answer.judgement)
         if isinstance(answer.value, Unanswered):
@@ -190,14 +165,12 @@ class Drafter:
         value: A = answer.value
         return value
 
-    async def _write(self, turn: Turn) -> _Written:
+    async def _write(self, turn: Turn) -> Attempt:
         """Ask for candidates, check them, and follow the first that passes."""
-        passage, plan, result = turn.passage, self.plan, _Written()
+        passage, plan, result = turn.passage, self.plan, Attempt(turn)
         avoid = words_to_avoid(passage.text) if turn.kind == "paraphrased" else ()
-        at = int(passage.digest[:8], 16)
-        examples = tuple(
-            plan.examples[(at + n) % len(plan.examples)] for n in range(min(EXAMPLES, len(plan.examples)))
-        )
+        at, shown = int(passage.digest[:8], 16), plan.examples
+        examples = tuple(shown[(at + n) % len(shown)] for n in range(min(EXAMPLES, len(shown))))
         question = Draft(
             form=turn.kind, style=turn.style, passage=passage.text, headings=passage.headings,
             language=plan.language, avoid=avoid, examples=examples, seed=plan.seed,
@@ -205,180 +178,140 @@ class Drafter:
         try:
             payload = await self._ask(question, result.judgements)
         except Dropped as why:
-            result.faults.append((None, why))
+            result.drop(why)
             return result
         if not payload.candidates:
-            result.faults.append((None, Dropped("write", "unsuitable", payload.unsuitable)))
+            result.drop(Dropped("write", "unsuitable", payload.unsuitable))
         for candidate in payload.candidates:
             found = faults(
                 candidate, passage.text, avoid, plan.language,
                 answerable=turn.kind != "near-miss", allow_personal=plan.allow_personal,
             )  # fmt: skip
-            fault = next(found, None)
-            if fault is None:
+            if (fault := next(found, None)) is None:
                 result.candidates.append(candidate)
             else:
-                result.faults.append((candidate, Dropped("check", *fault)))
+                result.drop(Dropped("check", *fault), candidate)
         if result.candidates:
-            result.followed = await self._follow(turn, result.candidates[0])
+            result.followed = await self._follow(result, result.candidates[0])
         return result
 
-    async def _follow(self, turn: Turn, candidate: Candidate) -> _Followed:
-        """The calls after writing: alone, then the round trip, of a near-miss the search for an answer."""
-        result = _Followed()
+    async def _follow(self, written: Attempt, candidate: Candidate) -> Attempt:
+        """Ask what comes after writing: is it clear alone, then the round trip, or for a near-miss is there an answer."""
+        result = Attempt(written.turn)
         try:
             alone = await self._ask(Standalone(candidate.question), result.judgements)
-            _check_alone(alone)
-            if turn.kind == "near-miss":
-                await self._look_for_answer(turn, candidate, result)
+            if not alone.standalone:
+                result.drop(Dropped("alone", "not self-contained", alone.reasoning), candidate)
+            elif written.turn.kind == "near-miss":
+                await self._look_for_answer(written, candidate, result)
             else:
-                await self._round_trip(turn, candidate, alone, result)
+                await self._round_trip(written, candidate, alone, result)
         except Dropped as why:
-            result.dropped, result.row = why, {}
+            result.drop(why, candidate)
         return result
 
-    async def _look_for_answer(self, turn: Turn, candidate: Candidate, result: _Followed) -> None:
-        """A near-miss is kept where the first 20 passages are found insufficient twice, in two orders."""
-        found = await self.search.top(turn.id, candidate.question, LOOKED_AT)
+    async def _look_for_answer(self, written: Attempt, candidate: Candidate, result: Attempt) -> None:
+        """Keep a near-miss where the first 20 passages are found insufficient twice, in two orders."""
+        found = await self.search.top(written.turn.id, candidate.question, LOOKED_AT)
         result.searched = [self.search.place_of(*pair) for pair in found]
         texts = tuple(text for _, text in found)
-        for question in (
-            Sufficiency(candidate.question, texts),
-            reversed_order(Sufficiency(candidate.question, texts)),
-        ):
-            verdict = await self._ask(question, result.judgements)
+        for question in (Sufficiency, SufficiencyReversed):
+            verdict = await self._ask(question(candidate.question, texts), result.judgements)
             if verdict.sufficient:
-                raise Dropped(
-                    "near-miss",
-                    "the corpus answers it",
-                    verdict.reasoning,
-                    searched=[doc for doc, _ in found],
-                )
-        result.row = {**self._row(turn, candidate), "answerable": False, **self._rest(turn, ("near-miss",))}
-        result.row["metadata"]["draft"]["searched"] = f"top {LOOKED_AT} of {self.search.name}"
+                searched = [doc for doc, _ in found]
+                raise Dropped("near-miss", "the corpus answers it", verdict.reasoning, searched=searched)
+        facts = {"searched": f"top {LOOKED_AT} of {self.search.name}"}
+        result.row = self._row(written, candidate, {"answerable": False}, (), facts)
 
-    async def _round_trip(self, turn: Turn, candidate: Candidate, alone: Alone, result: _Followed) -> None:
-        """The answer as a claim, put to the passage among others: its own must state it, and few others."""
-        passage, holders = turn.passage, self.search.holders(candidate.quotes)
-        gold = list(dict.fromkeys([passage.doc, *holders]))
+    async def _round_trip(
+        self, written: Attempt, candidate: Candidate, alone: Alone, result: Attempt
+    ) -> None:
+        """Put the answer as a claim to the passage among others: its own must state it, and few others."""
+        passage, question, answer = written.turn.passage, candidate.question.strip(), candidate.answer.strip()
+        gold = list(dict.fromkeys([passage.doc, *self.search.holders(candidate.quotes)]))
         if len(gold) > 1 + MOST_RIVALS:
             raise Dropped("round trip", "not unique", f"{len(gold)} documents hold the quote")
-        claim = (
-            candidate.answer.strip()
-            if len(terms(candidate.answer)) > 5
-            else f"{candidate.question.strip()} {candidate.answer.strip()}"
-        )
-        found = await self.search.top(turn.id, candidate.question, ROUND_TRIP + 1)
-        listed = gold_contexts(passage, found, ROUND_TRIP if self.search.name == "BM25" else 2 * ROUND_TRIP)
+        claim = answer if len(terms(answer)) > 5 else f"{question} {answer}"
+        found = await self.search.top(written.turn.id, candidate.question, ROUND_TRIP + 1)
+        others = [pair for pair in found if pair[1] != passage.text]
+        most = ROUND_TRIP if self.search.name == "BM25" else 2 * ROUND_TRIP
+        listed = [(passage.doc, passage.text), *others[:most]]
         (verdict,) = await self._ask(Support((claim,), tuple(text for _, text in listed)), result.judgements)
         states = [listed[rank - 1] for rank in verdict.contexts]
         if passage.text not in [text for _, text in states]:
             raise Dropped("round trip", "wrong gold", verdict.reasoning)
         rivals = list(dict.fromkeys(doc for doc, _ in states if doc and doc not in gold))
         if len(rivals) > MOST_RIVALS:
-            raise Dropped(
-                "round trip", "not unique", f"{len(rivals)} other documents state it", rivals=rivals
-            )
-        result.rivals = len(rivals)
+            stated = f"{len(rivals)} other documents state it"
+            raise Dropped("round trip", "not unique", stated, rivals=rivals)
         evidence = self._evidence(passage, candidate.quotes, gold)
-        known = alone.answer.strip() and _same_answer(alone.answer, candidate.answer)
-        result.row = {
-            **self._row(turn, candidate),
-            "reference": candidate.answer.strip(),
-            "qrels": dict.fromkeys(gold, 1),
-            **({"unsure": dict.fromkeys(rivals, 1)} if rivals else {}),
-            "evidence": evidence,
-            **self._rest(turn, (turn.kind, *(("common-knowledge",) if known else ()))),
+        labels = {"reference": answer, "qrels": dict.fromkeys(gold, 1)}
+        labels |= {"unsure": dict.fromkeys(rivals, 1)} if rivals else {}
+        first, last = (evidence[0][end] - passage.start for end in ("start", "end"))
+        own, mine = set(content_words(passage.text)), content_words(candidate.question)
+        facts: dict[str, Json] = {
+            "around": passage.text[max(0, first - _AROUND) : last + _AROUND],
+            "bm25_rank": self.search.rank(candidate.question, gold),
+            "overlap": round(sum(word in own for word in mine) / len(mine), 4) if mine else 0.0,
         }
-        own = set(content_words(passage.text))
-        mine = content_words(candidate.question)
-        facts = result.row["metadata"]["draft"]
-        first, last = evidence[0]["start"] - passage.start, evidence[0]["end"] - passage.start
-        facts["around"] = passage.text[max(0, first - _AROUND) : last + _AROUND]
-        facts["bm25_rank"] = self.search.rank(candidate.question, gold)
-        facts["overlap"] = round(sum(word in own for word in mine) / len(mine), 4) if mine else 0.0
-        others = [pair for pair in listed if pair[0] not in gold and pair[0] not in rivals]
-        result.searched = [self.search.place_of(*pair) for pair in others]
+        known = ("common-knowledge",) if _same_answer(alone.answer, answer) else ()
+        result.row = self._row(written, candidate, {**labels, "evidence": evidence}, known, facts)
+        result.rivals = len(rivals)
+        result.searched = [self.search.place_of(*pair) for pair in listed if pair[0] not in (*gold, *rivals)]
 
     def _evidence(
         self, passage: Passage, quotes: Sequence[str], gold: Sequence[str]
     ) -> list[dict[str, Json]]:
-        """The places of the quotes, in the passage first and then in the other documents that hold them."""
+        """Return the places of the quotes, in the passage first and then in the other documents that hold them."""
         result: list[dict[str, Json]] = []
-        for doc, quote in itertools.product(gold, dict.fromkeys(quotes)):
+        for doc, quote in product(gold, dict.fromkeys(quotes)):
             own = doc == passage.doc
-            text, offset = (passage.text, passage.start) if own else (self.search.documents[doc], 0)
+            text, at = (passage.text, passage.start) if own else (self.search.documents[doc], 0)
             if (span := find_quote(quote, text)) is not None:
-                first, last = span
-                result.append(
-                    {"quote": text[first:last], "doc": doc, "start": offset + first, "end": offset + last}
-                )
+                place = {"start": at + span[0], "end": at + span[1]}
+                result.append({"quote": text[slice(*span)], "doc": doc, **place})
         return result
 
-    def _sign(self, attempt: Attempt) -> None:
-        """Say who wrote the question, with which prompt, and where the answer is kept."""
-        written, facts = attempt.judgements[0], attempt.row["metadata"]["draft"]
-        served = written.provenance.get("model")
-        own = {"writer": written.judge, "served": served, "prompt": written.prompt, "key": written.key}
-        attempt.row["metadata"]["draft"] = {name: value for name, value in own.items() if value} | facts
-
-    def _row(self, turn: Turn, candidate: Candidate) -> dict[str, Any]:
-        return {"id": turn.id, "query": " ".join(candidate.question.split())}
-
-    def _rest(self, turn: Turn, tags: Sequence[str]) -> dict[str, Any]:
-        facts: dict[str, Json] = {
-            "kind": turn.kind,
-            "style": turn.style,
-            "seed": self.plan.seed,
-            "looked_at": False,
+    def _row(
+        self, written: Attempt, candidate: Candidate, labels: dict[str, Any], tags: Sequence[str], facts: dict[str, Json]
+    ) -> dict[str, Any]:  # fmt: skip
+        """Return the sample, with who wrote the question, by which prompt, and where the answer is kept."""
+        turn, by = written.turn, written.judgements[0]
+        source = {
+            "writer": by.judge,
+            "served": by.provenance.get("model"),
+            "prompt": by.prompt,
+            "key": by.key,
         }
+        drawn = {"kind": turn.kind, "style": turn.style, "seed": self.plan.seed, "looked_at": False}
         return {
+            "id": turn.id,
+            "query": " ".join(candidate.question.split()),
+            **labels,
             "cluster": turn.passage.doc,
-            "tags": ["drafted", *tags, turn.style],
-            "metadata": {"draft": facts},
+            "tags": ["drafted", turn.kind, *tags, turn.style],
+            "metadata": {"draft": {name: value for name, value in source.items() if value} | drawn | facts},
         }
 
 
-@dataclass
-class _Followed:
-    """What the calls about one candidate came to."""
-
-    row: dict[str, Any] = field(default_factory=dict)
-    dropped: Dropped | None = None
-    judgements: list[Judgement] = field(default_factory=list)
-    searched: list[dict[str, Json]] = field(default_factory=list)
-    rivals: int = 0
-
-
-@dataclass
-class _Written:
-    """What the writer gave for one passage: candidates that passed, faults of the others, and how the first went on."""
-
-    candidates: list[Candidate] = field(default_factory=list)
-    faults: list[tuple[Candidate | None, Dropped]] = field(default_factory=list)
-    judgements: list[Judgement] = field(default_factory=list)
-    followed: _Followed | None = None
-
-
-def _check_alone(alone: Alone) -> None:
-    if not alone.standalone:
-        raise Dropped("alone", "not self-contained", alone.reasoning)
+_FAILURES = {
+    r"^not in ": "no stored answer",
+    r"^(no usable|unusable) answer": "unusable answer",
+    r"\b[45]\d\d\b": "HTTP",
+    r"(?i)time|answer within|hang": "no answer in time",
+    r"unusable|JSON|answer": "unusable answer",
+}
 
 
 def _failure(why: str) -> str:
-    """The reason of a failed call, without what differs from one to the next."""
-    if why.startswith("not in "):
-        return "no stored answer"
-    if why.startswith(("no usable answer", "unusable answer")):
-        return "unusable answer"
-    if match := re.search(r"\b(?:HTTP|status|error) ?(?:code )?:?([45]\d\d)\b|\b([45]\d\d)\b", why):
-        return f"HTTP {match[1] or match[2]}"
-    if re.search(r"time|answer within|hang", why, re.IGNORECASE):
-        return "no answer in time"
-    return "unusable answer" if re.search(r"unusable|JSON|answer", why) else "request failed"
+    """Return the reason of a failed call, without what differs from one call to the next."""
+    for pattern, reason in _FAILURES.items():
+        if found := re.search(pattern, why):
+            return f"HTTP {found[0]}" if reason == "HTTP" else reason
+    return "request failed"
 
 
 def _same_answer(known: str, reference: str) -> bool:
-    """True if most content words of the shorter of two answers stand in the other."""
+    """Return True if most content words of the shorter of two answers stand in the other."""
     a, b = set(content_words(known)), set(content_words(reference))
     return bool(a and b) and len(a & b) >= 0.8 * min(len(a), len(b))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import hashlib
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping
@@ -12,6 +13,8 @@ from germane.errors import InputError
 
 MIX = {"direct": 45, "paraphrased": 40, "near-miss": 15}
 STYLES = {"question": 60, "keywords": 25, "long": 15}
+TRIES = 4
+"""Attempts for each question wanted."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,28 +28,22 @@ class Turn:
     @property
     def id(self) -> str:
         """The id of the question: a digest of passage, kind and style, so that it stays when the set grows."""
-        words = f"{self.passage.digest} {self.kind} {self.style}"
-        return f"d-{hashlib.sha256(words.encode()).hexdigest()[:8]}"
+        return f"d-{_digest(f'{self.passage.digest} {self.kind} {self.style}')[:8]}"
 
 
 def parse_shares(text: str, flag: str, names: Mapping[str, int]) -> dict[str, int]:
-    """Read `direct=45 near-miss=15` as shares; what is not named has none."""
-    fix = f"write {flag} '{' '.join(f'{name}={share}' for name, share in names.items())}'"
-    result: dict[str, int] = {}
-    for word in text.replace(",", " ").split():
-        name, _, share = word.partition("=")
-        if name not in names:
-            raise InputError(f"{flag}: unknown name {name!r}", fix=fix)
-        if not share.isdecimal() or name in result:
-            raise InputError(f"{flag}: {word!r} is not a share", fix=fix)
-        result[name] = int(share)
-    if not any(result.values()):
-        raise InputError(f"{flag} leaves nothing to draw", fix=fix)
+    """Read `direct=45 near-miss=15` as shares; names that are left out get none."""
+    pairs = [word.partition("=")[::2] for word in text.replace(",", " ").split()]
+    result = {name: int(share) for name, share in pairs if name in names and share.isdecimal()}
+    if len(result) < len(pairs) or not any(result.values()):
+        unknown = next((f"unknown name {name!r}" for name, _ in pairs if name not in names), "")
+        fix = f"write {flag} '{' '.join(f'{name}={share}' for name, share in names.items())}'"
+        raise InputError(f"{flag}: {unknown or f'{text!r} is not a list of shares'}", fix=fix)
     return {name: result.get(name, 0) for name in names}
 
 
 def slots(shares: Mapping[str, int], n: int) -> Iterator[str]:
-    """The kinds of n questions in proportion to their shares; the first of 200 are those of 100 (Webster's method)."""
+    """Yield the kinds of n questions in proportion to their shares; the first of 200 are those of 100 (Webster's method)."""
     given = dict.fromkeys(shares, 0)
     for _ in range(n):
         kind = max(shares, key=lambda name: shares[name] / (2 * given[name] + 1))
@@ -54,8 +51,12 @@ def slots(shares: Mapping[str, int], n: int) -> Iterator[str]:
         yield kind
 
 
+def _digest(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
 def _pick(shares: Mapping[str, int], digest: str) -> str:
-    """One of the names, by a digest in the place of chance."""
+    """Return one of the names, drawn by a digest."""
     at = int(digest[:12], 16) / 16**12 * sum(shares.values())
     for name, share in shares.items():
         if at < share:
@@ -67,67 +68,53 @@ def _pick(shares: Mapping[str, int], digest: str) -> str:
 def draw(
     passages: Iterable[Passage], seed: int, mix: Mapping[str, int], styles: Mapping[str, int]
 ) -> dict[str, list[Turn]]:
-    """The turns of each kind in order: by a digest of seed and text, every document once before any has a second turn.
+    """Return the turns of each kind in order: by a digest of seed and text, every document once before any has a second turn.
 
     A document that is added inserts its turns and moves no other.
     """
-
-    def digest(passage: Passage, of: str) -> str:
-        return hashlib.sha256(f"{seed} {of} {passage.digest}".encode()).hexdigest()
-
-    by_document = defaultdict[str, list[tuple[str, Passage]]](list)
+    by_document = defaultdict[str, list[tuple[str, int, Passage]]](list)
     for passage in passages:
-        by_document[passage.doc].append((digest(passage, ""), passage))
+        key = _digest(f"{seed}  {passage.digest}")
+        by_document[passage.doc].append((key, passage.start, passage))
     ordered = sorted(
-        (
-            (place, key, passage.doc, passage)
-            for some in by_document.values()
-            for place, (key, passage) in enumerate(sorted(some, key=lambda pair: (pair[0], pair[1].start)))
-        ),
-        key=lambda row: row[:3],
+        (place, key, doc, passage)
+        for doc, some in by_document.items()
+        for place, (key, _, passage) in enumerate(sorted(some, key=lambda row: row[:2]))
     )
     result: dict[str, list[Turn]] = {kind: [] for kind in mix}
-    for _, _, _, passage in ordered:
-        turn = Turn(passage, _pick(mix, digest(passage, "kind")), _pick(styles, digest(passage, "style")))
-        result[turn.kind].append(turn)
+    for *_, passage in ordered:
+        kind = _pick(mix, _digest(f"{seed} kind {passage.digest}"))
+        result[kind].append(Turn(passage, kind, _pick(styles, _digest(f"{seed} style {passage.digest}"))))
     return result
 
 
 class TurnOrder:
     """The order of attempts: slot after slot, each kind with at most four attempts for each of its slots so far."""
 
-    TRIES = 4
-
     def __init__(self, turns: Mapping[str, list[Turn]], shares: Mapping[str, int], n: int) -> None:
-        self._turns, self._slots = turns, list(slots(shares, n))
+        self._turns, self._slots, self._at = turns, list(slots(shares, n)), 0
         self._wanted, self.tried, self.kept = Counter[str](), Counter[str](), Counter[str]()
-        self._at = 0
 
-    def copy(self) -> TurnOrder:
-        """A copy that can run ahead."""
+    def __copy__(self) -> TurnOrder:
+        """Return a copy that can run ahead."""
         other = TurnOrder(self._turns, {}, 0)
-        other._slots, other._at = self._slots, self._at
-        other._wanted, other.tried, other.kept = self._wanted.copy(), self.tried.copy(), self.kept.copy()
+        state = {name: copy.copy(value) for name, value in vars(self).items() if isinstance(value, Counter)}
+        vars(other).update(vars(self) | state)
         return other
 
     def next(self) -> Turn | None:
-        """The next attempt; None at the end. `settle` must follow."""
+        """Return the next attempt, or None at the end. `settle` must follow."""
         while True:
             kind = self._slots[self._at - 1] if self._at else ""
-            if (
-                kind
-                and self.kept[kind] < self._wanted[kind]
-                and self.tried[kind] < self.TRIES * self._wanted[kind]
-                and self.tried[kind] < len(self._turns[kind])
-            ):
-                turn = self._turns[kind][self.tried[kind]]
+            most = min(TRIES * self._wanted[kind], len(self._turns.get(kind, ())))
+            if self.kept[kind] < self._wanted[kind] and self.tried[kind] < most:
                 self.tried[kind] += 1
-                return turn
+                return self._turns[kind][self.tried[kind] - 1]
             if self._at == len(self._slots):
                 return None
             self._wanted[self._slots[self._at]] += 1
             self._at += 1
 
     def settle(self, turn: Turn, *, kept: bool) -> None:
-        """Count what the attempt came to."""
+        """Count an attempt, and whether its question was kept."""
         self.kept[turn.kind] += kept

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import fsum, isnan, nan
 from typing import Any
 
 from germane.addons.draft.checks import words_to_avoid
@@ -19,64 +20,46 @@ _LOOKED_AT = 8
 
 
 def forecast(
-    n: int,
-    turns: Sequence[Turn],
-    writer: Judge,
-    judge: Judge,
-    examples: Sequence[str],
-    others: Sequence[Passage],
-) -> dict[str, Json]:
-    """Calls, tokens and cost of n questions for each share, by the mean request of the first turns."""
-    first = list(turns[:_LOOKED_AT])
+    n: int, turns: Sequence[Turn], writer: Judge, judge: Judge, examples: Sequence[str], others: Sequence[Passage]
+) -> dict[str, Json]:  # fmt: skip
+    """Return calls, tokens and cost of n questions for each share, by the mean request of the first turns."""
+    first = [(turn, turn.passage) for turn in turns[:_LOOKED_AT]]
     texts = tuple(passage.text for passage in others[:20])
     misses = sum(turn.kind == "near-miss" for turn in turns) / len(turns) if turns else 0.0
+    question = "How many days off are there when a child is born?"
+    claim = "Parents are entitled to ten working days when a child is born."
     asked: dict[str, tuple[Judge, list[Question[Any]]]] = {
-        "write": (
-            writer,
-            [
-                Draft(form=turn.kind, style=turn.style, passage=turn.passage.text, headings=turn.passage.headings,
-                      avoid=words_to_avoid(turn.passage.text) if turn.kind == "paraphrased" else (), examples=tuple(examples[:3]))
-                for turn in first
-            ],
-        ),
-        "alone": (judge, [Standalone("How many days off are there when a child is born?")]),
-        "round trip": (judge, [Support(("Parents are entitled to ten working days when a child is born.",), (turn.passage.text, *texts[:9])) for turn in first]),
-        "near-miss": (judge, [Sufficiency("How many days off are there when a child is born?", texts)] if texts else []),
+        "write": (writer, [
+            Draft(form=turn.kind, style=turn.style, passage=passage.text, headings=passage.headings,
+                  avoid=words_to_avoid(passage.text) if turn.kind == "paraphrased" else (), examples=tuple(examples[:3]))
+            for turn, passage in first
+        ]),
+        "alone": (judge, [Standalone(question)]),
+        "round trip": (judge, [Support((claim,), (passage.text, *texts[:9])) for _, passage in first]),
+        "near-miss": (judge, [Sufficiency(question, texts)] if texts else []),
     }  # fmt: skip
     usages = {name: _mean(*asked_of) for name, asked_of in asked.items()}
     result: dict[str, Json] = {}
     for name, share in KEPT.items():
         attempts = min(n / share, 4.0 * n)
         last = attempts * min(1.0, share / 0.8)  # what reaches the last step, of which .8 pass
-        alone = min(attempts, last / 0.85)
-        counts = {
-            "write": attempts,
-            "alone": alone,
-            "round trip": last * (1 - misses),
-            "near-miss": 2 * last * misses,
-        }
-        spent = {
-            field: sum(counts[step] * usages[step][field] for step in counts)
-            for field in ("input", "output", "cost")
-        }
-        priced = all(usages[step]["priced"] for step in counts if counts[step])
+        counts = (attempts, min(attempts, last / 0.85), last * (1 - misses), 2 * last * misses)
+        steps = [(count, usages[step]) for step, count in zip(usages, counts, strict=True) if count]
+        read, written, cost = (fsum(count * usage[at] for count, usage in steps) for at in range(3))
         result[name] = {
-            "calls": round(sum(counts.values())),
+            "calls": round(sum(counts)),
             "attempts": round(attempts),
-            "tokens": {"input": round(spent["input"]), "output": round(spent["output"])},
-            "cost_usd": round(spent["cost"], 4) if priced else None,
+            "tokens": {"input": round(read), "output": round(written)},
+            "cost_usd": None if isnan(cost) else round(cost, 4),
         }
     return result
 
 
-def _mean(judge: Judge, questions: Sequence[Question[Any]]) -> dict[str, Any]:
-    """The mean usage of a question; nothing for a judge that sends no requests."""
+def _mean(judge: Judge, questions: Sequence[Question[Any]]) -> tuple[float, float, float]:
+    """Return the mean input, output and cost of a question (NaN without a price); 0 for a judge that sends no requests."""
     estimate = getattr(judge, "forecast", None)
     usages: list[Usage] = [estimate((question,)) for question in questions] if estimate is not None else []
-    count = max(1, len(usages))
-    return {
-        "input": sum(usage.input_tokens for usage in usages) / count,
-        "output": sum(usage.output_tokens for usage in usages) / count,
-        "cost": sum(usage.cost_usd or 0.0 for usage in usages) / count,
-        "priced": all(usage.cost_usd is not None for usage in usages),
-    }
+    costs = [nan if usage.cost_usd is None else usage.cost_usd for usage in usages]
+    columns = [usage.input_tokens for usage in usages], [usage.output_tokens for usage in usages], costs
+    read, written, cost = (fsum(column) / max(1, len(usages)) for column in columns)
+    return read, written, cost

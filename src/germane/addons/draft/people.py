@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from germane.addons.draft.document import (
-    DOCUMENT,
     LABELS,
     SAMPLES,
     checked_by_people,
-    document_bytes,
-    lines_of,
     read_document,
     read_labels,
     read_rows,
+    write_document,
+    write_rows,
 )
 from germane.clean import clean, counted
 from germane.cli import print_document
@@ -24,7 +23,6 @@ from germane.cli.keyboard import keyboard
 from germane.cli.values import print_lines
 from germane.encoding import now
 from germane.errors import InputError
-from germane.samples.files import write_whole
 
 KEYS = {
     "f": "fine",
@@ -53,8 +51,8 @@ def label(
     rows = [row for row in rows if row["id"] not in bad]
     for row in rows:
         row["metadata"]["draft"]["looked_at"] = row["id"] in looked_at
-    write_whole(folder / DOCUMENT, document_bytes(document))
-    write_whole(folder / SAMPLES, lines_of(rows))
+    write_document(folder, document)
+    write_rows(folder / SAMPLES, rows)
     if json:
         print_document({"schema_version": 1, "checked_by_people": checked, "removed": document["removed"]})
     elif checked is not None:
@@ -72,50 +70,43 @@ def _ask(
     *, who: str, budget: int | None, seed: int, silent: bool,
 ) -> None:  # fmt: skip
     """Show one question after the other and store each answer."""
+
+    def show(text: str) -> None:
+        if not silent:
+            print_lines(text)
+
     drawn = random.Random(seed).sample(rows, min(budget or len(rows), len(rows)))  # noqa: S311 - a draw that can be repeated
-    done = {row["item"] for row in labels if row["who"] == who}
-    todo = [row for row in drawn if row["id"] not in done]
-    if not silent:
-        print_lines(
-            f"{len(drawn)} to look at (random, seed {seed}), {len(drawn) - len(todo)} done; labels of {clean(who)}"
-        )
+    answered = {row["item"] for row in labels if row["who"] == who}
+    todo = [row for row in drawn if row["id"] not in answered]
+    done = len(drawn) - len(todo)
+    show(f"{len(drawn)} to look at (random, seed {seed}), {done} done; labels of {clean(who)}")
+    design = {"seed": seed, "n": len(drawn), "of": len(rows)}
     with keyboard() as keys:
-        for number, row in enumerate(todo, len(drawn) - len(todo) + 1):
-            if not silent:
-                print_lines("\n".join(["", f"─── {number} of {len(drawn)} ───", *_shown(row, document)]))
-            answer = _answer(keys, silent=silent)
-            if answer == "q":
+        for number, row in enumerate(todo, done + 1):
+            show("\n".join(["", f"─── {number} of {len(drawn)} ───", *_shown(row, document)]))
+            key = ""
+            while key not in KEYS and key not in ("s", "q"):
+                show(", ".join(f"{key} {name}" for key, name in KEYS.items()) + ", s skip, q quit")
+                key = next(keys, "q")
+            if key == "q":
                 return
-            if answer != "s":
-                design = {"seed": seed, "n": len(drawn), "of": len(rows)}
+            if key != "s":
                 labels.append(
-                    {"item": row["id"], "kind": "draft", "answer": answer, "scale": "draft", "who": who, "at": now(), "queue": "random",
+                    {"item": row["id"], "kind": "draft", "answer": KEYS[key], "scale": "draft", "who": who, "at": now(), "queue": "random",
                      "design": design, "blind": True, "sample": row["id"], "query": row["query"]}
                 )  # fmt: skip
-                write_whole(folder / LABELS, lines_of([*read_rows(folder / LABELS), labels[-1]]))
-
-
-def _answer(keys: Iterator[str], *, silent: bool) -> str:
-    """The answer of the next key that has one; `s` to skip, `q` to quit or at the end of the input."""
-    while True:
-        if not silent:
-            print_lines(", ".join(f"{key} {name}" for key, name in KEYS.items()) + ", s skip, q quit")
-        key = next(keys, "q")
-        if key in KEYS or key in "sq":
-            return KEYS.get(key, key)
+                write_rows(folder / LABELS, [*read_rows(folder / LABELS), labels[-1]])
 
 
 def _shown(row: Mapping[str, Any], document: Mapping[str, Any]) -> list[str]:
-    """The question, its answer and the quotes; of a near-miss that no answer was found, and where was searched."""
+    """Return the question, its answer and the quotes; of a near-miss where no answer was found."""
     lines = [f"question  {clean(row['query'])}"]
     if row.get("answerable") is False:
-        lines.append("near-miss: these documents were searched and should not answer it:")
         found = document.get("searched", {}).get(row["id"], [])
-        return [*lines, "  " + ", ".join(dict.fromkeys(clean(str(place["doc"])) for place in found))]
-    lines.append(f"answer    {clean(row['reference'])}")
-    lines += [
-        f"quote     {clean(' '.join(piece['quote'].split()))}  ({clean(str(piece['doc']))})"
-        for piece in row["evidence"]
-    ]
-    around = row["metadata"]["draft"].get("around")
-    return lines + ([f"around    {clean(' '.join(around.split()))}"] if around else [])
+        docs = ", ".join(dict.fromkeys(clean(str(place["doc"])) for place in found))
+        return [*lines, "near-miss: these documents were searched and should not answer it:", f"  {docs}"]
+    quotes = [(" ".join(one["quote"].split()), str(one["doc"])) for one in row["evidence"]]
+    around = " ".join((row["metadata"]["draft"].get("around") or "").split())
+    lines += [f"answer    {clean(row['reference'])}"]
+    lines += [f"quote     {clean(quote)}  ({clean(doc)})" for quote, doc in quotes]
+    return [*lines, f"around    {clean(around)}"] if around else lines

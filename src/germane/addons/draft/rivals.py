@@ -9,7 +9,7 @@ from pathlib import Path
 
 from germane.addons.draft.bm25 import BM25
 from germane.addons.draft.checks import find_quote
-from germane.addons.draft.passages import Passage, Source
+from germane.addons.draft.passages import Source
 from germane.errors import InputError, TargetError
 from germane.samples import read_samples
 from germane.samples.runs.trec import read_run
@@ -22,112 +22,81 @@ class Search:
 
     Args:
         source: The corpus.
-        runs: Samples with contexts (the results of a retriever), found by id or by query.
+        runs: Results of a retriever (samples with contexts, or TREC runs), found by id or by query.
         target: A retriever that is asked live.
     """
 
     def __init__(self, source: Source, runs: Sequence[Path] = (), target: Target | None = None) -> None:
-        self.passages, self._folded = (
-            source.passages,
-            {doc: " ".join(text.split()) for doc, text in source.documents.items()},
-        )
-        self.documents = source.documents
+        self.passages, self.documents = source.passages, source.documents
+        self._folded = {doc: " ".join(text.split()) for doc, text in source.documents.items()}
         self.index = BM25([passage.text for passage in source.passages])
         self.of_doc = defaultdict[str, list[int]](list)
         for at, passage in enumerate(self.passages):
             self.of_doc[passage.doc].append(at)
-        self._runs, self._target, self._asked = (
-            dict[str, list[Context]](),
-            target,
-            asyncio.Semaphore(target.workers if target else 1),
-        )
-        for file in runs:
-            for names, contexts in _results(file):
-                for name in names:
-                    self._runs.setdefault(name, []).extend(contexts)
+        self._target, self._asking = target, asyncio.Semaphore(target.workers if target else 1)
+        self._runs = defaultdict[str, list[Context]](list)
+        for names, contexts in (pair for file in runs for pair in _results(file)):
+            for name in names:
+                self._runs[name] += contexts
         self.name = "BM25 and the pool" if runs or target else "BM25"
 
     def place_of(self, doc: str, text: str) -> dict[str, Json]:
-        """The document and the offsets of a passage; of a text from elsewhere its document alone."""
-        places = (self.passages[at] for at in self.of_doc.get(doc, ()))
-        spans = (
-            {"doc": doc, "start": place.start, "end": place.end} for place in places if place.text == text
-        )
-        return next(spans, {"doc": doc})
+        """Return the document and the offsets of a passage; for a text from elsewhere its document alone."""
+        for place in (self.passages[at] for at in self.of_doc.get(doc, ())):
+            if place.text == text:
+                return {"doc": doc, "start": place.start, "end": place.end}
+        return {"doc": doc}
 
     def holders(self, quotes: Sequence[str]) -> list[str]:
-        """The documents that hold every one of these quotes to the letter, white space folded."""
+        """Return the documents that hold every one of these quotes to the letter, white space folded."""
         folded = [" ".join(quote.split()) for quote in quotes]
-        return [
-            doc
-            for doc, text in self._folded.items()
-            if all(quote in text and find_quote(quote, text) for quote in folded)
-        ]
+        texts = self._folded.items()
+        return [doc for doc, text in texts if all(q in text and find_quote(q, text) for q in folded)]
 
     def rank(self, query: str, docs: Sequence[str]) -> int | None:
-        """The rank, among documents, of the best of these for a query by BM25; None where it shares no term with one."""
-        wanted, seen = set(docs), set[str]()
-        for at in self.index.search(query, 0):
-            if (doc := self.passages[at].doc) in wanted:
-                return len(seen) + 1
-            seen.add(doc)
-        return None
+        """Return the BM25 rank, among documents, of the best of these; None if none shares a term with the query."""
+        found = dict.fromkeys(self.passages[at].doc for at in self.index.search(query, 0))
+        return next((rank for rank, doc in enumerate(found, 1) if doc in docs), None)
 
     async def top(self, name: str, query: str, k: int) -> list[tuple[str, str]]:
-        """The first k passages of BM25 and those of the pool, each once: document and text."""
+        """Return the first k passages of BM25 and those of the pool, each once: document and text."""
         found = [(self.passages[at].doc, self.passages[at].text) for at in self.index.search(query, k)]
-        contexts = [
-            *self._runs.get(name, self._runs.get(_normal(query), []))[:k],
-            *(await self._of_target(name, query))[:k],
-        ]
-        found += [self._as_passage(context, query) for context in contexts]
+        pooled = self._runs[name] if name in self._runs else self._runs.get(_normal(query), [])
+        live = await self._of_target(name, query)
+        found += [self._as_passage(context, query) for context in [*pooled[:k], *live[:k]]]
         return list(dict.fromkeys(pair for pair in found if pair[1].strip()))
 
     async def _of_target(self, name: str, query: str) -> Sequence[Context]:
         if self._target is None:
             return ()
-        async with self._asked:
+        async with self._asking:
             try:
                 return (await self._target.answer(Sample(id=name, query=query))).contexts or ()
             except TargetError as error:
-                raise InputError(
-                    f"the target does not answer {query!r}: {error}", fix="see --target"
-                ) from None
+                problem = f"the target does not answer {query!r}: {error}"
+                raise InputError(problem, fix="see --target") from None
 
     def _as_passage(self, context: Context, query: str) -> tuple[str, str]:
-        """A context as document and text; of a whole document the passage that fits best."""
-        doc = context.id or ""
-        if context.text and doc not in self.of_doc:
-            return doc, context.text
+        """Return a context as document and text: the corpus passage that holds it, else the document's best for the query."""
+        doc, text = context.id or "", context.text or ""
         places = self.of_doc.get(doc, [])
-        if (
-            context.text
-            and (
-                exact := next((at for at in places if find_quote(context.text, self.passages[at].text)), None)
-            )
-            is not None
-        ):
-            return doc, self.passages[exact].text
         if not places:
-            return doc, context.text or ""
-        scores = self.index.scores(query)
-        return doc, self.passages[max(places, key=lambda at: scores[at])].text
+            return doc, text
+        holding = (at for at in places if text and find_quote(text, self.passages[at].text))
+        if (at := next(holding, None)) is None:
+            scores = self.index.scores(query)
+            at = max(places, key=lambda at: scores[at])
+        return doc, self.passages[at].text
 
 
 def _results(file: Path) -> Iterator[tuple[Sequence[str], Sequence[Context]]]:
-    """The results in a TREC run or in samples, each with the names of its query."""
+    """Yield the results in a TREC run or in samples, each with the names of its query."""
     if file.suffix.lower() in {".trec", ".run", ".txt"}:
         for query, results in read_run(file, fmt="trec").queries.items():
             yield (query,), [Context(id=name) for name in results.best_first()]
         return
     for sample in read_samples(file):
         yield (sample.id, _normal(sample.query)), sample.contexts or ()
-
-
-def gold_contexts(passage: Passage, others: Sequence[tuple[str, str]], count: int) -> list[tuple[str, str]]:
-    """The gold passage and the first others, each text once."""
-    rest = [pair for pair in others if pair[1] != passage.text]
-    return [(passage.doc, passage.text), *rest[:count]]
 
 
 def _normal(query: str) -> str:

@@ -4,24 +4,22 @@ from __future__ import annotations
 
 import random
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from germane.addons.draft import ease
-from germane.addons.draft.checks import reason_counts
 from germane.addons.draft.document import (
     DraftDocument,
-    as_json,
     check_folder,
     checked_by_people,
-    first_dropped,
     read_labels,
+    reason_counts,
     spending,
     write_folder,
 )
 from germane.addons.draft.drafting import FIRST, Drafter, DraftOptions
-from germane.addons.draft.drawing import MIX, STYLES, Turn, TurnOrder, draw, parse_shares, slots
+from germane.addons.draft.drawing import MIX, STYLES, TRIES, Turn, TurnOrder, draw, parse_shares, slots
 from germane.addons.draft.forecast import forecast
 from germane.addons.draft.passages import Source, office_files, read_source
 from germane.addons.draft.rivals import Search
@@ -36,7 +34,6 @@ from germane.judges import Judge
 from germane.judging.pool import Pool
 from germane.judging.spending import Budget, check_price
 from germane.ledger.store import password_apart
-from germane.questions import AnyQuestion
 from germane.samples import Notices, read_samples
 from germane.targets import Target, open_target
 from germane.types import Json, Sample
@@ -77,28 +74,28 @@ def draft(
     """
     shares, styles = parse_shares(mix, "--mix", MIX), parse_shares(style, "--style", STYLES)
     checker, author = _judges(judge, writer, of_judge)
-    source = _read(corpus)
+    source = _read(corpus, number)
     before = check_folder(output, source)
-    _check_size(source, corpus, number)
     real = _real_questions(like) if like is not None else []
     shown = tuple(sample.query for sample in random.Random(seed).sample(real, min(_SHOWN, len(real))))  # noqa: S311 - a draw that can be repeated
     turns = draw(source.usable, seed, shares, styles)
     if dry_run:
-        return _dry_run(source, turns, number, shown, author, checker, json=json, like=like)
+        _dry_run(source, turns, number, shown, author, checker, json=json, like=like)
+        return 0
     for one in (author, checker):
         check_price(one, max_cost)
     asked = None if target is None else open_target(target, targets_file or Path.cwd())
-    _warn(author, checker, turns, {kind: list(slots(shares, number)).count(kind) for kind in shares}, asked)
+    _warn(author, checker, turns, Counter(slots(shares, number)), asked)
     search = Search(source, pool, asked)
     plan = DraftOptions(seed=seed, language=language or "", examples=shown, allow_personal=allow_personal)
     replayed = None if replay is None else password_apart(replay)
     store = open_ledger(None if no_cache else ledger_address(ledger), replayed)
-    made: list[int] = []
 
     async def run() -> Drafter:
         asking = Pool(
-            _route(author, checker), store, budget=Budget(max_cost, max_calls), replay=replayed or ""
-        )
+            lambda question: (author if question.kind == "draft" else checker).answering(question),
+            store, budget=Budget(max_cost, max_calls), replay=replayed or "",
+        )  # fmt: skip
         async with asking:
             drafter = Drafter(
                 asking, search, TurnOrder(turns, shares, number), plan,
@@ -108,7 +105,6 @@ def draft(
                 await drafter.run()
             except (LimitReached, JudgeError) as error:
                 drafter.stopped = str(error)
-            made.append(asking.spent.calls)
         return drafter
 
     try:
@@ -119,84 +115,67 @@ def draft(
         if store is not None:
             store.close()
     rows = [attempt.row for attempt in drafter.kept]
-    labels, removed = _looked_at(output, rows, before or {})
-    document = _document(
-        drafter, source, search, real, number, shares, seed, labels, removed, checker, author
-    )
-    write_folder(output, document, [row for row in rows if row["id"] not in removed], drafter)
+    labels = read_labels(output, rows)
+    looked_at = {label["sample"] for label in labels}
+    for row in rows:
+        row["metadata"]["draft"]["looked_at"] = row["id"] in looked_at
+    redrawn = {row["id"] for row in rows} - looked_at
+    removed = [name for name in before.get("removed") or () if name not in redrawn]
+    rows = [row for row in rows if row["id"] not in removed]
+    document = _document(drafter, source, rows, real, shares, number, author.name, checker.name)
+    document.checked_by_people, document.removed = checked_by_people(labels), removed
+    write_folder(output, document, rows, drafter.attempts)
     if json:
-        print_document(as_json(document))
+        print_document(document.as_json())
     else:
-        print_lines(last_line(as_json(document), output))
-    say(f"{counted(sum(made), 'call was', 'calls were')} made now")
+        print_lines(last_line(document.as_json(), output))
+    say(f"{counted(drafter.pool.spent.calls, 'call was', 'calls were')} made now")
     if document.exit_code:
         say(_why_fewer(document))
     return document.exit_code
 
 
-def _read(corpus: Path) -> Source:
-    """The corpus, with a note about its files that are no text."""
-    source = read_source(corpus)
-    if unread := office_files(corpus):
-        names = ", ".join(unread[:3]) + " ..." * (len(unread) > 3)
-        say(f"note: left out, not text: {names} ({len(unread)}); make text of them: markitdown F > F.md")
-    return source
-
-
-def _looked_at(
-    folder: Path, rows: Sequence[dict[str, Any]], before: dict[str, Any]
-) -> tuple[list[dict[str, Any]], list[str]]:
-    """The labels of these questions, marked in their rows, and the ids of the questions that stay removed."""
-    labels = read_labels(folder, rows)
-    looked_at = {label["sample"] for label in labels}
-    for row in rows:
-        row["metadata"]["draft"]["looked_at"] = row["id"] in looked_at
-    redrawn = {row["id"] for row in rows} - looked_at
-    return labels, [name for name in before.get("removed") or () if name not in redrawn]
-
-
-def _check_size(source: Source, corpus: Path, n: int) -> None:
-    """InputError where the corpus has fewer than n / 3 passages that a question could come from."""
-    if 3 * len(source.usable) < n:
-        skipped = ", ".join(f"{count} {reason}" for reason, count in source.skipped.items())
-        left_out = f" ({skipped} left out)" if skipped else ""
-        problem = f"{counted(len(source.usable), 'passage')} of {corpus} can have a question{left_out}: too few for -n {n}"
-        raise InputError(problem, fix="name more documents, or a smaller -n")
-
-
-def _route(writer: Judge, judge: Judge) -> Callable[[AnyQuestion], Judge]:
-    """Who answers a question: the writer writes, the judge checks."""
-    return lambda question: (writer if question.kind == "draft" else judge).answering(question)
-
-
-def _warn(
-    writer: Judge, judge: Judge, turns: dict[str, list[Turn]], wanted: dict[str, int], target: Target | None
-) -> None:
-    """Say what the set will be weak in."""
-    if writer.name == judge.name:
-        say(f"note: {writer.name} checks what it wrote itself; name another family with --writer or --judge")
-    for kind, count in wanted.items():
-        if count > len(turns[kind]):
-            say(
-                f"note: {counted(len(turns[kind]), 'passage')} drawn for {kind}, {count} wanted: the rest stays unfilled"
-            )
-    family = writer.name.rpartition(":")[2].partition("-")[0].lower()
-    if target is not None and any(
-        name and family in name.lower() for name in (target.models.generator, target.models.rewriter)
-    ):
-        say(
-            f"note: a model of {target.name} is of the writer's family ({writer.name}): its questions may suit it"
-        )
+def _document(
+    drafter: Drafter, source: Source, rows: Sequence[Mapping[str, Any]], real: Sequence[Sample], shares: Mapping[str, int], n: int,
+    writer: str, judge: str,
+) -> DraftDocument:  # fmt: skip
+    """Return what draft.json says, without what people did."""
+    clusters = [row["cluster"] for row in rows]
+    wanted, order = Counter(slots(shares, n)), drafter.order
+    calls, tokens, cost = spending(answer for attempt in drafter.attempts for answer in attempt.judgements)
+    answerable = [attempt for attempt in drafter.kept if attempt.turn.kind != "near-miss"]
+    return DraftDocument(
+        exit_code=0 if len(drafter.kept) >= n else 3,
+        n=n,
+        kept=len(drafter.kept),
+        attempts=len(drafter.attempts),
+        corpus={"digest": source.digest, "name": source.name, "documents": len(source.documents),
+                "passages": len(source.passages), "skipped": source.skipped},
+        dropped=reason_counts(drafter.attempts),
+        kinds={kind: {"wanted": wanted[kind], "kept": order.kept[kind], "attempts": order.tried[kind]} for kind in shares if shares[kind]},
+        ease=_ease(rows, clusters, real, drafter.search),
+        precision=ease.precision(clusters),
+        rivals=sum(attempt.rivals > 0 for attempt in answerable) / len(answerable) if answerable else None,
+        search=drafter.search.name,
+        searched={attempt.row["id"]: attempt.searched for attempt in drafter.kept},
+        documents_covered=len(set(clusters)),
+        judge=judge,
+        writer=writer,
+        calls=calls,
+        tokens=tokens,
+        cost_usd=cost,
+        seed=drafter.plan.seed,
+        stopped=drafter.stopped,
+    )  # fmt: skip
 
 
 def _judges(judge: str | None, writer: str | None, flags: dict[str, Any]) -> tuple[Judge, Judge]:
-    """The judge and the writer; InputError for one that cannot write."""
+    """Return the judge and the writer; raise InputError for one that cannot write."""
     spec = Spec.of(judge=judge, reading="single", **flags).in_project()
     checker = pick_judge(spec)
-    if checker is None:
-        raise no_judge(["draft"])
     author = checker if writer is None else pick_judge(spec.but(judge=writer))
-    assert author is not None
+    if checker is None or author is None:
+        raise no_judge(["draft"])
     for one in (checker, author):
         if one.stand_in or not one.stored or one.decides:
             problem = f"{one.name} cannot draft: a rule cannot write questions"
@@ -204,13 +183,25 @@ def _judges(judge: str | None, writer: str | None, flags: dict[str, Any]) -> tup
     return checker, author
 
 
+def _read(corpus: Path, n: int) -> Source:
+    """Read the corpus, and note its files that are no text; InputError where fewer than n / 3 passages can have a question."""
+    unread, source = office_files(corpus), read_source(corpus)
+    if unread:
+        names = ", ".join(unread[:3]) + " ..." * (len(unread) > 3)
+        say(f"note: left out, not text: {names} ({len(unread)}); make text of them: markitdown F > F.md")
+    if 3 * len(source.usable) < n:
+        skipped = ", ".join(f"{count} {reason}" for reason, count in source.skipped.items())
+        left_out = f" ({skipped} left out)" if skipped else ""
+        can = f"{counted(len(source.usable), 'passage')} of {corpus} can have a question"
+        raise InputError(f"{can}{left_out}: too few for -n {n}", fix="name more documents, or a smaller -n")
+    return source
+
+
 def _real_questions(path: Path) -> list[Sample]:
-    """Real questions: samples with whatever gold they have, or one question a line of a text file."""
+    """Return real questions: samples with whatever gold they have, or one question a line of a text file."""
     if path.suffix.lower() in {".txt", ""} and path.is_file():
-        lines = path.read_text("utf-8-sig").splitlines()
-        result = [
-            Sample(id=str(number), query=line.strip()) for number, line in enumerate(lines, 1) if line.strip()
-        ]
+        lines = enumerate(map(str.strip, path.read_text("utf-8-sig").splitlines()), 1)
+        result = [Sample(id=str(number), query=line) for number, line in lines if line]
     else:
         result = list(read_samples(path, warn=Notices(lambda notice: say(f"warning: {notice}"))))
     if not result:
@@ -218,171 +209,131 @@ def _real_questions(path: Path) -> list[Sample]:
     return result
 
 
+def _warn(
+    writer: Judge, judge: Judge, turns: Mapping[str, Sequence[Turn]], wanted: Mapping[str, int], target: Target | None
+) -> None:  # fmt: skip
+    """Note what the set will be weak in."""
+    if writer.name == judge.name:
+        say(f"note: {writer.name} checks what it wrote itself; name another family with --writer or --judge")
+    for kind, count in wanted.items():
+        if count > len(turns[kind]):
+            drawn = counted(len(turns[kind]), "passage")
+            say(f"note: {drawn} drawn for {kind}, {count} wanted: the rest stays unfilled")
+    family = writer.name.rpartition(":")[2].partition("-")[0].lower()
+    models = () if target is None else (target.models.generator, target.models.rewriter)
+    if target is not None and any(name and family in name.lower() for name in models):
+        of = f"a model of {target.name} is of the writer's family ({writer.name})"
+        say(f"note: {of}: its questions may suit it")
+
+
 def _dry_run(
-    source: Source,
-    turns: dict[str, list[Turn]],
-    n: int,
-    shown: Sequence[str],
-    writer: Judge,
-    judge: Judge,
-    *,
-    json: bool,
-    like: Path | None,
-) -> int:
-    """Print what drafting would ask and cost; nobody is asked."""
-    listed = [
-        turn for some in zip(*(some for some in turns.values() if some), strict=False) for turn in some
-    ] or [turn for some in turns.values() for turn in some]
+    source: Source, turns: Mapping[str, Sequence[Turn]], n: int, shown: Sequence[str], writer: Judge, judge: Judge,
+    *, json: bool, like: Path | None,
+) -> None:  # fmt: skip
+    """Print what drafting would ask and cost; make no calls."""
+    kinds = [some for some in turns.values() if some]
+    listed = [turn for some in zip(*kinds, strict=False) for turn in some]
     guess = forecast(n, listed, writer, judge, shown, source.passages)
-    leaves = [
-        f"up to {min(len(source.usable), 4 * n)} of {counted(len(source.passages), 'passage')} of {source.name}, and the passages that a search finds for each question"
-    ]
-    if shown:
-        leaves.append(f"{counted(len(shown), 'question')} of {like}")
+    passages = f"up to {min(len(source.usable), TRIES * n)} of {counted(len(source.passages), 'passage')}"
+    leaves = [f"{passages} of {source.name}, and the passages that a search finds for each question"]
+    leaves += [f"{counted(len(shown), 'question')} of {like}"] if shown else []
     sent_to = sorted({writer.name, judge.name})
     if json:
         print_document({"schema_version": 1, "n": n, "writer": writer.name, "judge": judge.name, "forecast": guess, "guess": True,
                         "sent": leaves, "sent_to": sent_to, "passages": len(source.passages), "skipped": source.skipped})  # fmt: skip
-        return 0
-    print(
-        f"dry run: {n} questions from {counted(len(source.usable), 'passage')} of {counted(len(source.documents), 'document')}; no calls are made"
-    )
+        return
+    usable, documents = counted(len(source.usable), "passage"), counted(len(source.documents), "document")
+    lines = [f"dry run: {n} questions from {usable} of {documents}; no calls are made"]
     for name, row in guess.items():
         cost = "price unknown (give --price IN/OUT)" if row["cost_usd"] is None else f"${row['cost_usd']:.4f}"
-        tokens = row["tokens"]
-        print(
-            f"{name:8} {row['calls']:6,} calls, about {tokens['input']:,} + {tokens['output']:,} tokens, {cost}"
-        )
-    print("a guess: the share of attempts that is kept is not known before 20 attempts")
-    print(f"sent to {' and '.join(sent_to)}: {'; '.join(leaves)}")
-    return 0
+        tokens = f"{row['tokens']['input']:,} + {row['tokens']['output']:,} tokens"
+        lines.append(f"{name:8} {row['calls']:6,} calls, about {tokens}, {cost}")
+    lines.append("a guess: the share of attempts that is kept is not known before 20 attempts")
+    print("\n".join([*lines, f"sent to {' and '.join(sent_to)}: {'; '.join(leaves)}"]))
 
 
 def _progress(drafter: Drafter, n: int) -> None:
-    """After 20 attempts say what the rest will cost, in place of the guess."""
+    """Say after 20 attempts what the whole will cost, in place of the guess."""
     done, kept = len(drafter.attempts), len(drafter.kept)
-    if done == FIRST and kept and kept < n:
-        calls, _, cost = spending([answer for attempt in drafter.attempts for answer in attempt.judgements])
+    if done == FIRST and 0 < kept < n:
+        calls, _, cost = spending(answer for attempt in drafter.attempts for answer in attempt.judgements)
         price = "" if cost is None else f", ${cost * n / kept:.4f}"
         say(f"{kept} of {done} attempts kept: about {round(calls * n / kept):,} calls{price} in all")
-    elif done % 100 == 0:
-        say(f"{kept} of {n} kept after {done} attempts")
 
 
-def _document(
-    drafter: Drafter, source: Source, search: Search, real: Sequence[Sample], n: int, shares: dict[str, int], seed: int,
-    labels: Sequence[dict[str, Any]], removed: list[str], judge: Judge, writer: Judge,
-) -> DraftDocument:  # fmt: skip
-    kept = drafter.kept
-    rows = [attempt.row for attempt in kept if attempt.row["id"] not in removed]
-    clusters = [row["cluster"] for row in rows]
-    own = ease.summary(
-        [ease.measured(row["query"], list(row.get("qrels") or ()), search) for row in rows], clusters
-    )
-    facts: dict[str, Json] = {"drafted": own}
-    if real:
-        theirs = ease.summary([ease.of_sample(sample, search) for sample in real])
-        facts |= {"like": theirs, **ease.compared(own, theirs)}
-    wanted, tried = Counter(slots(shares, n)), drafter.order.tried
-    calls, tokens, cost = spending([answer for attempt in drafter.attempts for answer in attempt.judgements])
-    answerable = [attempt for attempt in kept if attempt.turn.kind != "near-miss"]
-    return DraftDocument(
-        exit_code=0 if len(kept) >= n else 3,
-        n=n,
-        kept=len(kept),
-        attempts=len(drafter.attempts),
-        corpus={"digest": source.digest, "name": source.name, "documents": len(source.documents), "passages": len(source.passages), "skipped": source.skipped},
-        dropped=reason_counts(first_dropped(drafter.attempts)),
-        kinds={kind: {"wanted": wanted[kind], "kept": drafter.order.kept[kind], "attempts": tried[kind]} for kind, share in shares.items() if share},
-        ease=facts,
-        precision=ease.precision(clusters),
-        rivals=sum(attempt.rivals > 0 for attempt in answerable) / len(answerable) if answerable else None,
-        search=search.name,
-        searched={attempt.row["id"]: attempt.searched for attempt in kept},
-        documents_covered=len(set(clusters)),
-        judge=judge.name,
-        writer=writer.name,
-        calls=calls,
-        tokens=tokens,
-        cost_usd=cost,
-        seed=seed,
-        stopped=drafter.stopped,
-        checked_by_people=checked_by_people(labels),
-        removed=removed,
-    )  # fmt: skip
+def _ease(
+    rows: Sequence[Mapping[str, Any]], clusters: Sequence[str], real: Sequence[Sample], search: Search
+) -> dict[str, Json]:
+    """Return how easy the questions are for word search, and the same of the user's own."""
+    drafted = [ease.measured(row["query"], list(row.get("qrels") or ()), search) for row in rows]
+    own = ease.summary(drafted, clusters)
+    if not real:
+        return {"drafted": own}
+    theirs = ease.summary([ease.of_sample(sample, search) for sample in real])
+    return {"drafted": own, "like": theirs, **ease.compared(own, theirs)}
 
 
 def _why_fewer(document: DraftDocument) -> str:
-    """Which step ate the attempts."""
-    eaten = [
+    """Return which steps dropped the attempts."""
+    counts = [
         (count, f"{count} {step}: {reason}")
         for step, reasons in document.dropped.items()
         for reason, count in reasons.items()
     ]
-    steps = ", ".join(text for _, text in sorted(eaten, reverse=True))
+    steps = ", ".join(text for _, text in sorted(counts, reverse=True))
     kept = f"{document.kept} of {document.attempts} attempts kept, {document.n} wanted"
-    weak = " This model cannot write here." if document.attempts >= FIRST and not document.kept else ""
-    return f"{kept}: {steps or ('stopped' if document.stopped else 'no passage left')}.{weak}{f' {document.stopped}' * bool(document.stopped)}"
+    text = f"{kept}: {steps or ('stopped' if document.stopped else 'no passage left')}."
+    text += " This model cannot write here." if document.attempts >= FIRST and not document.kept else ""
+    return f"{text} {document.stopped}".rstrip()
 
 
-def last_line(document: dict[str, Any], folder: Path) -> str:
-    """The set in one line: its size, how easy it is, its rivals, and that nobody has looked."""
-    corpus, known = document["corpus"], document["precision"]
+def last_line(document: Mapping[str, Any], folder: Path) -> str:
+    """Return the set in one line: its size, how easy it is, its rivals, and whether people looked at it."""
+    kept, near_misses = document["kept"], document["kinds"].get("near-miss", {}).get("kept", 0)
     price = "" if document["cost_usd"] is None else f", ${document['cost_usd']:.2f}"
-    size = f"{counted(document['kept'], 'question')} from {document['documents_covered']} of {counted(corpus['documents'], 'document')}"
-    paid = f"({document['kept']} of {counted(document['attempts'], 'attempt')}; {counted(document['calls'], 'call')}{price})"
-    parts = [f"{size} {paid}.", *_ease_in_words(document["ease"])]
-    if width := known["share_half_width"]:
-        shows = f"a paired difference of {known['detectable_ndcg_at_10']:.3f} nDCG@10 shows in 4 of 5 cases"
+    documents = f"{document['documents_covered']} of {counted(document['corpus']['documents'], 'document')}"
+    paid = (
+        f"({kept} of {counted(document['attempts'], 'attempt')}; {counted(document['calls'], 'call')}{price})"
+    )
+    parts = [f"{counted(kept, 'question')} from {documents} {paid}.", *_ease_in_words(document["ease"])]
+    if width := document["precision"]["share_half_width"]:
+        difference = f"a paired difference of {document['precision']['detectable_ndcg_at_10']:.3f} nDCG@10"
         parts.append(
-            f"A share near .7 will be known to +-{width:.2f}; {shows} (spread of TREC DL 2019; yours will differ)."
+            f"A share near .7 will be known to +-{width:.2f}; {difference} shows in 4 of 5 cases "
+            "(spread of TREC DL 2019; yours will differ)."
         )
-    parts += _rivals_in_words(document)
-    checked = document["checked_by_people"]
-    if checked is not None:
-        low, high = checked["interval"]
-        parts.append(
-            f"{checked['bad']} of {checked['n']} looked at are bad: between {low:.0%} and {high:.0%}."
-        )
-    elif document["kept"]:
-        parts.append(f"Nobody has looked at them: germane label {folder} --budget 20")
-    return " ".join(parts)
-
-
-def _share(row: dict[str, Any]) -> str:
-    low, high = row["interval"]
-    return f"{row['mean']:.0%} at rank 1 ({low:.0%} to {high:.0%})"
-
-
-def _ease_in_words(facts: dict[str, Any]) -> list[str]:
-    """What BM25 finds, beside the user's own questions where there are some."""
-    first = facts["drafted"]["bm25_at_1"]
-    if not first["interval"]:
-        return []
-    line = f"BM25 finds {_share(first)}"
-    if "like" in facts:
-        gold, n = facts["like"]["bm25_at_1"], facts["like"]["n"]
-        theirs = _share(gold).replace(" at rank 1", "") if gold["interval"] else "no gold is known"
-        verdict = f": {facts['verdict']}" if facts["verdict"] else ""
-        line += f", of your {n} real questions {theirs}{verdict}"
-    hardly = ["An improvement over word search can hardly show here."] if first["mean"] > _EASY else []
-    return [f"{line}.", *hardly]
-
-
-def _rivals_in_words(document: dict[str, Any]) -> list[str]:
-    """How many questions have rivals, and what near-misses were searched in."""
-    kinds, share, parts = document["kinds"], document["rivals"] or 0.0, list[str]()
-    count = round(share * sum(row["kept"] for kind, row in kinds.items() if kind != "near-miss"))
-    if count:
+    share = document["rivals"] or 0.0
+    if count := round(share * (sum(row["kept"] for row in document["kinds"].values()) - near_misses)):
         parts.append(
             "1 has rivals and gives a range." if count == 1 else f"{count} have rivals and give ranges."
         )
     if share > _MANY_RIVALS:
+        instead = "judge both systems (run --judge, compare) instead of reading gold alone"
+        parts.append(f"More than one place answers: {instead}.")
+    if near_misses:
+        misses = counted(near_misses, "near-miss", "near-misses")
+        parts.append(f"{misses}: no answer found in the top 20 of {document['search']}.")
+    if checked := document["checked_by_people"]:
+        low, high = checked["interval"]
         parts.append(
-            "More than one place answers: judge both systems (run --judge, compare) instead of reading gold alone."
+            f"{checked['bad']} of {checked['n']} looked at are bad: between {low:.0%} and {high:.0%}."
         )
-    if misses := kinds.get("near-miss", {}).get("kept"):
-        parts.append(
-            f"{counted(misses, 'near-miss', 'near-misses')}: no answer found in the top 20 of {document['search']}."
-        )
-    return parts
+    elif kept:
+        parts.append(f"Nobody has looked at them: germane label {folder} --budget 20")
+    return " ".join(parts)
+
+
+def _ease_in_words(facts: Mapping[str, Any]) -> list[str]:
+    """Return what BM25 finds, and what it finds for the user's own questions."""
+    first = facts["drafted"]["bm25_at_1"]
+    if not first["interval"]:
+        return []
+    line = "BM25 finds {mean:.0%} at rank 1 ({interval[0]:.0%} to {interval[1]:.0%})".format(**first)
+    if "like" in facts:
+        gold = facts["like"]["bm25_at_1"]
+        share = "{mean:.0%} ({interval[0]:.0%} to {interval[1]:.0%})"
+        theirs = share.format(**gold) if gold["interval"] else "no gold is known"
+        verdict = f": {facts['verdict']}" if facts["verdict"] else ""
+        line += f", of your {facts['like']['n']} real questions {theirs}{verdict}"
+    hardly = ["An improvement over word search can hardly show here."] if first["mean"] > _EASY else []
+    return [f"{line}.", *hardly]
