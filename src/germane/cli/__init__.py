@@ -12,11 +12,11 @@ if TYPE_CHECKING:
 __all__ = ["main", "print_document", "say"]
 
 __getattr__ = lazily(__name__, dict.fromkeys(("print_document", "say"), "values"))
-"""What commands share; imported when first used."""
+"""Functions that commands share, imported when first used."""
 
 
 def main() -> None:
-    """Run the command line. Its imports are made here, so that Ctrl-C during them leaves no traceback either."""
+    """Run the command line; Ctrl-C during the imports, which are made here, leaves no traceback either."""
     try:
         from germane.cli.starting import start
     except KeyboardInterrupt:

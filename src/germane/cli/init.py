@@ -1,4 +1,4 @@
-"""`germane init`: the shipped example in a folder of yours; `germane demo`: the example evaluated."""
+"""`germane init` copies the shipped example to a folder; `germane demo` evaluates it."""
 
 from __future__ import annotations
 
@@ -19,15 +19,12 @@ def init(folder: Path | None, *, skill: bool, force: bool) -> None:
 
     Default folder: rag-evaluation; with --skill .claude/skills/rag-evaluation.
     """
+    folder = folder or Path(".claude/skills/rag-evaluation" if skill else "rag-evaluation")
+    written = write_shipped("skill" if skill else "rag-evaluation", folder, force=force)
+    names = f": {', '.join(str(path.relative_to(folder)) for path in written)}" if skill else ""
+    print(f"wrote {counted(len(written), 'file')} to {clean(str(folder))}{names}")
     if skill:
-        folder = folder or Path(".claude/skills/rag-evaluation")
-        written = write_shipped("skill", folder, force=force)
-        names = ", ".join(str(path.relative_to(folder)) for path in written)
-        print(f"wrote {counted(len(written), 'file')} to {clean(str(folder))}: {names}")
         return
-    folder = folder or Path("rag-evaluation")
-    written = write_shipped("rag-evaluation", folder, force=force)
-    print(f"wrote {counted(len(written), 'file')} to {clean(str(folder))}")
     before = "" if folder.resolve() == Path.cwd() else f"cd {shlex.quote(str(folder))}\n  "
     print(f"next:\n  {before}" + "\n  ".join(_NEXT))
 
@@ -68,7 +65,7 @@ _AFTER_DEMO = (
 
 
 def shipped(name: str, folder: str = "examples") -> Path:
-    """A file or folder that is next to src/ in the repository and that a wheel brings; InputError where it did not."""
+    """Return a file or folder that the repository has next to src/ and a wheel brings; InputError if it is missing."""
     package = Path(__file__).resolve().parent.parent
     for path in (package / "_shipped" / name, package.parent.parent / folder / name):
         if path.exists():
@@ -77,7 +74,7 @@ def shipped(name: str, folder: str = "examples") -> Path:
 
 
 def write_shipped(name: str, folder: Path, *, force: bool = False) -> list[Path]:
-    """Copy a folder that is shipped into another; InputError, before anything is written, where files are in the way."""
+    """Copy a shipped folder into another and return the files; InputError, before anything is written, if one exists."""
     source = shipped(name)
     files = [
         path.relative_to(source)

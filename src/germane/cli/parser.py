@@ -1,4 +1,4 @@
-"""Parses the words after a verb, and renders its `--help`, both by the table of flags."""
+"""Parse the words after a verb and render its `--help`, both from the table of flags."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from germane.flags import GROUPS, OUTPUT, Flag, flags_of
 
 
 def width() -> int:
-    """Columns of the terminal, for help."""
+    """Return the number of columns that help may fill."""
     return min(shutil.get_terminal_size((80, 24)).columns, 100)
 
 
 def paragraphs(text: str, indent: str = "") -> str:
-    """The paragraphs of a docstring, filled to the width of the terminal."""
+    """Return the paragraphs of a docstring, filled to the width of the terminal."""
     return "\n\n".join(
         fill(" ".join(paragraph.split()), width() - 2, initial_indent=indent, subsequent_indent=indent)
         for paragraph in cleandoc(text).split("\n\n")
@@ -31,7 +31,7 @@ def paragraphs(text: str, indent: str = "") -> str:
 
 
 def no_such(what: str, word: str, names: Iterable[str], command: str) -> InputError:
-    """The error on an unknown command or flag, with the known one that is meant or where they are listed."""
+    """Return the error for an unknown command or flag, with the nearest known one or where they are listed."""
     from germane.samples.files import nearest
 
     near = nearest(word, names, 0.6)
@@ -40,7 +40,7 @@ def no_such(what: str, word: str, names: Iterable[str], command: str) -> InputEr
 
 
 class _HelpFormatter(argparse.RawDescriptionHelpFormatter):
-    """Help with each flag's value once, after its last spelling."""
+    """Formats help with each flag's value once, after its last spelling."""
 
     def __init__(self, prog: str) -> None:
         super().__init__(prog, max_help_position=28, width=width() - 2)
@@ -51,7 +51,7 @@ class _HelpFormatter(argparse.RawDescriptionHelpFormatter):
 
 
 class _Once(argparse.Action):
-    """Stores the value of a flag that has one: of several the last, so that scripts can append theirs, and it is said."""
+    """Keeps the last of repeated values and warns: scripts can append theirs."""
 
     previous: object = None
 
@@ -68,7 +68,7 @@ class _Parser(argparse.ArgumentParser):
     """A parser whose errors are InputError."""
 
     def print_help(self, file: object = None) -> None:
-        """The help on stdout; that nobody reads it is not a success."""
+        """Print help on stdout; a closed pipe is an error, not exit code 0."""
         del file
         print(self.format_help(), end="")
 
@@ -78,11 +78,11 @@ class _Parser(argparse.ArgumentParser):
 
 
 def parse(verb: str, about: str, words: Sequence[str]) -> dict[str, Any]:
-    """The values of a verb's parameters; `about` is what its help says of it.
+    """Return the values of a verb's parameters; `about` is the description in its help.
 
     Raises:
-        InputError: The verb has no such flag, a value is impossible, or something is missing.
-        SystemExit: Its help was asked for and is printed.
+        InputError: A flag is unknown, a value is invalid, or something is missing.
+        SystemExit: Help was asked for and is printed.
     """
     flags = flags_of(verb)
     parser = _parser(verb, about, flags)
@@ -105,7 +105,7 @@ def parse(verb: str, about: str, words: Sequence[str]) -> dict[str, Any]:
 
 
 def _add_arguments(parser: _Parser, flags: Sequence[Flag], values: dict[str, Any], words: list[str]) -> None:
-    """The words after `--` are arguments, whatever they begin with."""
+    """Add the words after `--`, which are arguments whatever they begin with."""
     for flag in flags:
         if flag.argument and "..." in flag.spelling:
             values[flag.parameter] = [*(values[flag.parameter] or ()), *map(flag.kind, words)]
@@ -151,7 +151,7 @@ def _parser(verb: str, about: str, flags: Sequence[Flag]) -> _Parser:
 
 
 def _reader(flag: Flag) -> Callable[[str], Any]:
-    """Reads one value; the error says what to write. Of what stands at a URL and is read, it is a copy."""
+    """Return the function that reads one value of a flag; its error says what to write."""
 
     def read(text: str) -> Any:
         try:
@@ -174,7 +174,7 @@ def _reader(flag: Flag) -> Callable[[str], Any]:
 
 
 def _at_url(flag: Flag, url: str) -> Path:
-    """A path that is a URL, or a copy of what stands there. InputError for what is written to: that is written here."""
+    """Return a URL as it is, or the path of a copy of what it holds; InputError if the flag names a file to write."""
     if flag.at_url == "kept":
         return Path(url)
     if flag.at_url == "refused":
@@ -188,7 +188,7 @@ def _at_url(flag: Flag, url: str) -> Path:
 
 
 def _expected(flag: Flag) -> str:
-    """The values that a flag takes, in words: its choices, or its type with the bounds."""
+    """Describe the values that a flag takes: its choices, or its type with the bounds."""
     if flag.choices:
         return " or ".join(flag.choices)
     bounds = "" if flag.least is None else f" >= {flag.least:g}"

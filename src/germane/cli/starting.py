@@ -1,4 +1,4 @@
-"""Start and end of a command: its streams, its exit code, and the one message of what went wrong."""
+"""The start and end of a command: its streams, its exit code and its error message."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from germane.errors import EXIT_SIGPIPE, GermaneError, InputError, Interrupted, 
 
 
 def start() -> None:
-    """Run the command that sys.argv holds. An error that a user can mend is one message and exit code 2, never a traceback."""
+    """Run the command in sys.argv and exit; an error is one message and exit code 2, without a traceback."""
     code = 2
 
     def leave() -> None:
-        """Leave the interpreter's own end out where a target's function still prints: it would abort on the stream's lock."""
+        """Skip the interpreter's shutdown if a target's function may still print: it would abort on the stream's lock."""
         targets = sys.modules.get("germane.targets.python")
         if targets is not None and targets.functions_run():
             os._exit(code)
@@ -33,18 +33,16 @@ def start() -> None:
             stream.reconfigure(encoding="utf-8", errors="backslashreplace")
     if sys.stdin is None:
         sys.stdin = _ClosedInput()
-    os.environ.setdefault(
-        "OPENBLAS_NUM_THREADS", "1"
-    )  # numpy starts in half the time without threads nobody uses
-    gc.set_threshold(100_000, 20, 100)  # a run holds many records and makes few cycles: look for those seldom
-    atexit.register(gc.freeze)  # and not once more when all is done
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # numpy starts in half the time without threads
+    gc.set_threshold(100_000, 20, 100)  # a run holds many records and makes few cycles
+    atexit.register(gc.freeze)  # no last collection at exit
     with _clean_streams():
         code = _flushed(_code())
     sys.exit(code)
 
 
 class _ClosedInput:
-    """Standard input that was closed before germane started (`<&-`)."""
+    """Stands in for standard input that was closed before the start (`<&-`): reading is an error."""
 
     def __getattr__(self, name: str) -> NoReturn:
         raise InputError("standard input is closed", fix="name a file, or pipe something into germane")
@@ -52,20 +50,16 @@ class _ClosedInput:
 
 @contextmanager
 def _clean_streams() -> Iterator[None]:
-    """Within it everything that is printed on stdout and stderr is cleaned."""
+    """Clean everything that is printed on stdout and stderr."""
     earlier = {name: stream for name in ("stdout", "stderr") if (stream := getattr(sys, name)) is not None}
-    cleaned = {
-        name: CleanStream(stream, colours=stream.isatty() or "FORCE_COLOR" in os.environ)
-        for name, stream in earlier.items()
-    }
-    for name, stream in cleaned.items():
-        setattr(sys, name, stream)
+    for name, stream in earlier.items():
+        setattr(sys, name, CleanStream(stream, colours=stream.isatty() or "FORCE_COLOR" in os.environ))
     try:
         yield
     finally:
-        for name, stream in cleaned.items():
-            if getattr(sys, name) is stream:
-                setattr(sys, name, earlier[name])
+        for name, stream in earlier.items():
+            if isinstance(getattr(sys, name), CleanStream):
+                setattr(sys, name, stream)
 
 
 def _code() -> int:
@@ -86,7 +80,7 @@ def _code() -> int:
 
 
 def _flushed(code: int) -> int:
-    """The exit code, when all is written or nobody wants it any more."""
+    """Flush stdout and return the exit code; a closed pipe changes it."""
     try:
         if sys.stdout is not None:
             sys.stdout.flush()
@@ -97,7 +91,7 @@ def _flushed(code: int) -> int:
 
 
 def _message(error: BaseException) -> str:
-    """The message; that of the operating system as the file and what is wrong with it."""
+    """Return the message of an error; of the operating system's, the file and what is wrong with it."""
     if not isinstance(error, OSError) or error.filename is None:
         return str(error)
     path = str(error.filename)

@@ -1,4 +1,4 @@
-"""Values of flags that are more than a word, and what every verb prints with."""
+"""The Spec that flags ask for, and the functions that every verb prints with."""
 
 from __future__ import annotations
 
@@ -23,10 +23,7 @@ if TYPE_CHECKING:
 
 @contextmanager
 def ignore_closed_stderr() -> Iterator[None]:
-    """Write to stderr: to nowhere once nobody reads it (a closed terminal, a `tee` that was interrupted too).
-
-    What is shown of a run must not change what it does.
-    """
+    """Allow writing to a stderr that nobody reads any more (a closed terminal): progress must not change what a run does."""
     try:
         yield
     except OSError:
@@ -34,16 +31,13 @@ def ignore_closed_stderr() -> Iterator[None]:
 
 
 def say(message: str) -> None:
-    """A message on stderr, harmless to a terminal."""
+    """Print a message on stderr, cleaned for a terminal."""
     with ignore_closed_stderr():
         print(clean_lines(message), file=sys.stderr)
 
 
 def refuse_input(path: Path, inputs: Iterable[object], flag: str = "-o") -> None:
-    """InputError, before anything is spent or written, where the file to be written is one of those that are read.
-
-    Of a report folder these are its own files.
-    """
+    """Raise InputError if the file to be written is one of the inputs, or a file of a report folder among them."""
     from germane.folder.layout import is_own
 
     for name in filter(None, inputs):
@@ -54,7 +48,7 @@ def refuse_input(path: Path, inputs: Iterable[object], flag: str = "-o") -> None
 
 
 def print_lines(text: str) -> None:
-    """Lines on stdout: wrapped between words to the width of a terminal, elsewhere as they are."""
+    """Print lines on stdout, wrapped between words to the width of a terminal."""
     lines = text.split("\n")
     if sys.stdout.isatty():
         words = textwrap.TextWrapper(
@@ -68,21 +62,12 @@ def print_lines(text: str) -> None:
 
 
 def print_document(document: object) -> None:
-    """One JSON document on one line; no text in it is a command of a build server."""
+    """Print a JSON document on one line, cleaned of build servers' commands."""
     print(clean_json(json.dumps(document, ensure_ascii=False, allow_nan=False)))
 
 
-def _usual_path() -> str:
-    """The folder that is evaluated where no path is named."""
-    if not Path("evals").is_dir():
-        fix = "name an eval file, a data file or a folder; germane init makes an example"
-        raise InputError("nothing to evaluate: no folder evals/ here, and no path is named", fix=fix)
-    say("evaluating evals/")
-    return "evals"
-
-
 def spec_of(flags: Mapping[str, Any]) -> Spec:
-    """What the flags of `run` or `questions` ask for."""
+    """Return the Spec that the flags of `run` or `questions` ask for."""
     from germane.evaluation.spec import OUTPUTS, Spec
     from germane.flags import OPTIONS
 
@@ -100,5 +85,10 @@ def spec_of(flags: Mapping[str, Any]) -> Spec:
             from germane.ledger.store import password_apart
 
             values[name] = password_apart(address)
-    values["paths"] = values["paths"] or ([] if flags.get("resume") else [_usual_path()])
+    if not values["paths"] and not flags.get("resume"):
+        if not Path("evals").is_dir():
+            fix = "name an eval file, a data file or a folder; germane init makes an example"
+            raise InputError("nothing to evaluate: no folder evals/ here, and no path is named", fix=fix)
+        say("evaluating evals/")
+        values["paths"] = ["evals"]
     return Spec.of(**values)

@@ -1,7 +1,7 @@
-"""The verbs of the command line: where each is found, and the help that lists them.
+"""The verbs of the command line: the function of each, and the help that lists them.
 
-A verb's function parses nothing: its parameters are the flags that the table gives it. It calls the library, prints, and
-returns the exit code; None is 0. Its docstring is its help.
+The parameters of a verb's function are its flags, by the table of flags. It calls the library, prints, and returns the exit
+code; None is 0. Its docstring is the verb's help.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _MODULES = {
         "ledger import",
     ),
 }
-"""The verbs of each module, in the order of the help; a module is imported when one of them is asked for."""
+"""The verbs of each module, in the order of the help; a module is imported when one of its verbs is called."""
 VERBS = {verb: module for module, verbs in _MODULES.items() for verb in verbs}
 
 _ABOUT = {
@@ -44,22 +44,23 @@ _ABOUT = {
     "labels": "Check gold against a changed corpus, and move it there.",
     "ledger": "Show, export and import the stored answers of judges.",
 }
-"""The description of all verbs, and of those of a group."""
+"""The description of the program, and of each group of verbs."""
 
 
 def function_of(verb: str) -> Callable[..., int | None]:
-    """The function that runs a verb (`label`, `ledger count`), imported when it is asked for."""
-    name = verb.rpartition(" ")[2]
-    if verb not in VERBS:
-        of_addon: Callable[..., int | None] = addons.load(addons.find("verbs", verb)[0])
-        return of_addon
-    module = import_module(f"germane.cli.{VERBS[verb]}")
-    result: Callable[..., int | None] = getattr(module, f"{name}_" if iskeyword(name) else name)
+    """Return the function that runs a verb (`label`, `ledger stats`)."""
+    result: Callable[..., int | None]
+    if verb in VERBS:
+        name = verb.rpartition(" ")[2]
+        module = import_module(f"germane.cli.{VERBS[verb]}")
+        result = getattr(module, f"{name}_" if iskeyword(name) else name)
+    else:
+        result = addons.load(addons.find("verbs", verb)[0])
     return result
 
 
 def call(words: Sequence[str]) -> int:
-    """Do what the words after `germane` say; the exit code."""
+    """Run the verb in the words after `germane`, and return the exit code."""
     group = words[0] if words and words[0] in _ABOUT else ""
     rest = words[1:] if group else words
     first = rest[0] if rest else ""
@@ -84,7 +85,7 @@ def call(words: Sequence[str]) -> int:
 
 
 def listing(group: str) -> str:
-    """The help that lists the verbs, or those of a group, each with the first sentence of its own help."""
+    """Return the help that lists the verbs, or those of a group, each with the first line of its own help."""
     prefix = f"{group} " if group else ""
     inside = [verb for verb in VERBS if verb.rpartition(" ")[0] == group]
     about = {verb: (function_of(verb).__doc__ or "").partition("\n")[0] for verb in inside}

@@ -1,7 +1,6 @@
-"""Measures of the retrieved contexts that a judge's answers make: each reads like its definition.
+"""Measures of the retrieved contexts that a judge's answers make: each is a generator that reads like its definition.
 
-Pure generators, no model and no event loop in sight. Several searches: all work on the distinct union of what came back,
-but where `over=` says otherwise.
+With several searches all work on the distinct union of what came back, unless `over=` says otherwise.
 """
 
 from __future__ import annotations
@@ -37,24 +36,21 @@ EMPTY = ok(0.0, items=[Item("The contexts are empty", held=False)])
 
 
 def nothing_in(contexts: Sequence[Context]) -> Outcome | None:
-    """The value of a measure of the contexts that needs no judge: 0 if nothing is retrieved, or nothing but empty texts.
-
-    None where there is something to read, or an id whose text is not known.
-    """
+    """Return 0 if nothing but empty texts is retrieved; None if there is something to read, or an id without its text."""
     if not contexts:
         return NO_CONTEXT
     return EMPTY if all(context.text and blank(context.text) for context in contexts) else None
 
 
 def claims_of(sample: Sample, text: str) -> Claims:
-    """The question what a text of a sample claims."""
+    """Return the question for the claims of a text of a sample."""
     return Claims(sample.query, text, turns(sample))
 
 
 def supported_claims(
     sample: Sample, text: str, contexts: Sequence[Context]
 ) -> Program[tuple[tuple[str, ...], tuple[Supported, ...]]]:
-    """The claims of a text, and for each which of the contexts support it: two questions that many measures share."""
+    """Ask for the claims of a text, and for each the contexts that support it; many measures share these two questions."""
     claims = yield from ask(claims_of(sample, text))
     support = (yield from ask(Support(claims, texts_of(contexts)))) if claims else ()
     return claims, support
@@ -63,7 +59,7 @@ def supported_claims(
 def supported_share(
     sample: Sample, name: Literal["reference", "response"], of: Literal["claims", "contexts"], what: str
 ) -> Program[Outcome]:
-    """The share of the claims of a text that the contexts support, or of the contexts that support any of them."""
+    """Return the share of the claims of a text that the contexts support, or of the contexts that support any claim."""
     contexts = distinct_contexts(sample)
     if empty := nothing_in(contexts):
         return empty
@@ -72,8 +68,8 @@ def supported_share(
         return skipped(f"the {name} makes no claims")
     if of == "claims":
         items = [
-            Item(claim, bool(supported.contexts), _contexts_in_words(supported))
-            for claim, supported in zip(claims, support, strict=True)
+            Item(claim, bool(verdict.contexts), _named_contexts(verdict))
+            for claim, verdict in zip(claims, support, strict=True)
         ]
         return proportion(items, what=what)
     useful = {context for verdict in support for context in verdict.contexts}
@@ -81,7 +77,7 @@ def supported_share(
     return proportion(items, what=what, lacking="not among them")
 
 
-def _contexts_in_words(verdict: Supported) -> str:
+def _named_contexts(verdict: Supported) -> str:
     numbers = ", ".join(map(str, verdict.contexts))
     contexts = f"context{'s' * (len(verdict.contexts) > 1)} {numbers}" if numbers else ""
     return ": ".join(filter(None, [contexts, verdict.reasoning]))
@@ -312,7 +308,7 @@ def alpha_nDCG(sample: Sample, *, alpha: float, ideal: str, over: str, k: int) -
 
 
 SIMILAR = 0.85
-"""The similarity (difflib's ratio) from which two spellings are one entity where match=fuzzy."""
+"""The similarity (difflib's ratio) from which two spellings are one entity with match=fuzzy."""
 _MATCH = one_of("when two spellings are one entity: equal once made plain, or similar too", "exact", "fuzzy")
 
 
@@ -357,26 +353,19 @@ def context_entity_recall(sample: Sample, *, match: str) -> Program[Outcome]:
 
 
 def plain(entity: str) -> str:
-    """An entity as it is compared: folded as words are, single spaces, no punctuation or white space at the edges."""
+    """Return an entity as it is compared: folded like words, with single spaces and no punctuation or space at the edges."""
     text = folded(entity)
-    inner = [
-        position
-        for position, char in enumerate(text)
-        if not (char.isspace() or unicodedata.category(char).startswith("P"))
-    ]
+    edges = (char.isspace() or unicodedata.category(char).startswith("P") for char in text)
+    inner = [position for position, edge in enumerate(edges) if not edge]
     return " ".join((text[inner[0] : inner[-1] + 1] if inner else text).split())
 
 
 def alike(name: str, other: str) -> bool:
-    """True if two plain entities are similar, or the words of one are all in the other; numbers must be equal."""
-    if _digits(name) != _digits(other):
+    """Return True if two plain entities are similar or one has all words of the other; their digits must be equal."""
+    if sorted(filter(str.isdigit, name)) != sorted(filter(str.isdigit, other)):
         return False
     first, second = set(name.split()), set(other.split())
     return first <= second or second <= first or difflib.SequenceMatcher(None, name, other).ratio() >= SIMILAR
-
-
-def _digits(text: str) -> list[str]:
-    return sorted(char for char in text if char.isdigit())
 
 
 ONE_SEARCH = "one search only"

@@ -1,9 +1,8 @@
-"""Declaring a measure, ours or a user's own, and finding it by its name, its file or its package.
+"""Declare measures, and find them by name, file or package.
 
-`@measure` is for a program or a plain function of the sample, `@ranked_measure` for a formula on one ranking's labels.
-Measures that are not ours come from a file (`my_measures.py:first_hit`) or from an installed package (entry-point group
-`germane.measures`). A file is run only where its path is written by the person at the keyboard: on the command line, in an
-eval file, in a call. A stored report names measures by their own names and can make nothing run.
+`@measure` declares a program or a plain function of the sample, `@ranked_measure` a formula on one ranking's labels.
+Users' measures come from a file (`my_measures.py:first_hit`) or from an add-on. A file is run only if a command, an eval file
+or a call names its path; a stored report cannot make it run.
 """
 
 from __future__ import annotations
@@ -38,23 +37,20 @@ Declare: TypeAlias = Callable[[Body], Measure]
 _TYPES = (bool, int, float, str)
 
 
-class _Common(TypedDict, total=False):
+class MeasureOptions(TypedDict, total=False):
+    """The fields of its Definition that the declaration of a measure may set."""
+
+    needs: tuple[str, ...]
     formula: str
     reference: str
     nothing: str
+    calls: str
     labels: Source
     cutoff: Cutoff
     range: tuple[float, float]
     better: Literal["higher", "lower"]
     aliases: tuple[str, ...]
     presets: Mapping[str, Mapping[str, Value]]
-
-
-class MeasureOptions(_Common, total=False):
-    """The fields of its Definition that a measure of samples may set."""
-
-    needs: tuple[str, ...]
-    calls: str
     params: Mapping[str, Param]
     answerable: bool
     when: Mapping[str, Value]
@@ -71,11 +67,11 @@ def measure(
 ) -> Measure | Declare:
     """Declare a measure; the decorated name becomes its Measure value.
 
-    What is decorated takes the sample, then (by keyword) its parameters, `k` where it has a cut-off, and `settings`
-    where it wants the evaluation's. It is a generator of questions, or a plain function where it asks nobody; it
-    returns a number or an Outcome. Without a name its own is taken, without `params` its keyword defaults are the
-    parameters. A sample that lacks one of `needs` is skipped before it starts. Options are fields of `Definition`;
-    `shared` are those that several measures have in common.
+    The decorated function takes the sample, then by keyword its parameters, `k` if it has a cut-off, and `settings` if it wants
+    the evaluation's. It is a generator of questions, or a plain function if it asks no judge; it returns a number or an
+    Outcome. Its name is the measure's by default, and its keyword defaults are the parameters unless `params` declares them. A
+    sample that lacks one of `needs` is skipped before it starts. Options are fields of `Definition`; `shared` are options that
+    several measures have in common.
     """
     return _decorator(_of_samples, name, {**(shared or {}), **options})
 
@@ -83,7 +79,7 @@ def measure(
 def _decorator(
     usual: Callable[[Body, Mapping[str, Any]], dict[str, Any]], name: str | Body, options: Mapping[str, Any]
 ) -> Measure | Declare:
-    """Return a decorator that declares a function as a measure, or that measure; the function's docstring fills what the options leave out."""
+    """Return a decorator that declares a function as a measure, or that measure; the docstring gives formula and meaning."""
 
     def declare(body: Body) -> Measure:
         doc = inspect.getdoc(body) or ""
@@ -115,7 +111,7 @@ def _of_samples(body: Body, options: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _params_of(body: Body, ours: set[str]) -> dict[str, Param]:
-    """A function's own keyword parameters as parameters of the measure."""
+    """Return a function's keyword parameters, but those that it is given, as parameters of the measure."""
     params = {}
     for name, parameter in inspect.signature(body).parameters.items():
         if name in ours:
@@ -133,15 +129,14 @@ def _params_of(body: Body, ours: set[str]) -> dict[str, Param]:
 @overload
 def ranked_measure(name: Body, /) -> Measure: ...
 @overload
-def ranked_measure(name: str = "", **options: Unpack[_Common]) -> Declare: ...
+def ranked_measure(name: str = "", **options: Unpack[MeasureOptions]) -> Declare: ...
 def ranked_measure(name: str | Body = "", **options: Any) -> Measure | Declare:
     """Declare a formula on one ranking: a plain function of its labels, best rank first, that returns a number.
 
-    What it is given depends on the names of its arguments: `relevant` (a list of True and False), `grades` (what each
-    place is worth; None = unjudged), `ideal` (the grades of all that is judged, best first), `k` (None = all). The
-    lists are cut at k already. Further arguments with a default become parameters. Labels, threshold (`rel=`),
-    several calls, missing verdicts and explanations are what they are for every ranked measure. Options: the fields of
-    `Definition`.
+    Its arguments are chosen by name: `relevant` (a list of True and False), `grades` (what each place is worth; None =
+    unjudged), `ideal` (the grades of all that is judged, best first) and `k` (None = all); the lists are cut at k. Further
+    arguments with a default become parameters. Labels, threshold (`rel=`), several calls, missing verdicts and explanations work
+    as for every ranked measure. Options are fields of `Definition`.
     """
     return _decorator(_of_labels, name, options)
 
@@ -187,10 +182,10 @@ _WORD = re.compile(r"(?:[^\s()]|\([^()]*\))+")
 
 
 def parse_measures(texts: Iterable[str], folder: Path | None = None) -> tuple[Measure, ...]:
-    """Measures from texts with one or more names each, split at white space outside parentheses; duplicates fold.
+    """Return the distinct measures that texts name, each text one or more names with white space between.
 
-    `my_measures.py:first_hit` runs that file and takes the measure from it; a relative path starts from `folder`, by
-    default the working directory. MeasureError where parentheses are not closed, not opened, or nested.
+    `my_measures.py:first_hit` runs that file and takes the measure from it; a relative path starts from `folder`, by default the
+    working directory. MeasureError if parentheses do not match or are nested.
     """
     result: dict[Measure, None] = {}
     for text in texts:
@@ -210,10 +205,10 @@ def parse_measures(texts: Iterable[str], folder: Path | None = None) -> tuple[Me
 
 
 def find_measure(text: str, folder: Path | None = None, *, lenient: bool = False) -> Measure:
-    """The measure that a text names: as `Measure.parse`, or by its file, as in `my_measures.py:first_hit(least=2)@5`.
+    """Return the measure that a text names, by its name or as in `my_measures.py:first_hit(least=2)@5`.
 
-    `folder` is what a relative path starts from where a file names the measure, by default the working directory.
-    InputError where the file is not there, fails to run, or has no measure of that name, or what names it is not trusted.
+    A relative path starts from `folder` if an eval file there names the measure, else from the working directory. InputError if
+    the file is missing, fails to run or has no measure of that name, or the eval file is not trusted.
     """
     if FILE_MARK in text:
         if folder is not None:
@@ -227,7 +222,7 @@ def find_measure(text: str, folder: Path | None = None, *, lenient: bool = False
 
 
 def _module(path: Path) -> ModuleType:
-    """The module in a file, which is run once."""
+    """Return the module in a file, which is run once."""
     try:
         real = path.resolve(strict=True)
     except OSError:
@@ -259,7 +254,7 @@ def _run(path: Path) -> ModuleType:
 
 
 def _failed(path: Path, fault: BaseException) -> InputError:
-    """The error with the line of the user's file where it was raised (for a syntax error: where Python says)."""
+    """Return the error with the line of the user's file that raised it."""
     import traceback
 
     frames = traceback.extract_tb(fault.__traceback__)
@@ -286,7 +281,7 @@ def _measure_in(module: ModuleType, name: str, path: Path) -> Measure:
 
 
 def install_all(name: str | None = None) -> None:
-    """Load the measure of that name that an add-on brings, if there is one; without a name, all of them."""
+    """Load the measure of that name from an add-on, if one brings it; without a name load all of them."""
     if name == "":
         return
     declared = all_of("measures")

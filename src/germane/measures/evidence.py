@@ -1,9 +1,7 @@
-"""Measures of the gold text that came back, and of what else did: they survive another way of cutting documents.
+"""Measures of the gold text that came back, which hold when documents are cut into other chunks.
 
-Ids change when chunks do, and chunk precision rises when chunks merely grow; words of gold text do neither. A chunk of a
-document and a quote of it overlap in one of four ways: the chunk holds the quote, lies within it, ends in it, or starts
-in it. Only these are looked for, so that words which merely occur in both count for nothing. No corpus is at hand: a quote
-that stands in no retrieved context is not covered.
+Ids change with the chunks, and chunk precision rises as chunks grow; the words of gold text do neither. A chunk and a quote
+overlap if the chunk holds the quote, lies within it, ends in it or starts in it; words that merely occur in both do not count.
 """
 
 from __future__ import annotations
@@ -28,14 +26,12 @@ _OF_EVIDENCE: MeasureOptions = {
 
 
 def _of_pieces(sample: Sample, k: int | None, value: Callable[[Coverage], float]) -> Outcome:
-    """The outcome that `value` makes of the coverage; the items are the pieces of evidence."""
+    """Return the outcome that `value` makes of the coverage, with the pieces of evidence as items."""
     result = _cover(sample, k)
     if isinstance(result, Outcome):
         return result
-    items = []
-    for piece, share, size in zip(
-        dict.fromkeys(sample.evidence or ()), result.shares, result.sizes, strict=True
-    ):
+    items, pieces = [], dict.fromkeys(sample.evidence or ())
+    for piece, share, size in zip(pieces, result.shares, result.sizes, strict=True):
         name = piece.quote or f"{piece.doc}[{piece.start}:{piece.end}]"
         items.append(Item(name, share == 1.0, f"{share:.0%} covered", weight=size, worth=share))
     return ok(value(result), items=items, what="pieces of evidence whole")
@@ -106,19 +102,19 @@ def IoU(sample: Sample, *, k: int | None) -> Outcome:
 
 
 EDGE = 3
-"""The fewest words by which a chunk and a quote must overlap where neither holds all of the quote."""
+"""The fewest words by which a chunk and a quote must overlap if the chunk does not hold all of the quote."""
 
 _TOKEN = re.compile(
     "[\u0e4d\u0ecd][\u0e32\u0eb2]|"  # one vowel of Thai and Lao, which NFKC takes apart
     "[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\U00020000-\U0003ffff]|"
     "[^\\W_\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\U00020000-\U0003ffff]+"
 )
-"""A word; where a script does not space its words, a character."""
+"""A word, or a character of a script without spaces between words."""
 
 
 @dataclass(frozen=True, slots=True)
 class Token:
-    """One word of a text as it is compared, with its offsets in characters."""
+    """A word of a text as it is compared, with its offsets in characters."""
 
     word: str
     start: int
@@ -126,18 +122,17 @@ class Token:
 
 
 def tokens(text: str) -> list[Token]:
-    """The words of a text in order."""
+    """Return the words of a text in order."""
     whole, starts, ends = folded_with_offsets(text)
     return [Token(match[0], starts[match.start()], ends[match.end() - 1]) for match in _TOKEN.finditer(whole)]
 
 
 @dataclass(frozen=True, slots=True)
 class Coverage:
-    """The evidence that the contexts hold.
+    """The evidence that contexts hold, counted in words, or in characters if a piece has only offsets.
 
-    `shares` is the part of each piece that is covered, `sizes` how much each piece counts. `news` is what each context
-    holds of evidence that no context before it held, `lengths` how long each context is. The unit of all is the word,
-    or the character where a piece is given by its offsets alone.
+    `shares` is how much of each piece is covered, `sizes` how long each piece is. `news` is how much evidence each context
+    holds that no context before it held, `lengths` how long each context is.
     """
 
     shares: tuple[float, ...]
@@ -147,12 +142,12 @@ class Coverage:
 
     @property
     def covered(self) -> float:
-        """The amount of all evidence that is covered."""
+        """The length of all covered evidence."""
         return fsum(share * size for share, size in zip(self.shares, self.sizes, strict=True))
 
 
 def cover(evidence: Sequence[Evidence], contexts: Sequence[Context]) -> Coverage:
-    """The coverage of pieces of evidence by contexts; ValueError where it is not known."""
+    """Return the coverage of pieces of evidence by contexts; ValueError if it is not known."""
     pieces = {piece: tokens(piece.quote or "") for piece in evidence}
     for piece, quote in pieces.items():
         if piece.quote and not quote:
@@ -187,7 +182,7 @@ def cover(evidence: Sequence[Evidence], contexts: Sequence[Context]) -> Coverage
 
 
 def _share(piece: Evidence, contexts: Sequence[Context]) -> float:
-    """The part of a piece without a quote that contexts reach with their own offsets."""
+    """Return the share of a piece without a quote that the contexts' offsets cover."""
     first, last = piece.start or 0, piece.end or 0
     if first == last:
         raise ValueError(f"the evidence in {piece.doc} from {first} to {last} is empty")
@@ -212,7 +207,7 @@ def _start(context: Context) -> int | None:
 def _words_of(
     piece: Evidence, quote: Sequence[Token], context: Context, text: Sequence[Token]
 ) -> Mapping[int, int]:
-    """The word of the piece that each word of a context is (by offset, where a piece has no quote)."""
+    """Map each word of a context that is evidence to its word in the piece, or to its offset if the piece has no quote."""
     if piece.doc is not None and context.id != piece.doc:
         return {}
     shift = _start(context)
@@ -228,7 +223,7 @@ def _words_of(
 
 
 def _by_words(quote: Sequence[Token], text: Sequence[Token]) -> dict[int, int]:
-    """The longest of the overlaps; ValueError where the whole quote stands in one context twice."""
+    """Return the longest overlap; ValueError if the whole quote is in the context twice."""
     words, values = [token.word for token in quote], [token.word for token in text]
     if not words or not values:
         return {}

@@ -1,8 +1,4 @@
-"""Scores and measures in words.
-
-Why a score is what it is: hits, misses, working and wording, derived from the same program and its answers. And what a
-measure is: the list of `germane measures`, made of the definitions themselves.
-"""
+"""Explain scores, from the places or answers that they were computed from, and list the measures."""
 
 from __future__ import annotations
 
@@ -21,26 +17,30 @@ from germane.show.table import Table
 from germane.types import FrozenDict, Json
 
 CHUNK = 100
-"""Characters of a passage that a relevance check shows."""
+"""How many characters of a passage a relevance check shows."""
 NAMED, MISSING = 3, 80
-"""Missing items that the one line names, and characters of each."""
+"""How many missing items the one line names, and how many characters of each."""
 NO_CONTEXT = "No context retrieved"
 CANNOT = "Cannot evaluate contextual precision without retrieved chunks"
 ORDERED = frozenset({"context_precision", "context_position"})
-"""Measures that tell of relevant places below irrelevant ones: these are what lowers them."""
+"""Measures that relevant places below irrelevant ones lower: these places are misses too."""
 
 Exchange = Sequence[tuple[Question[Any], Any]]
 """The questions of one program, each with its typed answer (or Unanswered)."""
 Votes = Sequence[Mapping[str, Json]]
-"""The answers of a panel's members to each of these questions, {} where no panel was asked; () = none was."""
+"""The answers of a panel's members to each question, {} if no panel was asked it; () if no panel was asked at all."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Explanation:
     """One score in words.
 
-    `hits` and `misses` name what counted and what did not, `reasoning` is one line, `relevance_checks` one entry a
-    place, `working` the formula's intermediate values, `band` the score in words ("" where there is no score).
+    Attributes:
+        hits: What counted; `misses`: what did not.
+        reasoning: The score in one line.
+        relevance_checks: One entry per place of a ranked measure.
+        working: The formula's intermediate values.
+        band: The quality that the score means, in words; "" if it has no bands.
     """
 
     outcome: Outcome
@@ -68,32 +68,34 @@ class Explanation:
         return Table(["", self._score, "what"], rows=rows, notes=filter(None, [self.reasoning])).html()
 
     def missed(self, expected: int | None = None) -> list[str]:
-        """The misses, the last of them that fewer relevant contexts were found than were `expected`."""
+        """Return the misses; if fewer relevant contexts were found than `expected`, that is the last one."""
         short = len(self.hits) < (expected or 0)
         return [*self.misses, *[f"Expected {expected} relevant contexts, found {len(self.hits)}"] * short]
 
     def as_json(self) -> dict[str, Json]:
-        """Hits, misses and reasoning with everything else under `details`."""
-        details: dict[str, Json] = {"status": self.outcome.status, **self.details}
-        if self.relevance_checks:
-            details["relevance_checks"] = [dict(check) for check in self.relevance_checks]
-        if self.working:
-            details["working"] = [dict(step) for step in self.working]
-        if self.band:
-            details["band"] = self.band
-        if self.outcome.bounds:
-            details["bounds"] = list(self.outcome.bounds)
-        words = {"hits": list(self.hits), "misses": list(self.misses), "reasoning": self.reasoning}
-        return {**words, "details": details}
+        """Return hits, misses and reasoning, with everything else under `details`."""
+        more = {
+            "relevance_checks": [dict(check) for check in self.relevance_checks],
+            "working": [dict(step) for step in self.working],
+            "band": self.band,
+            "bounds": list(self.outcome.bounds or ()),
+        }
+        given = {name: value for name, value in more.items() if value}
+        return {
+            "hits": list(self.hits),
+            "misses": list(self.misses),
+            "reasoning": self.reasoning,
+            "details": {"status": self.outcome.status, **self.details, **given},
+        }
 
 
 def explain_ranked(
     measure: Measure, outcome: Outcome, places: Places, sample: int, votes: Votes = ()
 ) -> Explanation:
-    """A ranked score: each place with its label, and the precision at each rank.
+    """Explain a ranked score by the label of each place and the precision at each rank.
 
-    `sample` is the number of the sample among those of `places`. `votes` are the answers of a panel's members, by the number of
-    the question that a place is about.
+    `sample` is the number of the sample among those of `places`; `votes` are the answers of a panel's members to the questions
+    of its places.
     """
     hits, misses = list[str](), list[str]()
     checks, working = list[FrozenDict](), list[FrozenDict]()
@@ -121,6 +123,9 @@ def explain_ranked(
     else:
         why = f" ({outcome.why})" if outcome.why and outcome.value is not None else ""
         reasoning = f"{len(hits)}/{len(checks)} chunks relevant, {_score(measure, outcome)}{why}"
+    residuals: list[float] = []
+    if measure.name == "RBP":
+        residuals = values(measure(part="residual"), places.table_of(sample)).tolist()
     return Explanation(
         outcome=outcome,
         hits=tuple(hits),
@@ -129,16 +134,8 @@ def explain_ranked(
         relevance_checks=tuple(checks),
         working=tuple(working),
         band=_band(measure, outcome.value),
-        details=_residual(measure, places, sample),
+        details=FrozenDict({"residual": sum(residuals) / len(residuals)} if residuals else {}),
     )
-
-
-def _residual(measure: Measure, places: Places, sample: int) -> FrozenDict:
-    """The gain of RBP if all that nobody judged were relevant."""
-    if measure.name != "RBP":
-        return FrozenDict()
-    residuals = values(measure(part="residual"), places.table_of(sample)).tolist()
-    return FrozenDict({"residual": float(sum(residuals) / len(residuals))} if residuals else {})
 
 
 def _check(rank: int, places: Places, at: int, measure: Measure, call: int, votes: Votes) -> FrozenDict:
@@ -158,26 +155,26 @@ def _check(rank: int, places: Places, at: int, measure: Measure, call: int, vote
     if labelled:
         binary = places.scales[int(places.scale[at])] == "binary"
         grade = float(places.worth[0][at]) if binary else max(level, 0.0)
-        if probabilities := places.probabilities_of(at):
+        if probabilities := places.probabilities.get(at):
             grade = float(min(level, len(probabilities) - 1))
             check["probabilities"] = list(probabilities)
-        check |= {"grade": grade if grade % 1 else int(grade), "source": places.source_of(at)}
+        source = places.choice.source
+        if source == "best":
+            source = "human" if places.by_people(at) else "judge"
+        check |= {"grade": grade if grade % 1 else int(grade), "source": source}
     if 0 <= (number := places.verdict[at]) < len(votes):
         check |= votes[number]
     return FrozenDict(check)
 
 
 def _score(measure: Measure, outcome: Outcome) -> str:
-    if outcome.value is None:
-        return f"no {_word(measure)} score: {outcome.why}"
-    return f"{_word(measure)} score: {outcome.value:.2f}"
-
-
-def _word(measure: Measure) -> str:
-    """The name of a score in a sentence: `precision` of context_precision@5; a name of the field as it is."""
-    if not measure.name.startswith("context_") and measure.definition.family == "ranked":
-        return str(measure)
-    return measure.name.removeprefix("context_").replace("_", " ")
+    """Return the score in words: `precision score: 0.50` of context_precision@5; a measure of the field keeps its name."""
+    word = measure.name.removeprefix("context_").replace("_", " ")
+    if measure.definition.family == "ranked" and not measure.name.startswith("context_"):
+        word = str(measure)
+    return (
+        f"no {word} score: {outcome.why}" if outcome.value is None else f"{word} score: {outcome.value:.2f}"
+    )
 
 
 _BANDS = {
@@ -188,7 +185,7 @@ _BANDS = {
 
 
 def _band(measure: Measure, value: float | None) -> str:
-    """The score in words: the first band whose lower end it reaches (0 itself belongs to the last)."""
+    """Return the first band whose lower end the score reaches (0 itself belongs to the last)."""
     if value is None or measure.name not in _BANDS:
         return ""
     bands = _BANDS[measure.name].items()
@@ -202,11 +199,10 @@ def explain_judged(
     exchange: Exchange = (),
     votes: Votes = (),
 ) -> Explanation:
-    """A judged score: what it counted.
+    """Explain a judged score by what it counted.
 
-    `outcome` is the score as it is stored, `derived` what the same program gave when it was run again on the stored
-    answers (`exchange`): it knows what was counted. `votes` are the answers of a panel's members to them: they
-    stand under `panel` in the details.
+    `outcome` is the stored score, `derived` that of the same program run again on the stored answers (`exchange`), which knows
+    what was counted. `votes` are the answers of a panel's members to these questions, for `panel` in the details.
     """
     counted = derived or outcome
     misses = [_worded(item) for item in counted.items if item.held is False]
@@ -235,7 +231,7 @@ def _counted(item: Item) -> dict[str, Json]:
 
 
 def _judged_reasoning(measure: Measure, outcome: Outcome, counted: Outcome) -> str:
-    """The share of the items that held, the score, and the missing items."""
+    """Return the share of the items that held, the score, and the missing items, in one line."""
     score = _score(measure, outcome)
     if not counted.items or not counted.what:
         nothing = next((item.text for item in counted.items), "")
@@ -248,7 +244,7 @@ def _judged_reasoning(measure: Measure, outcome: Outcome, counted: Outcome) -> s
 
 
 def as_json(definition: Definition) -> dict[str, Json]:
-    """Everything the registry knows of a measure that JSON can hold; no end of the range is null."""
+    """Return what the registry knows of a measure as JSON; an infinite end of the range is null."""
     return {
         "name": definition.title,
         "family": definition.family,
@@ -271,7 +267,7 @@ def as_json(definition: Definition) -> dict[str, Json]:
 
 
 def listing(definitions: Iterable[Definition]) -> str:
-    """A paragraph for each measure: its name, range, needs, formula and source."""
+    """Return a paragraph per measure: its name, formula, needs and source."""
     paragraphs = []
     for definition in definitions:
         facts = dict(definition.facts())

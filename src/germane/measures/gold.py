@@ -1,4 +1,4 @@
-"""Measures of ids, scores and words alone, nobody asked: sets of documents against gold, groups, leaks, repetition."""
+"""Measures of ids, scores and words that ask no judge: sets of documents against gold, groups, leaks, repetition."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ _OF_GROUPS: MeasureOptions = {
 
 
 def _over_lists(sample: Sample, over: str, k: int | None, value: Callable[[list[str]], Outcome]) -> Outcome:
-    """The outcome of the documents that came back, or its mean over the lists that are measured."""
+    """Return the outcome of the documents that came back; its mean if several lists are measured."""
     lists = documents(sample, over, k)
     if lists is None:
         return skipped(NO_IDS)
@@ -127,7 +127,7 @@ def full_recall(sample: Sample, *, over: str, k: int | None) -> Outcome:
 
 
 def of_searches(sample: Sample, rel: int, value: Callable[[list[str], list[list[str]]], Outcome]) -> Outcome:
-    """The outcome of the gold documents and those that each search brought; skipped where either is not known."""
+    """Return the outcome of the gold documents and those of each search; skip samples without gold or ids."""
     gold, lists = relevant(sample, rel), documents(sample, "calls")
     if not gold or lists is None:
         return skipped(NO_IDS if gold else NO_GOLD)
@@ -135,7 +135,7 @@ def of_searches(sample: Sample, rel: int, value: Callable[[list[str], list[list[
 
 
 def spare_searches(enough: int, made: int) -> Outcome:
-    """The number of searches made after the first `enough` ones."""
+    """Return the number of searches after the first `enough` ones."""
     items = [Item(f"Call {n}", n <= enough, "" if n <= enough else "not needed") for n in range(1, made + 1)]
     return ok(float(made - enough), items=items, what="searches needed")
 

@@ -3,38 +3,30 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import Any, Protocol
+from typing import Any
 
 from germane.addons import all_of, find
 from germane.measures.measure import _REGISTRY, FINDERS, Definition, Measure, define
-from germane.questions.asking import Program
-from germane.types import FrozenDict, Sample
+from germane.types import FrozenDict
 
 PASS, BORDERLINE = 0.8, 0.6
 STRICT = "strict: "
-"""Begins the note on a score that fails the verdict of a case with a strict grader."""
-
-
-class GradesCases(Protocol):
-    """A grader of an eval file that is not a plain measure."""
-
-    @property
-    def asks(self) -> bool:
-        """True if it needs a judge."""
-
-    def grade_sample(self, sample: Sample, case: Any) -> Program[Any]:
-        """The program that grades a sample, with its case of an eval file; its result has `outcome` and `as_json`."""
+"""The prefix of the note on a score that fails the verdict of a case with a strict grader."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Grader:
     """A measure with its options in an eval file.
 
-    `name` is what it is reported under. `required` is the least value that the case must reach, as a gate on
-    the evaluation, `threshold` the least score of the whole case. `strict` fails the case's verdict on any irrelevant
-    context and leaves the score; `expected_relevant_count` adds a note where fewer are found. `by` grades the whole case
-    where no plain measure does; `measure` is then the type that its scores are stored under. `options` holds
-    `declared` where an eval file describes a grader and does not only name a measure.
+    Attributes:
+        measure: The measure; with `by`, the type that its scores are stored under.
+        name: What it is reported under.
+        required: The least value that the case must reach, as a gate on the evaluation.
+        threshold: The least score of the whole case.
+        strict: Any irrelevant context fails the case's verdict; the score stays.
+        expected_relevant_count: A note is added if fewer relevant contexts are found.
+        by: The `germane.graders.CaseGrader` that grades the case, if no plain measure does.
+        options: `DECLARED` if the eval file describes a grader and does not only name a measure.
     """
 
     measure: Measure
@@ -44,7 +36,7 @@ class Grader:
     threshold: float | None = None
     strict: bool = False
     expected_relevant_count: int | None = None
-    by: GradesCases | None = None
+    by: Any = None
     options: FrozenDict = field(default_factory=FrozenDict)
 
     def __post_init__(self) -> None:
@@ -52,18 +44,13 @@ class Grader:
 
     @property
     def declares(self) -> bool:
-        """True if its cases pass or fail: it is described as a grader, is required, or the whole case has a threshold."""
-        limits = (self.required, self.threshold)
-        return (
-            self.measure.definition.family == "graded"
-            or self.strict
-            or bool(self.options)
-            or limits != (None, None)
-        )
+        """True if its cases pass or fail."""
+        described = self.measure.definition.family == "graded" or self.strict or bool(self.options)
+        return described or (self.required, self.threshold) != (None, None)
 
 
 def graders_of(measures: tuple[Measure, ...]) -> tuple[Grader, ...]:
-    """Plain measures as graders of equal weight."""
+    """Return measures as graders of equal weight."""
     return tuple(Grader(measure=measure) for measure in measures)
 
 
@@ -77,7 +64,7 @@ _defined: set[str] = set()
 
 
 def define_grader(name: str, formula: str = "what its check returns", reference: str = "") -> None:
-    """Make the type of a grader known, under which its scores are stored; MeasureError where it is a measure's name."""
+    """Register the type of a grader, under which its scores are stored; MeasureError if a measure has that name."""
     if name not in _defined:
         define(
             Definition(
@@ -100,7 +87,7 @@ for _name, _kind in all_of("graders").items():
 
 
 def _define_installed(name: str) -> None:
-    """Make known the type of a grader of an installed package."""
+    """Register the type of a grader that an installed package brings."""
     if (kind := find("graders", name) if name else None) is not None and kind.make:
         define_grader(name, kind.formula)
         _REGISTRY[name] = [replace(_REGISTRY[name][0], formula=kind.formula)]  # its class may have come first

@@ -34,7 +34,7 @@ class Param:
     high: float = inf
 
     def check(self, measure: str, name: str, value: object) -> Value:
-        """The value in its own type; MeasureError where it is none of this parameter's."""
+        """Return the value in the parameter's type; raise MeasureError if it is not allowed."""
         if self.type is float and isinstance(value, int) and not isinstance(value, bool):
             value = float(value)
         wrong = type(value) is not self.type or (self.choices and value not in self.choices)
@@ -50,29 +50,30 @@ class Param:
 
 
 def one_of(meaning: str, *choices: str) -> Param:
-    """A parameter that is one of these words; the first is its default."""
+    """Return a parameter that takes one of these words; the first is its default."""
     return Param(str, choices[0], meaning, choices)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Definition:
-    """A measure as the registry knows it.
+    """What the registry knows of a measure.
 
-    `family` says how it is computed: `ranked` measures are formulas on ranked labels
-    (`compute(table, params, k) -> one value per row`, or what is divided by what; `params` with all defaults filled in), `judged` ones are
-    generators of questions (`compute(sample, params, k)`), and `graded` ones are no measures but graders of eval files,
-    which have a name here so that their scores can be stored, gated and explained. `labels` is the default label source of a ranked
-    measure, and `sources` the ones it can read at all; the fields that a source itself needs are not in `needs`.
-
-    A measure whose computation depends on a parameter has one Definition for each value of it, under one name:
-    `when={"unit": "context"}` says for which, and `compute` is not handed it. `aliases` of such a definition carry its
-    `when`, and `presets` are aliases that carry other parameters (trec_eval's `rbp` means p=0.9). `nothing` says what a
-    sample with nothing to count gets. `cutoff` says whether `@k` may or must be given; `recall`: `@r`, a level of recall,
-    must be.
-
-    `diagnostic`: it describes the labels or the lists and says nothing of their quality, so it is in no family of tests.
-    `calls` says in words how many answers of a judge a sample costs ("0" = it asks nobody). `answerable` measures are
-    skipped for questions that cannot be answered. `settings`: compute wants the evaluation's settings too.
+    Attributes:
+        family: `ranked`: `compute(table, params, k)` is a formula on ranked labels, which returns the value of each row, or
+            what is divided by what; `params` has all defaults filled in. `judged`: `compute(sample, **params)` is a generator
+            of questions or a plain function. `graded`: a grader of eval files, registered so that its scores can be stored.
+        needs: Fields that a sample must have, beside those of the labels that a ranked measure reads.
+        labels: The default source of labels of a ranked measure; `sources` are those that it can read, `refusal` says why not
+            others.
+        cutoff: Whether `@k` may or must be given; `recall`: `@r`, a level of recall, must be.
+        calls: How many answers of a judge a sample costs, in words; "0" = it asks no judge.
+        nothing: The score of a sample with nothing to count.
+        aliases: Other spellings. `presets` are spellings that set parameters: trec_eval's `rbp` means p=0.9.
+        when: The parameter value for which this definition holds, where a name has one definition per value: `{"unit":
+            "context"}`. `compute` is not handed that parameter, and aliases imply it.
+        diagnostic: It describes the labels or the lists, not their quality, and is in no family of tests.
+        answerable: Questions that cannot be answered are skipped.
+        settings: `compute` wants the evaluation's settings too.
     """
 
     name: str
@@ -100,67 +101,64 @@ class Definition:
 
     @property
     def asks(self) -> bool:
-        """True if it is a program that asks a judge: not a formula on labels, and not one on gold alone."""
+        """True if it is a program that asks a judge."""
         return self.family == "judged" and self.calls != "0"
 
     def good(self, value: float) -> float:
-        """A value as goodness from 0 to 1, higher is better; a count n is worth 1 / (1 + n), or n / (1 + n)."""
+        """Return a value as goodness from 0 to 1, higher is better; a count n becomes n / (1 + n), or 1 / (1 + n)."""
         if isinf(self.range[1]):
             value /= 1.0 + value
         return value if self.better == "higher" else 1.0 - value
 
     @property
     def title(self) -> str:
-        """The measure's canonical name, with the parameter that chooses this definition where it needs one."""
+        """The canonical name, with the parameter of `when` if that is not its default."""
         chosen = {name: value for name, value in self.when.items() if value != self.params[name].default}
         return self.name + _spelled(chosen)
 
     @property
     def heading(self) -> str:
         """The name with its cut-off, as it is typed: `nDCG[@k]`."""
-        cut = {"required": "@k", "recall": "@r", "optional": "[@k]", "none": ""}[self.cutoff]
-        return self.title + cut
+        return self.title + {"required": "@k", "recall": "@r", "optional": "[@k]", "none": ""}[self.cutoff]
 
     @property
     def cost(self) -> str:
-        """Judge calls of a sample; a ranked measure asks for a verdict per context where it reads a judge."""
+        """Judge calls per sample, in words."""
         asks = self.family == "ranked" and self.labels in {"judge", "best"}
         return "1 per context" if asks else self.calls
 
     @property
     def all_needs(self) -> str:
-        """The fields that a sample must have; a ranked measure needs labels too, by default gold ones."""
+        """The fields that a sample must have, gold labels included."""
         gold = ("qrels",) if self.family == "ranked" and self.labels == "gold" else ()
         return ", ".join((*self.needs, *gold)) or "nothing"
 
     @property
     def span(self) -> str:
-        """The range of values in words, with a note where lower is better."""
+        """The range of values in words; says if lower is better."""
         low, high = self.range
         ends = f"{low:g} and up" if isinf(high) else f"{low:g} to {high:g}"
         return ends if self.better == "higher" else f"{ends}, lower is better"
 
     @property
     def spellings(self) -> list[str]:
-        """The other names of the measure: aliases and presets, sorted."""
+        """The aliases and presets, sorted."""
         return sorted({*self.aliases, *self.presets})
 
     @property
     def options(self) -> dict[str, Param]:
-        """The parameters that a user can still choose: not the one that chose this definition."""
+        """The parameters that a user can set: all but those of `when`."""
         params = {name: param for name, param in self.params.items() if name not in self.when}
         if "labels" in params:
             params["labels"] = replace(params["labels"], choices=self.sources)
         return params
 
     def facts(self, settings: Mapping[str, Value | None] | None = None) -> Iterator[tuple[str, str]]:
-        """The facts of the measure, each with its name; a parameter is `name=value`, by default its own default."""
+        """Yield the name and text of each fact; a parameter is named `name=value`, with its default or its value in `settings`."""
+        calls = "no judge calls" if self.cost == "0" else f"judge calls: {self.cost}"
         yield "formula", self.formula
         yield "range", self.span
-        yield (
-            "needs",
-            f"{self.all_needs}; " + ("no judge calls" if self.cost == "0" else f"judge calls: {self.cost}"),
-        )
+        yield "needs", f"{self.all_needs}; {calls}"
         if self.nothing:
             yield "nothing to count", self.nothing
         for name, param in self.options.items():
@@ -176,11 +174,11 @@ class Definition:
             yield "source", self.reference
 
     def described(self, settings: Mapping[str, Value | None] | None = None) -> str:
-        """Meaning and facts, a line each."""
+        """Return the meaning and the facts, one per line."""
         return "\n".join([self.doc, "", *(f"{name}: {text}" for name, text in self.facts(settings))])
 
     def covers(self, params: Mapping[str, Value]) -> bool:
-        """True if a measure with these parameters is computed by this definition."""
+        """Return True if this definition computes the measure with these parameters."""
         return all(params.get(name, self.params[name].default) == value for name, value in self.when.items())
 
 
@@ -188,7 +186,7 @@ _REGISTRY: dict[str, list[Definition]] = {}
 _ALIASES: dict[str, tuple[str, Mapping[str, Value]]] = {}
 
 FINDERS: list[Callable[[str], object]] = []
-"""Functions that may define a measure whose name is not known yet, called with that name, or with "" for all of ours."""
+"""Functions that define the measures of modules not yet imported, called with an unknown name, or with "" for all of ours."""
 
 _ELSEWHERE: Mapping[tuple[str, str], str] = {
     ("trec_eval", "AP, whose mean is arithmetic"): "gm_map",
@@ -217,16 +215,16 @@ _ELSEWHERE: Mapping[tuple[str, str], str] = {
     ("DeepEval", "nugget_recall(text=response)"): "summarization",
     ("other tools", "nugget_recall(text=response)"): "bleu rouge rouge_l bertscore meteor exact_match",
 }
-"""Measures of other tools that are not here, by whose they are and the nearest of ours."""
+"""Measures of other tools that are not here, by the tool and the nearest of ours."""
 
 _INTERACTIVE: set[str] = set()
-"""Names that were defined in a notebook or at a prompt."""
+"""Names that were defined in a notebook or at a prompt, where running a cell again defines them anew."""
 
 
 def define(new: Definition, *, interactive: bool = False) -> Definition:
-    """Add a measure to the registry; a second one of the same name (and `when`) is an error.
+    """Add a measure to the registry and return it; raise MeasureError if its name (with the same `when`) or an alias is taken.
 
-    `interactive`: it is defined in a notebook or at a prompt, where running a cell again defines it anew.
+    `interactive`: it is defined in a notebook or at a prompt and may replace the one that an earlier run of the cell defined.
     """
     if unknown := [need for need in new.needs if need not in Sample.__struct_fields__]:
         near = nearest(unknown[0], Sample.__struct_fields__)
@@ -252,23 +250,18 @@ def define(new: Definition, *, interactive: bool = False) -> Definition:
 
 
 def definitions() -> tuple[Definition, ...]:
-    """Every measure there is: the ranked ones, then the others by name, those of the user's own files last."""
+    """Return all measures: the ranked ones, then the others by name, then those of users' files."""
     _find_more("")
-    every = (definition for same in _REGISTRY.values() for definition in same)
-    definitions = [d for d in every if d.compute is not _unknown and d.family != "graded"]
-
-    def sort_key(definition: Definition) -> tuple[int, str]:
-        """Files that define measures are imported in any order: the list has one."""
-        if definition.family == "ranked":
-            return 0, ""
-        ours = definition.compute.__module__.startswith("germane.")
-        return (1, definition.title.casefold()) if ours else (2, "")
-
-    return tuple(sorted(definitions, key=sort_key))
+    every = [d for same in _REGISTRY.values() for d in same if d.compute is not _unknown]
+    ranked = [definition for definition in every if definition.family == "ranked"]
+    judged = [definition for definition in every if definition.family == "judged"]
+    ours = [definition for definition in judged if definition.compute.__module__.startswith("germane.")]
+    theirs = [definition for definition in judged if definition not in ours]
+    return (*ranked, *sorted(ours, key=lambda definition: definition.title.casefold()), *theirs)
 
 
 def _find(name: str) -> tuple[str, Mapping[str, Value]] | None:
-    """The canonical name behind a spelling that is known already, and the parameters that it carries."""
+    """Return the canonical name of a known spelling and the parameters that it sets; None if it is unknown."""
     if name in _REGISTRY:
         return name, {}
     folded = fold(name)  # ContextPrecision, context-precision and context_precision are one
@@ -281,17 +274,11 @@ def _find_more(name: str) -> bool:
     return True
 
 
-def _cut_off(name: str) -> bool:
-    """True if a name is known already as that of a measure with a cut-off."""
-    results = _find(name)
-    return results is not None and any(definition.cutoff != "none" for definition in _REGISTRY[results[0]])
-
-
 def _resolve(name: str, params: Mapping[str, Value]) -> tuple[Definition, Mapping[str, Value]]:
-    """The definition behind a spelling and its parameters, and these with what the spelling carries."""
+    """Return the definition that a spelling and its parameters mean, and the parameters with those that the spelling sets."""
     spelled = _find(name) or (_find_more(name) and _find(name))
     if not spelled:
-        raise _not_there(name)
+        raise _unknown_measure(name)
     canonical, preset = spelled
     options = {**preset, **params}
     # the same name may be defined elsewhere too, for another value of the parameter
@@ -306,8 +293,8 @@ def _resolve(name: str, params: Mapping[str, Value]) -> tuple[Definition, Mappin
     raise MeasureError(f"{canonical} needs another parameter", fix=f"write {titles}")
 
 
-def _not_there(name: str) -> MeasureError:
-    """The error for a name that means nothing here: it names the nearest measure."""
+def _unknown_measure(name: str) -> MeasureError:
+    """Return the error for an unknown name, with the nearest measure."""
     sought = {fold(name), fold(_NUMBER_BEHIND.sub("", name))}
     for (tool, ours), names in _ELSEWHERE.items():
         for word in names.split():
@@ -327,7 +314,7 @@ def _unknown(*_: object, **__: object) -> None:
 
 
 def _spelled(params: Mapping[str, Value]) -> str:
-    """Parameters as they stand in a name, sorted; "" where there are none."""
+    """Return parameters as they are written in a name, sorted; "" for none."""
     texts = {n: str(value).lower() if isinstance(value, bool) else str(value) for n, value in params.items()}
     return f"({','.join(f'{name}={texts[name]}' for name in sorted(texts))})" if texts else ""
 
@@ -344,23 +331,23 @@ _DECLARED = re.compile(r"(?s:.*) \[(?P<low>\S+) to (?P<high>\S+), (?P<better>hig
 
 
 class Declared(NamedTuple):
-    """The range of a measure of another program, and whether more of it is better."""
+    """The range of a measure of another program, and whether higher is better."""
 
     range: tuple[float, float]
     higher: bool
 
     @property
     def better(self) -> Literal["higher", "lower"]:
-        """The direction in which it is better: higher or lower."""
+        """The direction in which it is better."""
         return "higher" if self.higher else "lower"
 
     def type_of(self, name: str) -> str:
-        """The type of a measure of this name, from which `declared` reads the same."""
+        """Return the type of a measure of this name, which `declared` reads."""
         return f"{name} [{self.range[0]!r} to {self.range[1]!r}, {self.better} is better]"
 
 
 def declared(canonical: str) -> Declared | None:
-    """The range and direction that the type of a measure of another program states; None for other types."""
+    """Return the range and direction that the type of a measure of another program states; None for other types."""
     if canonical.endswith("]") and (found := _DECLARED.fullmatch(canonical)):
         return Declared((float(found["low"]), float(found["high"])), found["better"] == "higher")
     return None
@@ -374,12 +361,20 @@ TOKENIZER = "utf8/4"
 class Measure:
     """A measure with its parameters and cut-off: `Measure.parse("AP(rel=2)@10")` or `AP(rel=2) @ 10`.
 
-    Equal when they mean the same; `str()` is the canonical name. `settings` are all its parameters: as given, else
-    their defaults (None = depends on the labels). `definition` is what the registry knows of it, `labels` the one
-    source of labels that it reads; `choice` and `depth` say which rankings a ranked one reads, and how many places of
-    each (None = all). `k` is the cut-off that its formula takes, in places or as a level of recall, `budget` the one in
-    tokens (None = none). `asks`: it needs a judge, as a program that asks one, or for its labels. Raises MeasureError on an unknown name, parameter or value, and on a
-    cut-off that is superfluous, below 1 or, of a level of recall, outside 0 to 1.
+    Measures are equal if they mean the same; `str()` is the canonical name.
+
+    Attributes:
+        settings: All parameters, with their defaults; None = depends on the labels.
+        definition: What the registry knows of the measure.
+        labels: The one source of labels that it reads.
+        choice: Which labels and rankings a ranked measure reads.
+        depth: How many places of each ranking a ranked measure reads; None = all.
+        k: The cut-off in places, or as a level of recall; `budget` is the one in tokens. None = without.
+        asks: Whether it needs a judge.
+
+    Raises:
+        MeasureError: The name, a parameter or a value is unknown, or the cut-off is superfluous, below 1 or, as a level of
+            recall, outside 0 to 1.
     """
 
     name: str
@@ -430,7 +425,7 @@ class Measure:
         at = "" if cutoff is None else f"@{cutoff}" if isinstance(cutoff, str) else f"@{cutoff:.9g}"
         settings = FrozenDict(defaults | checked)
         cut = isinstance(cutoff, int) and settings.get("holes") != "condensed"
-        result = {
+        result: dict[str, Any] = {
             "name": definition.name,
             "params": FrozenDict(checked),
             "cutoff": cutoff,
@@ -446,11 +441,11 @@ class Measure:
             "asks": definition.asks or (definition.family == "ranked" and source in {"judge", "best"}),
             "_text": definition.name + _spelled(checked) + at,
         }
-        for location, what in result.items():
-            object.__setattr__(self, location, what)
+        for name, value in result.items():
+            object.__setattr__(self, name, value)
 
     def require_cutoff(self) -> Measure:
-        """The measure itself; MeasureError where it means nothing without `@k`."""
+        """Return the measure; raise MeasureError if it needs a cut-off and has none."""
         if self.cutoff is None and self.definition.cutoff in {"required", "recall"}:
             example = "@0.1" if self.definition.cutoff == "recall" else "@10"
             raise MeasureError(f"{self.name} needs a cut-off", fix=f"write {self}{example}")
@@ -460,11 +455,11 @@ class Measure:
         return self._text
 
     def __matmul__(self, k: float | str) -> Measure:
-        """`nDCG @ 10`, `nDCG @ "2000tok"`: the same measure with a cut-off."""
+        """Return the measure with a cut-off: `nDCG @ 10`, `nDCG @ "2000tok"`."""
         return Measure(self.name, self.params, k)
 
     def __call__(self, **params: Value) -> Measure:
-        """`AP(rel=2)`: the same measure with other parameters."""
+        """Return the measure with other parameters: `AP(rel=2)`."""
         return Measure(self.name, FrozenDict({**self.params, **params}), self.cutoff)
 
     def __reduce__(self) -> tuple[type[Measure], tuple[str, FrozenDict, int | float | str | None]]:
@@ -472,9 +467,9 @@ class Measure:
 
     @classmethod
     def remembered(cls, text: str) -> Measure:
-        """The measure of that name in a stored report; one of a user's file that is not loaded now is a name only.
+        """Return the measure that a stored report names; one of a user's file becomes a name that cannot be computed.
 
-        A report can be shown and compared without the file. Nothing is ever run because a report names it.
+        Reports can be shown and compared without that file: nothing is run because a report names it.
         """
         try:
             return cls.parse(text, lenient=True)
@@ -491,9 +486,9 @@ class Measure:
 
     @classmethod
     def parse(cls, text: str, *, lenient: bool = False) -> Measure:
-        """The measure that a text names; trec_eval's spellings (`ndcg_cut_10`, `P.5`, `map`) are aliases.
+        """Return the measure that a text names; trec_eval's spellings (`ndcg_cut_10`, `P.5`, `map`) are aliases.
 
-        `lenient` lets a needed cut-off be missing: it is given later.
+        `lenient`: a required cut-off may be missing.
         """
         match = _NAME.fullmatch(text.strip())
         if not match:
@@ -502,9 +497,9 @@ class Measure:
             )
         name, k = match["name"], match["k"]
         trec = _TREC.fullmatch(name) if k is None and not _find(name) else None
-        if trec and (
-            _cut_off(trec["name"]) or (_find_more(name) and not _find(name) and _find(trec["name"]))
-        ):
+        known = _find(trec["name"]) if trec else None
+        cut = known is not None and any(definition.cutoff != "none" for definition in _REGISTRY[known[0]])
+        if trec and (cut or (_find_more(name) and not _find(name) and _find(trec["name"]))):
             name, k = trec["name"], trec["k"]
         if k is not None and not _CUTOFF.fullmatch(k):
             raise MeasureError(f"{text!r}: the cut-off {k!r} is not a whole number", fix=f"write {name}@10")
@@ -514,7 +509,7 @@ class Measure:
 
 
 class _Help:
-    """The docstring of Measure, and of each measure its own: `help(nDCG)` shows nDCG."""
+    """The docstring of Measure, or of one measure: `help(nDCG)` shows nDCG's."""
 
     def __init__(self, of_class: str | None) -> None:
         self.of_class = of_class
@@ -529,7 +524,7 @@ Measure.__doc__ = _Help(Measure.__doc__)  # type: ignore[assignment]
 
 
 def _checked_cutoff(definition: Definition, cutoff: float | str | None) -> int | float | str | None:
-    """The cut-off, one in tokens spelled as `2000tok`; MeasureError where the measure can have no such one."""
+    """Return the cut-off, one in tokens as `2000tok`; raise MeasureError if the measure cannot have it."""
     if cutoff is None:
         return None
     name, at = definition.name, f"{definition.name}@{cutoff}"

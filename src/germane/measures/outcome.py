@@ -1,4 +1,4 @@
-"""The outcome of a measure for one sample: a value, or why there is none and its bounds; and the items that were counted."""
+"""The outcome of a measure for one sample: a value, or the reason why there is none; and the items that were counted."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from germane.types import Context, Status
 
 @dataclass(frozen=True, slots=True)
 class Item:
-    """One thing that a measure counted: it held, it did not, or (None) nobody could say.
+    """One thing that a measure counted: it held, it did not, or (None) it could not be judged.
 
-    `text` names it in a hit or a miss, `why` says what decided. `weight` is what it counts, `worth` how much of that
-    it gained where it is neither all nor nothing.
+    `text` names it in a hit or a miss, `why` says what decided. `weight` is how much it counts, `worth` the share of that which
+    it gained, if not all or nothing.
     """
 
     text: str
@@ -27,17 +27,16 @@ class Item:
 
     @property
     def gained(self) -> float:
-        """The item's share of the sum: its weight where it held, else 0; or its `worth`, where it has one."""
+        """The weight that the item gained: all if it held, else none, or its `worth` of it."""
         return self.weight * (float(self.held is True) if self.worth is None else self.worth)
 
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """A value, or a status with its reason; `bounds` hold what an incomplete value can still become.
+    """A value, or a status with its reason; `bounds` are the least and greatest value of an incomplete one.
 
-    `items` were counted, `what` says in words which of them held ("claims supported by the contexts") and
-    `lacking` what the others are: an explanation is made of them. They are in no score row and make no difference to
-    equality.
+    For explanations, `items` are what was counted, `what` describes those that held ("claims supported by the contexts") and
+    `lacking` the others. They are not stored in score rows and do not affect equality.
     """
 
     value: float | None = None
@@ -50,31 +49,29 @@ class Outcome:
 
 
 def ok(value: float, *, items: Iterable[Item] = (), what: str = "") -> Outcome:
-    """A value; one that is not a finite number is an error of the measure."""
+    """Return the outcome of a value; a value that is not a finite number is an error."""
     if not math.isfinite(value):
         return error(f"the measure returned {value}, which is not a number")
     return Outcome(value=float(value), items=tuple(items), what=what)
 
 
 NO_CONTEXT = ok(0.0, items=[Item("No context retrieved", held=False)])
-
-
 NO_IDS = "the contexts have no document ids"
-"""The reason why gold ids say nothing about contexts: unknown is not irrelevant."""
+"""Why gold ids say nothing about contexts: unknown is not irrelevant."""
 
 
 def skipped(why: str) -> Outcome:
-    """Not applicable to this sample: it lacks something the measure needs."""
+    """Return the outcome of a sample that lacks something the measure needs."""
     return Outcome(status="skipped", why=why)
 
 
 def error(why: str) -> Outcome:
-    """Should have been measured and could not be."""
+    """Return the outcome of a sample that should have been measured and could not be."""
     return Outcome(status="error", why=why)
 
 
 def incomplete(why: str, bounds: tuple[float, float]) -> Outcome:
-    """Some verdicts are missing; the value lies within `bounds`. Where these are equal it is known all the same."""
+    """Return the outcome of a sample with missing verdicts, whose value lies within `bounds`; if these are equal, that value."""
     if bounds[0] == bounds[1]:
         return Outcome(value=bounds[0], why=f"{why}; the value is the same whatever they are")
     return Outcome(status="incomplete", why=why, bounds=bounds)
@@ -88,13 +85,13 @@ def proportion(
     what: str = "",
     lacking: str = "missing",
 ) -> Outcome:
-    """The share that held; skipped where there is nothing to count, incomplete where a verdict is missing.
+    """Return the share (by weight) of items that held; skipped with nothing to count, incomplete if a verdict is missing.
 
-    Items may have weights: the share is then of the weight. The bounds are exact: a missing verdict is all or nothing.
-    Where what is to be counted comes of lists of which some are missing (`hidden`), nothing narrower than 0 to 1 can be
-    said: such a list may hold any number of things.
+    The bounds are exact: a missing verdict is all or nothing. `hidden` are missing lists of items, each of which may hold any
+    number: the bounds are then 0 and 1.
     """
-    items = tuple(map(_item, verdicts))
+    plain = (Item("", None, v.why) if isinstance(v, Unanswered) else v for v in verdicts)
+    items = tuple(v if isinstance(v, Item) else Item("", v) for v in plain)
     whole = math.fsum(item.weight for item in items)
     if not whole and not hidden:
         return skipped(nothing)
@@ -113,26 +110,17 @@ def proportion(
 
 
 def complement(outcome: Outcome) -> Outcome:
-    """1 - the value, with bounds to match; what was counted stays as it is."""
+    """Return 1 - the value, with bounds to match and the same items."""
     value = None if outcome.value is None else 1.0 - outcome.value
     bounds = outcome.bounds and (1.0 - outcome.bounds[1], 1.0 - outcome.bounds[0])
     return replace(outcome, value=value, bounds=bounds)
-
-
-def _item(verdict: bool | Unanswered | Item) -> Item:
-    if isinstance(verdict, Item):
-        return verdict
-    return Item("", None, verdict.why) if isinstance(verdict, Unanswered) else Item("", verdict)
 
 
 Result: TypeAlias = Outcome | float | int | bool
 
 
 def safely(name: str, start: Callable[[], Program[Result] | Result]) -> Program[Outcome]:
-    """A measure's program that never raises: a missing answer or a fault in the measure becomes an error.
-
-    `start` is the measure's body: a generator of questions, or a plain function that asks none.
-    """
+    """Run a measure's body, a generator of questions or a plain function; a missing answer or a fault becomes an error outcome."""
     try:
         started = start()
         result = (yield from started) if isinstance(started, Generator) else started
@@ -144,7 +132,7 @@ def safely(name: str, start: Callable[[], Program[Result] | Result]) -> Program[
 
 
 def texts_of(contexts: Sequence[Context]) -> tuple[str, ...]:
-    """The contexts' texts, in rank order, for a judge to read; Missing where one has an id and no text."""
+    """Return the contexts' texts in rank order; raise Missing if one has no text."""
     for context in contexts:
         if not context.text:
             raise Missing(f"the context {context.id!r} has no text")

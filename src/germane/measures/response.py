@@ -150,17 +150,17 @@ _NO_SUCH, _EMPTY = "no such context", "the context is empty"
 
 @dataclass(frozen=True, slots=True)
 class Citing:
-    """One sentence without its marks, and the positions (from 1) of the contexts that it cites; 0 = no such context."""
+    """A sentence without its citation marks, and the positions (from 1) of the contexts that it cites; 0 = no such context."""
 
     text: str
     positions: tuple[int, ...]
 
 
 def citing(response: str, contexts: Sequence[Context]) -> list[Citing]:
-    """The sentences of a response with what each cites.
+    """Return the sentences of a response with the contexts that each cites.
 
-    A citation is a number in brackets, counted from 1 over the contexts, a list or range of them ([1, 3], [2-4],
-    【1】), or the id of a context ([d7]). One that follows the full stop belongs to the sentence before it.
+    A citation is a number in brackets, counted from 1 over the contexts, a list or range of numbers ([1, 3], [2-4], 【1】), or the
+    id of a context ([d7]). One that follows the full stop belongs to the sentence before it.
     """
     ids = {context.id: position for position, context in reversed(list(enumerate(contexts, 1))) if context.id}
     citings: list[Citing] = []
@@ -176,7 +176,7 @@ def citing(response: str, contexts: Sequence[Context]) -> list[Citing]:
 
 
 def _read(text: str, ids: Mapping[str, int], count: int) -> tuple[str, tuple[int, ...]]:
-    """A text without its citations, and the places cited, each once; a number that no context has is place 0."""
+    """Return a text without its citations, and the distinct positions cited; a number that no context has is 0."""
     result: dict[int, None] = {}
 
     def without(mark: re.Match[str]) -> str:
@@ -208,14 +208,12 @@ def _named(inner: str, ids: Mapping[str, int]) -> list[int]:
 )
 def citation_recall(sample: Sample) -> Program[Outcome]:
     """Share of the response's sentences that are fully supported by the contexts that they cite."""
-    items = [
-        Item(
-            citing.text,
-            bool(verdict and verdict.supported),
-            verdict.reasoning if verdict else _uncited(citing),
-        )
-        for citing, verdict in (yield from _judged(sample))
-    ]
+    items = []
+    for citing, verdict in (yield from _judged(sample)):
+        why = "it cites a context that does not exist" if citing.positions else "it cites nothing"
+        if any(citing.positions):
+            why = verdict.reasoning if verdict else "it cites a context that is empty"
+        items.append(Item(citing.text, bool(verdict and verdict.supported), why))
     return proportion(
         items, nothing="the response has no sentences", what="sentences supported by what they cite"
     )
@@ -246,18 +244,11 @@ def citation_precision(sample: Sample) -> Program[Outcome]:
     return proportion(items, what="citations support their sentence")
 
 
-def _uncited(citing: Citing) -> str:
-    if any(citing.positions):
-        return "it cites a context that is empty"
-    return "it cites a context that does not exist" if citing.positions else "it cites nothing"
-
-
 def _judged(sample: Sample) -> Program[list[tuple[Citing, CitationVerdict | None]]]:
-    """Each sentence and, if it cites a context: whether that supports it, in the contexts' own numbers.
+    """Return each sentence with the verdict on what it cites, in the contexts' own numbers; None if it cites no text.
 
-    The judge is shown the cited contexts alone, so that changing another changes no verdict, in the order of their
-    texts, so that their ranks do not either; an empty one supports nothing. Contexts are counted in the final list
-    or, where there is none, over all calls as they came.
+    The judge is shown the cited contexts only, in the order of their texts: neither another context nor a rank changes a
+    verdict. Contexts are counted in the final list or, without one, over all calls.
     """
     final = sample.contexts is not None
     contexts = [context for _, contexts in rankings(sample, final=final) for context in contexts]
@@ -295,14 +286,14 @@ _OKAY = 0.5
 
 @dataclass(frozen=True, slots=True)
 class Nugget:
-    """One fact; a vital one has to be in a good answer, an okay one may be."""
+    """A fact; a vital one must be in a good answer, an okay one may be."""
 
     text: str
     vital: bool = True
 
 
 def nuggets_of(value: Json) -> tuple[Nugget, ...]:
-    """The nuggets in a sample's metadata; ValueError says how to write them."""
+    """Return the nuggets in a sample's metadata; ValueError says how to write them."""
     if not isinstance(value, Sequence) or isinstance(value, str):
         raise ValueError(f"nuggets must be a list; {_HOW}")  # noqa: TRY004 - the user's data, not our types
     nuggets = []
@@ -392,7 +383,7 @@ def _nuggets_held(
 
 
 def _nuggets(sample: Sample, *, weighed: bool) -> Program[tuple[Nugget, ...]]:
-    """The sample's own nuggets, else the claims of its reference; `weighed`: with their importance."""
+    """Return the sample's nuggets, else the claims of its reference; `weighed`: with their importance."""
     own = sample.metadata.get("nuggets")
     if own is not None:
         return nuggets_of(own)

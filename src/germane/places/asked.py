@@ -1,4 +1,4 @@
-"""What was asked of a judge about a sample, with the places where it stands: the rows of places.jsonl."""
+"""The rows of places.jsonl: what a judge was asked about a sample, and at which places it stands."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from germane.types import PlaceRow, RankedPassage, Sample
 
 
 class AskedItem(Struct, frozen=True, gc=False):
-    """One thing that was asked: its item and kind, the passage and the query that it is about, the items of its parts."""
+    """What one question asks about: its item and kind, its query and passage, and the items of its parts."""
 
     item: str
     kind: str
@@ -21,16 +21,16 @@ class AskedItem(Struct, frozen=True, gc=False):
 
     @classmethod
     def of(cls, question: AnyQuestion) -> AskedItem:
-        """The item of a question, with those of its parts."""
+        """Return the item of a question, with those of its parts."""
         judged = question.judged()
         return cls(question.item, question.kind, judged.get("query"), judged.get("passage"), question.parts())
 
 
 def places_asked(sample: Sample, asked: Iterable[AskedItem]) -> Iterator[PlaceRow]:
-    """The rows of what was asked about a sample, each once.
+    """Yield the rows of what was asked about a sample, each item once.
 
-    A question about a passage has a row for each place that shows this passage for the question's query (its call's
-    or the sample's); any other question has one row, and one more for each of its parts.
+    A question about a passage has one row per place with that passage under its query (the call's or the sample's). Any other
+    question has one row, and one more per part.
     """
     distinct: dict[str, AskedItem] = {}
     for asked_item in asked:

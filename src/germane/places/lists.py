@@ -1,4 +1,4 @@
-"""The ranked lists of a sample, and the texts that a judge is shown of it."""
+"""The ranked lists of a sample, and the texts of it that a judge is shown."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from germane.types import Context, RankedPassage, Sample
 
 
 def rankings(sample: Sample, *, final: bool = False) -> list[tuple[str, tuple[Context, ...]]]:
-    """The query and contexts of each search of a sample; a plain sample is one search.
+    """Return the query and contexts of each search of a sample; a plain sample is one search.
 
-    `final`: only what the system handed back in the end - its own list if it has calls too, else the last call's.
+    `final`: only what the system returned in the end, its own list if it has calls too, else the last call's.
     """
     if not sample.calls or (final and sample.contexts is not None):
         return [] if sample.contexts is None else [(sample.query, sample.contexts)]
@@ -26,12 +26,12 @@ def rankings(sample: Sample, *, final: bool = False) -> list[tuple[str, tuple[Co
 
 
 def passage_key(context: Context) -> tuple[str, str | None]:
-    """The identity of a context's passage: its text or, where that says nothing, its id."""
+    """Return the identity of a context's passage: its text, or its id if the text is blank."""
     return ("", context.id) if blank(context.text) else (context.text, None)
 
 
 def documents(sample: Sample, over: str, k: int | None = None) -> list[list[str]] | None:
-    """The distinct document ids that came back, one list for each list that is measured; None = no context has one.
+    """Return the distinct document ids of each list that is measured; None if no context has an id.
 
     A context without an id, among others that have one, is a document of its own that no gold knows.
     """
@@ -40,21 +40,18 @@ def documents(sample: Sample, over: str, k: int | None = None) -> list[list[str]
         return None
     if over == "union":
         lists = [tuple(context for contexts in lists for context in contexts)]
-    return [list(dict.fromkeys(_id(context) for context in contexts)) for contexts in lists]
-
-
-def _id(context: Context) -> str:
-    return context.id if context.id is not None else f"\0{context.text}"
+    ids = ((f"\0{c.text}" if c.id is None else c.id for c in contexts) for contexts in lists)
+    return [list(dict.fromkeys(some)) for some in ids]
 
 
 def relevant(sample: Sample, rel: int) -> list[str]:
-    """The gold documents of a sample, best first."""
+    """Return the gold documents of a sample, best first."""
     graded = sorted((sample.qrels or {}).items(), key=lambda entry: -entry[1])
     return [document for document, grade in graded if grade >= rel]
 
 
 def recall_by_search(sample: Sample, rel: int = 1) -> list[float] | None:
-    """The share of the gold documents that had come after each search of a sample; None where either is not known."""
+    """Return the share of the gold documents found by each search and those before it; None if gold or ids are not known."""
     gold, lists = relevant(sample, rel), documents(sample, "calls")
     if not gold or lists is None:
         return None
@@ -66,9 +63,9 @@ def recall_by_search(sample: Sample, rel: int = 1) -> list[float] | None:
 
 
 def asked_before(sample: Sample) -> list[tuple[str, bool]]:
-    """The query of each search, without case and spare white space, and whether an earlier search asked the same.
+    """Return the query of each search, ignoring case and spaces, and whether an earlier search asked the same.
 
-    The query is "" where a call does not say it: the sample's own stands for it elsewhere, and would repeat itself here.
+    The query of a call that does not say it is "": the sample's, which stands in elsewhere, would count as repeated.
     """
     asked = [call.query or "" for call in sample.calls or ()] or [query for query, _ in rankings(sample)]
     queries = [" ".join(query.casefold().split()) for query in asked]
@@ -76,7 +73,7 @@ def asked_before(sample: Sample) -> list[tuple[str, bool]]:
 
 
 def distinct_contexts(sample: Sample, k: int | None = None) -> tuple[Context, ...]:
-    """The first `k` contexts (None = all) of all calls, each passage once, in order of first appearance.
+    """Return the first `k` contexts (None = all) of all calls, each passage once, in order of first appearance.
 
     Contexts that only the final list has come last.
     """
@@ -91,7 +88,7 @@ def distinct_contexts(sample: Sample, k: int | None = None) -> tuple[Context, ..
 
 
 def distinct(lists: Iterable[Iterable[Context]]) -> tuple[Context, ...]:
-    """Each passage of several lists once, in order of first appearance."""
+    """Return each passage of several lists once, in order of first appearance."""
     contexts: dict[tuple[str, str | None], Context] = {}
     for context in chain.from_iterable(lists):
         contexts.setdefault(passage_key(context), context)
@@ -99,7 +96,7 @@ def distinct(lists: Iterable[Iterable[Context]]) -> tuple[Context, ...]:
 
 
 def fitting(contexts: Sequence[Context], tokens: int) -> tuple[Context, ...]:
-    """The first contexts that fit into this many tokens together, whole."""
+    """Return the first contexts that together fit whole into this many tokens."""
     left = tokens
     for number, context in enumerate(contexts):
         left -= tokens_in(context.text)
@@ -112,12 +109,12 @@ NO_TEXT = "a context has no text whose tokens could be counted"
 
 
 def has_texts(sample: Sample) -> bool:
-    """True if the text of every context is known."""
+    """Return True if the text of every context is known."""
     return all(context.text for _, contexts in rankings(sample) for context in contexts)
 
 
 def within_budget(sample: Sample, tokens: int) -> Sample:
-    """The sample with each of its lists cut to this many tokens."""
+    """Return the sample with each of its lists cut to this many tokens."""
     calls = sample.calls and tuple(
         structs.replace(call, contexts=fitting(call.contexts, tokens)) for call in sample.calls
     )
@@ -126,13 +123,13 @@ def within_budget(sample: Sample, tokens: int) -> Sample:
 
 
 def field_text(sample: Sample, name: str) -> str | None:
-    """The query, reference, response or criterion of a sample; None where it is not there or says nothing."""
+    """Return the query, reference, response or criterion of a sample; None if it is missing or blank."""
     text: str | None = getattr(sample, name, None)
     return None if text is None or blank(text) else text
 
 
 def turns(sample: Sample) -> tuple[tuple[str, str], ...]:
-    """The conversation before the query, as (role, text); a turn without text (a tool call) is left out."""
+    """Return the conversation before the query as pairs of role and text; turns without text (tool calls) are left out."""
     result = []
     for turn in sample.history:
         parts = turn.content if isinstance(turn.content, tuple) else (turn.content,)
@@ -144,7 +141,7 @@ def turns(sample: Sample) -> tuple[tuple[str, str], ...]:
 
 
 def labelled_passages(sample: Sample) -> Iterator[tuple[str, RankedPassage]]:
-    """Each passage of each call of a sample, with the item under which people label it."""
+    """Return each passage of each call of a sample, with the item under which people label it."""
     passages = list(sample.ranked_passages())
     cells = ((sample.query, passage.context.passage) for passage in passages)
     return zip(relevance_items(cells, turns(sample)), passages, strict=True)

@@ -1,8 +1,7 @@
-"""Places: what came back at every rank of a block of samples, one row each, with the labels that one source gives.
+"""Places: one row per place of every ranking of a block of samples, with the labels of one source.
 
-`Places` has columns with a value for every place of every ranking. Gold and people's labels are there at once; of a
-judge it says which passages are asked about (`cells`), and takes the answers (`take`). Scores, explanations, corrections
-and what-ifs are computed from these columns.
+Gold and people's labels are read at once. For a judge's, `cells` are the passages to ask about and `take` reads the answers.
+Scores, explanations, corrections and what-ifs are computed from the columns.
 """
 
 from __future__ import annotations
@@ -48,12 +47,12 @@ _GRADED, _BINARY = 0, 1
 class Places:
     """The labels of one source for every place of the rankings of a block of samples.
 
-    ======== ======== =====================================================================
     Attributes:
-        failed: Why a place has no label where it should have one: the judge failed, or there was nothing to read.
-        cells: Of each sample the passages that are asked about, each with the query that it is asked for.
-        repeated: How many contexts gave up their place to the same document higher up.
         lists: The query and the places of each ranking.
+        cells: The passages of each sample that are asked about, each with the query that it is asked for.
+        failed: Why a place has no label that should have one: the judge failed, or there was nothing to read.
+        probabilities: Those of the grades from 0 up, or of no and yes, at each place whose label is uncertain.
+        repeated: How many contexts gave up their place to the same document higher up.
     """
 
     def __init__(self, choice: LabelChoice, settings: Settings) -> None:
@@ -68,20 +67,20 @@ class Places:
         self._level: list[float | None] = []
         self._scale: list[int] = []
         self._several: list[bool] = []
-        """For each ranking, whether it holds one of several people's labels; empty where nobody's are read by item."""
+        """Whether each ranking holds one of several people's labels; empty if labels are not read by item."""
         self._verdict: list[int] = []
         self._reasons: dict[int, str] = {}
         self._worth: dict[int, float] = {}
         self._power: dict[int, float] = {}
-        """Of several people, the grade whose 2**grade - 1 is the expectation of that; that of a distribution follows from its probabilities."""
-        self._probabilities: dict[int, tuple[float, ...]] = {}
+        """The grade whose 2**grade - 1 is the mean of that over several people; a judge's follows from its probabilities."""
+        self.probabilities: dict[int, tuple[float, ...]] = {}
         self._answers: dict[int, Sequence[Any]] = {}
         self._questions: dict[int, Passages] = {}
 
     # Making the columns
 
     def add(self, samples: Sequence[Sample], depths: Iterable[int | None] = repeat(None)) -> None:
-        """Add the rankings of more samples, of a judge's and people's labels the first places of each, as deep as `depths` say."""
+        """Add the rankings of more samples, each as deep as `depths` say: gold is read whole, a depth of 0 adds no ranking."""
         final, budget = self.choice.final, self.choice.budget
         lists: list[Rankings] = [
             rankings(sample, final=final) if depth != 0 else []
@@ -102,7 +101,7 @@ class Places:
         self.samples += samples
 
     def _add_gold(self, samples: Sequence[Sample], lists: Sequence[Rankings]) -> None:
-        """Gold is about documents: of several chunks of one document the first counts, the others give up their place."""
+        """Add rankings with gold labels; gold is about documents, so only the first of several chunks of one keeps its place."""
         unjudged = repeat(math.nan)
         for sample, some in zip(samples, lists, strict=True):
             grade_of: Callable[..., float] = (sample.qrels or NOTHING).get
@@ -117,7 +116,7 @@ class Places:
                 self._level += map(grade_of, ids, unjudged)  # no document is named None
 
     def _add_asked(self, sample: Sample, lists: Rankings) -> Rankings:
-        """The labels of people, and the passages that a judge is asked about; returns the rankings that were added."""
+        """Add rankings with people's labels, or with passages that a judge is asked about; return the rankings added."""
         source, read, start = self.choice.source, self.settings.judged_by, len(self._level)
         if source != "judge" or (read == "labels" and self.settings.labels):
             lists = self._add_people(sample, lists)
@@ -145,13 +144,11 @@ class Places:
         return lists
 
     def _add_people(self, sample: Sample, lists: Rankings) -> Rankings:
-        """People's labels: those of the item, else the one on the context; returns the rankings that were added.
+        """Add rankings with people's labels, those of the item or else of the context; return the rankings added.
 
-        Those on the contexts are left to `_read_label` where they are read in place of a judge's verdicts.
-
-        Where several people labelled one passage, each ranking stands there once per person: measures are computed per
-        person and then averaged. A passage that a person did not label is relevant to that person with the share of those
-        who did. What a place is worth to nDCG is the mean over all of them.
+        If several people labelled a passage, each ranking is added once per person: measures are computed per person and then
+        averaged. A passage that a person did not label is relevant to them with the share of those who did. Its worth to nDCG is
+        the mean over all people. Labels on contexts that stand in for a judge's verdicts are left to `_read_label`.
         """
         low, high = sample.grade_scale or (0, 3)
         scale = self._number_of("graded" if (low, high) == (0, 3) else f"{low}-{high}")
@@ -183,7 +180,7 @@ class Places:
         return [*lists] * len(people)
 
     def add_items(self, lists: Sequence[Sequence[str]]) -> None:
-        """Add the rankings of one sample, of whose passages only the items are given: people labelled all of them."""
+        """Add the rankings of one sample by the items of its passages, all of which people labelled."""
         book = self.settings.labels
         assert book is not None
         people = self._people_of(lists)
@@ -194,9 +191,9 @@ class Places:
         self._counts.append(len(lists) * len(people))
 
     def _people_of(self, lists: Sequence[Sequence[str]], *, unnamed: bool = False) -> Sequence[str | None]:
-        """Return the people whose labels of these rankings are read one after the other; one where nobody disagrees.
+        """Return the people whose labels of these rankings are read one after the other; (None,) if nobody disagrees.
 
-        `unnamed`: some labels name nobody, as those on the contexts: they are one person's.
+        `unnamed`: there are labels without a name, such as those on contexts; they count as one person's.
         """
         book = self.settings.labels
         assert book is not None
@@ -207,16 +204,16 @@ class Places:
         return people or (None,)
 
     def _add_own(self, context: Context, scale: int) -> None:
-        """The label on a context itself."""
+        """Add a place with the label on its context."""
         if context.grade is None:
             self._set_label(context.relevant, _BINARY)
         else:
             self._set_label(context.grade, scale)
 
     def _add_vote(self, votes: Sequence[Sequence[Label]], answers: Sequence[Sequence[Label]]) -> None:
-        """The answer of one person, of all `votes` on an item: the share of these `answers`; none where that one is unsure.
+        """Add a place with the share of `answers`, those of one person, among all `votes` on an item; none if that one is unsure.
 
-        Both hold the labels of each person, whose own share counts once.
+        Both hold the labels of each person, and each person counts once.
         """
         if not answers:
             self._set_label(None, self._number_of(votes[0][0].scale))
@@ -236,7 +233,7 @@ class Places:
                 top = 1 if label.scale == "binary" else max(HIGHEST, *grades)
                 weights = [1 / len(some) for some in answers for _ in some]
                 counts = np.bincount(grades, weights, minlength=top + 1)
-                self._probabilities[position] = tuple((counts / len(answers)).tolist())
+                self.probabilities[position] = tuple((counts / len(answers)).tolist())
         self._set_label(label.answer, self._number_of(label.scale))
 
     def _number_of(self, scale: str) -> int:
@@ -245,7 +242,7 @@ class Places:
         return self.scales.index(scale)
 
     def _set_label(self, answer: float | None, scale: int, position: int | None = None) -> None:
-        """A label at a place, by default the next one."""
+        """Set the label of a place; by default add one."""
         level = answer if answer is None or scale != _BINARY else math.inf if answer else 0.0
         if position is None:
             self._level.append(level)
@@ -254,7 +251,7 @@ class Places:
             self._level[position], self._scale[position] = level, scale
 
     def _read_label(self, sample: Sample, context: Context, position: int) -> None:
-        """The gold grade of a context or the label on it in place of a judge's verdict, on its scale; none is a failure."""
+        """Set the gold grade of a context, or the label on it, in place of a judge's verdict and on its scale; fail without one."""
         gold, graded = self.settings.judged_by == "gold", self.settings.scale == "graded"
         label = context.relevant if context.grade is None else context.grade
         if gold and (sample.qrels is None or context.id is None):
@@ -278,7 +275,7 @@ class Places:
             self.failed[position] = f"the grade {label} is not from 0 to {HIGHEST}, the scale of a judge"
 
     def _read_vote(self, position: int) -> None:
-        """One of several people's answers in place of a judge's."""
+        """Bring one of several people's answers, which stands in for a judge's, to the judge's scale."""
         scale, level = self.scales[self._scale[position]], self._level[position]
         if scale not in {"graded", "binary"}:
             why = f"people's grades are from {scale}, a judge's from 0 to {HIGHEST}"
@@ -286,32 +283,28 @@ class Places:
         elif scale == "graded" and self.settings.scale != "graded" and level is not None:
             self._worth.pop(position, None)
             self._power.pop(position, None)
-            if shares := self._probabilities.pop(position, None):
+            if shares := self.probabilities.pop(position, None):
                 yes = self._worth[position] = fsum(shares[HELPS:])
-                self._probabilities[position] = (1 - yes, yes)
+                self.probabilities[position] = (1 - yes, yes)
             self._set_label(level >= HELPS, _BINARY, position)
 
     def asks(self, sample: int) -> bool:
-        """True if a judge is asked about any passage of a sample."""
+        """Return True if a judge is asked about any passage of a sample."""
         return bool(self.cells and self.cells[sample] and not self.settings.judged_by)
 
     def questions(self, sample: int) -> Passages:
-        """The questions about a sample's cells, made once: their items are digests."""
+        """Return the questions about a sample's cells, made once: their items are digests."""
         if sample not in self._questions:
-            self._questions[sample] = self._passages(sample)
+            value, fields = self.samples[sample], self.settings.asked
+            need = self.choice.against == "need"
+            history, shown = (turns(value), self.settings.shown_with(value)) if need else ((), {})
+            self._questions[sample] = Passages(self.cells[sample], history, **fields, **shown)
         return self._questions[sample]
 
-    def _passages(self, sample: int) -> Passages:
-        value, fields = self.samples[sample], self.settings.asked
-        if self.choice.against == "need":
-            return Passages(self.cells[sample], turns(value), **fields, **self.settings.shown_with(value))
-        return Passages(self.cells[sample], (), **fields)
-
     def take(self, sample: int, answers: Sequence[Grade | Unanswered]) -> None:
-        """The answers to a sample's cells; a cell that has none, but why, fails its places."""
+        """Read the answers to a sample's cells; one that is Unanswered fails its places."""
         self._answers[sample] = answers
-        start, end = self.pointers[self.rows[sample]], self.pointers[self.rows[sample + 1]]
-        for position in range(start, end):
+        for position in self.read(sample, None):
             if (cell := self._verdict[position]) < 0:
                 continue
             answer = answers[cell]
@@ -320,28 +313,26 @@ class Places:
             else:
                 self._set_label(answer.grade, _BINARY if answer.scale == "binary" else _GRADED, position)
                 if answer.probabilities:
-                    self._probabilities[position] = answer.probabilities
-                    self._worth[position] = fsum(
-                        grade * probability for grade, probability in enumerate(answer.probabilities)
-                    )
+                    self.probabilities[position] = answer.probabilities
+                    self._worth[position] = fsum(n * share for n, share in enumerate(answer.probabilities))
 
     # The columns
 
     @cached_property
     def rows(self) -> list[int]:
-        """The first ranking of each sample, and their number."""
+        """The number of the first ranking of each sample, and of all rankings."""
         result: list[int] = pointers_of(self._counts).tolist()
         return result
 
     @cached_property
     def pointers(self) -> list[int]:
-        """The first place of each ranking, and their number."""
+        """The number of the first place of each ranking, and of all places."""
         result: list[int] = pointers_of(self._lengths).tolist()
         return result
 
     @cached_property
     def verdict(self) -> list[int]:
-        """The number of the question that each place is about; -1 where nobody is asked."""
+        """The number of the question that each place is about; -1 if none is asked."""
         return self._verdict or [-1] * len(self._level)
 
     @cached_property
@@ -351,7 +342,7 @@ class Places:
 
     @cached_property
     def level(self) -> Floats:
-        """What is compared with a threshold: the grade, inf of a yes and 0 of a no; nan where there is no label."""
+        """The number that a threshold is compared with: the grade, or inf and 0 of yes and no; nan without a label."""
         return np.array(self._level, dtype=np.float64)
 
     @cached_property
@@ -371,15 +362,14 @@ class Places:
 
     @cached_property
     def chances(self) -> Floats | None:
-        """The probability of reaching each level, one column per level; None where all labels are certain."""
-        return chances_table(len(self.level), self._probabilities) if self._probabilities else None
+        """The probability of reaching each level, one column per level; None if all labels are certain."""
+        return chances_table(len(self.level), self.probabilities) if self.probabilities else None
 
     @cached_property
     def mixed(self) -> Bools:
-        """True for each sample whose labels are a yes or no in part, and grades in part.
+        """True for each sample with labels of both kinds, yes or no and grades: every label of it is worth 1 or 0.
 
-        Every label of it is worth 1 or 0: a yes has no place among the grades - worth 1, a perfect ranking with it above a 3
-        would not score 1.
+        A yes has no place among the grades: worth 1, a perfect ranking with it above a 3 would not score 1.
         """
         mixed, yes = np.zeros(len(self._counts), dtype=np.bool_), self.labelled & (self.scale == _BINARY)
         if yes.any():
@@ -388,9 +378,9 @@ class Places:
 
     @cached_property
     def worth(self) -> tuple[Floats, Floats | None]:
-        """What each place is worth to nDCG, and the grade whose 2**grade - 1 is the expectation of that.
+        """The gain of each place, and the grade whose 2**grade - 1 is the expectation of that; nan without a label.
 
-        nan where there is no label; in place of the grades None where all labels are certain.
+        The second is None if all labels are certain.
         """
         gain = np.where(np.isinf(self.level), 1.0, np.maximum(self.level, 0.0))
         power = None
@@ -407,7 +397,7 @@ class Places:
 
     @cached_property
     def table(self) -> RankedLabels:
-        """The labels as every ranked measure reads them. The ideal of gold is all that gold knows."""
+        """The labels as ranked measures read them; the ideal of gold is all that gold knows."""
         pointers, (gain, power) = np.array(self.pointers, dtype=np.int64), self.worth
         if self.choice.source != "gold":
             several = np.array(self._several) if any(self._several) else None
@@ -421,12 +411,12 @@ class Places:
         return RankedLabels.of_columns(pointers, self.level, self.level, gold=(counts, grades))
 
     def span_of(self, sample: int) -> slice:
-        """The slice of the columns that holds the places of a sample's rankings."""
+        """Return the slice of the columns with the places of a sample."""
         return slice(self.pointers[self.rows[sample]], self.pointers[self.rows[sample + 1]])
 
     @property
     def grades(self) -> Floats:
-        """The judge's grade of each place, 1 and 0 for yes and no; of a distribution its mode."""
+        """The judge's grade of each place, 1 and 0 of yes and no; the mode of a distribution."""
         gain = self.worth[0]
         if self.chances is None:
             return gain
@@ -434,42 +424,42 @@ class Places:
         return np.where(np.isnan(self.chances[:, 0]), gain, mode)
 
     def chances_at(self, rel: float) -> Floats:
-        """The probability that each place reaches a level; nan where its label is certain."""
+        """Return the probability that each place reaches a level; nan if its label is certain."""
         if self.chances is None:
             return np.full(len(self.level), math.nan)
         return self.chances[:, column_of(rel, self.chances.shape[1])]
 
     def by_people(self, at: int) -> bool:
-        """True if the label of a place is a person's, of those that people or a judge gave."""
+        """Return True if the label of a place is a person's."""
         judged = self.verdict[at] >= 0 or at in self._reasons
         return self.choice.source in {"human", "best"} and not judged and bool(self.labelled[at])
 
     def scales_of(self, sample: int) -> set[str]:
-        """The scales of a sample's labels."""
+        """Return the scales of a sample's labels."""
         span = self.span_of(sample)
         return {self.scales[n] for n in set(self.scale[span][self.labelled[span]].tolist())}
 
     def table_of(self, sample: int) -> RankedLabels:
-        """The labels of one sample's rankings alone, with their ideal."""
+        """Return the labels of one sample's rankings, with their ideal."""
         return self.table.rows_from(self.rows[sample], self.rows[sample + 1])
 
     def spans_of(self, sample: int, depth: int | None) -> list[range]:
-        """The first `depth` places of each ranking of a sample."""
+        """Return the first `depth` places of each ranking of a sample."""
         starts = self.pointers[self.rows[sample] : self.rows[sample + 1] + 1]
         return [
             range(start, end if depth is None else min(end, start + depth)) for start, end in pairwise(starts)
         ]
 
     def read(self, sample: int, depth: int | None) -> list[int]:
-        """The first `depth` places of all rankings of a sample."""
+        """Return the first `depth` places of all rankings of a sample, one after the other."""
         return [at for span in self.spans_of(sample, depth) for at in span]
 
     def cells_read(self, sample: int, depth: int | None) -> list[int]:
-        """The numbers of the questions that the first `depth` places of each ranking of a sample are about."""
+        """Return the numbers of the questions about the first `depth` places of each ranking of a sample."""
         return sorted({number for at in self.read(sample, depth) if (number := self.verdict[at]) >= 0})
 
     def missing_in(self, depth: int | None, *, holes: bool) -> Bools:
-        """True for each sample that lacks a label in its first `depth` places: the judge failed or, with `holes`, nobody judged."""
+        """Return True for each sample with a failed place among the first `depth`, or with `holes` an unlabelled one."""
         marks = np.zeros(len(self._level), dtype=np.bool_)
         marks[[*self.failed]] = True
         if holes:
@@ -480,15 +470,14 @@ class Places:
         return mask
 
     def missing_verdicts(self, sample: int, *, holes: bool) -> Ints:
-        """For each place of a sample's rankings: the number of its verdict where that is missing, else -1.
+        """Return the number of the missing verdict of each place of a sample, -1 if it is known; with `holes`, nobody's count too.
 
-        `holes`: a place that nobody judged is missing a verdict of its own.
+        The same passage with the same labels has one verdict; a place that nobody was asked about has its own.
         """
         numbers, start, seen = [], self.span_of(sample).start, dict[tuple[Any, ...], int]()
         qrels, lists = self.samples[sample].qrels, self.lists[self.rows[sample] : self.rows[sample + 1]]
         contexts = ((query, context) for query, some in lists for context in some)
         for position, (query, context) in enumerate(contexts, start):
-            # the same passage with the same labels has one verdict; a place that nobody was asked about has its own
             same: tuple[Any, ...] = (position,)
             if self.choice.source == "gold":
                 same = (position,) if context.id is None else ("", context.id)
@@ -504,14 +493,14 @@ class Places:
     # Explanations
 
     def exchange(self, sample: int, depth: int | None) -> Iterator[tuple[Relevance, Grade | Unanswered]]:
-        """Each question about the first `depth` places of a sample's rankings, with its answer, once it is taken."""
+        """Yield each question about the first `depth` places of a sample with its answer; nothing before `take`."""
         if sample in self._answers:
             questions = self.questions(sample)
             for cell in self.cells_read(sample, depth):
                 yield questions[cell], self._answers[sample][cell]
 
     def reason(self, at: int) -> str:
-        """What decided about a place: the judge's reasoning, why it failed, or what a label was read from."""
+        """Return what decided about a place: the judge's reasoning, why it failed, or what a label was read from."""
         if at in self.failed:
             return self.failed[at]
         if not self.labelled[at]:
@@ -521,15 +510,6 @@ class Places:
         if (cell := self.verdict[at]) >= 0:
             return str(self._answers[int(self.sample[at])][cell].reasoning)
         return self._reasons.get(at, "")
-
-    def source_of(self, at: int) -> str:
-        """The source of the label at a place; best is a person's where there is one."""
-        source = self.choice.source
-        return source if source != "best" else "human" if self.by_people(at) else "judge"
-
-    def probabilities_of(self, at: int) -> tuple[float, ...]:
-        """The probabilities of the grades from 0 up at a place, or of no and yes; () where its label is certain."""
-        return self._probabilities.get(at, ())
 
 
 def chances_table(places: int, probabilities: Mapping[int, Sequence[float]]) -> Floats:

@@ -1,4 +1,4 @@
-"""The settings of relevance in an evaluation."""
+"""The settings of an evaluation that say how relevance is judged."""
 
 from __future__ import annotations
 
@@ -21,12 +21,15 @@ RUBRICS = ("trec", "usefulness")
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """The settings of relevance in one evaluation, the same for all its measures.
+    """How relevance is judged in an evaluation, the same for all its measures.
 
-    `against`: auto = the query, and the sample's reference or, where it has none, its criterion; query; reference;
-    response; criterion. `scale`: graded (0-3) or binary. `rubric` names the wording of the grades: trec, or usefulness.
-    `labels` are people's labels other than those on the contexts themselves; where both are there, `labels` count. `judged_by`
-    names the labels that are read in place of a judge's verdicts: "labels" (people's) or "gold"; "" = none are.
+    Attributes:
+        against: What a context is compared with: query, reference, response or criterion; auto = the query and the sample's
+            reference or, without one, its criterion.
+        scale: graded (0-3) or binary.
+        rubric: The wording of the grades: trec or usefulness.
+        labels: People's labels other than those on contexts; they take precedence over these.
+        judged_by: The labels that stand in for a judge's verdicts: "labels" (people's), "gold" or "" (none).
     """
 
     against: str = "auto"
@@ -45,26 +48,26 @@ class Settings:
 
     @classmethod
     def of(cls, against: str | None, scale: str | None, rubric: str | None = None) -> Settings:
-        """The settings that flags or a file name; None = the default."""
+        """Return the settings that flags or a file give; None = the default."""
         return cls(against or "auto", cast("Scale", scale or "graded"), rubric or "trec")
 
     @classmethod
     def stored(cls, manifest: Mapping[str, Json], labels: LabelBook | None = None) -> Settings:
-        """The settings in the manifest of a report; `labels` as above."""
+        """Return the settings in the manifest of a report, with these labels."""
         made = cls(**(manifest.get("settings") or {}), labels=labels)
         return made.with_judge(str((manifest.get("judge") or {}).get("source") or ""))
 
     def with_judge(self, name: str) -> Settings:
-        """The settings of an evaluation by the judge of that name."""
+        """Return the settings for a judge of this name: `labels` and `gold` stand in for verdicts."""
         return replace(self, judged_by=cast("Any", name if name in {"labels", "gold"} else ""))
 
     @property
     def asked(self) -> dict[str, str]:
-        """On which scale and by which wording relevance is graded."""
+        """The scale and wording of a relevance question, as its fields."""
         return {"scale": self.scale, **({"rubric": self.rubric} if self.rubric != "trec" else {})}
 
     def shown_with(self, sample: Sample) -> dict[str, str]:
-        """The reference, response or criterion of a sample that relevance is judged against, with the query."""
+        """Return the field of a sample that relevance is judged against beside the query, with its text; {} if there is none."""
         names = ("reference", "criterion") if self.against == "auto" else (self.against,)
         texts = ((name, field_text(sample, name)) for name in names if name != "query")
         return next(({name: text} for name, text in texts if text), {})

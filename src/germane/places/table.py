@@ -22,12 +22,12 @@ LEVELS = 4
 
 
 def column_of(rel: float, columns: int = LEVELS) -> int:
-    """Return the column of a table of chances, of so many columns, that says how probable it is to reach a level."""
+    """Return the column of a table of chances, with so many columns, that holds the probability of reaching a level."""
     return min(ceil(rel), columns) - 1 if rel < inf else columns - 1
 
 
 def reached(level: Floats, chances: Floats | None, rel: float) -> Bools | Floats:
-    """True for each place that reaches the level `rel`; its probability, where any label is a distribution."""
+    """Return True for each place that reaches the level `rel`, or its probability if any label is a distribution."""
     certain = level >= rel
     if chances is None:
         return certain
@@ -36,17 +36,17 @@ def reached(level: Floats, chances: Floats | None, rel: float) -> Bools | Floats
 
 
 def power_of(gain: Floats, chances: Floats) -> Floats:
-    """Return the grade of each place whose 2**grade - 1 is the expectation of it; the gain where the label is certain."""
+    """Return the grade of each place whose 2**grade - 1 is the expectation of that; the gain of a certain label."""
     yes = chances[:, -1]
     grades = ((chances[:, :-1] - yes[:, None]) * np.exp2(np.arange(chances.shape[1] - 1))).sum(axis=1)
     return np.where(np.isnan(yes), gain, np.log2(1.0 + yes + grades))
 
 
 class LabelChoice(NamedTuple):
-    """The labels that a ranked measure reads: their source, of the calls or of the final list, within how many tokens.
+    """The labels that a ranked measure reads: their source, of all calls or of the final list, within a budget of tokens.
 
-    `against`: the judge compares contexts with the need (the sample's query, and whatever the settings add to it), or
-    with the query of the call that they came from and nothing else - the reference answers the need.
+    `against`: the judge compares a context with the `need` (the sample's query, and what the settings add to it), or with
+    the query of the `call` that it came from.
     """
 
     source: Source
@@ -98,7 +98,7 @@ class RankedLabels:
 
     @property
     def rows(self) -> int:
-        """The number of rankings, those without any place included."""
+        """The number of rankings, empty ones included."""
         return len(self.pointers) - 1
 
     @cached_property
@@ -116,7 +116,7 @@ class RankedLabels:
 
     @cached_property
     def length(self) -> Ints:
-        """The number of places of each ranking, those that are left out included."""
+        """The number of places of each ranking, with those that are left out."""
         return np.diff(self.pointers) if self.lengths is None else self.lengths
 
     @cached_property
@@ -126,7 +126,7 @@ class RankedLabels:
 
     @cached_property
     def ideal_table(self) -> RankedLabels:
-        """The ideal as rankings of its own."""
+        """The ideal of each ranking as a ranking."""
         return replace(
             self,
             pointers=self.ideal_pointers,
@@ -141,19 +141,19 @@ class RankedLabels:
 
     @cached_property
     def exponential(self) -> RankedLabels:
-        """The same rankings with `power` as their gain, in the ideal, too."""
+        """The same rankings with `power` as their gain, and in the ideal."""
         if self.power is None:
             return self
         return replace(self, gain=self.power, power=None).over_retrieved
 
     def best_by(self, worth: Floats) -> RankedLabels:
-        """The judged places alone, those of each ranking in the order of their worth."""
+        """Return the judged places of each ranking, highest worth first."""
         order = np.lexsort((-worth, self.row))
         return replace(self, **self._columns(order)).condensed
 
     @cached_property
     def over_retrieved(self) -> RankedLabels:
-        """The same rankings with what came back as their ideal."""
+        """The same rankings with the judged places that came back as their ideal."""
         row = self.row[self.judged]
         return replace(
             self,
@@ -168,7 +168,7 @@ class RankedLabels:
         return self.kept(self.judged)
 
     def dense(self) -> RankedLabels:
-        """The same rankings with no place left out."""
+        """Return the same rankings with no place left out."""
         if self.ranks is None:
             return self
         pointers = pointers_of(self.length)
@@ -182,14 +182,14 @@ class RankedLabels:
         )
 
     def kept(self, mask: Bools) -> RankedLabels:
-        """The same rankings with only the marked places, which close up."""
+        """Return the rankings of only the marked places, which close up."""
         left = np.bincount(self.row[mask], minlength=self.rows)
         return replace(self, pointers=pointers_of(left), ranks=None, lengths=None, **self._columns(mask))
 
     def variants(self, row: int, orders: Sequence[Ints]) -> RankedLabels:
-        """One ranking several times, each time with these of its places (by number, from 0) in this order.
+        """Return one ranking once for each order, with these of its places (by number, from 0).
 
-        The ideal of gold stays as it is; of other labels it is made of the places that are left.
+        The ideal of gold stays; that of other labels is made of the places that are left.
         """
         at = np.concatenate([np.empty(0, np.int64), *orders]) + self.pointers[row]
         times, ideal = len(orders), slice(self.ideal_pointers[row], self.ideal_pointers[row + 1])
@@ -205,17 +205,17 @@ class RankedLabels:
         return changed if self.complete else changed.over_retrieved
 
     def reranked(self) -> RankedLabels:
-        """The same rankings, each in the best order that its own labels allow: by gain, then by level; ties as they stand."""
+        """Return the same rankings in the best order that their labels allow: by gain, then by level; ties keep their order."""
         order = np.lexsort((-self.level, -self.gain, self.row))
         return replace(self, **self._columns(order))
 
     def _columns(self, chosen: Bools | Ints | slice) -> dict[str, Any]:
-        """The columns of these places, by name; `chances` and `power` where the table has them."""
+        """Return the columns of these places by name, without those that the table lacks."""
         columns = ((name, getattr(self, name)) for name in ("gain", "level", "judged", "chances", "power"))
         return {name: column[chosen] for name, column in columns if column is not None}
 
     def rows_from(self, start: int, end: int) -> RankedLabels:
-        """The rankings from number `start` to before `end`."""
+        """Return the rankings from number `start` to before `end`."""
         span, ideal = (slice(p[start], p[end]) for p in (self.pointers, self.ideal_pointers))
         return replace(
             self,
@@ -233,9 +233,9 @@ class RankedLabels:
     def of_hits(
         cls, row: Ints, rank: Ints, grade: Floats, lengths: Ints, judged: Ints, level: Floats
     ) -> RankedLabels:
-        """A table of gold labels in which only judged places stand, sorted by row and rank.
+        """Return a table of gold labels that holds only the judged places, sorted by row and rank.
 
-        `judged[r]` is how many grades are known for row r, `level` are all of them, row after row.
+        `judged` is how many grades are known for each row; `level` are all these grades, row after row.
         """
         pointers = pointers_of(np.bincount(row, minlength=len(judged)))
         return replace(
@@ -253,10 +253,10 @@ class RankedLabels:
         chances: Floats | None = None,
         power: Floats | None = None,
     ) -> RankedLabels:
-        """A table from plain lists: `labels[r]` the grade at each rank, None = unjudged.
+        """Return a table from lists of the grade at each rank, None = unjudged.
 
-        `gold[r]` are all grades known for the query (gold); without it a row's own grades are its ideal. `gains` are
-        what the places are worth where that is not their grade.
+        `gold` has all grades known for each query; without it the ideal is made of a row's own grades. `gains` are what the
+        places are worth if that is not their grade.
         """
         level = _flat(labels)
         gain = level if gains is None else _flat(gains)
@@ -278,7 +278,7 @@ class RankedLabels:
         several: Bools | None = None,
         power: Floats | None = None,
     ) -> RankedLabels:
-        """A table from columns of places, nan = unjudged; `gold` are how many grades gold has for each row, and these."""
+        """Return a table from columns of places, nan = unjudged; `gold` has the number of known grades of each row, and these."""
         judged, rows = ~np.isnan(level), len(pointers) - 1
         if power is None and chances is not None:
             power = power_of(gain, chances)
@@ -307,12 +307,12 @@ class RankedLabels:
 
 
 def _flat(rows: Iterable[Iterable[float | None]]) -> Floats:
-    """The numbers of all rows, one after the other; None = nan."""
+    """Return the numbers of all rows, one after the other; None becomes nan."""
     return np.array([*chain.from_iterable(rows)], dtype=np.float64)
 
 
 def best_first(values: Floats, row: Ints) -> Floats:
-    """The values of each row, highest first; `row` is the row of each value, ascending."""
+    """Return the values of each row, highest first; `row` is the row of each value, ascending."""
     if not ((values[1:] > values[:-1]) & (row[1:] == row[:-1])).any():
         return values
     result: Floats = values[np.lexsort((-values, row))]
@@ -320,21 +320,18 @@ def best_first(values: Floats, row: Ints) -> Floats:
 
 
 def pointers_of(lengths: Iterable[int] | Ints) -> Ints:
-    """The start of each row, and the end of the last, from the rows' lengths."""
+    """Return the start of each row, and the end of the last, from the rows' lengths."""
     sizes = lengths if isinstance(lengths, np.ndarray) else np.fromiter(lengths, dtype=np.int64)
     return np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
 
 
 def relevant_known(table: RankedLabels, *, rel: float) -> Ints:
-    """The number of documents at or above `rel` that are known for each row, retrieved or not."""
+    """Return the number of documents at or above `rel` that are known for each row, retrieved or not."""
     return np.bincount(table.ideal_row[table.ideal_level >= rel], minlength=table.rows)
 
 
 def share_of(marked: Bools, of: Bools, row: Ints, rows: int) -> Floats:
-    """For each row the marked entries among those that count (`of`) / all that count; nan where none does.
-
-    `row` is the row of each entry.
-    """
+    """Return, for each row, the marked entries among those that count (`of`) / all that count; nan if none does."""
     whole = np.bincount(row[of], minlength=rows)
     count = np.bincount(row[of & marked], minlength=rows)
     return np.asarray(np.divide(count, whole, out=np.full(rows, np.nan), where=whole > 0), np.float64)
