@@ -151,8 +151,9 @@ def assert_retrieval(
     """
     __tracebackhide__ = True
     from germane.evaluation.evaluate import asked_graders
-    from germane.reports.explain import Explainer, lines_of
+    from germane.reports.explain import Explainer
     from germane.reports.gates import POINT, Gate
+    from germane.reports.text.explanation import lines_of
 
     with _ShortTraceback():
         gates = [Gate.parse(check) for check in checks]

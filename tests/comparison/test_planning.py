@@ -35,10 +35,10 @@ def test_p_is_p_and_holms_stands_beside_it() -> None:
         {**row, "contexts": sorted(row["contexts"], key=lambda c: -c["grade"])} for row in rows("best", 0)
     ]
     found = rank_systems(evaluate([*rows("a", 0), *best, *rows("b", 1)], "RR"))
-    behind = [one for one in found.behind if one is not None]
+    behind = found.systems[1:]
     assert len(behind) == 2
     assert any(one.p != one.p_holm for one in behind)
-    for one, line in zip(behind, found.line().as_json()["systems"][1:], strict=True):
+    for one, line in zip(behind, found.as_json()["systems"][1:], strict=True):
         assert (line["p"], line["p_holm"]) == (one.p, one.p_holm)
         shown = f"p {p_in_words(one.p)}" + (
             "" if one.p == one.p_holm else f" (Holm {p_in_words(one.p_holm)})"
@@ -54,7 +54,7 @@ def test_systems_stand_in_the_order_of_their_means() -> None:
     report = evaluate([*rows("a", 0), *best, *rows("b", 1)], "RR")
     found = rank_systems(report)
     assert found.systems[0].system == "best"
-    assert found.behind[0] is None
+    assert found.systems[0].difference is None
     means = [one.mean or 0 for one in found.systems]
     assert means == sorted(means, reverse=True)
     shown = str(found).splitlines()

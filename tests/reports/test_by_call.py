@@ -8,9 +8,10 @@ from pathlib import Path
 import pytest
 
 from germane import evaluate
-from germane.reports.explain import Explainer, lines_of
+from germane.reports.explain import Explainer
 from germane.reports.formats import FORMATS
 from germane.reports.report import Report
+from germane.reports.text.explanation import lines_of
 from germane.types import Json
 
 MEASURES = "id_recall found_at_call calls_after_found repeated_calls"

@@ -50,8 +50,9 @@ def explain(named: str | None, query: str | None, measure: str | None, *, json: 
 
     from germane.cli.printing import is_report, latest_reports
     from germane.encoding import encode
-    from germane.reports.explain import explain_query, lines_of
+    from germane.reports.explain import explain_query
     from germane.reports.report import Report
+    from germane.reports.text.explanation import lines_of
 
     folder = None if named is None else Path(named)
     if named and re.match(r"\w+://\S+$", named):

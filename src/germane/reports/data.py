@@ -15,7 +15,8 @@ import numpy as np
 from msgspec.structs import asdict
 from numpy.typing import NDArray
 
-from germane.encoding import Line
+from germane.clean import clean, counted
+from germane.encoding import Line, internal
 from germane.errors import InputError
 from germane.folder.rows import Tables
 from germane.measures.measure import Measure
@@ -30,7 +31,15 @@ from germane.reports.derived.cases import (
 from germane.reports.derived.frames import columns_of, columns_of_samples
 from germane.reports.derived.searches import SearchLine, searches_of
 from germane.reports.gates import Gate, GateResult, Verdict, decide
-from germane.reports.summary import MeasureSummary, canonical_name, slices_of, summarise
+from germane.reports.summary import (
+    MeasureSummary,
+    canonical_name,
+    in_digits,
+    interval_in_words,
+    p_in_words,
+    slices_of,
+    summarise,
+)
 from germane.statistics.intervals import IntervalEnds
 from germane.tables.cases import CaseScores
 from germane.tables.columns import Frame, to_frame
@@ -409,7 +418,7 @@ class FileLine(SystemLine, kw_only=True):
     file: str
 
 
-class RankedLine(Line):
+class RankedLine(Line, rename=internal("n")):
     """One system in its place, and its paired difference from the first over `difference_n` cases; null for the first itself.
 
     `mde` is the smallest difference that this number of cases could have shown; a smaller one is not `distinguishable`.
@@ -418,13 +427,27 @@ class RankedLine(Line):
     system: str
     mean: float | None
     interval: IntervalEnds | None
-    difference: float | None
-    difference_interval: IntervalEnds | None
-    difference_n: int | None
-    p: float | None
-    p_holm: float | None
-    mde: float | None
-    distinguishable: bool | None
+    difference: float | None = None
+    difference_interval: IntervalEnds | None = None
+    difference_n: int | None = None
+    p: float | None = None
+    p_holm: float | None = None
+    mde: float | None = None
+    distinguishable: bool | None = None
+    n: int = 0
+    """The number of cases that its mean is of."""
+
+    def in_words(self, width: int, n_first: int) -> str:
+        """Return the line as it is printed, the system's name filled up to a width; `n_first` is the `n` of the first system."""
+        text = f"  {clean(self.system) or '-':{width}}  {in_digits(self.mean)} ({interval_in_words(self.interval)})"
+        if self.difference_n is None:
+            return text
+        ends = interval_in_words(self.difference_interval, sign="+")
+        text += f"  {in_digits(self.difference, '+')} ({ends})  p {p_in_words(self.p)}"
+        text += "" if self.p_holm == self.p else f" (Holm {p_in_words(self.p_holm)})"
+        if {self.difference_n} != {self.n, n_first}:
+            text += f" over the {counted(self.difference_n, 'query')} of both"
+        return text if self.distinguishable else f"{text}  not distinguishable"
 
 
 class RankingLine(Line):
@@ -432,6 +455,11 @@ class RankingLine(Line):
 
     measure: str
     systems: list[RankedLine]
+
+    def __str__(self) -> str:
+        width = max(len(clean(line.system) or "-") for line in self.systems)
+        lines = (line.in_words(width, self.systems[0].n) for line in self.systems)
+        return "\n".join([f"systems by {clean(self.measure)}", *lines])
 
 
 S = TypeVar("S", bound=SystemLine)

@@ -1,18 +1,15 @@
-"""Explanations of scores: a sample's labels and the working of a score, derived again from the stored judgements."""
+"""Explanations of scores: a sample's labels and the working of each score, derived again from the stored judgements."""
 
 from __future__ import annotations
 
-import functools
-import textwrap
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
-from itertools import islice, repeat
+from itertools import repeat
 from typing import Any, Literal, TypeAlias
 
 import numpy as np
 from msgspec import UNSET, UnsetType, json
 
-from germane.clean import clean, shorten
 from germane.encoding import Line
 from germane.errors import InputError
 from germane.judges.panel import votes_on
@@ -30,10 +27,9 @@ from germane.places.settings import Settings
 from germane.places.table import Ints, LabelChoice, RankedLabels
 from germane.questions.asking import Unanswered
 from germane.questions.question import AnyQuestion
-from germane.questions.relevance import HELPS, Relevance, distribution_in_words
+from germane.questions.relevance import HELPS, Relevance
 from germane.reports.data import ReportData
-from germane.reports.summary import in_digits, known_measure
-from germane.show.table import Table
+from germane.reports.summary import known_measure
 from germane.tables.columns import batched
 from germane.tables.judgements import GRADED, result_item, result_of_case
 from germane.tables.labels import LabelBook
@@ -165,27 +161,26 @@ class ExplainDocument(Line):
 
 
 def settings_of(report: ReportData) -> Settings:
-    """The settings that relevance was judged by, with the labels that people gave outside the samples."""
+    """Return the settings by which relevance was judged, with the labels that people gave separately from the samples."""
     people = LabelBook(report.tables.people())
     return Settings.stored(report.manifest, people or None)
 
 
 def recorded(report: ReportData) -> StoredAnswers:
-    """The report's judgements, by question; only those that are wanted are read."""
+    """Return the report's judgements by question; only those that are looked up are read."""
     return StoredAnswers(report.tables.judgements)
 
 
 def explain_score(report: ReportData, score: Score) -> Explanation:
-    """The explanation of a score; KeyError where its sample is not in the report."""
-    key = score.key
-    explainer, sample = Explainer(report), report.samples_of([key]).get(key)
+    """Return the explanation of a score; KeyError if its sample is not in the report."""
+    explainer, sample = Explainer(report), report.samples_of([score.key]).get(score.key)
     if sample is None and explainer.result(score) is None:
         raise KeyError(f"no sample {score.sample}")
     return explainer.of(score, sample)[0]
 
 
 MOST_EXPLAINED = 5_000
-"""Scores of a report that are all explained where it is written; of a larger one none are."""
+"""Scores of a report that are all explained when it is written; of a larger one none are."""
 _BLOCK = 500
 """Samples whose places are gathered together."""
 FOUND = ("hits", "misses", "reasoning", "details")
@@ -193,29 +188,27 @@ FOUND = ("hits", "misses", "reasoning", "details")
 
 
 def grader_results(report: ReportData) -> dict[SampleKey, list[Facts]]:
-    """The results of each grader in each case, in words, in the order of the scores.
+    """Return the results of the graders of each case in words, in the order of the scores.
 
-    Nothing where the report has no graders, or is too large for that.
+    Empty if the report has no graders or more than `MOST_EXPLAINED` scores.
     """
     result: dict[SampleKey, list[Facts]] = {}
     if not report.manifest.get("graders") or len(report.tables.scores) > MOST_EXPLAINED:
         return result
-    explainer = Explainer(report)
-    samples = {sample.key: sample for sample in report.tables.samples}
+    explainer, samples = Explainer(report), {sample.key: sample for sample in report.tables.samples}
+    explainer.use(samples.values())
     for score in report.tables.scores:
         why = explainer.of(score, samples.get(score.key))[0]
         grader = report.graders_of(score.key).get(score.measure)
         fields = {name: why.as_json()[name] for name in FOUND}
         fields["misses"] = why.missed(grader.expected_relevant_count if grader else None)
-        row = ResultRow(
-            measure=score.measure, score=score.value, status=score.status, why=score.why, **fields
-        )
+        row = ResultRow(score.measure, score.value, score.status, score.why, **fields)
         result.setdefault(score.key, []).append(row.as_json())
     return result
 
 
 def left_out(report: ReportData, kind: str) -> str:
-    """The columns that a format of this ending leaves out of a report that is too large for them; "" where none."""
+    """Return which columns a format (by its ending) leaves out because the report is too large for them; "" if none."""
     names, count = _LEFT_OUT.get(kind, ""), len(report.tables.scores)
     if not names or count <= MOST_EXPLAINED or not report.manifest.get("graders"):
         return ""
@@ -232,7 +225,7 @@ _LEFT_OUT = {
 
 
 def result_row(sample: Sample, grader: str, result: Mapping[str, Json]) -> Judgement:
-    """The result of a grader in a case, as a row of the judgements: it is not derived again when someone looks."""
+    """Return the result of a grader in a case as a row of the judgements: unlike explanations it is stored."""
     key, provenance = result_item(sample.key, grader), FrozenDict(of=result_of_case(sample.key, grader))
     return Judgement(
         key=key, item=key, kind=GRADED, judge="grader", answer=freeze(result), provenance=provenance
@@ -240,7 +233,7 @@ def result_row(sample: Sample, grader: str, result: Mapping[str, Json]) -> Judge
 
 
 def results_of(report: ReportData) -> dict[tuple[str, ...], Mapping[str, Json]]:
-    """The results of graders, by sample, system, trial and the grader's name."""
+    """Return the stored results of graders, by sample, system, trial and the grader's name."""
     return {
         tuple(row.provenance.get("of", ())): row.answer
         for row in report.tables.judgements
@@ -249,9 +242,9 @@ def results_of(report: ReportData) -> dict[tuple[str, ...], Mapping[str, Json]]:
 
 
 def strips(report: ReportData, scores: Sequence[Score]) -> Iterator[tuple[str, Score, str]]:
-    """For each score: the rank strip of its sample, the score, the query.
+    """Iterate over the rank strip of each score's sample, the score, and the query.
 
-    By the first score's measure if that is ranked, else by the first ranked one of the report.
+    The labels are those of the first score's measure if that is ranked, else of the first ranked measure of the report.
     """
     if not scores:
         return
@@ -273,7 +266,7 @@ def strips(report: ReportData, scores: Sequence[Score]) -> Iterator[tuple[str, S
 
 
 def strip(places: Places, sample: int, measure: Measure, most: int = 20) -> str:
-    """One sign a place: ■ relevant, □ not, · unjudged, ? no verdict; calls are set apart by a bar."""
+    """Return one sign per place: ■ relevant, □ not, · unjudged, ? no verdict; calls are separated by a bar."""
     least = least_level(measure)
 
     def sign(at: int) -> str:
@@ -285,9 +278,9 @@ def strip(places: Places, sample: int, measure: Measure, most: int = 20) -> str:
 
 
 def explain_query(report: ReportData, query: str | None, measure: str | None = None) -> ExplainDocument:
-    """Everything that is known of one sample's scores, by its id or by its query's text.
+    """Return everything that is known of one sample's scores, by its id or by its query's text.
 
-    Raises InputError where the report holds no such sample or measure, or no query is named; it names some.
+    Raises InputError if the report holds no such sample or measure, or no query is named; it names some.
     """
     sample = _find(report, query)
     scores = list(report.tables.scores.of_sample(sample.key))
@@ -315,7 +308,7 @@ def _find(report: ReportData, query: str | None) -> Sample:
 
 
 def _worst(report: ReportData) -> str:
-    """Ids to name: the worst by the first measure that has values."""
+    """Return some ids to name: the worst by the first measure that has values."""
     for line in report.summaries:
         if worst := report.worst(line.measure, 5, line.system):
             return f"the worst by {line.measure} are {', '.join(score.sample for score in worst)}"
@@ -324,17 +317,9 @@ def _worst(report: ReportData) -> str:
 
 
 def said_by(votes: Mapping[str, Json]) -> list[str]:
-    """The answer of each member of a panel, or why it gave none; [] where there was no panel."""
+    """Return the answer of each member of a panel, or why it gave none; [] without a panel."""
     lines = [f"{name}: {answer}" for name, answer in votes.get("votes", {}).items()]
     return lines + [f"{name} failed: {why}" for name, why in votes.get("failed", {}).items()]
-
-
-_Reading: TypeAlias = tuple[LabelChoice, int | None]
-"""The labels that a ranked measure reads, and how many places of each ranking."""
-
-
-def _reading_of(measure: Measure) -> _Reading:
-    return measure.choice, None if measure.labels == "gold" else measure.depth
 
 
 class Explainer:
@@ -346,57 +331,43 @@ class Explainer:
         self._results = results_of(report)
         asked = report.manifest.get("asked")
         self._has_panel = asked is None or any("panel" in ways for ways in asked.values())
-        self._read = dict[_Reading, tuple[Places, Mapping[SampleKey, int]]]()
-        """The places that were read last, with the number of each sample among them."""
+        self.use([])
 
     @cached_property
     def _people(self) -> LabelBook:
         return LabelBook(self._report.tables.labels)
 
-    def result(self, score: Score) -> Mapping[str, Json] | None:
-        """The result of a grader of an eval file; None where a measure gave the score."""
-        return self._results.get((score.sample, score.system, str(score.trial), score.measure))
+    def use(self, samples: Iterable[Sample]) -> None:
+        """Read the labels of these samples together, once one of them is explained."""
+        self._samples = list(samples)
+        self._numbers = {sample.key: number for number, sample in enumerate(self._samples)}
+        self._read: dict[tuple[LabelChoice, int | None], Places] = {}
 
-    def read(self, samples: Iterable[Sample], scores: Mapping[SampleKey, Sequence[Score]]) -> None:
-        """Gather the labelled places of these samples that their scores read, in one table per choice of labels and depth."""
-        of_key = {sample.key: sample for sample in samples}
-        wanted: dict[_Reading, dict[SampleKey, None]] = {}
-        for key in of_key:
-            for score in scores.get(key, ()):
-                if (measure := self._ranked(score)) is not None:
-                    wanted.setdefault(_reading_of(measure), {})[key] = None
-        self._read = {}
-        for (choice, depth), keys in wanted.items():
-            places = Places(choice, self._settings)
-            places.add([of_key[key] for key in keys], repeat(depth))
+    def _places_of(self, measure: Measure, sample: Sample) -> tuple[Places, int]:
+        """Return the places that a measure reads of the samples in use, and the number of this one among them."""
+        if sample.key not in self._numbers:
+            self.use([sample])
+        key = measure.choice, None if measure.labels == "gold" else measure.depth
+        if key not in self._read:
+            self._read[key] = places = Places(measure.choice, self._settings)
+            places.add(self._samples, repeat(key[1]))
             self._answers.label(places)
-            self._read[choice, depth] = places, {key: number for number, key in enumerate(keys)}
+        return self._read[key], self._numbers[sample.key]
 
-    def _ranked(self, score: Score) -> Measure | None:
-        """The ranked measure that a score is explained by from its places; None where it is not."""
-        measure = known_measure(score.type)
-        if measure is None or measure.definition.family != "ranked" or score.status == "skipped":
-            return None
-        return None if self.result(score) else measure
-
-    def _places_of(self, measure: Measure, score: Score, sample: Sample) -> tuple[Places, int]:
-        """The labelled places of a score, and the number of its sample among theirs."""
-        reading = _reading_of(measure)
-        if reading not in self._read or score.key not in self._read[reading][1]:
-            self.read([sample], {score.key: [score]})
-        places, numbers = self._read[reading]
-        return places, numbers[score.key]
+    def result(self, score: Score) -> Mapping[str, Json] | None:
+        """Return the stored result of a grader of an eval file; None if a measure gave the score."""
+        return self._results.get((score.sample, score.system, str(score.trial), score.measure))
 
     def of(
         self, score: Score, sample: Sample | None
-    ) -> tuple[Explanation, tuple[Places, int] | None, Exchange] | tuple[Explanation, None, None]:
-        """A score in words, with the places that it was computed from and what was asked for it.
+    ) -> tuple[Explanation, tuple[Places, int] | None, Exchange | None]:
+        """Return a score in words, the places that it was computed from, and what was asked for it.
 
-        In its own words where it is a grader's result; with its reason alone, and None, where no program can be run again.
+        The places are None unless the measure is ranked; both are None if no program can be run again.
         """
-        result, outcome = self.result(score), Outcome(score.value, score.status, score.why, score.bounds)
+        outcome = Outcome(score.value, score.status, score.why, score.bounds)
         measure = known_measure(score.type)
-        if result is not None:
+        if (result := self.result(score)) is not None:
             graded = Explanation(
                 outcome=outcome,
                 hits=tuple(result.get("hits") or ()),
@@ -409,7 +380,7 @@ class Explainer:
         if sample is None or measure is None or family == "graded" or score.status == "skipped":
             return Explanation(outcome=outcome, reasoning=score.why or ""), None, None
         if family == "ranked":
-            places, number = self._places_of(measure, score, sample)
+            places, number = self._places_of(measure, sample)
             asked = list(places.exchange(number, measure.depth))
             votes = self._votes(places.exchange(number, None)) if asked else ()
             return explain_ranked(measure, outcome, places, number, votes), (places, number), asked
@@ -417,42 +388,36 @@ class Explainer:
         return explain_judged(measure, outcome, derived, exchange, self._votes(exchange)), None, exchange
 
     def _votes(self, exchange: Iterable[tuple[AnyQuestion, Any]]) -> list[dict[str, Json]]:
-        """The answers of a panel's members to each of these questions; [] where none was asked."""
+        """Return the answers of a panel's members to each of these questions; [] without a panel."""
         questions = [question for question, _ in exchange] if self._has_panel else []
         return list(map(votes_on, questions, self._answers.look_up(questions)))
 
     def facts_of_all(
         self, scored: Iterable[tuple[Sample, Sequence[Score]]]
     ) -> Iterator[tuple[Sample, Sequence[Score], ExplainDocument]]:
-        """The facts about each of these samples, without moves; the places of some hundreds are gathered together."""
-        remaining = iter(scored)
-        while block := list(islice(remaining, _BLOCK)):
-            self.read((sample for sample, _ in block), {sample.key: scores for sample, scores in block})
+        """Iterate over each of these samples, its scores and the facts about it, without moves."""
+        for block in batched(scored, _BLOCK):
+            self.use(sample for sample, _ in block)
             for sample, scores in block:
                 yield sample, scores, self.facts(sample, scores, changes=False)
 
     def facts(self, sample: Sample, scores: Sequence[Score], *, changes: bool = True) -> ExplainDocument:
-        """The facts about a sample and about these of its scores.
+        """Return the facts about a sample and about these of its scores.
 
         `changes`: with the moves of a context that would change each ranked score most.
         """
         asked: list[tuple[AnyQuestion, Any]] = []
         measures = [self._measure(sample, score, asked, changes=changes) for score in scores]
         matrices = [result for question, answer in asked if (result := _matrix(question, answer))]
+        copied = ("system", "trial", "query", "reference", "criterion", "response", "error")
         return ExplainDocument(
             sample=sample.id,
-            system=sample.system,
-            trial=sample.trial,
-            query=sample.query,
-            reference=sample.reference,
-            criterion=sample.criterion,
-            response=sample.response,
-            error=sample.error,
             tags=list(sample.tags),
             calls=self._calls(sample, asked),
             missing=missing_gold(sample),
             matrices=list({json.encode(matrix): matrix for matrix in matrices}.values()),
             measures=measures,
+            **{name: getattr(sample, name) for name in copied},
         )
 
     def _measure(
@@ -465,38 +430,36 @@ class Explainer:
         if score.status == "skipped" or exchange is None:
             return row
         asked += exchange
+        ranked_by = measure if measure is not None and measure.definition.family == "ranked" else None
         if measure is None or self.result(score) is not None:
             row.details = dict(explanation.details)
-        elif measure.definition.family != "ranked":
+        elif ranked_by is None:
             row.panel = [dict(value) for value in explanation.details.get("panel", ())]
         elif placed is not None:
-            row.numbers = numbers_of(measure, *placed, score.value)
+            row.numbers = numbers_of(ranked_by, *placed, score.value)
             if changes and score.value is not None:
-                row.changes = _what_if(measure, *placed, score.value)
+                row.changes = _what_if(ranked_by, *placed, score.value)
         row.reasoning, row.band = explanation.reasoning, explanation.band
-        if measure is None or measure.definition.family != "ranked":
+        if ranked_by is None:
             row.hits, row.misses = list(explanation.hits), list(explanation.misses)
         return row
 
     def _calls(self, sample: Sample, asked: Sequence[tuple[AnyQuestion, Any]]) -> list[CallLine]:
-        """Each search with its places, and at each place everybody's label."""
+        """Return each search with its places, and at each place the label of every source."""
         judged: dict[tuple[str, str], tuple[AnyQuestion, Any]] = {}
         for question, answer in asked:
             if isinstance(question, Relevance):
                 judged.setdefault((question.query, question.passage), (question, answer))
         panel: Iterable[dict[str, Json]] = self._votes(judged.values()) or repeat({})
-        verdicts = {
-            passage: _verdict(answer, votes)
-            for (passage, (_, answer)), votes in zip(judged.items(), panel, strict=False)
-        }
+        both = zip(judged.items(), panel, strict=False)
+        verdicts = {passage: _verdict(answer, votes) for (passage, (_, answer)), votes in both}
         calls = [CallLine(call.query or sample.query, []) for call in sample.calls or ()]
         if sample.contexts or (calls and sample.contexts is not None):
             calls.append(CallLine(sample.query, [], True if calls else UNSET))
         for item, passage in labelled_passages(sample):
             context = passage.context
             labels: list[LabelLine] = []
-            gold = sample.qrels or FrozenDict()
-            if context.id is not None and (grade := gold.get(context.id)) is not None:
+            if context.id is not None and (grade := (sample.qrels or {}).get(context.id)) is not None:
                 labels.append(LabelLine("gold", grade, grade >= 1))
             asked_with = ((query, context.text) for query in dict.fromkeys((sample.query, passage.query)))
             labels += [verdicts[value] for value in asked_with if value in verdicts]
@@ -509,18 +472,18 @@ class Explainer:
 
 
 def _verdict(answer: Any, votes: Mapping[str, Json]) -> LabelLine:
-    """A judge's answer about one place."""
+    """Return a judge's answer about one place."""
     said = said_by(votes) if votes else UNSET
     if isinstance(answer, Unanswered):
         return LabelLine("judge", None, None, reason=answer.why, votes=said)
-    helps = bool(answer.grade) if answer.scale == "binary" else answer.grade >= HELPS
-    grade = helps if answer.scale == "binary" else answer.grade
+    binary = answer.scale == "binary"
+    grade, helps = (bool(answer.grade),) * 2 if binary else (answer.grade, answer.grade >= HELPS)
     chances = list(answer.probabilities) if answer.probabilities else UNSET
     return LabelLine("judge", grade, helps, reason=answer.reasoning, votes=said, probabilities=chances)
 
 
 def _matrix(question: AnyQuestion, answer: Any) -> MatrixLine | None:
-    """The claims or nuggets that each context supports, by its place; None where that was not asked."""
+    """Return the numbers of the contexts that support each claim or nugget; None if that was not asked."""
     claims = getattr(question, "claims", None) or getattr(question, "nuggets", None)
     if not claims or isinstance(answer, Unanswered) or not isinstance(answer, Sequence):
         return None
@@ -534,7 +497,7 @@ def _matrix(question: AnyQuestion, answer: Any) -> MatrixLine | None:
 
 
 def missing_gold(sample: Sample) -> list[MissingLine]:
-    """The gold documents that did not come back, the highest grade first."""
+    """Return the gold documents that did not come back, the highest grade first."""
     retrieved = {passage.context.id for passage in sample.ranked_passages()}
     gold = (sample.qrels or {}).items()
     missing = [MissingLine(name, grade) for name, grade in gold if grade > 0 and name not in retrieved]
@@ -542,7 +505,7 @@ def missing_gold(sample: Sample) -> list[MissingLine]:
 
 
 def numbers_of(measure: Measure, places: Places, sample: int, value: float | None) -> str | None:
-    """The formula of a ranked measure with this sample's numbers; None where it has none that gives the value."""
+    """Return the formula of a ranked measure with this sample's numbers; None if none gives the value."""
     table = places.table_of(sample)
     if value is None or table.rows != 1 or measure.settings.get("holes", "zero") != "zero":
         return None
@@ -561,7 +524,7 @@ def numbers_of(measure: Measure, places: Places, sample: int, value: float | Non
 
 
 def _divided(measure: Measure, table: RankedLabels, hits: Sequence[int], top: int) -> str | None:
-    """The fraction that a measure is, of one ranking with relevant places at these ranks of its `top`."""
+    """Return the fraction that a measure is, for one ranking with relevant places at these ranks of its `top`."""
     values = ranked.fraction(measure, table)
     if values is None:
         return None
@@ -588,96 +551,14 @@ def _sum_of(terms: Sequence[str]) -> str:
     return " + ".join(terms) or "0"
 
 
-def lines_of(facts: ExplainDocument, width: int = 100) -> Iterator[str]:
-    """An explanation as text: one table of ranks, what is missing, then each measure with its numbers."""
-    wrap = functools.partial(textwrap.wrap, width=width, break_long_words=False, break_on_hyphens=False)
-    system = f"  [{facts.system}]" if facts.system else ""
-    yield from wrap(f"{clean(facts.sample)}{system}  {clean(facts.query)}", subsequent_indent="  ")
-    for name in ("reference", "criterion", "error"):
-        if text := getattr(facts, name):
-            yield from wrap(f"{name}  {clean(text)}", subsequent_indent="  ")
-    for number, call in enumerate(facts.calls, 1):
-        yield ""
-        if call.final:
-            yield "handed back in the end"
-        elif len(facts.calls) > 1:
-            yield from wrap(f"call {number} searched for {clean(call.query)}", subsequent_indent="  ")
-        yield from _rank_table(call.contexts, width) if call.contexts else ["nothing came back"]
-    if not facts.calls:
-        yield from ("", "no context came back")
-    if facts.missing:
-        names = ", ".join(f"{clean(gold.id)} (grade {gold.grade})" for gold in facts.missing)
-        yield from ("", *wrap(f"missing gold: {names}", subsequent_indent="  "))
-    for row in facts.measures:
-        yield ""
-        for line in _measure_lines(row):
-            indent = " " * (len(line) - len(line.lstrip()))
-            yield from wrap(line, subsequent_indent=f"{indent}  ", drop_whitespace=True) or [line]
-
-
-def _rank_table(contexts: Sequence[PlaceLine], width: int) -> Iterator[str]:
-    table = Table(["rank", "", "label", "id", "score"], "rlllr")
-    for context in contexts:
-        labels = ", ".join(f"{label.source} {_grade_word(label)}" for label in context.labels) or "unjudged"
-        score = "" if context.score is None else f"{context.score:g}"
-        table.add([context.rank, _sign_of(context.labels), labels, shorten(context.id or "", 24), score])
-    head, *lines = table.plain()
-    indent, left = " " * head.index("label"), max(width - len(head) - 2, 16)
-    yield f"{head}  passage"
-    for line, context in zip(lines, contexts, strict=True):
-        yield f"{line.ljust(len(head))}  {shorten(context.text, left)}".rstrip()
-        for label in context.labels:
-            for remark in filter(None, (label.reason, *(label.votes or ()))):
-                text = f"{indent}{label.source}: {clean(remark)}"
-                yield from textwrap.wrap(text, width, subsequent_indent=f"{indent}  ", break_long_words=False)
-
-
-def _grade_word(label: LabelLine) -> str:
-    grade = label.grade
-    if isinstance(grade, bool):
-        word = "yes" if grade else "no"
-    else:
-        word = "failed" if grade is None else str(grade)
-    return f"{word} ({distribution_in_words(label.probabilities)})" if label.probabilities else word
-
-
-def _sign_of(labels: Sequence[LabelLine]) -> str:
-    """■ where anybody calls it relevant, □ where all that spoke do not, ? where the judge failed, · where nobody spoke."""
-    verdicts = {label.relevant for label in labels}
-    return "■" if True in verdicts else "□" if False in verdicts else "?" if verdicts else "·"
-
-
-def _measure_lines(row: ExplainedLine) -> Iterator[str]:
-    value = in_digits(row.value)
-    between = f"  between {row.bounds[0]:.4f} and {row.bounds[1]:.4f}" if row.bounds else ""
-    why = f"  {row.status}: {clean(row.why)}" if row.why else ""
-    yield f"{clean(row.measure)} = {value}{between}{why}"
-    if row.formula is not UNSET:
-        yield f"  formula  {row.formula}"
-    if row.numbers:
-        yield f"  numbers  {row.numbers} = {value}"
-    if row.reasoning:
-        yield f"  {clean(row.reasoning)}" + (f"  ({row.band})" if row.band else "")
-    yield from (f"  + {clean(hit)}" for hit in row.hits or ())
-    yield from (f"  - {clean(miss)}" for miss in row.misses or ())
-    for asked in row.panel or ():
-        agreed = f", agreement {asked['agreement']:.2f}" if "agreement" in asked else ""
-        yield f"  votes on {asked['asked']}{agreed}"
-        yield from (f"    {clean(message)}" for message in said_by(asked))
-    if row.changes:
-        yield "  what would change it"
-        for move in row.changes:
-            yield f"    {move.what}: {move.value:.4f} ({move.difference:+.4f})"
-
-
 _MOVED = 200
-"""Places whose contexts are moved: each move computes the whole score anew, and deep places hardly change one."""
+"""Places whose contexts are moved: each move computes the whole score anew, and deep places hardly change it."""
 _PLACES = 1_000_000
 """Places of changed rankings that are scored together."""
 
 
 def _what_if(measure: Measure, places: Places, sample: int, value: float, most: int = 3) -> list[ChangedLine]:
-    """The moves that change the score most: a context of the first hundreds one place up, or dropped."""
+    """Return the moves that change the score most: a context of the first hundreds one place up, or dropped."""
     table, changes = places.table_of(sample), list[ChangedLine]()
     now = ranked.values(measure, table).tolist()
     for row, length in enumerate(np.diff(table.pointers).tolist()):
@@ -689,11 +570,8 @@ def _what_if(measure: Measure, places: Places, sample: int, value: float, most: 
                 up = np.concatenate([order[: at - 1], [at, at - 1], order[at + 1 :]])
                 moves[f"rank {at + 1}{call} moved up one"] = up
         step = max(1, _PLACES // max(1, length))
-        values = (
-            value
-            for orders in batched(moves.values(), step)
-            for value in ranked.values(measure, table.variants(row, orders)).tolist()
-        )
+        variants = (table.variants(row, orders) for orders in batched(moves.values(), step))
+        values = (moved for variant in variants for moved in ranked.values(measure, variant).tolist())
         for what, moved in zip(moves, values, strict=True):
             new = float(sum([*now[:row], moved, *now[row + 1 :]]) / table.rows)
             changes.append(ChangedLine(what, new, new - value))

@@ -17,7 +17,7 @@ from germane.addons import all_of, find, load
 from germane.clean import clean
 from germane.errors import InputError
 from germane.folder.layout import is_own
-from germane.reports.data import FileLine, ReportData, SliceLine, SystemLine, system_lines
+from germane.reports.data import FileLine, RankingLine, ReportData, SliceLine, SystemLine, system_lines
 from germane.reports.explain import FOUND, grader_results
 from germane.reports.gates import worst_exit_code
 from germane.reports.manifest import JudgeLine, Tokens
@@ -30,7 +30,6 @@ from germane.types import Json
 
 if TYPE_CHECKING:
     from germane.reports.page.excerpt import Excerpt
-    from germane.reports.pairing import RankedSystems
 
 
 def json_document(report: ReportData, *, scores: bool = True) -> dict[str, Json]:
@@ -40,7 +39,7 @@ def json_document(report: ReportData, *, scores: bool = True) -> dict[str, Json]
     systems, verdict = system_lines(report.summaries, SystemLine), report.verdict
     files = [system_lines(of.summaries, FileLine, file=of.name) for of in report.files]
     slices = [system_lines(of.summaries, SliceLine, slice=of.name) for of in report.own_slices()[0]]
-    ranked: list[RankedSystems] = []
+    ranked: list[RankingLine] = []
     if len(report.systems) > 1:
         from germane.reports.pairing import rankings  # which a report of one system has no use for
 
@@ -59,7 +58,7 @@ def json_document(report: ReportData, *, scores: bool = True) -> dict[str, Json]
         files=list(chain.from_iterable(files)) or UNSET,
         slices=list(chain.from_iterable(slices)) or UNSET,
         by_call=list(report.by_call) or UNSET,
-        ranking=[systems.line() for systems in ranked] or UNSET,
+        ranking=ranked or UNSET,
         scores=[] if scores else UNSET,
         cases=[CaseRow(**asdict(case), results=results.get(case.key, UNSET)) for case in report.cases()],
         corpus=report.manifest.get("corpus") or UNSET,
@@ -158,7 +157,7 @@ def html(
     from germane.reports.page.data import SOURCES, Pages
     from germane.reports.page.excerpt import Excerpt
     from germane.reports.page.render import page_html
-    from germane.reports.plots.figures import differences_of, ranks
+    from germane.reports.plots import differences_of, ranks
 
     excerpt = excerpt or Excerpt(report)
     notes = {"remarks": remarks_of(report), "notes": list(notes_of(report))}
@@ -236,7 +235,7 @@ def write(report: ReportData, path: Path, *, baseline: ReportData | None = None,
         raise InputError(f"{path} is the report's own", fix="write to another file")
     path.parent.mkdir(parents=True, exist_ok=True)
     if kind in _PICTURES:
-        from germane.reports.plots.figures import write_picture
+        from germane.reports.plots import write_picture
 
         write_picture(report, path, baseline)
     elif kind == ".parquet":

@@ -239,44 +239,53 @@ def check_gate(
     slices_by: Callable[[str], Slices] | None = None,
     keep: NDArray[np.int64] | None = None,
 ) -> list[GateResult]:
-    """One result per system; InputError where no measure of that name was computed, or its labels are mixed.
+    """Return one result per system; InputError if no measure of that name was computed, or its labels are mixed.
 
-    `cases` and `slices_by` (the ids of the cases of each slice) are read by gates on the scores of the cases, and on slices;
-    of the samples those with the numbers `keep` count, None = all.
+    Args:
+        gate: The gate.
+        summaries: The summaries of all measures.
+        cases: The scores by case, for gates on the values of the cases; None = all gates are on summaries.
+        slices_by: Gives the ids of the cases of each slice by a tag or a field.
+        keep: The numbers of the samples that count; None = all.
     """
     gate.check_named(name for summary in summaries for name in (summary.measure, summary.type))
     mine = [summary for summary in summaries if gate.measure in {summary.measure, summary.type}]
     if any(summary.basis.source == "best" for summary in mine):
         raise gate.mixed()
-    if cases is None or not gate.by_case:
-        return [_with_summary(_check(gate, summary), summary) for summary in mine]
     try:
-        slices = slices_by(gate.by) if gate.by and slices_by is not None else {}
+        slices = slices_by(gate.by) if gate.by and cases is not None and slices_by is not None else {}
     except InputError:
         raise gate.no_slices() from None
     results = []
     for summary in mine:
-        values = cases.of(summary.system, (summary.measure, summary.type), range_of(summary.type), keep)
-        names = [cases.cases[at] for at in values.case.tolist()]
-        outcome, detail = _by_case(gate, names, (values.low, values.high), slices)
-        name, stand_in = gate.name(summary.system), summary.basis.stand_in
+        by, stand_in = _source(summary), summary.basis.stand_in
+        if cases is not None and gate.by_case:
+            values = cases.of(summary.system, (summary.measure, summary.type), range_of(summary.type), keep)
+            names = [cases.cases[at] for at in values.case.tolist()]
+            outcome, detail = _by_case(gate, names, (values.low, values.high), slices)
+        elif decides_corrected(gate, summary):
+            by, stand_in = "corrected", False
+            outcome, detail = _corrected(gate, summary)
+        elif summary.mean_bounds is None or summary.edges is None:
+            outcome, detail = "failed", UNMEASURED
+        elif gate.how in {"lower", "upper"}:
+            outcome, detail = _end(gate, summary)
+        else:
+            bounds = {"mean": summary.mean_bounds, "min": summary.edges[0], "max": summary.edges[1]}
+            outcome, detail = _of_cases(gate, summary, *bounds[gate.how])
         result = GateResult(
-            gate=name, outcome=outcome, detail=detail, stand_in=stand_in, decided_by=_source(summary)
+            gate=gate.name(summary.system), outcome=outcome, detail=detail, stand_in=stand_in, decided_by=by
         )
-        results.append(_with_summary(result, summary))
+        trials = summary.trials_in_words()
+        unit, more = ("case", f", {trials}") if trials else ("sample", "")
+        results.append(with_count(result, summary.measure, summary.n, summary.total, unit, more))
     return results
-
-
-def _with_summary(result: GateResult, summary: MeasureSummary) -> GateResult:
-    trials = summary.trials_in_words()
-    unit, more = ("case", f", {trials}") if trials else ("sample", "")
-    return with_count(result, summary.measure, summary.n, summary.total, unit, more)
 
 
 def with_count(
     result: GateResult, measure: str, n: int, total: int, unit: str = "sample", more: str = ""
 ) -> GateResult:
-    """The result, with the number of samples, or of cases or queries, that have the measure, of how many; `more` follows."""
+    """Return the result with the number of samples (or of another unit) that have the measure; `more` follows."""
     of = counted(total, unit)
     seen = f"; measured on {n:,} of {of}{more}"
     few = f"only {n:,} of {of} have {measure}" if 2 * n < total else ""
@@ -304,23 +313,6 @@ def _source(summary: MeasureSummary) -> DecidedBy:
     """The source of the labels that a mean rests on, as `decided_by` names it."""
     sources: dict[str, DecidedBy] = {"gold": "gold", "human": "labels"}
     return sources.get(summary.basis.source, "judged")
-
-
-def _check(gate: Gate, summary: MeasureSummary) -> GateResult:
-    corrected = decides_corrected(gate, summary)
-    if corrected:
-        outcome, detail = _corrected(gate, summary)
-    elif summary.mean_bounds is None or summary.edges is None:
-        outcome, detail = "failed", UNMEASURED
-    elif gate.how in {"lower", "upper"}:
-        outcome, detail = _end(gate, summary)
-    else:
-        bounds = {"mean": summary.mean_bounds, "min": summary.edges[0], "max": summary.edges[1]}
-        outcome, detail = _of_cases(gate, summary, *bounds[gate.how])
-    stand_in = summary.basis.stand_in and not corrected
-    by = "corrected" if corrected else _source(summary)
-    name = gate.name(summary.system)
-    return GateResult(gate=name, outcome=outcome, detail=detail, stand_in=stand_in, decided_by=by)
 
 
 def _corrected(gate: Gate, summary: MeasureSummary) -> tuple[GateOutcome, str]:

@@ -6,23 +6,21 @@ import re
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property
 from itertools import zip_longest
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
-from germane.clean import clean, counted
+from germane.clean import counted
 from germane.encoding import Line, internal
 from germane.errors import InputError
 from germane.reports.data import RankedLine, RankingLine, ReportData
 from germane.reports.gates import DecidedBy, left_out_in_words
 from germane.reports.summary import (
-    MeasureSummary,
     higher_is_better,
-    in_digits,
     interval_in_words,
     is_diagnostic,
     limits_of,
@@ -43,9 +41,6 @@ from germane.statistics.intervals import LEVEL, Interval, IntervalEnds
 from germane.tables.cases import CaseValues
 from germane.tables.counterparts import are_line_numbers, counterparts, texts_of
 from germane.types import Sample
-
-if TYPE_CHECKING:
-    from germane.statistics.differences import CorrectedDifference
 
 Floats = NDArray[np.float64]
 Outcome = Literal["better", "worse", "same", "not shown"]
@@ -554,55 +549,8 @@ class PairedSystems:
         )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RankedSystems:
-    """The systems of a report in the order of their means on one measure, the best first.
-
-    `behind` holds how far each is behind the first, None for the first itself.
-    """
-
-    measure: str
-    systems: Sequence[MeasureSummary]
-    behind: Sequence[MeasureComparison | None]
-
-    def line(self) -> RankingLine:
-        """The order as scripts read it: each system, and how far it is behind the first."""
-        systems = []
-        for summary, behind in zip(self.systems, self.behind, strict=True):
-            values = {name: getattr(behind, name, None) for name in _BEHIND}
-            ends, n = (behind.interval.ends, behind.n) if behind else (None, None)
-            row = RankedLine(
-                summary.system,
-                summary.mean,
-                summary.interval,
-                difference_interval=ends,
-                difference_n=n,
-                **values,
-            )
-            systems.append(row)
-        return RankingLine(self.measure, systems)
-
-    def __str__(self) -> str:
-        width = max(len(clean(summary.system) or "-") for summary in self.systems)
-        lines = [f"systems by {clean(self.measure)}"]
-        for system, behind in zip(self.systems, self.behind, strict=True):
-            line = f"  {clean(system.system) or '-':{width}}  {in_digits(system.mean)} ({system.interval_in_words()})"
-            if behind is not None:
-                ends = interval_in_words(behind.interval.ends, sign="+")
-                line += f"  {in_digits(behind.difference, '+')} ({ends})  p {p_in_words(behind.p)}"
-                line += "" if behind.p_holm == behind.p else f" (Holm {p_in_words(behind.p_holm)})"
-                if {behind.n} != {system.n, self.systems[0].n}:
-                    line += f" over the {counted(behind.n, 'query')} of both"
-                line += "" if behind.distinguishable else "  not distinguishable"
-            lines.append(line)
-        return "\n".join(lines)
-
-
-_BEHIND = ("difference", "p", "p_holm", "mde", "distinguishable")
-
-
-def rank_systems(report: ReportData, measure: str | None = None) -> RankedSystems:
-    """The systems of a report by their means, each against the best, p-values adjusted by Holm.
+def rank_systems(report: ReportData, measure: str | None = None) -> RankingLine:
+    """Return the systems of a report by their means, each against the best, p-values adjusted by Holm.
 
     Raises:
         InputError: The report holds one system, or does not hold the measure.
@@ -611,15 +559,19 @@ def rank_systems(report: ReportData, measure: str | None = None) -> RankedSystem
     summaries = [line for line in report.summaries if line.measure == name and line.mean is not None]
     if len(summaries) < 2:
         raise InputError("one system cannot be ranked", fix="give several systems")
-    higher = higher_is_better(summaries[0].type)
-    order = sorted(summaries, key=lambda summary: (summary.mean or 0.0) * (-1 if higher else 1))
+    sign = -1 if higher_is_better(summaries[0].type) else 1
+    order = sorted(summaries, key=lambda summary: sign * (summary.mean or 0.0))
+    lines = [RankedLine(summary.system, summary.mean, summary.interval, n=summary.n) for summary in order]
     first, *others = sides_of([report], [summary.system for summary in order])
     behind = adjusted((PairedSystems(first, side).compare(name) for side in others), [name])
-    return RankedSystems(measure=name, systems=order, behind=[None, *behind])
+    for line, of in zip(lines[1:], behind, strict=True):
+        line.difference, line.difference_interval, line.difference_n = of.difference, of.interval.ends, of.n
+        line.p, line.p_holm, line.mde, line.distinguishable = of.p, of.p_holm, of.mde, of.distinguishable
+    return RankingLine(name, lines)
 
 
-def rankings(report: ReportData, measures: Sequence[str]) -> list[RankedSystems]:
-    """The systems of a report in order by each of these measures; none where fewer than two were measured."""
+def rankings(report: ReportData, measures: Sequence[str]) -> list[RankingLine]:
+    """Return the systems of a report in order by each of these measures; none if fewer than two were measured."""
     ranked = []
     for measure in measures if len(report.systems) > 1 else ():
         with suppress(InputError):

@@ -1,9 +1,9 @@
-"""Which labels correct which means of a report, and after how many answers."""
+"""The labels that correct the judged means of a report, and how many answers that takes."""
 
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from germane.clean import counted, some_of
@@ -37,14 +37,27 @@ class LabelTarget:
     cases: frozenset[str] = frozenset()
 
     def answers_needed(self, cases: Sequence[str]) -> int:
-        """The number of answers after which the means are corrected; all where there are fewer.
+        """Return the number of answers after which the means are corrected; all if there are fewer.
 
         `cases` holds the query of each thing to label, in the order of the draw.
         """
-        return _answers_needed(cases, self.design, self.cases)
+        labels, answers, seen = 0, 0, set[str]()
+        if self.design == "queries":
+            for case, size in Counter(cases).items():
+                answers, labels = answers + size, labels + (case in self.cases)
+                if labels == FEWEST:
+                    break
+            return answers
+        for answers, case in enumerate(cases, 1):
+            if case in self.cases:
+                labels += 1
+                seen.add(case)
+            if labels >= FEWEST and len(seen) >= _LEAST_QUERIES:
+                return answers
+        return len(cases)
 
     def announcement(self, cases: Sequence[str], size: int) -> str:
-        """The means that the first `size` answers correct, and after how many of them."""
+        """Return which means the first `size` answers correct, and after how many of them, as a sentence."""
         names, needed = some_of(self.measures, 4), self.answers_needed(cases)
         what = {"relevance": "passages", "support": "claims"}.get(self.kind, "sets of passages")
         how = "whole queries" if self.design == "queries" else what
@@ -54,22 +67,21 @@ class LabelTarget:
 
 
 def label_targets(report: ReportData) -> tuple[list[LabelTarget], list[str]]:
-    """The queues that correct the judged means of a report, and the names of those that no labels correct.
+    """Return the queues that correct the judged means of a report, and the names of those that no labels correct.
 
-    Whole queries where a measure depends on the order of the passages, else some passages of every query; single claims for
+    Whole queries for measures that depend on the order of the passages, else some passages of every query; single claims for
     context_recall and its kin; one answer per query for sufficiency.
     """
-    wanted: dict[str, dict[str, bool]] = {"relevance": {}, "support": {}, "sufficiency": {}}
-    never: dict[str, None] = {}
+    wanted: dict[str, list[str]] = {"relevance": [], "support": [], "sufficiency": []}
+    ordered, never = list[str](), list[str]()
     for summary in report.summaries:
-        if summary.basis.source != "judge":
-            continue
         measure = Measure.remembered(summary.type)
-        kind = _kind_of(measure)
-        if kind is None:
-            never[summary.measure] = None
-        else:
-            wanted[kind][summary.measure] = kind == "relevance" and measure.name not in PASSAGE_MEANS
+        if summary.basis.source == "judge":
+            names = wanted.get(kind := _kind_of(measure), never)
+            if summary.measure not in names:
+                names.append(summary.measure)
+            if kind == "relevance" and measure.name not in PASSAGE_MEANS:
+                ordered.append(summary.measure)
     cases: dict[str, set[str]] = defaultdict(set)
     for score in report.scores() if any(wanted.values()) else ():
         if score.value is not None:
@@ -77,21 +89,21 @@ def label_targets(report: ReportData) -> tuple[list[LabelTarget], list[str]]:
     targets = [
         LabelTarget(
             kind=kind,
-            design="queries" if any(of.values()) else "passages",
-            measures=tuple(of),
-            ordered=tuple(name for name, ordered in of.items() if ordered),
-            cases=frozenset(set.intersection(*(cases[name] for name in of))),
+            design="queries" if set(names) & set(ordered) else "passages",
+            measures=tuple(names),
+            ordered=tuple(name for name in names if name in ordered),
+            cases=frozenset(set.intersection(*(cases[name] for name in names))),
         )
-        for kind, of in wanted.items()
-        if of
+        for kind, names in wanted.items()
+        if names
     ]
-    return targets, list(never)
+    return targets, never
 
 
 def choose_targets(
     report: ReportData, kind: str | None, design: Design | None
 ) -> tuple[list[LabelTarget], list[str]]:
-    """The queues to label, given what a person asked for (None = not said), and the judged measures that they leave as they are."""
+    """Return the queues to label, and the judged measures that they do not correct; None = no kind or design was given."""
     targets, never = label_targets(report)
     if kind is None and design is not None and any(target.kind == "relevance" for target in targets):
         kind = "relevance"
@@ -99,20 +111,16 @@ def choose_targets(
     others = [name for target in targets if target not in chosen for name in target.measures]
     if design == "passages":
         others += [name for target in chosen for name in target.ordered]
-        chosen = [
-            replace(target, measures=tuple(name for name in target.measures if name not in target.ordered))
-            for target in chosen
-        ]
+        unordered = [tuple(name for name in of.measures if name not in of.ordered) for of in chosen]
+        chosen = [replace(target, measures=names) for target, names in zip(chosen, unordered, strict=True)]
     chosen = chosen or [LabelTarget(kind=kind or "relevance", design="passages")]
-    if design is not None:
-        chosen = [replace(target, design=design) for target in chosen]
-    return chosen, [*others, *never]
+    return [replace(target, design=design or target.design) for target in chosen], [*others, *never]
 
 
 def shared_budget(
     targets: Sequence[LabelTarget], orders: Sequence[Sequence[str]], budget: int | None
 ) -> list[int]:
-    """The number of answers that each queue gets of a budget: each leaves the later ones what they need; None = all.
+    """Return the number of answers of each queue: each leaves the later ones what they need; None = all.
 
     `orders` hold the query of each thing to label, in the order of each queue.
     """
@@ -124,32 +132,14 @@ def shared_budget(
     return shares
 
 
-def _kind_of(measure: Measure) -> str | None:
-    """The kind of the labels that a judged measure can be computed from; None where people cannot give them."""
+def _kind_of(measure: Measure) -> str:
+    """Return the kind of labels that a judged measure can be computed from; "" if people cannot give them."""
     if measure.name in VERDICT_MEANS:
         return "sufficiency" if measure.name == "context_sufficiency" else "support"
     if measure.definition.family != "ranked":
-        return None
+        return ""
     try:
         Measure(measure.name, {**measure.params, "labels": "human"}, measure.cutoff)  # type: ignore[arg-type]
     except MeasureError:
-        return None
+        return ""
     return "relevance"
-
-
-def _answers_needed(cases: Sequence[str], design: Design, measured: Collection[str]) -> int:
-    answers = labels = 0
-    if design == "queries":
-        for case, size in Counter(cases).items():
-            answers, labels = answers + size, labels + (case in measured)
-            if labels == FEWEST:
-                break
-        return answers
-    seen = set[str]()
-    for answers, case in enumerate(cases, 1):
-        if case in measured:
-            labels += 1
-            seen.add(case)
-        if labels >= FEWEST and len(seen) >= _LEAST_QUERIES:
-            return answers
-    return len(cases)

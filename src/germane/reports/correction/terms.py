@@ -1,7 +1,6 @@
-"""The verdicts that scores rest on: on passages, on claims with the contexts, or on these alone.
+"""The verdicts that judged scores rest on.
 
-Scores are taken apart by running their programs again on the stored answers, so that whatever a score rests on, its
-verdicts are found under the items that people labelled.
+The program of each score runs again on the stored answers, so that every verdict is found under the item that people label.
 """
 
 from __future__ import annotations
@@ -16,6 +15,7 @@ from typing import Any, NamedTuple, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from germane.folder.rows import Tables
 from germane.judging.driver import replay
 from germane.judging.recorded import StoredAnswers
 from germane.measures.measure import Measure
@@ -36,23 +36,22 @@ Ints: TypeAlias = NDArray[np.intp]
 _COMPLEMENTS = {"hallucination"}
 """Measures that count what does not hold."""
 _BLOCK = 500
-"""Samples that are taken apart together."""
+"""Samples whose verdicts are read together."""
 
 
 class ScoreTerm(NamedTuple):
     """One verdict that a sample's score rests on.
 
     Attributes:
-        item: What the verdict is on.
+        item: The item of the verdict.
         question: The question that it answers.
-        part: The number of the part of that question, from 1; 0 = the verdict answers all of it.
-        scale: Its scale.
-        verdict: The judge's grade, or 1 and 0 for yes and no; nan where there is none.
-        chance: The probability that the measure's threshold is reached, where the judge gives a distribution, of which the
-            verdict is the mode; else nan.
-        weight: What a hit adds to the score; nan where the score is not a sum over hits.
-        call: The search that brought the passage, from 1; 0 = the verdict is on no single passage.
-        rank: The passage's place in it, from 1; 0 = the verdict is on no single passage.
+        part: The number of the claim in that question, from 1; 0 = the verdict answers the whole question.
+        scale: The scale of the verdict.
+        verdict: The judge's grade, or 1 and 0 for yes and no; nan if the judge gave none.
+        chance: The probability that the verdict reaches the measure's threshold, if the judge gives a distribution; else nan.
+        weight: What a hit adds to the score; nan if the score is not a sum over hits.
+        call: The number of the search that returned the passage, from 1; 0 = the verdict is not about a single passage.
+        rank: The rank of the passage in that search, from 1; 0 = the verdict is not about a single passage.
     """
 
     item: str
@@ -67,30 +66,30 @@ class ScoreTerm(NamedTuple):
 
 
 def blocks_of(samples: Iterable[Sample]) -> Iterator[list[Sample]]:
-    """The samples in lists of some hundreds, in their order."""
+    """Iterate over the samples in lists of some hundreds."""
     remaining = iter(samples)
     while block := list(islice(remaining, _BLOCK)):
         yield block
 
 
 class JudgedSamples:
-    """A block of samples with the stored answers to what was asked about them; measures that read the same labels share places."""
+    """A block of samples and the stored answers about them; measures that read the same labels share their places."""
 
     def __init__(self, samples: Sequence[Sample], settings: Settings, answers: StoredAnswers) -> None:
         self._samples, self._settings, self._answers = samples, settings, answers
         self._places: dict[tuple[LabelChoice, int | None], Places] = {}
 
     def terms(self, measure: Measure, number: int) -> list[ScoreTerm]:
-        """The verdicts that the score of a sample rests on; none where people cannot label them."""
+        """Return the verdicts that the score of a sample rests on; none if people cannot label them."""
         if measure.name in VERDICT_MEANS:
             return list(self._verdicts(measure, self._samples[number]))
         return list(self._ranked(measure, number)) if self._reads_places(measure) else []
 
     def rankings(self, measure: Measure, number: int) -> list[list[str]]:
-        """The items of each ranking that a measure reads of a sample; [] where its verdicts are on no single passages."""
+        """Return the items of each ranking that a measure reads of a sample; [] unless it is a ranked measure."""
         if not self._reads_places(measure):
             return []
-        places = self._read(measure.choice, measure.depth)
+        places = self._read(measure)
         items = places.questions(number).items
         return [[items[places.verdict[at]] for at in span] for span in places.spans_of(number, None)]
 
@@ -98,17 +97,17 @@ class JudgedSamples:
         ranked = measure.definition.family == "ranked"
         return ranked and measure.labels == "judge" and not self._settings.judged_by
 
-    def _read(self, choice: LabelChoice, depth: int | None) -> Places:
-        """The labelled places of all samples."""
-        if (choice, depth) not in self._places:
-            self._places[choice, depth] = places = Places(choice, self._settings)
-            places.add(self._samples, repeat(depth))
+    def _read(self, measure: Measure) -> Places:
+        key = measure.choice, measure.depth
+        if key not in self._places:
+            self._places[key] = places = Places(measure.choice, self._settings)
+            places.add(self._samples, repeat(measure.depth))
             self._answers.label(places)
-        return self._places[choice, depth]
+        return self._places[key]
 
     def _ranked(self, measure: Measure, number: int) -> Iterator[ScoreTerm]:
-        """The places that a ranked measure reads of a sample."""
-        places = self._read(measure.choice, measure.depth)
+        """Iterate over the places that a ranked measure reads of a sample."""
+        places = self._read(measure)
         asked, rankings, grades = places.questions(number), places.spans_of(number, None), places.grades
         chances = places.chances_at(measure.settings.get("rel") or HELPS)
         cut = measure.k if measure.name == "P" else None
@@ -116,20 +115,12 @@ class JudgedSamples:
             weight = 1 / (len(rankings) * (cut or len(span) or 1)) if measure.name in PASSAGE_MEANS else nan
             for rank, at in enumerate(span, 1):
                 cell, judged = places.verdict[at], bool(places.labelled[at]) and at not in places.failed
-                yield ScoreTerm(
-                    asked.items[cell],
-                    asked[cell],
-                    0,
-                    places.scales[int(places.scale[at])] if judged else str(self._settings.scale),
-                    float(grades[at]) if judged else nan,
-                    float(chances[at]),
-                    weight,
-                    call,
-                    rank,
-                )
+                scale = places.scales[int(places.scale[at])] if judged else str(self._settings.scale)
+                grade, chance = float(grades[at]) if judged else nan, float(chances[at])
+                yield ScoreTerm(asked.items[cell], asked[cell], 0, scale, grade, chance, weight, call, rank)
 
     def _verdicts(self, measure: Measure, sample: Sample) -> Iterator[ScoreTerm]:
-        """The verdicts of a measure that is a mean over some which are no ranking's."""
+        """Iterate over the verdicts on claims, or on all passages together, that a measure takes the mean of."""
         _, exchange = replay(program_of(measure, sample, self._settings), self._answers.look_up)
         for question, answer in exchange:
             lost = isinstance(answer, Unanswered)
@@ -147,7 +138,7 @@ class JudgedSamples:
 class ScoreTerms:
     """The terms of one measure of one system: one row per distinct item of a case; a case may have several trials.
 
-    `names` are the cases' ids; `weight` is what a hit adds to the case's score, nan where that is not a sum over hits.
+    `names` are the ids of the cases. `weight` is what a hit adds to the case's score; nan if that is not a sum over hits.
     """
 
     measure: Measure
@@ -167,7 +158,7 @@ class ScoreTerms:
 
     @property
     def values(self) -> Floats:
-        """The value of each verdict: 1 for a hit, else 0; of a distribution the probability of a hit."""
+        """The value of each verdict: 1 for a hit, else 0; for a distribution the probability of a hit."""
         counted = np.asarray(_counted(self.measure, self.verdict, self.scale), float)
         return np.where(np.isnan(self.chance), counted, self.chance)
 
@@ -178,9 +169,9 @@ class ScoreTerms:
         return np.where(np.isnan(self.chance), grade, self.chance)
 
     def people(self, items: Iterable[str], book: LabelBook, unsure: float) -> Floats:
-        """The share of the people who were asked about each of these items for whom it is a hit; nan where nobody was.
+        """Return for each item the share of the people asked who call it a hit; nan if nobody was asked.
 
-        Who could not tell counts as `unsure`: 0 gives the least that the share can be, 1 the most.
+        A person who could not tell counts as `unsure`: 0 gives the smallest possible share, 1 the largest.
         """
         counted = cache(lambda answer, scale: float(_counted(self.measure, float(answer), scale)))
         shares = []
@@ -192,7 +183,7 @@ class ScoreTerms:
         return np.array(shares)
 
     def unreadable(self, book: LabelBook) -> str | None:
-        """The reason why people's labels do not say what counts: their scale has no known threshold; None where they do."""
+        """Return why people's labels do not say what counts (their scale has no known threshold), or None."""
         other = {label.scale for label in book} - {"graded", "binary"}
         if other and self.measure.settings.get("rel", 0) is None:
             where = f"people's grades are on the scale {min(other)}"
@@ -201,7 +192,7 @@ class ScoreTerms:
 
 
 def distinct_rows(case: Ints, items: Sequence[str]) -> tuple[Ints, Ints]:
-    """The first row of each item of a case, in their order, and which of these each row is of."""
+    """Return the first row of each item of a case, in their order, and for each row the number of its item among these."""
     codes: dict[str, int] = {}
     code = np.array([codes.setdefault(item, len(codes)) for item in items], np.intp)
     _, first, of = np.unique(case * (len(codes) + 1) + code, return_index=True, return_inverse=True)
@@ -212,61 +203,67 @@ def distinct_rows(case: Ints, items: Sequence[str]) -> tuple[Ints, Ints]:
 
 
 def _counted(measure: Measure, answer: Any, scale: str) -> Any:
-    """1 where a verdict, or each of an array, is a hit, else 0."""
+    """Return 1 if a verdict is a hit, else 0; of an array elementwise."""
     threshold = 1.0 if scale == "binary" else float(measure.settings.get("rel") or HELPS)
     hit = np.asarray(answer) >= threshold
     return np.where(hit ^ (measure.name in _COMPLEMENTS), 1.0, 0.0)
 
 
-class TermCollector:
-    """The samples that have a value by one measure of one system, and their terms, which are added sample by sample.
+def score_terms(tables: Tables, settings: Settings) -> dict[tuple[str, str], ScoreTerms]:
+    """Return the terms of each measure of each system, by both names; every sample is read once."""
+    table = tables.scores
+    systems, system = table.keys.systems()
+    values: dict[tuple[str, str], tuple[Measure, dict[int, float]]] = {}
+    for name, canonical in table.measures:
+        rows = table.rows_of((name, canonical))
+        sample, value = table.sample[rows], table.taken(rows).value
+        for code, of in enumerate(systems):
+            mine = system[sample] == code
+            of_sample = dict(zip(sample[mine].tolist(), value[mine].tolist(), strict=True))
+            values[name, of] = Measure.remembered(canonical), of_sample
+    read: dict[tuple[str, str], dict[int, _SampleTerms]] = {name: {} for name in values}
+    answers = StoredAnswers(tables.judgements)
+    for samples in blocks_of(tables.samples):
+        judged = JudgedSamples(samples, settings, answers)
+        for at, one in enumerate(samples):
+            number = table.keys.find(one.key)
+            for names, (measure, of_sample) in values.items():
+                if number is not None and number in of_sample:
+                    read[names][number] = judged.terms(measure, at), judged.rankings(measure, at)
+    ids = list(table.keys.ids())
+    return {name: _joined(*values[name], terms, ids) for name, terms in read.items()}
 
-    Args:
-        measure: The measure.
-        values: The values of the samples that have one, by their number, in their order.
-        names: The ids of all samples, by number.
-    """
 
-    def __init__(self, measure: Measure, values: Mapping[int, float], names: Sequence[str]) -> None:
-        self.measure, self._names = measure, names
-        self._values: dict[str, list[float]] = {}
-        for number, value in values.items():
-            self._values.setdefault(names[number], []).append(value)
-        self._due = values.keys()
-        self._terms: dict[str, list[ScoreTerm]] = {name: [] for name in self._values}
-        self._rankings: dict[str, list[list[list[str]]]] = {name: [] for name in self._values}
+_SampleTerms: TypeAlias = tuple[list[ScoreTerm], list[list[str]]]
+"""The terms of a sample, and the items of its rankings."""
 
-    def add(self, judged: JudgedSamples, at: int, number: int | None) -> None:
-        """Add the terms of the sample at a place of a block, whose number among all samples is this; None = it has no score."""
-        if number not in self._due or number is None:
-            return
-        terms = judged.terms(self.measure, at)
-        self._terms[self._names[number]] += terms
-        self._rankings[self._names[number]].append(judged.rankings(self.measure, at))
 
-    def collected(self) -> ScoreTerms:
-        """The terms, one row per distinct item of a case."""
-        rows: dict[tuple[int, str], list[Any]] = {}
-        scales = set[str]()
-        kind = next((terms[0].question.kind for terms in self._terms.values() if terms), "")
-        for case, (name, terms) in enumerate(self._terms.items()):
-            trials = len(self._values[name])
-            for term in terms:
-                scales.add(term.scale)
-                row = rows.setdefault((case, term.item), [term, 0.0])
-                row[1] += term.weight / trials
-        first = [term for term, _ in rows.values()]
-        return ScoreTerms(
-            measure=self.measure,
-            names=list(self._values),
-            cases=list(self._values.values()),
-            rankings=list(self._rankings.values()),
-            items=[item for _, item in rows],
-            case=np.array([case for case, _ in rows], np.intp),
-            verdict=np.array([term.verdict for term in first], float),
-            chance=np.array([term.chance for term in first], float),
-            weight=np.array([weight for _, weight in rows.values()], float),
-            rank=np.array([term.rank for term in first], np.intp),
-            scale="binary" if scales == {"binary"} else "graded",
-            kind=kind,
-        )
+def _joined(
+    measure: Measure, values: Mapping[int, float], read: Mapping[int, _SampleTerms], ids: Sequence[str]
+) -> ScoreTerms:
+    """Return the terms of samples, by their number, as one row per distinct item of a case."""
+    cases: dict[str, list[float]] = {}
+    rankings: dict[str, list[list[list[str]]]] = {}
+    rows: dict[tuple[str, str], tuple[ScoreTerm, list[float]]] = {}
+    for number, value in values.items():
+        terms, lists = read.get(number, ([], []))
+        cases.setdefault(ids[number], []).append(value)
+        rankings.setdefault(ids[number], []).append(lists)
+        for term in terms:
+            rows.setdefault((ids[number], term.item), (term, []))[1].append(term.weight)
+    first, numbers = [term for term, _ in rows.values()], {name: at for at, name in enumerate(cases)}
+    weights = [fsum(of) / len(cases[case]) for (case, _), (_, of) in rows.items()]
+    return ScoreTerms(
+        measure=measure,
+        names=list(cases),
+        cases=list(cases.values()),
+        rankings=list(rankings.values()),
+        items=[item for _, item in rows],
+        case=np.array([numbers[case] for case, _ in rows], np.intp),
+        verdict=np.array([term.verdict for term in first], float),
+        chance=np.array([term.chance for term in first], float),
+        weight=np.array(weights, float),
+        rank=np.array([term.rank for term in first], np.intp),
+        scale="binary" if {term.scale for term in first} == {"binary"} else "graded",
+        kind=first[0].question.kind if first else "",
+    )

@@ -14,7 +14,7 @@ from importlib.resources import files
 from germane.clean import clean
 from germane.encoding import encode
 from germane.reports.data import ReportData
-from germane.reports.plots.svg import dark_colours
+from germane.reports.plots import dark_colours
 from germane.types import FrozenDict, Json
 
 _MAIN = "main.js"

@@ -12,8 +12,7 @@ from germane.clean import clean
 from germane.cli import main
 from germane.errors import InputError
 from germane.reports.formats import write
-from germane.reports.plots.figures import charts_of, differences, ranks
-from germane.reports.plots.svg import Frame, document, legend, ticks
+from germane.reports.plots import Frame, charts_of, differences, document, legend, ranks, ticks
 from germane.reports.report import Report
 from germane.reports.summary import interval_in_words
 from germane.types import Json
@@ -64,7 +63,10 @@ def test_differences_are_those_that_compare_prints(report: Report, before: Repor
 def test_every_kind_is_drawn_and_is_only_text(report: Report, before: Report, tmp_path: Path) -> None:
     """Well-formed XML without scripts, links or control characters, whatever a system is called."""
     charts = charts_of(report, baseline=before)
-    assert [chart.kind for chart in charts] == ["ranks", "differences"]
+    assert [chart.title.split(",")[0] for chart in charts] == [
+        "Relevant at each rank",
+        "Difference per query",
+    ]
     path = tmp_path / "x.svg"
     write(report, path, baseline=before)
     text = path.read_text("utf-8")
@@ -86,7 +88,7 @@ def test_numbers_stay_inside_the_picture(report: Report, before: Report) -> None
         for element in root.iter():
             for name, most in (("x", width), ("cx", width), ("y", height), ("cy", height)):
                 if (value := element.get(name)) is not None and not value.endswith("%"):
-                    assert -6 <= float(value) <= most, (chart.kind, element.attrib)
+                    assert -6 <= float(value) <= most, (chart.title, element.attrib)
 
 
 def test_a_png_is_a_png(report: Report, tmp_path: Path) -> None:

@@ -1,0 +1,97 @@
+"""An explanation as text: one table of ranks, the missing gold, then each measure with its numbers."""
+
+from __future__ import annotations
+
+import functools
+import textwrap
+from collections.abc import Iterator, Sequence
+
+from msgspec import UNSET
+
+from germane.clean import clean, shorten
+from germane.questions.relevance import distribution_in_words
+from germane.reports.explain import ExplainDocument, ExplainedLine, LabelLine, PlaceLine, said_by
+from germane.reports.summary import in_digits
+from germane.show.table import Table
+
+
+def lines_of(facts: ExplainDocument, width: int = 100) -> Iterator[str]:
+    """Iterate over the lines of an explanation, wrapped to the width."""
+    wrap = functools.partial(textwrap.wrap, width=width, break_long_words=False, break_on_hyphens=False)
+    system = f"  [{facts.system}]" if facts.system else ""
+    yield from wrap(f"{clean(facts.sample)}{system}  {clean(facts.query)}", subsequent_indent="  ")
+    for name in ("reference", "criterion", "error"):
+        if text := getattr(facts, name):
+            yield from wrap(f"{name}  {clean(text)}", subsequent_indent="  ")
+    for number, call in enumerate(facts.calls, 1):
+        yield ""
+        if call.final:
+            yield "handed back in the end"
+        elif len(facts.calls) > 1:
+            yield from wrap(f"call {number} searched for {clean(call.query)}", subsequent_indent="  ")
+        yield from _rank_table(call.contexts, width) if call.contexts else ["nothing came back"]
+    if not facts.calls:
+        yield from ("", "no context came back")
+    if facts.missing:
+        names = ", ".join(f"{clean(gold.id)} (grade {gold.grade})" for gold in facts.missing)
+        yield from ("", *wrap(f"missing gold: {names}", subsequent_indent="  "))
+    for row in facts.measures:
+        yield ""
+        for line in _measure_lines(row):
+            indent = " " * (len(line) - len(line.lstrip()))
+            yield from wrap(line, subsequent_indent=f"{indent}  ", drop_whitespace=True) or [line]
+
+
+def _rank_table(contexts: Sequence[PlaceLine], width: int) -> Iterator[str]:
+    table = Table(["rank", "", "label", "id", "score"], "rlllr")
+    for context in contexts:
+        labels = ", ".join(f"{label.source} {_grade_word(label)}" for label in context.labels) or "unjudged"
+        score = "" if context.score is None else f"{context.score:g}"
+        table.add([context.rank, _sign_of(context.labels), labels, shorten(context.id or "", 24), score])
+    head, *lines = table.plain()
+    indent, left = " " * head.index("label"), max(width - len(head) - 2, 16)
+    yield f"{head}  passage"
+    for line, context in zip(lines, contexts, strict=True):
+        yield f"{line.ljust(len(head))}  {shorten(context.text, left)}".rstrip()
+        for label in context.labels:
+            for remark in filter(None, (label.reason, *(label.votes or ()))):
+                text = f"{indent}{label.source}: {clean(remark)}"
+                yield from textwrap.wrap(text, width, subsequent_indent=f"{indent}  ", break_long_words=False)
+
+
+def _grade_word(label: LabelLine) -> str:
+    grade = label.grade
+    if isinstance(grade, bool):
+        word = "yes" if grade else "no"
+    else:
+        word = "failed" if grade is None else str(grade)
+    return f"{word} ({distribution_in_words(label.probabilities)})" if label.probabilities else word
+
+
+def _sign_of(labels: Sequence[LabelLine]) -> str:
+    """Return ■ if any label says relevant, □ if all say not, ? if the judge failed, · without labels."""
+    verdicts = {label.relevant for label in labels}
+    return "■" if True in verdicts else "□" if False in verdicts else "?" if verdicts else "·"
+
+
+def _measure_lines(row: ExplainedLine) -> Iterator[str]:
+    value = in_digits(row.value)
+    between = f"  between {row.bounds[0]:.4f} and {row.bounds[1]:.4f}" if row.bounds else ""
+    why = f"  {row.status}: {clean(row.why)}" if row.why else ""
+    yield f"{clean(row.measure)} = {value}{between}{why}"
+    if row.formula is not UNSET:
+        yield f"  formula  {row.formula}"
+    if row.numbers:
+        yield f"  numbers  {row.numbers} = {value}"
+    if row.reasoning:
+        yield f"  {clean(row.reasoning)}" + (f"  ({row.band})" if row.band else "")
+    yield from (f"  + {clean(hit)}" for hit in row.hits or ())
+    yield from (f"  - {clean(miss)}" for miss in row.misses or ())
+    for asked in row.panel or ():
+        agreed = f", agreement {asked['agreement']:.2f}" if "agreement" in asked else ""
+        yield f"  votes on {asked['asked']}{agreed}"
+        yield from (f"    {clean(message)}" for message in said_by(asked))
+    if row.changes:
+        yield "  what would change it"
+        for move in row.changes:
+            yield f"    {move.what}: {move.value:.4f} ({move.difference:+.4f})"
