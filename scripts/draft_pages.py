@@ -6,8 +6,9 @@ import json
 from collections.abc import Iterator
 from pathlib import Path
 
+from scripts.reference_pages import schema_of
+
 from germane.addons.draft.document import DraftDocument
-from germane.reports.schema import schema_of
 
 SCHEMA = Path(__file__).parents[1] / "docs" / "schema" / "draft.schema.json"
 

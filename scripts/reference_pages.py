@@ -15,9 +15,10 @@ from collections import Counter
 from collections.abc import Collection, Iterator, Mapping
 from importlib import import_module
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import msgspec
+from msgspec import UnsetType, structs
 from pydantic import BaseModel
 from pydantic.json_schema import GenerateJsonSchema, JsonSchemaValue
 
@@ -27,6 +28,7 @@ from germane.cli.verbs import VERBS, function_of
 from germane.comparison.schema import ComparisonDocument
 from germane.diagnosis.stages import StagesDocument, StagesDocuments
 from germane.diagnosis.whatif import DiagnosisDocument, DiagnosisDocuments
+from germane.encoding import Line
 from germane.evalfiles import EvalFile
 from germane.flags import FLAGS, SETTINGS, Flag, flags_of
 from germane.folder.manifest import SCHEMA_VERSION
@@ -37,8 +39,8 @@ from germane.labelling.moving import LabelsCheckDocument, LabelsMoveDocument
 from germane.labelling.schema import AuditDocument, ValidationDocument
 from germane.ledger.store import FORMAT
 from germane.reports.explain import ExplainDocument
+from germane.reports.formats import Document
 from germane.reports.gates import _IN_WORDS, FUNCTIONS
-from germane.reports.schema import Document, schema_of
 from germane.samples.fields import FIELDS, IDS, PASSAGE, PASSAGE_SPELLINGS, SPELLINGS, Field, spellings
 from germane.targets.target import Models
 from germane.targets.targetsfile import PROVIDERS
@@ -744,6 +746,34 @@ def _words(schema: Schema) -> str:
     most = f" to {schema['maximum']:g}" if "maximum" in schema else ""
     return {"string": "text", "integer": "whole number", "number": "number", "boolean": "true or false",
             "object": "mapping"}.get(kind or "", "anything") + least + most  # fmt: skip
+
+
+def schema_of(kind: Any) -> dict[str, Any]:
+    """Return the JSON Schema of a document, or of either of several (A | B)."""
+    results, lines = msgspec.json.schema_components(get_args(kind) or (kind,), ref_template="#/$defs/{name}")
+    known = {line.__name__: line for line in _kinds(Line)}
+    for name, line in lines.items():
+        line["description"] = inspect.cleandoc(line.get("description", ""))
+        if name in known:
+            optional = {f.encode_name for f in structs.fields(known[name]) if UnsetType in get_args(f.type)}
+            line["properties"] = {key: of for key, of in line["properties"].items() if key[0] != "_"}
+            line["required"] = [key for key in line["properties"] if key not in optional]
+            for key in line["required"]:  # a default is Python's: what is written has the field
+                line["properties"][key].pop("default", None)
+    one_of = results[0] if len(results) == 1 else {"anyOf": [*results]}
+    used, text = dict[str, Any](), json.dumps(one_of)
+    while more := [name for name in lines.keys() - used if f'/{name}"' in text]:
+        used |= {name: lines[name] for name in more}
+        text = json.dumps([one_of, used])
+    defs = {name: line for name, line in lines.items() if name in used}
+    return {"$schema": "https://json-schema.org/draft/2020-12/schema", **one_of, "$defs": defs}
+
+
+def _kinds(kind: type[Line]) -> Iterator[type[Line]]:
+    """Iterate over the records that are lines of this kind."""
+    for line in kind.__subclasses__():
+        yield line
+        yield from _kinds(line)
 
 
 def pages() -> Iterator[tuple[Path, str]]:

@@ -6,6 +6,7 @@ import datetime
 import hashlib
 import json
 import re
+import zlib
 from binascii import Error, unhexlify
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Self, TypeAlias, TypeVar
@@ -155,6 +156,12 @@ def relevance_items(cells: Iterable[tuple[str, str]], history: Iterable[tuple[st
         value.update(encode(passage) + ends[query])
         result.append(value.hexdigest()[:32])
     return result
+
+
+def deflated(parts: Iterable[bytes]) -> bytes:
+    """Return bytes compressed (raw deflate), as the DecompressionStream of a browser reads them."""
+    packer = zlib.compressobj(9, wbits=-15)
+    return b"".join([*map(packer.compress, parts), packer.flush()])
 
 
 def now(to: str = "seconds") -> str:

@@ -7,9 +7,10 @@ from pathlib import Path
 
 import jsonschema
 import pytest
+from scripts.reference_pages import schema_of
 
 from germane.ledger.store import SQLiteLedger
-from germane.reports.schema import Document, schema_of
+from germane.reports.formats import Document
 from germane.types import Json
 from tests.cli.conftest import Cli, write_jsonl
 from tests.server import Act, ModelServer, by_overlap

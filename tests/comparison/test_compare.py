@@ -15,6 +15,7 @@ import jsonschema
 import numpy as np
 import pytest
 from scipy import stats
+from scripts.reference_pages import schema_of
 
 from germane import Report, compare, evaluate
 from germane.comparison.formats import COMPARISON_FORMATS
@@ -23,7 +24,6 @@ from germane.errors import InputError
 from germane.judges.fake import FakeJudge
 from germane.judges.judge import Reply
 from germane.questions import AnyQuestion
-from germane.reports.schema import schema_of
 from germane.statistics.comparison import holm
 from germane.statistics.intervals import mean_interval
 from germane.statistics.ranking import rank_biased_overlap

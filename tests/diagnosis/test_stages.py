@@ -9,13 +9,13 @@ from typing import Any
 
 import jsonschema
 import pytest
+from scripts.reference_pages import schema_of
 
 from germane import evaluate
 from germane.diagnosis.formats import render_stages, stages_document
 from germane.diagnosis.stages import StagesDocument, StagesDocuments, SystemStages, follow_samples
 from germane.errors import InputError
 from germane.evaluation.rank import rank
-from germane.reports.schema import schema_of
 from germane.samples import samples_from
 from germane.samples.contexts import compile_rule
 from germane.show.terminal import plain_text

@@ -9,6 +9,7 @@ from typing import Any
 
 import jsonschema
 import pytest
+from scripts.reference_pages import schema_of
 
 from germane import Report, evaluate
 from germane.diagnosis.formats import diagnosis_document
@@ -20,7 +21,6 @@ from germane.diagnosis.whatif import (
     diagnose,
 )
 from germane.errors import InputError
-from germane.reports.schema import schema_of
 from germane.types import Json
 from tests.command import invoke
 

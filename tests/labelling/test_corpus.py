@@ -11,6 +11,7 @@ import jsonschema
 import pytest
 from msgspec import to_builtins
 from msgspec.structs import replace
+from scripts.reference_pages import schema_of
 
 from germane import Report, evaluate
 from germane.errors import InputError
@@ -24,7 +25,6 @@ from germane.labelling.moving import (
     unknown_gold,
 )
 from germane.labelling.people import LabelsRow
-from germane.reports.schema import schema_of
 from germane.samples import samples_from
 from germane.types import Sample
 from tests.command import invoke

@@ -5,12 +5,13 @@ from pathlib import Path
 
 import jsonschema
 import pytest
+from scripts.reference_pages import schema_of
 
 from germane import evaluate
 from germane.encoding import Line
 from germane.labelling.schema import AuditDocument
 from germane.reports.explain import ExplainDocument
-from germane.reports.schema import Document, schema_of
+from germane.reports.formats import Document
 from germane.types import Json
 from tests.command import invoke
 

@@ -8,34 +8,95 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
-from msgspec import UNSET
+from msgspec import UNSET, UnsetType
 from msgspec.structs import asdict
 
 from germane.addons import all_of, find, load
 from germane.clean import clean
+from germane.encoding import Line
 from germane.errors import InputError
 from germane.folder.layout import is_own
-from germane.reports.data import FileLine, RankingLine, ReportData, SliceLine, SystemLine, system_lines
-from germane.reports.explain import FOUND, grader_results
-from germane.reports.gates import worst_exit_code
+from germane.reports.data import (
+    CaseResult,
+    FileLine,
+    RankingLine,
+    ReportData,
+    SearchLine,
+    SliceLine,
+    SystemLine,
+    system_lines,
+)
+from germane.reports.explain import FOUND, ResultRow, grader_results
+from germane.reports.gates import GateResult, worst_exit_code
 from germane.reports.manifest import JudgeLine, Tokens
+from germane.reports.summary import MeasureSummary
 from germane.reports.text.markdown import markdown, markdown_of
 from germane.reports.text.terminal import notes_of, remarks_of, render_plain
 from germane.samples.files import write_whole
 from germane.show.table import csv_lines
-from germane.tables.scores import SampleKey, dump_score
+from germane.tables.scores import SampleKey, ScoreRow, dump_score
 from germane.types import Json
 
 if TYPE_CHECKING:
     from germane.reports.page.excerpt import Excerpt
 
 
+class CaseRow(CaseResult, kw_only=True):
+    """The score of one sample over all of its graders, the verdict on it, and the result of each grader."""
+
+    results: list[ResultRow] | UnsetType = UNSET
+
+
+class CorpusLine(Line):
+    """The documents that were searched: a digest of their ids and texts, how many there are, and the file's or folder's name."""
+
+    digest: str
+    documents: int
+    name: str
+
+
+class Document(Line, kw_only=True):
+    """The document of `--json`. `measures` where there is one system, `systems` and `ranking` where there are several.
+
+    Where several eval files were run, `files` has the means over each one's own cases; where samples made several searches,
+    `by_call` what each of them brought.
+
+    `stopped` says why the run did not come to its end, and how it is continued; the rest is then what is known so far.
+    """
+
+    schema_version: Literal[1] = 1
+    passed: bool
+    exit_code: int
+    report: str | None
+    judge: JudgeLine
+    verdict: list[str]
+    gates: list[GateResult]
+    notes: list[str]
+    measures: dict[str, MeasureSummary] | UnsetType = UNSET
+    systems: list[SystemLine] | UnsetType = UNSET
+    files: list[FileLine] | UnsetType = UNSET
+    slices: list[SliceLine] | UnsetType = UNSET
+    by_call: list[SearchLine] | UnsetType = UNSET
+    ranking: list[RankingLine] | UnsetType = UNSET
+    scores: list[ScoreRow] | UnsetType = UNSET
+    cases: list[CaseRow]
+    corpus: CorpusLine | UnsetType = UNSET
+    stopped: str | UnsetType = UNSET
+
+
+class Documents(Line):
+    """The document of `--json` where a run was several evaluations: that of each under its path, and the exit code of all."""
+
+    schema_version: Literal[1]
+    passed: bool
+    exit_code: int
+    reports: dict[str, Document]
+
+
 def json_document(report: ReportData, *, scores: bool = True) -> dict[str, Json]:
     """The document of `--json`; its schema is published."""
-    from germane.reports.schema import CaseRow, Document  # not at the top: other formats have no use for it
-
     systems, verdict = system_lines(report.summaries, SystemLine), report.verdict
     files = [system_lines(of.summaries, FileLine, file=of.name) for of in report.files]
     slices = [system_lines(of.summaries, SliceLine, slice=of.name) for of in report.own_slices()[0]]

@@ -10,11 +10,14 @@ from dataclasses import dataclass, field
 from functools import partial
 from math import fsum, inf
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+import msgspec
 import numpy as np
+from msgspec import UNSET, UnsetType
 
 from germane.clean import counted, some_of
+from germane.encoding import Line
 from germane.errors import InputError, SourceLocation
 from germane.folder.manifest import read_manifest, write_manifest
 from germane.folder.reader import StoredTables
@@ -45,7 +48,7 @@ from germane.reports.summary import (
 from germane.samples.files import read_text
 from germane.tables.cases import CaseScores
 from germane.tables.judgements import AskedCounts, asked_json
-from germane.tables.scores import ScoreTable
+from germane.tables.scores import ScoreRow, ScoreTable
 from germane.types import Json, Status
 
 if TYPE_CHECKING:
@@ -286,13 +289,18 @@ LARGEST = 1e100
 """The largest score of a document: the squares of such scores can still be summed."""
 
 
+class ScoredDocument(Line):
+    """The part of a document that `compare` and a baseline read; `reports` where it is of several evaluations."""
+
+    schema_version: int = 1
+    scores: list[ScoreRow] | UnsetType = UNSET
+    judge: dict[str, Any] | None = None
+    corpus: dict[str, Any] | None = None
+    reports: dict[str, Any] | UnsetType = UNSET
+
+
 def read_document(path: Path) -> ReportData:
     """The scores and the judge in a document of `--json`, as a report without samples and judgements."""
-    import msgspec  # not at the top: `germane rank` reads no document
-    from msgspec import UNSET
-
-    from germane.reports.schema import ScoredDocument
-
     location = SourceLocation(str(path))
     fix = "name the folder that `germane run` wrote, or a document of germane run --json or germane rank --json -q"
     try:

@@ -11,7 +11,7 @@ import numpy as np
 from msgspec import to_builtins
 
 from germane.clean import some_of
-from germane.encoding import json_of
+from germane.encoding import deflated, encode, json_of
 from germane.measures.measure import Measure
 from germane.reports.correction.draws import fingerprint, pool_of
 from germane.reports.correction.targets import choose_targets
@@ -21,7 +21,6 @@ from germane.reports.gates import Gate
 from germane.reports.manifest import spent_in_words
 from germane.reports.page.excerpt import SEED, Excerpt
 from germane.reports.page.headline import answer, in_a_sentence, next_steps, weakest
-from germane.reports.page.render import pack
 from germane.reports.summary import MeasureSummary, higher_is_better
 from germane.statistics.sampling import drawing_order
 from germane.tables.scores import SampleKey
@@ -77,9 +76,9 @@ class Pages:
         drawn = set(excerpt.random.tables.scores.keys)
         details, queries, positions = self._queries(excerpt.report, drawn)
         texts = list(self._passages)
-        self.blocks = (
-            [pack(details[at : at + _DETAILS]) for at in range(0, len(details), _DETAILS)],
-            [pack(texts[at : at + _TEXTS]) for at in range(0, len(texts), _TEXTS)],
+        self.blocks = tuple(
+            [deflated([encode(rows[at : at + size])]) for at in range(0, len(rows), size)]
+            for rows, size in ((details, _DETAILS), (texts, _TEXTS))
         )
         self._strips = queries["strips"]
         self._of_random = queries.pop("drawn")

@@ -5,14 +5,13 @@ from __future__ import annotations
 import base64
 import hashlib
 import re
-import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cache
 from html import escape
 from importlib.resources import files
 
 from germane.clean import clean
-from germane.encoding import encode
+from germane.encoding import deflated, encode
 from germane.reports.data import ReportData
 from germane.reports.plots import dark_colours
 from germane.types import FrozenDict, Json
@@ -31,7 +30,7 @@ def page_html(
 
     Args:
         data: What the page shows at once; written as JSON in which no text can end its element.
-        blocks: What it reads when it is looked at, in several groups of compressed blocks (see `pack`).
+        blocks: What it reads when it is looked at, in several groups of compressed blocks (JSON, deflated).
         charts: SVG elements by their kind.
     """
     script, style = script_text(), style_text()
@@ -55,17 +54,6 @@ def embedded(value: Json) -> str:
     for char in "<>&\u2028\u2029":
         text = text.replace(char, f"\\u{ord(char):04x}")
     return text
-
-
-def pack(value: Json) -> bytes:
-    """A JSON value compressed, as the page reads it."""
-    return deflated([encode(value)])
-
-
-def deflated(parts: Iterable[bytes]) -> bytes:
-    """Bytes compressed (raw deflate), as the browser's DecompressionStream reads them."""
-    packer = zlib.compressobj(9, wbits=-15)
-    return b"".join([*map(packer.compress, parts), packer.flush()])
 
 
 _SAFE = bytes.maketrans(b"<&>", b",./")
