@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from itertools import chain
 from pathlib import Path
@@ -12,18 +12,10 @@ import numpy as np
 from germane.clean import counted
 from germane.comparison.choosing import best_systems
 from germane.comparison.corrected import DecidedPair
-from germane.comparison.decomposition import other_corpus, split_by_cause
 from germane.comparison.formats import Comparison
-from germane.comparison.parts import (
-    SharedSamples,
-    compared,
-    how_judged,
-    mixed_scores,
-    moved_queries,
-    renamed_note,
-    served_models,
-    verdicts_of,
-)
+from germane.comparison.judged import compared, how_judged, other_corpus, served_models, verdicts_of
+from germane.comparison.mixed import mixed_scores, split_by_cause
+from germane.comparison.moved import SharedSamples, moved_queries
 from germane.comparison.regression import regression, within_margin
 from germane.errors import InputError
 from germane.measures.declaration import parse_measures
@@ -40,7 +32,6 @@ from germane.reports.report import find_report, is_of_results, open_together
 from germane.reports.summary import canonical_name, check_change, is_diagnostic, slices_of
 from germane.results.naming import parse_directions, parse_ranges
 from germane.statistics.comparison import Decision, TestName
-from germane.statistics.ranking import Overlap
 from germane.tables.counterparts import texts_of
 from germane.types import Json
 
@@ -90,7 +81,7 @@ def compare(
     """
     reports, guesses = open_together((a, *more), parse_ranges(ranges), parse_directions(higher_is_better))
     against = pairs_of(reports, systems, names)
-    sides = list(dict.fromkeys([*(side for side, _ in against), *(other for _, other in against)]))
+    sides = list(dict.fromkeys(chain.from_iterable(zip(*against, strict=True))))
     common = measures_in_common(sides)
     chosen = common if measures is None else _named(sides, measures, common, "measure")
     if not chosen:
@@ -109,59 +100,48 @@ def compare(
         )
     pairs = [DecidedPair(side, other, _clusters(side, other, cluster), test, seed) for side, other in against]
     shared_of = {pair: SharedSamples(pair) for pair in pairs}
-    rows: list[MeasureComparison] = []
-    notes = [*guesses, *(differ if judged else [])]
+    rows, notes = list[MeasureComparison](), [*guesses, *(differ if judged else [])]
     for pair in pairs:
-        mine = [compared(pair, name) for name in chosen]
-        if not any(comparison.due for comparison in mine):
-            problem = f"{pair.a.name} and {pair.b.name} have no query in common"
-            raise InputError(problem, fix="compare the same queries")
-        rows += [
-            _decided(row, margins, allow_stand_in=allow_stand_in)
-            for row in _split(pair, mine, shared_of[pair])
-        ]
-        notes += [note] if not differ and (note := served_models(pair.a, pair.b, judged)) else []
+        rows += _rows(pair, chosen, shared_of[pair], margins, allow_stand_in=allow_stand_in)
+        notes.append("" if differ else served_models(pair.a, pair.b, judged))
         if judged and (pair.a.report.tables is pair.b.report.tables or not differ):
             notes += _covered(pair)
-    rows = adjusted(rows, first)
-    several = len(pairs) > 1
+    rows, several = adjusted(rows, first), len(pairs) > 1
     gates = [within_margin(row, several=several) for row in rows if row.decision]
     gates += [regression(row, several=several) for row in rows if row.tests and fail_on_regression]
     if by is not None:
         sliced = [row for pair in pairs for row in _slices(pair, chosen, by)]
         rows += [row.replace(tests=0) for row in adjusted(sliced, first)]  # a slice has no outcome of its own
     only_in: dict[str, list[str]] = {side.name: [] for side in sides}
-    overlaps: dict[str, Overlap] = {}
     for pair in pairs:
-        if other_corpus(pair):
-            notes.append(f"{pair.a.name} and {pair.b.name} searched different documents (--corpus)")
+        notes.append(other_corpus(pair))
         only_a, only_in[pair.b.name] = pair.only_in()
-        overlaps |= {pair.b.name: overlap} if (overlap := shared_of[pair].overlap()) else {}
-        notes += _paired(pair, len(only_a), len(only_in[pair.b.name]), shared_of[pair].all_renamed())
+        notes += _paired(pair, len(only_a) + len(only_in[pair.b.name]), shared_of[pair])
         only_in[pair.a.name] = list(dict.fromkeys([*only_in[pair.a.name], *only_a]))
-    judged_here = [] if any(map(is_of_results, reports)) else rows
-    notes += [*_uncalibrated(judged_here), *_too_narrow(rows), *_remarks(sides, chosen)]
+    notes += [
+        *_figure_notes([] if any(map(is_of_results, reports)) else rows, rows),
+        *_remarks(sides, chosen),
+    ]
     if measures is None:
         others = dict.fromkeys(name for side in sides for name in side.types if name not in chosen)
         notes += [f"not in all of them, not compared: {', '.join(others)}"] if others else []
-    moved = {pair.b.name: moved_queries(pair, first[0]) for pair in pairs}
+    overlaps = {pair.b.name: shared.overlap() for pair, shared in shared_of.items()}
     return Comparison(
         systems=tuple(side.name for side in sides),
         primary=tuple(first),
         comparisons=tuple(rows),
         only_in=only_in,
-        overlaps=overlaps,
-        worst={name: worst for name, (worst, _) in moved.items()},
-        best={name: best for name, (_, best) in moved.items()},
+        overlaps={name: overlap for name, overlap in overlaps.items() if overlap},
+        moved={pair.b.name: moved_queries(pair, first[0]) for pair in pairs},
         choices=tuple(best_systems(pairs, dict.fromkeys((*first, *chosen)), seed)),
-        notes=tuple(dict.fromkeys(notes)),
+        notes=tuple(dict.fromkeys(filter(None, notes))),
         gates=tuple(gates if allow_stand_in else [gate.without_stand_in() for gate in gates]),
         reports=tuple(reports),
     )
 
 
 def check_same_data(a: Path, b: Path) -> None:
-    """InputError where fewer than half of either report's queries are in the other."""
+    """Raise InputError where fewer than half of either report's queries are in the other."""
     asked = [set(texts_of(find_report(path).samples()).values()) for path in (a, b)]
     if 2 * len(asked[0] & asked[1]) < min(map(len, asked)):
         problem = f"the two latest reports are of different data: {a} and {b}"
@@ -169,14 +149,14 @@ def check_same_data(a: Path, b: Path) -> None:
 
 
 def comparison_of(baseline: ReportData, report: ReportData) -> dict[str, Json] | None:
-    """The document of `germane compare --json` of a report and its baseline; None where they cannot be compared as a whole."""
+    """Return the document of `germane compare --json` of a report and its baseline; None where they cannot be compared."""
     with suppress(InputError):
         return compare(baseline, report, across_judges=True).to_json()
     return None
 
 
 def _named(sides: Sequence[Side], chosen: str | Iterable[str], names: Sequence[str], what: str) -> list[str]:
-    """The reported names of these measures."""
+    """Return the reported names of these measures; InputError where one is not in all systems."""
     texts: list[str] = []
     for text in [chosen] if isinstance(chosen, str) else map(str, chosen):
         with suppress(InputError):
@@ -194,7 +174,7 @@ def _named(sides: Sequence[Side], chosen: str | Iterable[str], names: Sequence[s
 
 
 def parse_margins(texts: Iterable[str]) -> dict[str, float]:
-    """Margins by measure, from texts like 'nDCG@10: 0.02'; InputError for another text."""
+    """Return margins by measure from texts like 'nDCG@10: 0.02'; InputError for another text."""
     result = {}
     for text in texts:
         name, _, number = (field.strip() for field in text.rpartition(":"))
@@ -212,7 +192,7 @@ def parse_margins(texts: Iterable[str]) -> dict[str, float]:
 def _margins(
     margin: Mapping[str, float] | Iterable[str], sides: Sequence[Side], names: Sequence[str]
 ) -> dict[str, float]:
-    """Margins by the reported names of measures; InputError where one is beyond its measure's range."""
+    """Return margins by the reported names of measures; InputError where one is beyond its measure's range."""
     if not hasattr(margin, "__iter__"):
         fix = f'write margin={{"{names[0]}": {margin!r}}}'
         raise InputError(f"margin={margin!r} names no measure", fix=fix)
@@ -227,17 +207,8 @@ def _margins(
     return result
 
 
-def _decided(
-    row: MeasureComparison, margins: Mapping[str, float], *, allow_stand_in: bool
-) -> MeasureComparison:
-    """The row with its decision; undecided where a stand-in judged, unless that is allowed."""
-    if (margin := margins.get(row.measure)) is None:
-        return row
-    undecided = row.stand_in and not allow_stand_in
-    return row.replace(decision=Decision("undecided", margin) if undecided else row.decide(margin))
-
-
 def _clusters(a: Side, b: Side, cluster: str | Mapping[str, str] | None) -> Mapping[str, str] | None:
+    """Return the cluster of each case, from a field of the samples' metadata; InputError where no sample has it."""
     if cluster is None or isinstance(cluster, Mapping):
         return cluster
     result: dict[str, str] = {}
@@ -255,27 +226,38 @@ def _clusters(a: Side, b: Side, cluster: str | Mapping[str, str] | None) -> Mapp
     return result
 
 
-def _split(
-    pair: PairedSystems, rows: Sequence[MeasureComparison], shared: SharedSamples
-) -> list[MeasureComparison]:
-    """The rows with what their differences are made of."""
-    mixed, refused = mixed_scores(pair, [row.measure for row in rows], shared)
-    results = []
+def _rows(
+    pair: PairedSystems,
+    names: Sequence[str],
+    shared: SharedSamples,
+    margins: Mapping[str, float],
+    *,
+    allow_stand_in: bool,
+) -> Iterator[MeasureComparison]:
+    """Yield the comparison of each measure with its parts and its decision; InputError where the two share no query.
+
+    A comparison is undecided where a stand-in judged, unless that is allowed.
+    """
+    rows = [compared(pair, name) for name in names]
+    if not any(row.due for row in rows):
+        problem = f"{pair.a.name} and {pair.b.name} have no query in common"
+        raise InputError(problem, fix="compare the same queries")
+    mixed, refused = mixed_scores(pair, names, shared)
     for row in rows:
-        name = row.measure
-        parts = (
-            split_by_cause(pair, name, mixed[name])
-            if name in mixed
-            else refused.get(name, "it was not measured in both")
-        )
-        verdicts = verdicts_of((pair.a, pair.b), name)
-        split, why = (None, parts) if isinstance(parts, str) else (parts, "")
-        results.append(row.replace(parts=split, verdicts=verdicts, parts_why=why))
-    return results
+        name, parts = row.measure, None
+        why = refused.get(name, "it was not measured in both")
+        if name in mixed:
+            parts, why = split_by_cause(pair, name, mixed[name])
+        verdicts, margin = verdicts_of((pair.a, pair.b), name), margins.get(name)
+        decision = None
+        if margin is not None:
+            undecided = row.stand_in and not allow_stand_in
+            decision = Decision("undecided", margin) if undecided else row.decide(margin)
+        yield row.replace(parts=parts, verdicts=verdicts, parts_why=why, decision=decision)
 
 
 def _covered(pair: PairedSystems) -> list[str]:
-    """The share of B's distinct judged items that had been judged for A."""
+    """Return the note on how many of B's distinct judged items had been judged for A."""
     ours, theirs = (
         {row.item for row in side.report.places() if row.system == side.system} for side in (pair.a, pair.b)
     )
@@ -283,19 +265,18 @@ def _covered(pair: PairedSystems) -> list[str]:
     return [f"{both:,} of {all_of_b} were already judged for {pair.a.name}"] if theirs else []
 
 
-def _paired(
-    pair: PairedSystems, only_a: int, only_b: int, renamed: Sequence[tuple[str, str, str]]
-) -> list[str]:
-    """The note that queries were paired by their texts, or that an id has two texts."""
+def _paired(pair: PairedSystems, unpaired: int, shared: SharedSamples) -> list[str]:
+    """Return the note that queries were paired by their texts, or that an id has two texts."""
     if pair.by_query:
         both = sum(name is not None for name in pair.by_query.values())
         text = f"{pair.a.name} and {pair.b.name} have line numbers as ids, but these are different queries: "
         text += f"{counted(both, 'query')} paired by text"
-        return [f"{text}, {only_a + only_b} not paired" if only_a + only_b else text]
-    return [" ".join(map(str, note)) for note in renamed_note(pair, renamed)]
+        return [f"{text}, {unpaired} not paired" if unpaired else text]
+    return [" ".join(map(str, note))] if (note := shared.renamed_note()) else []
 
 
 def _slices(pair: PairedSystems, names: Sequence[str], by: str) -> list[MeasureComparison]:
+    """Return the comparisons over each slice of the queries."""
     samples = pair.a.read() if pair.by_query else chain(pair.a.read(), pair.b.read())
     numbers = pair.a.scores.numbers
     rows = []
@@ -306,35 +287,33 @@ def _slices(pair: PairedSystems, names: Sequence[str], by: str) -> list[MeasureC
     return [row for row in rows if row.due]
 
 
-def _uncalibrated(rows: Iterable[MeasureComparison]) -> list[str]:
-    """The differences that rest on a judge alone, and why people's labels do not correct them."""
-    result: dict[str, dict[str, None]] = {}
-    for row in rows:
-        if row.decided_by == "judged" and row.corrected_why:
-            result.setdefault(row.corrected_why, {})[row.measure] = None
-    return [f"uncalibrated: {why} ({', '.join(measures)})" for why, measures in result.items()]
+def _with_measures(rows: Iterable[tuple[str, str]]) -> Iterator[str]:
+    """Yield each text once, with the measures that it is said of."""
+    measures_of: dict[str, dict[str, None]] = {}
+    for text, measure in rows:
+        measures_of.setdefault(text, {})[measure] = None
+    return (f"{text} ({', '.join(measures)})" for text, measures in measures_of.items())
 
 
-def _too_narrow(rows: Iterable[MeasureComparison]) -> list[str]:
-    """The notes on intervals of differences that are too narrow, over all cases."""
-    result: dict[str, dict[str, None]] = {}
-    for row in rows:
-        if (note := row.interval.note) and not row.slice:
-            result.setdefault(note, {})[row.measure] = None
-    return [f"{note} ({', '.join(measures)})" for note, measures in result.items()]
+def _figure_notes(judged: Iterable[MeasureComparison], rows: Iterable[MeasureComparison]) -> Iterator[str]:
+    """Yield why people's labels do not correct judged differences, and which intervals are too narrow."""
+    uncalibrated = (row for row in judged if row.decided_by == "judged" and row.corrected_why)
+    yield from _with_measures((f"uncalibrated: {row.corrected_why}", row.measure) for row in uncalibrated)
+    narrow = (row for row in rows if row.interval.note and not row.slice)
+    yield from _with_measures((row.interval.note, row.measure) for row in narrow)
 
 
 def _remarks(sides: Sequence[Side], names: Sequence[str]) -> list[str]:
-    """The remarks on the basis of the means, each with its measures, and with its system where it does not concern all."""
-    result: dict[str, dict[str, dict[str, None]]] = {}
+    """Return the remarks on the basis of the means, each with its measures, and with its system where it is not of all."""
+    rows: dict[str, dict[str, dict[str, None]]] = {}
     for side in sides:
         for summary in side.report.summaries:
             if summary.system == side.system and summary.measure in names:
                 for remark in summary.basis.remarks:  # what follows is said of the difference
                     if not remark.startswith("uncalibrated") and remark != summary.basis.interval_note:
-                        result.setdefault(remark, {}).setdefault(side.name, {})[summary.measure] = None
+                        rows.setdefault(remark, {}).setdefault(side.name, {})[summary.measure] = None
     return [
         f"{f'{system}: ' if len(systems) < len(sides) else ''}{remark} ({', '.join(measures)})"
-        for remark, systems in result.items()
+        for remark, systems in rows.items()
         for system, measures in systems.items()
     ]

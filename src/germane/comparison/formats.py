@@ -12,7 +12,7 @@ from rich.console import RenderableType
 from rich.text import Text
 
 from germane.clean import clean, counted, markdown_text, shorten, some_of
-from germane.comparison.schema import BestLine, ComparisonDocument, MovedLine
+from germane.comparison.schema import BestLine, ComparisonDocument, MovedLine, MovedLines
 from germane.errors import InputError
 from germane.reports.data import ReportData
 from germane.reports.gates import GateResult
@@ -53,7 +53,8 @@ class Comparison:
     `comparisons` hold one row per system and measure, after those over all cases the ones per slice. `gates` are
     the results against the margins, and those of `fail_on_regression`; `verdict` is the worst of them, "pass", "fail" or
     "undecided", None where there are none. `only_in` lists the cases that another system does
-    not have, `choices` the best of three systems or more by each measure, `overlaps` say how alike the lists are to those of the first system, `worst` and `best` the queries that moved most by `primary[0]`, by the name of the system.
+    not have, `choices` the best of three systems or more by each measure, `overlaps` say how alike the lists are to those of the first system, `moved` (`worst` and `best`) the queries that moved most by
+    `primary[0]`, by the name of the system.
     """
 
     systems: tuple[str, ...]
@@ -61,8 +62,7 @@ class Comparison:
     comparisons: tuple[MeasureComparison, ...]
     only_in: Mapping[str, Sequence[str]]
     overlaps: Mapping[str, Overlap] = field(default_factory=dict)
-    worst: Mapping[str, Sequence[MovedLine]] = field(default_factory=dict)
-    best: Mapping[str, Sequence[MovedLine]] = field(default_factory=dict)
+    moved: Mapping[str, MovedLines] = field(default_factory=dict)
     choices: tuple[BestLine, ...] = ()
     notes: tuple[str, ...] = ()
     gates: tuple[GateResult, ...] = ()
@@ -82,6 +82,16 @@ class Comparison:
     def held(self) -> tuple[str, ...]:
         """The systems that are compared with another."""
         return tuple(dict.fromkeys(row.b for row in self.comparisons))
+
+    @property
+    def worst(self) -> dict[str, list[MovedLine]]:
+        """The queries that became worst by `primary[0]`, by system."""
+        return {system: moved.worst for system, moved in self.moved.items()}
+
+    @property
+    def best(self) -> dict[str, list[MovedLine]]:
+        """The queries that became best by `primary[0]`, by system."""
+        return {system: moved.best for system, moved in self.moved.items()}
 
     @property
     def whole(self) -> list[MeasureComparison]:
@@ -129,7 +139,6 @@ class Comparison:
         slices = [
             {**_line(row, several=self.several), "slice": row.slice} for row in self.comparisons if row.slice
         ]
-        moved = {"worst": self.worst, "best": self.best}
         fields: dict[str, Any] = {
             "verdict": self.verdict,
             "gates": self.gates,
@@ -139,7 +148,7 @@ class Comparison:
             "slices": slices,
             "only_in": self.only_in,
             "rank_biased_overlap": self.overlaps,
-            "moved": {name: {of: rows.get(name, []) for of, rows in moved.items()} for name in self.held},
+            "moved": self.moved,
             "best": self.choices,
             "notes": self.notes,
         }

@@ -7,7 +7,8 @@ from typing import Any
 
 from germane.clean import counted
 from germane.comparison.corrected import DecidedPair
-from germane.comparison.parts import SharedSamples, compared, renamed_note
+from germane.comparison.judged import compared
+from germane.comparison.moved import SharedSamples
 from germane.reports.data import ReportData
 from germane.reports.gates import Gate, GateOutcome, GateResult, with_count
 from germane.reports.pairing import MeasureComparison, PairedSystems, Side, adjusted, measures_in_common
@@ -24,7 +25,7 @@ def settle_changes(report: ReportData, baseline: ReportData, *, every: bool = Fa
     changes = change_gates([gate for gate in declared if gate.how == "change"], report, baseline)
     report.settle([*changes, *(regressions(report, baseline) if every else ())])
     for pair in _pairs(report, baseline):
-        for note in () if isinstance(pair, str) else renamed_note(pair, SharedSamples(pair).all_renamed()):
+        if not isinstance(pair, str) and (note := SharedSamples(pair).renamed_note()):
             report.add_note(*note)
 
 

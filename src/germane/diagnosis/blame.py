@@ -1,27 +1,27 @@
-"""Retrieval or generation: for each query, which of the two a wrong answer is due to, from stored verdicts. Nobody is asked.
+"""Retrieval or generation: which of the two is to blame for each wrong answer, from stored verdicts. No judge is asked.
 
 Three measures tell: context_recall (do the contexts hold the reference's claims), nugget_recall(text=response) (does the response
-state them) and faithfulness (do the contexts support what it states). A query is where at least half of it is.
+state them) and faithfulness (do the contexts support what it states). Each holds for a query with a value of at least one half.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
+from itertools import islice
 from math import fsum
-from typing import Any, NamedTuple
+from typing import Any, TypeAlias
 
 import numpy as np
+from msgspec import structs
 
 from germane.clean import some_of
 from germane.encoding import Line
-from germane.judging.recorded import StoredAnswers
-from germane.measures.eligibility import applicable
+from germane.judging.driver import results_of
+from germane.measures.graders import graders_of
 from germane.measures.measure import Measure
 from germane.measures.outcome import Outcome
-from germane.measures.scoring import program_of
-from germane.places.settings import Settings
-from germane.questions.asking import Program
+from germane.measures.scoring import Block, Job
 from germane.reports.data import ReportData
 from germane.reports.explain import recorded, settings_of
 from germane.reports.summary import known_measure
@@ -29,7 +29,7 @@ from germane.statistics.intervals import IntervalEnds, mean_interval
 from germane.types import Sample
 
 HALF = 0.5
-"""The share of the reference's claims from which on contexts hold, or a response states, the answer; of the response's, faithful."""
+"""The share of claims from which on contexts hold the answer, a response states it, or is faithful."""
 _NEEDED = ("context_recall", "nugget_recall(text=response)", "faithfulness")
 _BLOCK = 500
 """Samples whose verdicts are looked up together."""
@@ -40,6 +40,8 @@ _WORDS = {
     "unsupported": "answered without support",
     "unknown": "unknown",
 }
+_Case: TypeAlias = tuple[Sample, list[Outcome]]
+"""A sample with the outcomes of the three measures."""
 
 
 class BlameLine(Line):
@@ -73,11 +75,11 @@ class BlameDocument(Line):
 
     @property
     def shown(self) -> bool:
-        """True if any verdict is there: without one there is nothing to say."""
+        """True if any of the three verdicts is stored."""
         return len(self.unknown.add) < len(_NEEDED)
 
     def in_words(self) -> str:
-        """One line: each share with its interval, and what to add where verdicts are missing."""
+        """Return one line: each share with its interval, and the measures to add where verdicts are missing."""
         parts = []
         for name, words in _WORDS.items():
             line: BlameLine = getattr(self, name)
@@ -87,137 +89,78 @@ class BlameDocument(Line):
         add = f"; add -m '{' '.join(self.unknown.add)}'" if self.unknown.count and self.unknown.add else ""
         return f"retrieval or generation: {', '.join(parts)}{add}"
 
-
-class _Case(NamedTuple):
-    sample: Sample
-    outcomes: Sequence[Outcome]
+    def lines(self) -> Iterator[str]:
+        """Yield the blame in words, and the first queries that retrieval and generation fail."""
+        yield self.in_words()
+        for name in ("not_retrieved", "ignored", "unsupported"):
+            line: BlameLine = getattr(self, name)
+            if line.count:
+                yield f"  {_WORDS[name]}: {some_of(line.queries, 5)}"
 
 
 def blame_of(report: ReportData) -> dict[str, BlameDocument]:
-    """By system, what became of the queries with a reference and a response; systems without any are left out."""
+    """Return by system what became of the queries with a reference and a response; systems without any are left out."""
     measures, settings, answers = _measures(report), settings_of(report), recorded(report)
-    cases: dict[str, list[_Case]] = defaultdict(list)
-    block: list[Sample] = []
-    for sample in report.samples():
-        if sample.reference and sample.response and sample.answerable is not False and not sample.failed:
-            block.append(sample)
-        if len(block) == _BLOCK:
-            _add(cases, block, measures, settings, answers)
-            block = []
-    _add(cases, block, measures, settings, answers)
-    return {system: _document(measures, some) for system, some in cases.items()}
+    graders, cases = graders_of(tuple(measures)), defaultdict[str, list[_Case]](list)
+    samples = (
+        sample
+        for sample in report.samples()
+        if sample.reference and sample.response and sample.answerable is not False and not sample.failed
+    )
+    while some := list(islice(samples, _BLOCK)):
+        block = Block([Job(sample=sample, graders=graders) for sample in some], settings)
+        for sample, outcomes in zip(
+            some, block.outcomes(results_of(block.programs, answers.values)), strict=True
+        ):
+            cases[sample.system].append((sample, [outcomes[str(measure)] for measure in measures]))
+    return {system: _document(measures, of_system) for system, of_system in cases.items()}
 
 
 def _measures(report: ReportData) -> list[Measure]:
-    """The three measures, as the report has them where it has."""
+    """Return the three measures, with the parameters that the report has them with."""
+
+    def is_same(own: Measure, measure: Measure) -> bool:
+        return own.name == measure.name and own.settings.get("text") == measure.settings.get("text")
+
     have = [measure for name in report.measures if (measure := known_measure(report[name].type)) is not None]
     needed = map(Measure.parse, _NEEDED)
-    return [
-        next((own for own in have if own.name == measure.name and _reads(own) == _reads(measure)), measure)
-        for measure in needed
-    ]
-
-
-def _reads(measure: Measure) -> Any:
-    return measure.settings.get("text")
-
-
-def _add(
-    cases: Mapping[str, list[_Case]],
-    samples: Sequence[Sample],
-    measures: Sequence[Measure],
-    settings: Settings,
-    answers: StoredAnswers,
-) -> None:
-    programs = [_program(measure, sample, settings) for sample in samples for measure in measures]
-    outcomes = _replayed(programs, answers)
-    for number, sample in enumerate(samples):
-        mine = outcomes[number * len(measures) : (number + 1) * len(measures)]
-        cases[sample.system].append(_Case(sample, mine))
-
-
-def _program(measure: Measure, sample: Sample, settings: Settings) -> Program[Outcome]:
-    refusal = applicable(measure, sample, settings)
-    if refusal is not None:
-        yield from ()
-        return refusal
-    return (yield from program_of(measure, sample, settings))
-
-
-def _replayed(programs: Sequence[Program[Outcome]], answers: StoredAnswers) -> list[Outcome]:
-    """The result of each program, from stored answers, which are looked up for all programs together."""
-    results: list[Outcome | None] = [None] * len(programs)
-    sent: dict[int, Any] = dict.fromkeys(range(len(programs)))
-    while sent:
-        asked = {}
-        for number, values in sent.items():
-            try:
-                asked[number] = programs[number].send(values)
-            except StopIteration as end:
-                results[number] = end.value
-        found = answers.values(list(asked.values())) if asked else []
-        sent = dict(zip(asked, map(tuple, found), strict=True))
-    return [result for result in results if result is not None]
+    return [next((own for own in have if is_same(own, measure)), measure) for measure in needed]
 
 
 def _document(measures: Sequence[Measure], cases: Sequence[_Case]) -> BlameDocument:
-    names = [_name_of(case.outcomes) for case in cases]
-    clusters = [case.sample.id if case.sample.cluster is None else case.sample.cluster for case in cases]
+    """Return the shares of the kinds of queries, and the measures that lack a verdict of any query."""
+    kinds = np.array([_kind_of(outcomes) for _, outcomes in cases])
+    clusters = [sample.id if sample.cluster is None else sample.cluster for sample, _ in cases]
     lines: dict[str, Any] = {}
-    for name in _WORDS:
-        marked = np.array([other == name for other in names], float)
-        interval = mean_interval(marked, clusters=clusters, value_range=(0.0, 1.0))
-        ids = dict.fromkeys(case.sample.id for case, other in zip(cases, names, strict=True) if other == name)
-        fields: dict[str, Any] = {
-            "count": int(marked.sum()),
-            "share": float(marked.mean()),
-            "interval": interval.ends and list(interval.ends),
-            "queries": list(ids),
-        }
-        lines[name] = (
-            UnknownLine(**fields, add=_missing(measures, cases)) if name == "unknown" else BlameLine(**fields)
-        )
+    for kind in _WORDS:
+        marked = (kinds == kind).astype(float)
+        ends = mean_interval(marked, clusters=clusters, value_range=(0.0, 1.0)).ends
+        ids = list(dict.fromkeys(cases[at][0].id for at in np.flatnonzero(marked).tolist()))
+        lines[kind] = BlameLine(int(marked.sum()), float(marked.mean()), ends and list(ends), ids)
+    columns = zip(*(outcomes for _, outcomes in cases), strict=True)
+    lacking = [not all(map(_is_known, column)) for column in columns]
+    add = [str(measure) for measure, lacks in zip(measures, lacking, strict=True) if lacks]
+    lines["unknown"] = UnknownLine(**structs.asdict(lines["unknown"]), add=add)
     return BlameDocument(**lines)
 
 
-def _missing(measures: Sequence[Measure], cases: Iterable[_Case]) -> list[str]:
-    """The measures that lack a verdict of any query."""
-    lacking = {at for case in cases for at, outcome in enumerate(case.outcomes) if not _is_known(outcome)}
-    return [str(measures[at]) for at in sorted(lacking)]
-
-
 def _is_known(outcome: Outcome) -> bool:
-    """True if the verdicts are there: a response that claims nothing has none to miss."""
+    """Return True if the verdicts are there: a response that claims nothing has none to miss."""
     return outcome.status in {"ok", "skipped"}
 
 
-def _name_of(outcomes: Sequence[Outcome]) -> str:
-    """What became of a query, by the outcomes of the three measures."""
+def _kind_of(outcomes: Sequence[Outcome]) -> str:
+    """Return what became of a query, by the outcomes of the three measures."""
     held, stated, faithful = outcomes
     if not all(map(_is_known, outcomes)) or held.value is None or stated.value is None:
         return "unknown"
     answered = stated.value >= HALF
-    retrieved = _share_of(held, stated, stated=answered) >= HALF
+    # the share that the contexts hold of the claims that the response states, or of those that it lacks; of all claims
+    # where the sample has nuggets of its own, which are other claims
+    wanted = {item.text for item in stated.items if bool(item.held) is answered}
+    same = [float(bool(item.held)) for item in held.items if item.text in wanted]
+    retrieved = (fsum(same) / len(same) if same else held.value) >= HALF
     if not answered:
         return "ignored" if retrieved else "not_retrieved"
     supported = retrieved and (faithful.value is None or faithful.value >= HALF)
     return "answered" if supported else "unsupported"
-
-
-def _share_of(held: Outcome, said: Outcome, *, stated: bool) -> float:
-    """The share that the contexts hold of the claims that the response states, or of those that it lacks.
-
-    Where these are not the same claims (nuggets of the sample's own), it is that of all claims.
-    """
-    wanted = {item.text for item in said.items if bool(item.held) is stated}
-    same = [float(bool(item.held)) for item in held.items if item.text in wanted]
-    return fsum(same) / len(same) if same else held.value or 0.0
-
-
-def lines_of(blame: BlameDocument) -> Iterator[str]:
-    """The blame in words, and the first queries that retrieval and generation fail."""
-    yield blame.in_words()
-    for name in ("not_retrieved", "ignored", "unsupported"):
-        line: BlameLine = getattr(blame, name)
-        if line.count:
-            yield f"  {_WORDS[name]}: {some_of(line.queries, 5)}"

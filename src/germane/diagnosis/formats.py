@@ -10,7 +10,6 @@ from rich.console import RenderableType
 from rich.text import Text
 
 from germane.clean import clean, counted, shorten
-from germane.diagnosis.blame import lines_of
 from germane.diagnosis.stages import DepthRow, StageRow, SystemStages
 from germane.diagnosis.whatif import SystemDiagnosis
 from germane.reports.summary import LIKE_THESE, in_digits, interval_in_words, p_in_words
@@ -138,7 +137,7 @@ def _helps(diagnosis: SystemDiagnosis) -> Iterator[RenderableType]:
     if diagnosis.mean is not None:
         yield from _changes(diagnosis, diagnosis.mean)
     if diagnosis.blame is not None and diagnosis.blame.shown:
-        yield from (Text(clean(line)) for line in lines_of(diagnosis.blame))
+        yield from (Text(clean(line)) for line in diagnosis.blame.lines())
     yield from (Text(f"note     {clean(note)}") for note in diagnosis.notes)
 
 

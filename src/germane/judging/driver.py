@@ -108,15 +108,27 @@ async def finish(programs: Iterable[Running[R]], answerer: AnswerSource) -> None
 
 LookUp: TypeAlias = Callable[[Sequence[AnyQuestion]], Sequence[Judgement]]
 """Finds the stored judgement of each question, or an error in its place."""
+FindValues: TypeAlias = Callable[[Sequence[Sequence[AnyQuestion]]], Sequence[Sequence[Any]]]
+"""Finds the stored answer to each question of several lists, `Unanswered` in place of one that is not there."""
 
 
-def result_of(program: Program[R], look_up: LookUp) -> R:
-    """A program's result from stored judgements, with no event loop."""
-    return replay(program, look_up)[0]
+def results_of(programs: Sequence[Program[R]], find: FindValues) -> list[R]:
+    """Return the result of each program from stored answers, which are looked up for all programs together."""
+    results: dict[int, R] = {}
+    waiting: dict[int, Any] = dict.fromkeys(range(len(programs)))
+    while waiting:
+        asked: dict[int, Sequence[AnyQuestion]] = {}
+        for number, answers in waiting.items():
+            try:
+                asked[number] = programs[number].send(answers)
+            except StopIteration as end:
+                results[number] = end.value
+        waiting = dict(zip(asked, map(tuple, find([*asked.values()]) if asked else ()), strict=True))
+    return [results[number] for number in range(len(programs))]
 
 
 def replay(program: Program[R], look_up: LookUp) -> tuple[R, list[tuple[AnyQuestion, Any]]]:
-    """A program's result from stored judgements, and each question that it asked with its typed answer."""
+    """Return a program's result from stored judgements, and each question that it asked with its typed answer."""
     running = Running(program)
     while not running.finished:
         questions = running.questions or ()

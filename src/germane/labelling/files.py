@@ -1,4 +1,4 @@
-"""Labels from and to files: our own JSON lines (the page's too), CSV, and TREC qrels."""
+"""Labels from and to files: JSON lines as in labels.jsonl, CSV, TSV, JSON, and TREC qrels."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from typing import TypeAlias
 
 from msgspec import structs
 
@@ -55,11 +56,12 @@ _GRADE = re.compile(r"([0-9]{1,9})(?:[.,]0*)?")
 _ANSWERS = ("answer", "grade", "relevant")
 _WRITE_GRADE = "write grade (0-3), or relevant (yes or no)"
 _YES_NO = {"y": True, "yes": True, "true": True, "n": False, "no": False, "false": False}
+_Row: TypeAlias = Mapping[str, Json]
 
 
 @dataclass(frozen=True, slots=True)
 class ImportedLabels:
-    """Labels of a file that are about things in the report, and how many rows were about anything else.
+    """The labels of a file that are about things in a report, and the number of rows about anything else (`others`).
 
     `unfilled` rows have no answer yet. `unchanged` labels change nothing: the report holds the same answer of the same person,
     or a newer one. `note` says which of several columns was read as the document's id.
@@ -67,56 +69,45 @@ class ImportedLabels:
 
     labels: tuple[Label, ...]
     others: int
-    unfilled: int = 0
-    unchanged: int = 0
-    note: str = ""
+    unfilled: int
+    unchanged: int
+    note: str
 
 
 def import_labels(
     path: Path, report: ReportData, who: str | None, guideline: str | None = None, user: str | None = None
 ) -> ImportedLabels:
-    """The labels in a file, by its extension: .jsonl, .json, .csv, .tsv, anything else is TREC qrels.
+    """Read the labels in a file, by its extension: .jsonl, .json, .csv, .tsv, anything else is TREC qrels.
 
     A row of JSON names its `item`, or like a row of CSV its sample and its document (`id`), with `grade`, `relevant`
-    or `answer`. Rows keep their queue only where they hold the design that they were drawn by; else it is `import`.
-
-    Rows that name nobody are labels of `who`; without it of `user` or, where two of them contradict each other, of UNNAMED.
+    or `answer`. Rows keep their queue only with the design that they were drawn by; otherwise it is `import`. Rows without a
+    person are labels of `who`, else of `user` or, where two of them contradict each other, of UNNAMED.
 
     Raises:
         InputError: The file cannot be read, or no row is about anything in the report.
     """
     kinds, documents = _labelable(report)
-    results, others, unfilled = list[Label](), 0, 0
-    rows = list(_rows(path))
-    column, note, _ = _column(path, _documents_by_column(rows), documents)
-    for number, row in rows:
-        location = SourceLocation(str(path), number)
-        if _is_unfilled(row):
-            unfilled += 1
-            continue
+    rows, results, others = _LabelRows(path), list[Label](), 0
+    note, _ = rows.choose_column(documents)
+    for location, row in rows.answered:
         answer, scale = _answer(row, location)
-        fields = {
-            "answer": answer,
-            "scale": scale,
-            "who": row.get("who") or None,
-            "at": row.get("at") or now("milliseconds"),
-            "guideline": row.get("guideline") or guideline,
-            "reason": row.get("reason") or None,
-        }
+        texts = {name: row.get(name) or None for name in ("who", "reason")}
+        at, told = row.get("at") or now("milliseconds"), row.get("guideline") or guideline
+        fields = {**texts, "answer": answer, "scale": scale, "at": at, "guideline": told}
+        labels: list[_Row] = []
         if not (item := row.get("item")):
-            seen = documents.get(_named(row, location, column), {}).values()
-            labels = [load_label({**dump_label(label), **fields}, location) for label in seen]
+            labels = [dump_label(label) for label in documents.get(rows.document(row, location), {}).values()]
         elif isinstance(item, str) and item in kinds:
             design = row.get("design")
             drawn = isinstance(design, Mapping) and design.get("probability") and row.get("queue") == "random"
-            kept = {} if drawn else {"queue": "import", "design": None}
-            labels = [load_label({**row, **fields, **kept, "kind": kinds[item]}, location)]
-        else:
-            labels = []
-        results += labels
+            fields |= {"kind": kinds[item], **({} if drawn else {"queue": "import", "design": None})}
+            labels = [row]
+        results += [load_label({**label, **fields}, location) for label in labels]
         others += not labels
-    if not results and unfilled and not others:
-        raise InputError(f"{path}: none of its {counted(unfilled, 'row')} has an answer", fix=_WRITE_GRADE)
+    if not results and rows.unfilled and not others:
+        raise InputError(
+            f"{path}: none of its {counted(rows.unfilled, 'row')} has an answer", fix=_WRITE_GRADE
+        )
     if not results:
         raise InputError(
             f"{path}: none of its {others} rows is about anything in this report",
@@ -133,76 +124,52 @@ def import_labels(
         if stored is not None and label.who != UNNAMED:
             same = (label.answer, label.scale) == (stored.answer, stored.scale)
             unchanged += same or time_of(label) < time_of(stored)
-    return ImportedLabels(named, others, unfilled, unchanged, note)
+    return ImportedLabels(named, others, rows.unfilled, unchanged, note)
 
 
 class LabelFile:
-    """People's labels of passages in a file, for samples that are read: they become the labels on the contexts themselves.
+    """People's labels of passages in a file, which become the labels on the contexts of samples as these are read.
 
-    A folder is a report, whose labels.jsonl is read. Rows name the item, or the sample's id and the document's. A label
-    stands in place of one that the context had. Where a label of a sample names a person, a passage has several, or somebody
-    could not tell, all labels of that sample stand in `book`, each with its person. It knows those of the samples that it
-    was asked `on`. Of several columns that could be the document's id, the one that meets the contexts of the first such
-    sample is read; `warn` takes the note about that. InputError where the file holds no label of a passage.
+    A folder is a report, whose labels.jsonl is read. A label stands in place of one that the context had. Where a label of a
+    sample names a person, a passage has several, or somebody could not tell, all labels of that sample are in `book`, each with
+    its person; it holds those of the samples that `on` was called with. `warn` takes the note on which of several columns was
+    read as the document's id. Raises InputError where the file holds no label of a passage.
     """
 
     def __init__(self, path: Path, warn: Callable[[str], None] = lambda _: None) -> None:
-        self._path, self._warn = path / "labels.jsonl" if path.is_dir() else path, warn
-        self._rows = [
-            (number, row)
-            for number, row in _rows(self._path)
-            if row.get("kind", "relevance") == "relevance" and not _is_unfilled(row)
+        self._rows, self._warn = _LabelRows(path / LABELS if path.is_dir() else path), warn
+        kept = [
+            (location, row) for location, row in self._rows.answered if row.get("kind") in {None, "relevance"}
         ]
-        self._lists = _documents_by_column(self._rows)
-        """The documents of each sample as read with each column; empty where there is no choice, or no more."""
+        self._rows.answered = kept
         self.book = LabelBook()
-        self._read(None)
+        self._load()
 
-    def _read(self, column: str | None) -> None:
-        """Take the labels of the rows, whose documents are those of a column."""
+    def _load(self) -> None:
+        """Make the labels of the rows, by the names of what they are about."""
         labels = []
-        for number, row in self._rows:
-            answer, scale = _answer(row, location := SourceLocation(str(self._path), number))
-            item = row.get("item") or _document(*_named(row, location, column))
-            row_of = {"item": item, "kind": "relevance", "answer": answer, "scale": scale}
-            labels.append(load_label({**row_of, "who": row.get("who"), "at": row.get("at")}, location))
-        self._alone, self._labels = LabelBook(labels), dict[str, list[Label]]()
-        if not len(self._alone):
+        for location, row in self._rows.answered:
+            answer, scale = _answer(row, location)
+            item = row.get("item") or "\n".join(self._rows.document(row, location))
+            fields = {"item": item, "kind": "relevance", "answer": answer}
+            fields |= {"scale": scale, "who": row.get("who"), "at": row.get("at")}
+            labels.append(load_label(fields, location))
+        alone, self._labels = LabelBook(labels), dict[str, list[Label]]()
+        if not len(alone):
             fix = "name a file of labels, or a report"
-            raise InputError(f"{self._path} holds no label of a passage", fix=fix)
-        if not self._lists:
-            self._rows = []
+            raise InputError(f"{self._rows.path} holds no label of a passage", fix=fix)
         for label in labels:
-            if label.item in self._alone or self._alone.unsure(label.item):
+            if label.item in alone or alone.unsure(label.item):
                 self._labels.setdefault(label.item, []).append(label)
         for some in self._labels.values():
             if len({(label.who, label.answer, label.scale) for label in some}) == 1:
                 del some[:-1]  # the same label again
-        others = (label.scale for label in self._alone if label.scale not in {"graded", "binary"})
+        others = (label.scale for label in alone if label.scale not in {"graded", "binary"})
         self._scale = scale_ends(other) if (other := next(others, None)) else None
 
-    def _choose(self, sample: Sample) -> None:
-        """Read the column that meets the contexts of this sample, if one does."""
-        lists: dict[str, Lists] = {
-            name: {sample.id: listed.get(sample.id, [])} for name, listed in self._lists.items()
-        }
-        contexts = (passage.context for _, passage in labelled_passages(sample))
-        column, note, meets = _column(self._path, lists, ((sample.id, c.id) for c in contexts if c.id))
-        if meets:
-            self._lists = {}
-            self._read(column)
-            if note:
-                self._warn(note)
-
     def on(self, sample: Sample) -> tuple[Sample, tuple[Label, ...]]:
-        """The sample with these labels on its contexts, and those that keep their persons, which are added to the book."""
-        if self._lists:
-            self._choose(sample)
-        labels = {
-            item: some
-            for item, passage in labelled_passages(sample)
-            if (some := self._of(sample, passage.context, item))
-        }
+        """Return the sample with these labels on its contexts, and those that keep their persons, now in the book too."""
+        labels = {item: some for item, some in self._on_places(sample) if some}
         people = any(len(some) > 1 or some[0].who or some[0].answer is None for some in labels.values())
         history = turns(sample)
 
@@ -218,39 +185,86 @@ class LabelFile:
             return structs.replace(context, grade=int(label.answer), relevant=None)
 
         changed = sample.with_contexts(labelled, grade_scale=self._scale or sample.grade_scale)
-        rows = (
-            [_placed(label, item, sample) for item, some in labels.items() for label in some]
-            if people
-            else []
-        )
+        rows = [label for some in labels.values() for label in some] if people else []
         rows = [structs.replace(label, who=label.who or UNNAMED) for label in rows]
         self.book.add(rows)
         return changed, tuple(rows)
 
-    def _of(self, sample: Sample, context: Context, item: str) -> list[Label]:
-        """The labels of a context of a sample, by the first name that the file has any under."""
-        names = (item,) if context.id is None else (item, _document(sample.id, context.id))
-        return next((self._labels[name] for name in names if name in self._labels), [])
-
     def about(self, sample: Sample) -> Iterator[Label]:
-        """The labels of a sample's passages, each with its item and who gave it."""
-        if self._lists:
-            self._choose(sample)
-        for item, passage in labelled_passages(sample):
-            for label in self._of(sample, passage.context, item):
-                yield _placed(label, item, sample)
+        """Yield the labels of a sample's passages, each with its item and who gave it."""
+        return (label for _, some in self._on_places(sample) for label in some)
+
+    def _on_places(self, sample: Sample) -> Iterator[tuple[str, list[Label]]]:
+        """Yield the item of each passage of a sample with its labels, by the first name that the file has any under."""
+        passages = list(labelled_passages(sample))
+        if self._rows.lists:
+            ids = [(sample.id, passage.context.id) for _, passage in passages if passage.context.id]
+            note, meets = self._rows.choose_column(ids, sample.id)
+            if meets:
+                self._rows.lists = {}
+                self._load()
+                if note:
+                    self._warn(note)
+        place = {"sample": sample.id, "system": sample.system}
+        for item, passage in passages:
+            names = (item, f"{sample.id}\n{passage.context.id}")
+            some = next((self._labels[name] for name in names if name in self._labels), [])
+            yield item, [structs.replace(label, item=item, **place) for label in some]
 
 
-def _placed(label: Label, item: str, sample: Sample) -> Label:
-    return structs.replace(label, item=item, sample=sample.id, system=sample.system)
+class _LabelRows:
+    """The rows of a file of labels that have an answer, and the column that names the document of those without an item.
 
+    `lists` are the documents of each sample by each column that could be the document's id; empty where there is one.
+    """
 
-def _document(sample: str, document: str) -> str:
-    return f"{sample}\n{document}"
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._column: str | None = None
+        rows = list(_rows(path))
+        self.answered = [
+            (SourceLocation(str(path), number), row) for number, row in rows if not _is_unfilled(row)
+        ]
+        self.unfilled = len(rows) - len(self.answered)
+        about = [row for _, row in rows if not row.get("item")]
+        columns = id_keys(tuple(dict.fromkeys(name for row in about for name in row)))
+        self.lists: dict[str, Lists] = {name: _documents(about, name) for name in columns if columns[1:]}
+
+    def choose_column(
+        self, retrieved: Iterable[tuple[str, str]], only: str | None = None
+    ) -> tuple[str, bool]:
+        """Read the column that meets these documents of samples; return the note about that, and if it meets any.
+
+        `only`: compare what the columns say of this sample.
+        """
+        if not self.lists:
+            return "", False
+        wanted: dict[str, dict[str, int]] = {}
+        for sample, document in retrieved:
+            wanted.setdefault(sample, {})[document] = 1
+        lists = {
+            name: listed if only is None else {only: listed.get(only, [])}
+            for name, listed in self.lists.items()
+        }
+        by_name = {name: partial(lists.__getitem__, name) for name in lists}
+        fix = "write the right one as id, without the others"
+        self._column, note, meets = column_of_documents(
+            self.path.name, by_name, wanted, other="what was retrieved", fix=fix
+        )
+        return note, meets
+
+    def document(self, row: _Row, location: SourceLocation) -> tuple[str, str]:
+        """Return the sample and the document that a row is about; InputError where it does not name both."""
+        sample = _sample_of(row)
+        document = id_in(row if self._column is None else {self._column: row.get(self._column)})
+        if sample is None or document is None:
+            fix = "name item, or sample and id (query_id and doc_id)"
+            raise InputError("this row does not say what it is about", fix=fix, place=location)
+        return str(sample), document
 
 
 def _labelable(report: ReportData) -> tuple[dict[str, str], dict[tuple[str, str], dict[str, Label]]]:
-    """The kind of each item that can be labelled in a report, and for each sample's document labels without an answer."""
+    """Return the kind of each item that can be labelled, and for each sample's document labels without an answer."""
     kinds = {row.item: row.kind for row in report.places()}
     documents: dict[tuple[str, str], dict[str, Label]] = {}
     for sample in report.samples():
@@ -259,18 +273,12 @@ def _labelable(report: ReportData) -> tuple[dict[str, str], dict[tuple[str, str]
             if context.id is not None:
                 name, system = sample.id, sample.system
                 seen = Label(item, "relevance", None, "", sample=name, system=system, call=call, rank=rank)
-                documents.setdefault((name, context.id), {}).setdefault(item, seen)
+                documents.setdefault((sample.id, context.id), {}).setdefault(item, seen)
     return kinds, documents
 
 
-def _documents_by_column(rows: Iterable[tuple[int, Mapping[str, Json]]]) -> dict[str, Lists]:
-    """The documents of each sample as the columns name them that could be the document's id; empty of fewer than two."""
-    about = [row for _, row in rows if not row.get("item")]
-    columns = id_keys(tuple(dict.fromkeys(name for row in about for name in row)))
-    return {name: _documents(about, name) for name in columns if columns[1:]}
-
-
-def _documents(rows: Iterable[Mapping[str, Json]], column: str) -> Lists:
+def _documents(rows: Iterable[_Row], column: str) -> Lists:
+    """Return the documents that a column names, by sample."""
     lists: dict[str, list[str]] = {}
     for row in rows:
         if (document := id_in({column: row.get(column)})) is not None:
@@ -278,38 +286,19 @@ def _documents(rows: Iterable[Mapping[str, Json]], column: str) -> Lists:
     return lists
 
 
-def _column(
-    path: Path, lists: Mapping[str, Lists], retrieved: Iterable[tuple[str, str]]
-) -> tuple[str | None, str, bool]:
-    """The column that meets these documents of samples, with what `column_of_documents` says; None where there is no choice."""
-    if not lists:
-        return None, "", False
-    wanted: dict[str, dict[str, int]] = {}
-    for sample, document in retrieved:
-        wanted.setdefault(sample, {})[document] = 1
-    by_name = {name: partial(lists.__getitem__, name) for name in lists}
-    fix = "write the right one as id, without the others"
-    return column_of_documents(path.name, by_name, wanted, other="what was retrieved", fix=fix)
-
-
-def _sample_of(row: Mapping[str, Json]) -> Json:
+def _sample_of(row: _Row) -> Json:
+    """Return the sample that a row names, under any spelling of `id` that is not the document's."""
     if (sample := row.get("sample")) is not None:
         return sample
     others = row.keys() - set(id_keys(tuple(row)))
     return next((row[name] for name in row if name in others and SPELLINGS.get(name) == "id"), None)
 
 
-def _named(row: Mapping[str, Json], location: SourceLocation, column: str | None) -> tuple[str, str]:
-    """The sample and the document that a row without an item is about, the latter from a column, if one was chosen."""
-    sample, document = _sample_of(row), id_in(row if column is None else {column: row.get(column)})
-    if sample is None or document is None:
-        fix = "name item, or sample and id (query_id and doc_id)"
-        raise InputError("this row does not say what it is about", fix=fix, place=location)
-    return str(sample), str(document)
+def _is_unfilled(row: _Row) -> bool:
+    """Return True if a row leaves its answer open.
 
-
-def _is_unfilled(row: Mapping[str, Json]) -> bool:
-    """True if a row leaves its answer open; an item without an answer says in JSON, or by its reason, that somebody was unsure."""
+    An item without an answer says in JSON, or by its reason, that somebody was unsure.
+    """
     given = [row[name] for name in _ANSWERS if name in row]
     if "item" in row and (row.get("reason") or not isinstance(row, TableRow)):
         return False
@@ -318,8 +307,8 @@ def _is_unfilled(row: Mapping[str, Json]) -> bool:
     )
 
 
-def _answer(row: Mapping[str, Json], location: SourceLocation) -> tuple[Json, str]:
-    """The answer of a row and its scale; None where the person was unsure. InputError where it cannot be used."""
+def _answer(row: _Row, location: SourceLocation) -> tuple[Json, str]:
+    """Return the answer of a row, None where the person was unsure, and its scale; InputError where it cannot be used."""
     name = next((name for name in _ANSWERS if row.get(name) not in (None, "")), "")
     scale = str(row.get("scale") or "")
     if not name and "item" in row:  # unsure, or taken back
@@ -333,7 +322,7 @@ def _answer(row: Mapping[str, Json], location: SourceLocation) -> tuple[Json, st
 
 
 def _value(value: Json) -> int | bool | None:
-    """A grade, or yes or no; None where it is neither."""
+    """Return a grade, or yes or no; None where it is neither."""
     if isinstance(value, str):
         text = value.strip().casefold()
         grade = _GRADE.fullmatch(text)
@@ -343,8 +332,8 @@ def _value(value: Json) -> int | bool | None:
     return value if isinstance(value, int) else None
 
 
-def _rows(path: Path) -> Iterator[tuple[int, Mapping[str, Json]]]:
-    """The rows of a file of labels with their numbers, by its extension."""
+def _rows(path: Path) -> Iterator[tuple[int, _Row]]:
+    """Yield the rows of a file of labels with their numbers, as its extension says."""
     if not path.is_file():
         raise InputError(f"no file {path}", fix="name a .jsonl, .csv or qrels file")
     suffix = suffix_of(path)
@@ -372,7 +361,7 @@ def _header(path: Path, suffix: str) -> list[str]:
 
 
 def _names_labels(path: Path, suffix: str) -> bool:
-    """True if a file that could hold qrels names the columns or the keys of labels."""
+    """Return True if a file that could hold qrels has the columns or the keys of labels."""
     if suffix == ".tsv":
         return bool({"sample", "item"} & {*_header(path, suffix)})
     try:
@@ -383,7 +372,7 @@ def _names_labels(path: Path, suffix: str) -> bool:
     return any(isinstance(row, dict) and not row.keys().isdisjoint({"item", *_ANSWERS}) for row in rows)
 
 
-def _json_rows(path: Path) -> Iterator[tuple[int, Mapping[str, Json]]]:
+def _json_rows(path: Path) -> Iterator[tuple[int, _Row]]:
     for number, line in read_lines(path):
         if path.name == LABELS and not line.endswith("\n") and torn_bytes(line.encode()):
             note_torn(path, number)
@@ -394,7 +383,7 @@ def _json_rows(path: Path) -> Iterator[tuple[int, Mapping[str, Json]]]:
             yield number, row
 
 
-def _qrels_rows(path: Path) -> Iterator[tuple[int, Mapping[str, Json]]]:
+def _qrels_rows(path: Path) -> Iterator[tuple[int, _Row]]:
     qrels = read_qrels(path)
     top = max((grade for grades in qrels.values() for grade in grades.values()), default=0)
     scale = "graded" if top <= 3 else f"0-{top}"
@@ -404,10 +393,10 @@ def _qrels_rows(path: Path) -> Iterator[tuple[int, Mapping[str, Json]]]:
 
 
 def export_labels(path: Path, report: ReportData) -> int:
-    """Write the labels that people gave, by the file's extension: .jsonl, .csv, or TREC qrels (.qrels, .txt); how many rows.
+    """Write people's labels as the extension says, .jsonl, .csv or TREC qrels (.qrels, .txt), and return the number of rows.
 
-    In qrels each document of a sample has the label that counts for it; passages without an id are left out. InputError
-    where the extension is another one.
+    In qrels each document of a sample has the label that counts for it; passages without an id are left out. Raises InputError
+    for another extension.
     """
     if (suffix := path.suffix.lower()) not in {".jsonl", ".csv", ".qrels", ".txt", ".trec", ""}:
         raise InputError(f"{path}: labels are not written as {suffix}", fix="name it .jsonl, .csv or .qrels")

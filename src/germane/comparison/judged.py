@@ -1,0 +1,97 @@
+"""How two systems were judged: by whose verdicts, and whether these may be compared."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Literal
+
+from germane.judges.judge import DECIDED
+from germane.reports.manifest import models_in
+from germane.reports.pairing import MeasureComparison, PairedSystems, Side
+
+
+def verdicts_of(sides: Iterable[Side], measure: str) -> Literal["judge", "labels", "mixed"]:
+    """Return the verdicts that a measure reads in any of these: a judge's, labels (gold, people's), or both in one score."""
+    sources = {side.source(measure) for side in sides}
+    return "mixed" if "best" in sources else "judge" if "judge" in sources else "labels"
+
+
+def compared(pair: PairedSystems, measure: str) -> MeasureComparison:
+    """Return the comparison of a measure over all cases, with the reason why it decides nothing, if there is one."""
+    comparison = pair.compare(measure)
+    judged = verdicts_of((pair.a, pair.b), measure) != "labels"
+    differ = how_judged(pair.a, pair.b, [measure]) if judged else ""
+    return comparison.replace(undecided_why=differ or pair.too_few(comparison))
+
+
+def how_judged(a: Side, b: Side, measures: Sequence[str]) -> str:
+    """Return how two systems were judged differently as to what these measures read, in words; "" if alike."""
+    if a.report is b.report:
+        return ""
+    (source, identity), (other, its) = (_judge_of(side, measures) for side in (a, b))
+    if source != other:
+        return f"{a.name} was judged by {source}, {b.name} by {other}"
+    both = f"{a.name} and {b.name} were judged"
+    if identity and its and (names := _differing(identity, its)):
+        return f"{both} by {source} with another {', '.join(names)}"
+    for key, what in (("settings", ""), ("prompts", "prompt of ")):
+        ours, theirs = (side.report.manifest.get(key) or {} for side in (a, b))
+        names = _differing(ours, theirs) if ours and theirs else []
+        if names := [name for name in names if key == "settings" or (name in ours and name in theirs)]:
+            return f"{both} with another {what}{', '.join(names)}"
+    for name in measures:
+        served, others = _served(a, name), _served(b, name)
+        if served and others and not served.keys() & others.keys():
+            models = f"{a.name} by {', '.join(served)}, {b.name} by {', '.join(others)}"
+            return f"{both} by {source}, but another model answered: {models}"
+    return ""
+
+
+def served_models(a: Side, b: Side, measures: Iterable[str]) -> str:
+    """Return how many judgements each of several models answered under the judge's name, in words; "" if it was one model.
+
+    `how_judged` names models of which the two share none.
+    """
+    for name in () if a.report is b.report else measures:
+        served = {side: _served(side, name) for side in (a, b)}
+        if all(served.values()) and len({model for models in served.values() for model in models}) > 1:
+            counts = (
+                f"{side.name} {', '.join(f'{n:,} by {model}' for model, n in models.items())}"
+                for side, models in served.items()
+            )
+            return f"several models answered under the judge's name: {'; '.join(counts)} ({name})"
+    return ""
+
+
+def _served(side: Side, measure: str) -> Mapping[str, int]:
+    """Return the judgements of a measure by model, where the endpoint named another model than was asked for."""
+    identity = (side.report.manifest.get("judge") or {}).get("identity") or {}
+    asked = {part for name in models_in(identity) for part in (name, name.partition(":")[2])}
+    models = side.report[measure, side.system].basis.models
+    return {model: n for model, n in models.items() if model and model not in asked}
+
+
+def _judge_of(side: Side, measures: Sequence[str]) -> tuple[str, Mapping[str, object]]:
+    """Return the name and the identity of the judge; of a decisions model and one for the rest, the one that was read."""
+    manifest = side.report.manifest
+    judge, reads = manifest.get("judge") or {}, manifest.get("reads") or {}
+    source, identity = str(judge.get("source")), judge.get("identity") or {}
+    kinds = {kind in DECIDED for name in measures for kind in reads.get(side.types[name], ())}
+    if "decisions" not in identity or len(kinds) != 1:
+        return source, identity
+    decisions, rest = source.removesuffix(" for the rest").split(" for relevance, ", 1)
+    return (decisions, identity["decisions"]) if True in kinds else (rest, identity["rest"])
+
+
+def _differing(row: Mapping[str, object], other: Mapping[str, object]) -> list[str]:
+    """Return the keys with different values."""
+    return sorted(key for key in {*row, *other} if row.get(key) != other.get(key))
+
+
+def other_corpus(pair: PairedSystems) -> str:
+    """Return the note that the two searched different corpora; "" where they did not, or a report does not say."""
+    entries = [side.report.manifest.get("corpus") for side in (pair.a, pair.b)]
+    ours, theirs = (entry.get("digest") if isinstance(entry, dict) else None for entry in entries)
+    if ours is None or theirs is None or ours == theirs:
+        return ""
+    return f"{pair.a.name} and {pair.b.name} searched different documents (--corpus)"

@@ -1,0 +1,250 @@
+"""The lists of system B scored with the verdicts and the gold of system A, and the parts of a difference that follow.
+
+With M the score of B's lists with A's labels, M - A is due to retrieval and B - M to the labels.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Container, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import islice
+from typing import Any, TypeAlias
+
+import numpy as np
+from msgspec.structs import replace
+from numpy.typing import NDArray
+
+from germane.comparison.judged import how_judged, verdicts_of
+from germane.comparison.moved import SharedSamples
+from germane.judges.labels import GoldJudge, LabelsJudge
+from germane.judging.driver import FindValues, results_of
+from germane.judging.queue import judgement_of
+from germane.judging.recorded import StoredAnswers
+from germane.measures.graders import graders_of
+from germane.measures.measure import Measure
+from germane.measures.outcome import Outcome
+from germane.measures.scoring import Block, Job
+from germane.places.lists import field_text, rankings, turns
+from germane.questions.asking import Unanswered, value_of
+from germane.questions.question import AnyQuestion
+from germane.reports.explain import recorded, settings_of
+from germane.reports.pairing import Floats, PairedSystems, Side
+from germane.reports.summary import known_measure, limits_of, range_of
+from germane.statistics.comparison import DifferenceParts, split_difference
+from germane.types import Context, Json, Sample
+
+Bools: TypeAlias = NDArray[np.bool_]
+
+MOST_SPLIT = 20_000
+"""Cases up to which a difference is split: every list is scored once more for it."""
+_BLOCK = 500
+"""Cases that are scored together."""
+_TEXTS = ("reference", "criterion")
+"""The fields from which a measure may take its questions, apart from the query and the contexts."""
+_GOLD = ("qrels", "gold", "evidence", "answerable", "forbidden", "superseded", "grade_scale")
+
+
+@dataclass(frozen=True, slots=True)
+class MixedScore:
+    """The score of B's lists with A's labels for each case of A's report, nan where there is none.
+
+    Where A holds no verdict on a passage of B's lists, B's own counts. `regolded` marks the cases whose verdicts were asked
+    against another text in B (gold is read from A's sample), `same_lists` those whose lists and answer are the same.
+    """
+
+    values: Floats
+    regolded: Bools
+    same_lists: Bools
+
+
+def mixed_scores(
+    pair: PairedSystems, measures: Sequence[str], shared: SharedSamples
+) -> tuple[dict[str, MixedScore], dict[str, str]]:
+    """Return the score of B's lists with A's labels, by the reported name of the measure; for others why there is none."""
+    a, b = pair.a, pair.b
+    own = {}
+    for name in measures:
+        theirs = pair.values(name)[1]
+        own[name] = np.full(len(a.scores.cases), np.nan)
+        own[name][theirs.case] = theirs.values
+    if a.report is b.report:  # one report holds one verdict per item: all of the difference is retrieval
+        nothing = np.zeros(len(a.scores.cases), np.bool_)
+        return {name: MixedScore(values, nothing, nothing) for name, values in own.items()}, {}
+    refused = {name: why for name in measures if (why := _refusal(pair, name))}
+    scorable = {name: Measure.parse(a.types[name]) for name in measures if name not in refused}
+    if not scorable:
+        return {}, refused
+    again = _ScoredAgain(pair, list(scorable.values()), shared)
+    return {name: again.mixed(name, measure, own[name]) for name, measure in scorable.items()}, refused
+
+
+class _ScoredAgain:
+    """B's lists with A's labels, wherever these may change a score; the other cases keep B's own score."""
+
+    def __init__(self, pair: PairedSystems, measures: Sequence[Measure], shared: SharedSamples) -> None:
+        self._pair, self._graders = pair, graders_of(tuple(measures))
+        self._case: list[int] = []
+        self._rows: list[Mapping[str, Outcome]] = []
+        self._changed = pair.a.scores.numbers if pair.by_query else _judged_otherwise(pair.a, pair.b)
+        self._settings = [settings_of(side.report) for side in (pair.a, pair.b)]
+        cases = len(pair.a.scores.cases)
+        self._differs = {name: np.zeros(cases, np.bool_) for name in ("shown", "lists", *_TEXTS)}
+        verdicts, remaining = _SharedVerdicts(pair.a, pair.b), shared.read()
+        while some := list(islice(remaining, _BLOCK)):
+            self._add(some, verdicts.values)
+
+    def _add(self, cases: Sequence[tuple[str, list[Sample], list[Sample]]], find: FindValues) -> None:
+        """Score these cases, each an id with the samples of A and of B."""
+        numbers, jobs = self._pair.a.scores.numbers, list[Job]()
+        ours, settings = self._settings
+        for case, before, after in cases:
+            number, first, other = numbers[case], before[0], after[0]
+            self._differs["shown"][number] = ours.shown_with(first) != settings.shown_with(other)
+            self._differs["lists"][number] = _output_of(before) != _output_of(after)
+            for name in _TEXTS:
+                self._differs[name][number] = field_text(first, name) != field_text(other, name)
+            samples = [_with_labels(sample, first) for sample in after]
+            if case in self._changed or samples != after:
+                jobs += [Job(sample=sample, graders=self._graders) for sample in samples]
+                self._case += [number] * len(samples)
+        if ours.judged_by != settings.judged_by:
+            settings = settings.with_judge("")
+        block = Block(jobs=jobs, settings=settings)
+        self._rows += block.outcomes(results_of(block.programs, find))
+
+    def mixed(self, name: str, measure: Measure, own: Floats) -> MixedScore:
+        """Return the scores of one measure; `own` are B's with its own labels."""
+        cases, canonical = np.array(self._case, np.intp), str(measure)
+        values = [np.nan if (value := row[canonical].value) is None else value for row in self._rows]
+        trials, sums = np.bincount(cases, minlength=len(own)), np.bincount(cases, values, len(own))
+        regolded = self._differs["shown"].copy()
+        for text in set(_TEXTS).intersection(measure.definition.needs):
+            regolded |= self._differs[text]
+        if verdicts_of((self._pair.a, self._pair.b), name) != "judge":
+            regolded[:] = False
+        means = np.where(trials > 0, sums / np.maximum(trials, 1), own)
+        return MixedScore(means, regolded, ~self._differs["lists"])
+
+
+def _output_of(samples: Sequence[Sample]) -> Json:
+    """Return the system's output: its lists and its answer."""
+    lists = [[(query, [(c.text, c.id) for c in of]) for query, of in rankings(s)] for s in samples]
+    return [lists, [sample.response for sample in samples]]
+
+
+def _judged_otherwise(a: Side, b: Side) -> Container[str]:
+    """Return the cases of B for which A holds an answer that is not B's own."""
+    if settings_of(a.report).judged_by or settings_of(b.report).judged_by:
+        return b.scores.numbers
+    ours: dict[str, bytes] = {}
+    for item, _, answer in a.report.tables.judgements.answers():
+        if answer is not None:
+            ours.setdefault(item, answer)
+    alike: dict[str, bool] = {}
+    for item, _, answer in b.report.tables.judgements.answers():
+        if item in ours:
+            alike[item] = alike.get(item, True) and answer == ours[item]
+    return {
+        row.sample
+        for row in b.report.places()
+        if row.of is None and row.system == b.system and row.item in ours and not alike.get(row.item)
+    }
+
+
+class _SharedVerdicts:
+    """The stored answers of B, with A's in their place wherever A holds one to the same item."""
+
+    def __init__(self, a: Side, b: Side) -> None:
+        self._a, self._b = a, b
+
+    @cached_property
+    def _find(self) -> tuple[FindValues, FindValues]:
+        """The answers of A, however these were asked for, and those of B."""
+        ours = _labels_of(self._a) or StoredAnswers(self._a.report.tables.judgements, however=True).values
+        return ours, _labels_of(self._b) or recorded(self._b.report).values
+
+    def values(self, asked: Sequence[Sequence[AnyQuestion]]) -> list[list[Any]]:
+        """Return the answer to each question: A's where A holds one without an error, else B's own."""
+        ours, theirs = self._find
+        result = [list(values) for values in ours(asked)]
+        lacking = [n for n, values in enumerate(result) if any(isinstance(v, Unanswered) for v in values)]
+        for n, own in zip(lacking, theirs([asked[n] for n in lacking]) if lacking else (), strict=True):
+            both = zip(result[n], own, strict=True)
+            result[n] = [other if isinstance(value, Unanswered) else value for value, other in both]
+        return result
+
+
+def _labels_of(side: Side) -> FindValues | None:
+    """Return what reads the labels of a system that was judged by labels; None where a judge was asked."""
+    read = settings_of(side.report).judged_by
+    if not read:
+        return None
+    reader = GoldJudge() if read == "gold" else LabelsJudge()
+    for sample in side.read():
+        for _, contexts in rankings(sample):
+            reader.learn(sample.query, contexts, turns(sample), sample.qrels)
+
+    def value(question: AnyQuestion) -> Any:
+        judgement = judgement_of("", question, reader, reader.reply(question))
+        return value_of(question, judgement.answer, judgement.error)
+
+    return lambda asked: [list(map(value, questions)) for questions in asked]
+
+
+def _refusal(pair: PairedSystems, name: str) -> str:
+    """Return the reason why the difference of a measure cannot be split, or ""."""
+    a, b = pair.a, pair.b
+    measure = known_measure(a.types[name])
+    if measure is None:
+        return "the measure is not known here"
+    reasons = {
+        "labels of people and of a judge are mixed in it": verdicts_of((a, b), name) == "mixed",
+        "a script's score belongs to the list that it was given": measure.definition.family == "graded",
+        "it takes the samples of both, which only report folders of germane run hold": not (
+            a.has_samples and b.has_samples
+        ),
+        f"there are more than {MOST_SPLIT:,} queries": len(b.scores.cases_of(b.system)) > MOST_SPLIT,
+        "the judges answered on different scales": settings_of(a.report).scale != settings_of(b.report).scale,
+    }
+    return next((why for why, holds in reasons.items() if holds), "")
+
+
+def _with_labels(sample: Sample, other: Sample) -> Sample:
+    """Return a sample with the gold of another system's sample of the same case, and with its people's labels."""
+    labels: dict[str | None, tuple[int | None, bool | None]] = {}
+    for _, contexts in rankings(other):
+        for context in contexts:
+            if context.grade is not None or context.relevant is not None:
+                labels.setdefault(context.text or context.id, (context.grade, context.relevant))
+    gold = {name: of for name in _GOLD if (of := getattr(other, name)) != getattr(sample, name)}
+    if not labels and not gold:
+        return sample
+
+    def labelled(context: Context) -> Context:
+        own = context.grade, context.relevant
+        grade, relevant = labels.get(context.text or context.id, own)
+        return context if (grade, relevant) == own else replace(context, grade=grade, relevant=relevant)
+
+    return sample.with_contexts(labelled, **gold) if labels else replace(sample, **gold)
+
+
+def split_by_cause(
+    pair: PairedSystems, measure: str, mixed: MixedScore
+) -> tuple[DifferenceParts | None, str]:
+    """Return the difference of a measure, by its reported name, as two parts that sum to it; or None and why."""
+    if verdicts_of((pair.a, pair.b), measure) == "judge" and (why := how_judged(pair.a, pair.b, [measure])):
+        return None, why
+    ours, theirs = pair.values(measure)
+    common = np.flatnonzero(ours.complete & theirs.complete)
+    if not len(common):
+        return None, "no query was measured in both"
+    case = ours.case[common]
+    a, b, regolded = ours.low[common], theirs.low[common], mixed.regolded[case]
+    if (regolded & ~mixed.same_lists[case]).any():
+        return None, "of some queries both the lists and the reference changed"
+    middle = np.where(regolded, a, mixed.values[case])
+    middle = np.where(np.isnan(middle), b, middle)  # A's verdicts say nothing of these lists
+    span = limits_of(range_of(pair.a.types[measure]), ours.taken(common), theirs.taken(common))
+    clusters = pair.a.scores.clusters_of(case, pair.clusters)
+    return split_difference(middle - a, b - middle, clusters=clusters, value_range=span), ""

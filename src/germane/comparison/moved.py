@@ -1,0 +1,102 @@
+"""The samples that two systems share: how alike their lists are, and the queries that moved most."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from math import fsum
+
+import numpy as np
+
+from germane.clean import shorten
+from germane.comparison.schema import MovedLine, MovedLines
+from germane.places.lists import distinct_contexts, relevant
+from germane.reports.pairing import PairedSystems
+from germane.reports.summary import higher_is_better
+from germane.statistics.ranking import Overlap, list_changes, rank_biased_overlap
+from germane.types import Sample
+
+
+def moved_queries(pair: PairedSystems, measure: str, most: int = 5) -> MovedLines:
+    """Return the queries that became worst and best by a measure, at most `most` of each, the most moved first.
+
+    Lists are of the ids of the passages, or the beginnings of their texts.
+    """
+    ours, theirs = pair.values(measure)
+    change = theirs.values - ours.values
+    gain = change if higher_is_better(pair.a.types[measure]) else -change
+    order = np.argsort(np.where(np.isnan(gain), 0.0, gain), kind="stable")
+    worst = [row for row in order[:most].tolist() if gain[row] < 0]
+    best = [row for row in order[::-1][:most].tolist() if gain[row] > 0]
+    case_of = {row: pair.a.scores.cases[int(ours.case[row])] for row in (*worst, *best)}
+    cases = set(case_of.values())
+    in_a = {case: of for case in pair.b.scores.cases if (of := pair.case_in_a(case)) in cases}
+    before = pair.a.first_of(cases)
+    after = {in_a[case]: sample for case, sample in pair.b.first_of(in_a).items()}
+
+    def line(row: int) -> MovedLine:
+        case, low, high = case_of[row], float(ours.low[row]), float(theirs.low[row])
+        a, b = before.get(case), after.get(case)
+        query, change = a.query if a else "", high - low
+        if a is None or b is None:
+            return MovedLine(case, query, low, high, change, None, None, None, None)
+        return MovedLine(
+            case, query, low, high, change, *list_changes(_names(a), _names(b)), _gold_ranks(a, b)
+        )
+
+    return MovedLines(list(map(line, worst)), list(map(line, best)))
+
+
+class SharedSamples:
+    """The samples of the queries that two systems share, which are read once, and what they tell of both systems."""
+
+    def __init__(self, pair: PairedSystems) -> None:
+        self._pair, self._read = pair, False
+        self._renamed: list[tuple[str, str, str]] = []
+        self._overlaps: list[float] = []
+
+    def read(self) -> Iterator[tuple[str, list[Sample], list[Sample]]]:
+        """Yield each case that both have, with A's and B's samples of it."""
+        self._read, pair = True, self._pair
+        for case, before, after in pair.samples_in_both():
+            ours, theirs = before[0], after[0]
+            if ours.query != theirs.query and not pair.by_query:
+                query, other = (" ".join(sample.query.split()) for sample in (ours, theirs))
+                self._renamed += [(case, query, other)] if query != other else []
+            if ours.contexts is not None and theirs.contexts is not None:
+                a, b = ([c.id or c.text for c in distinct_contexts(sample)] for sample in (ours, theirs))
+                self._overlaps.append(rank_biased_overlap(a, b))
+            yield case, before, after
+
+    def overlap(self) -> Overlap | None:
+        """Return the mean rank-biased overlap of the lists of both; None where no lists are known."""
+        self._finish()
+        values = self._overlaps
+        return Overlap(fsum(values) / len(values), len(values)) if values else None
+
+    def renamed_note(self) -> tuple[int, str] | None:
+        """Return how many ids stand for another query in B than in A, and the note that follows the number; None for none."""
+        self._finish()
+        if not self._renamed:
+            return None
+        (first, ours, theirs), count, pair = self._renamed[0], len(self._renamed), self._pair
+        what = (
+            f"{'id has' if count == 1 else 'ids have'} another query in {pair.b.name} than in {pair.a.name}"
+        )
+        return count, f"{what}: {shorten(first, 40)} is {shorten(ours, 40)!r} and {shorten(theirs, 40)!r}"
+
+    def _finish(self) -> None:
+        if not self._read and self._pair.a.has_samples and self._pair.b.has_samples:
+            for _ in self.read():
+                pass
+
+
+def _gold_ranks(a: Sample, b: Sample) -> list[tuple[str, int | None, int | None]]:
+    """Return the ranks of each gold document in both lists, None where it did not come back; those that moved first."""
+    old, new = ({name: at for at, name in reversed(list(enumerate(_names(side), 1)))} for side in (a, b))
+    groups = (name for group in a.gold or () for name in group)
+    ranks = [(name, old.get(name), new.get(name)) for name in dict.fromkeys((*relevant(a, 1), *groups))]
+    return sorted(ranks, key=lambda row: row[1] == row[2])
+
+
+def _names(sample: Sample) -> Sequence[str]:
+    return [context.id or shorten(context.text, 40) for context in distinct_contexts(sample)]
