@@ -9,7 +9,7 @@ ADDON = Addon(
     about="The call shapes of Ragas, DeepEval, Mastra and LiveRAG, so that a program for them needs another import and no more.",
     verbs={
         "liverag": (
-            "germane.addons.compat.verb:liverag",
+            "germane.addons.compat.liverag_files:liverag",
             "Recall, precision, F1 and nDCG@10 of LiveRAG results against gold documents; writes .aggregated and .rows.",
         )
     },

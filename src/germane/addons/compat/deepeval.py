@@ -121,56 +121,21 @@ class _Metric(BaseMetric):
         return self.score
 
 
-class ContextualPrecisionMetric(_Metric):
-    """The ranking of relevant passages before others: germane's context_precision.
-
-    Relevance is judged against the input and the expected output. Source: DeepEval, contextual precision.
-    """
-
-    measures = "context_precision"
-    title = "Contextual Precision"
-    needs = ("input", "expected_output", "retrieval_context")
+def _metric(name: str, title: str, measure: str, *needs: str) -> type[_Metric]:
+    """Return the class `name` of a metric that computes this measure from these fields, and is shown under a title."""
+    members = {"title": title, "measures": measure, "needs": needs, "__module__": __name__}
+    return type(name, (_Metric,), {**members, "__doc__": f"germane's {measure}, under DeepEval's name."})
 
 
-class ContextualRecallMetric(_Metric):
-    """The share of the expected output's claims that the passages support: germane's context_recall.
-
-    DeepEval asks sentence by sentence; here a sentence may hold several claims. Source: DeepEval, contextual recall.
-    """
-
-    measures = "context_recall"
-    title = "Contextual Recall"
-    needs = ("input", "expected_output", "retrieval_context")
-
-
-class ContextualRelevancyMetric(_Metric):
-    """The share of the passages' statements that are relevant to the input: germane's context_relevancy.
-
-    Source: DeepEval, contextual relevancy.
-    """
-
-    measures = "context_relevancy"
-    title = "Contextual Relevancy"
-    needs = ("input", "retrieval_context")
-
-
-class FaithfulnessMetric(_Metric):
-    """The share of the actual output's claims that the passages support: germane's faithfulness.
-
-    Source: DeepEval, faithfulness.
-    """
-
-    measures = "faithfulness"
-    title = "Faithfulness"
-    needs = ("input", "actual_output", "retrieval_context")
-
-
-class AnswerRelevancyMetric(_Metric):
-    """The share of the actual output's statements that address the input: germane's answer_relevancy.
-
-    Source: DeepEval, answer relevancy.
-    """
-
-    measures = "answer_relevancy"
-    title = "Answer Relevancy"
-    needs = ("input", "actual_output")
+_CASE, _ANSWER, _PASSAGES = ("input", "expected_output"), ("input", "actual_output"), "retrieval_context"
+ContextualPrecisionMetric = _metric(
+    "ContextualPrecisionMetric", "Contextual Precision", "context_precision", *_CASE, _PASSAGES
+)
+ContextualRecallMetric = _metric(
+    "ContextualRecallMetric", "Contextual Recall", "context_recall", *_CASE, _PASSAGES
+)
+ContextualRelevancyMetric = _metric(
+    "ContextualRelevancyMetric", "Contextual Relevancy", "context_relevancy", "input", _PASSAGES
+)
+FaithfulnessMetric = _metric("FaithfulnessMetric", "Faithfulness", "faithfulness", *_ANSWER, _PASSAGES)
+AnswerRelevancyMetric = _metric("AnswerRelevancyMetric", "Answer Relevancy", "answer_relevancy", *_ANSWER)

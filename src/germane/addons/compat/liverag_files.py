@@ -4,17 +4,15 @@ from __future__ import annotations
 
 import json
 import re
+import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Literal, TypeAlias
 
-from germane.addons.compat.liverag import (
-    AGGREGATES,
-    COLUMNS,
-    EvaluationResult,
-    Parity,
-)
+from germane.addons.compat.liverag import AGGREGATES, COLUMNS, ContextRecall, EvaluationResult, Parity
 from germane.clean import counted
+from germane.cli import say
+from germane.cli.values import print_lines
 from germane.errors import InputError, SourceLocation, describe
 from germane.samples import table_rows
 from germane.samples.files import (
@@ -168,3 +166,31 @@ def report(result: EvaluationResult) -> str:
         text = "-" if value is None else f"{value:.2f} %" if percent else f"{value:.4f}"
         lines.append(f"  {name:{width}}  {text}")
     return "\n".join(lines)
+
+
+def liverag(
+    *,
+    results: Path,
+    reference: Path,
+    evaluator: str,
+    output_dir: Path,
+    output_prefix: str | None,
+    output_format: OutputFormat,
+    parity: Parity | None,
+) -> None:
+    """Recall, precision, F1 and nDCG@10 of LiveRAG results against gold documents; writes .aggregated and .rows."""
+    name = evaluator.rpartition(".")[2]
+    if name != ContextRecall.__name__:
+        raise InputError(f"unknown evaluator {evaluator!r} here", fix="write --evaluator ContextRecall")
+    retrieved = read_rows(results, "doc_ids", parity=parity)
+    gold = read_rows(reference, "document_ids", parity=parity)
+    result = ContextRecall(parity=parity).evaluate(retrieved, gold)
+    if not result.sample_count:
+        fix = "write document_ids in the references, and the same qids in both files"
+        raise InputError("no question could be measured", fix=fix)
+    print_lines(report(result))
+    for note in result.notes:
+        say(f"note: {note}")
+    command = " ".join(sys.argv)
+    for path in write_files(result, results, output_dir, output_prefix or name, output_format, command):
+        say(f"wrote {path}")

@@ -42,12 +42,12 @@ _WEIGHTS: dict[Level, float] = {"high": 1.0, "medium": 0.7, "low": 0.3, "none": 
 
 
 def rounded(value: float) -> float:
-    """The value rounded to two decimals, halves upwards."""
+    """Return the value rounded to two decimals, halves upwards."""
     return math.floor((value + sys.float_info.epsilon) * 100 + 0.5) / 100
 
 
 def scored(measure: str, verdicts: Sequence[Verdict], scale: float = 1) -> float:
-    """The score of some verdicts, in their order: over as many as there are, whatever was asked about.
+    """Return the score of some verdicts, in their order: over as many as there are, whatever was asked about.
 
     A yes counts, in the spellings that the original takes for one: " YES " for position and precision, "Yes" for
     relevancy, nothing but "yes" for recall. Rounding comes after scaling. No verdicts: 0.
@@ -64,7 +64,7 @@ def _yes(measure: str, verdict: Verdict) -> bool:
 
 
 def recall(verdicts: Sequence[Verdict], claims: int, scale: float = 1) -> float:
-    """The newer recall: yes-verdicts / claims, at most 1; a claim without verdict is not supported."""
+    """Return the newer recall: yes-verdicts / claims, at most 1; a claim without verdict is not supported."""
     count = sum(_yes("context_precision", verdict) for verdict in verdicts)
     return rounded(min(1.0, count / claims) * scale) if claims else 0.0
 
@@ -81,7 +81,7 @@ class Penalties:
 def relevance(
     levels: Sequence[Level], *, unused: int = 0, missing: int = 0, penalties: Penalties | None = None
 ) -> float:
-    """Mean weight of the contexts' levels, less the penalties, at least 0.
+    """Return the mean weight of the contexts' levels, less the penalties, at least 0.
 
     high 1, medium .7, low .3, none 0; less .1 a highly relevant context that was not used and .15, at most .5, an
     item that no context holds.
@@ -92,10 +92,24 @@ def relevance(
     return max(0.0, base - unused * off.unused_high_relevance_context - lacking)
 
 
-def _checked(parity: Parity | None) -> Parity | None:
-    if parity not in {None, "mastra"}:
-        raise InputError(f"parity={parity!r} is not known", fix='write parity="mastra", or leave it out')
-    return parity
+class _Judged:
+    """What metrics and scorers share: a judge, a scale, and whether Mastra's own numbers are asked for.
+
+    `model` is a judge or the name of one; None = GERMANE_JUDGE or the config. `parity="mastra"` computes over the verdicts that
+    were given, however few, half up to two decimals after scaling. What a judge that gave no verdict at all leaves is None
+    there too: Mastra raises.
+    """
+
+    def __init__(self, model: Judge | str | None, scale: float, parity: Parity | None) -> None:
+        if parity not in {None, "mastra"}:
+            raise InputError(f"parity={parity!r} is not known", fix='write parity="mastra", or leave it out')
+        self.model, self.parity, self.scale, self._judge = model, parity, scale, SharedJudge(model)
+
+    def _score(self, measured: Measured, by_parity: Callable[[Sequence[bool]], float]) -> float | None:
+        """Return the score of one measure, scaled, or Mastra's own from its verdicts."""
+        if self.parity and measured.score.status != "error":
+            return by_parity(measured.verdicts)
+        return None if measured.score.value is None else measured.score.value * self.scale
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -106,30 +120,22 @@ class MetricResult:
     info: Mapping[str, Json]
 
 
-class _Metric:
+class _Metric(_Judged):
     """The base of the older metrics.
 
-    `model` is a judge or the name of one; None = GERMANE_JUDGE or the config. `options` may hold `context` and `scale`,
-    as Mastra's second argument does. `parity="mastra"` computes over the verdicts that were given, however few, half up to
-    two decimals after scaling, and with relevance judged against the output. What a judge that gave no verdict at all
-    leaves is None there too: Mastra raises.
+    `options` may hold `context` and `scale`, as Mastra's second argument does. With `parity` relevance is judged against the
+    output.
     """
 
     measures: ClassVar[str]
     output_is: ClassVar[str] = "response"
 
     def __init__(
-        self,
-        model: Judge | str | None = None,
-        options: Mapping[str, Json] | None = None,
-        *,
-        context: Sequence[Json] | None = None,
-        scale: float = 1,
-        parity: Parity | None = None,
-    ) -> None:
+        self, model: Judge | str | None = None, options: Mapping[str, Json] | None = None,
+        *, context: Sequence[Json] | None = None, scale: float = 1, parity: Parity | None = None,
+    ) -> None:  # fmt: skip
         values = {"context": context, "scale": scale, **(options or {})}
-        self.model, self.parity, self.scale = model, _checked(parity), values.pop("scale")
-        self._judge = SharedJudge(model)
+        super().__init__(model, values.pop("scale"), parity)
         self.context = list(required(values.pop("context"), "context", type(self).__name__))
         if values:
             raise InputError(f"no option {next(iter(values))!r}", fix="write context or scale")
@@ -139,42 +145,20 @@ class _Metric:
         row = {"query": input, "contexts": self.context, self.output_is: output}
         against = "response" if self.parity and self.output_is == "response" else "query"
         (measured,) = self._judge.measure(row, [self.measures], against)
-        score = _score(self, measured, lambda verdicts: scored(self.measures, verdicts, self.scale))
+        score = self._score(measured, lambda verdicts: scored(self.measures, verdicts, self.scale))
         return MetricResult(score=score, info={"reason": measured.reason})
 
 
-def _score(
-    metric: _Metric | _Scorer, measured: Measured, by_parity: Callable[[Sequence[bool]], float]
-) -> float | None:
-    """The score of one measure, scaled, or Mastra's own from its verdicts."""
-    if metric.parity and measured.score.status != "error":
-        return by_parity(measured.verdicts)
-    return None if measured.score.value is None else measured.score.value * metric.scale
+def _metric(name: str, measure: str, output_is: str = "response") -> type[_Metric]:
+    """Return the class `name` of a metric that computes this measure (Mastra 0.13)."""
+    members = {"measures": measure, "output_is": output_is, "__module__": __name__}
+    return type(name, (_Metric,), {**members, "__doc__": f"germane's {measure}, under Mastra's name."})
 
 
-class ContextPositionMetric(_Metric):
-    """The share of relevant contexts, weighted by 1/rank: sum of r/k over sum of 1/k. Source: Mastra 0.13."""
-
-    measures = "context_position"
-
-
-class ContextPrecisionMetric(_Metric):
-    """Mean precision at the ranks of the relevant contexts. Source: Mastra 0.13."""
-
-    measures = "context_precision"
-
-
-class ContextRelevancyMetric(_Metric):
-    """The share of the contexts' statements that are relevant. Source: Mastra 0.13."""
-
-    measures = "context_relevancy"
-
-
-class ContextualRecallMetric(_Metric):
-    """The share of the output's claims that the contexts support. Source: Mastra 0.13."""
-
-    measures = "context_recall"
-    output_is = "reference"
+ContextPositionMetric = _metric("ContextPositionMetric", "context_position")
+ContextPrecisionMetric = _metric("ContextPrecisionMetric", "context_precision")
+ContextRelevancyMetric = _metric("ContextRelevancyMetric", "context_relevancy")
+ContextualRecallMetric = _metric("ContextualRecallMetric", "context_recall", output_is="reference")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -185,28 +169,22 @@ class ScorerResult:
     reason: str
 
 
-class _Scorer:
+class _Scorer(_Judged):
     """The base of the newer scorers.
 
-    `model` None = the judge of GERMANE_JUDGE or the config. One of `context` and `context_extractor(input, output)` is
-    needed; the extractor goes first. Nothing retrieved is 0. `parity="mastra"` computes half up to two decimals after
-    scaling, over the verdicts that were given, a scale of 0 as 1, and an empty `context` is an error.
+    One of `context` and `context_extractor(input, output)` is needed; the extractor goes first. Nothing retrieved is 0. With
+    `parity` a scale of 0 is 1, and an empty `context` is an error.
     """
 
     def __init__(
-        self,
-        model: Judge | str | None = None,
-        *,
-        context: Sequence[Json] | None = None,
-        context_extractor: Extractor | None = None,
-        scale: float = 1,
-        parity: Parity | None = None,
-    ) -> None:
+        self, model: Judge | str | None = None,
+        *, context: Sequence[Json] | None = None, context_extractor: Extractor | None = None,
+        scale: float = 1, parity: Parity | None = None,
+    ) -> None:  # fmt: skip
         if context is None and context_extractor is None:
             fix = "give context= or context_extractor="
             raise InputError(f"{type(self).__name__} needs contexts", fix=fix)
-        self.model, self.parity, self._judge = model, _checked(parity), SharedJudge(model)
-        self.scale = scale or 1 if parity else scale
+        super().__init__(model, scale or 1 if parity else scale, parity)
         self._context, self._extract = context, context_extractor
         if parity and context is not None and not context:
             raise InputError("context is empty", fix="leave it out and give context_extractor=")
@@ -219,9 +197,6 @@ class _Scorer:
     def _scored(self, row: dict[str, Json], output: Any, ground_truth: str | None) -> ScorerResult:
         raise NotImplementedError
 
-    def _result(self, measured: Measured, by_parity: Callable[[Sequence[bool]], float]) -> ScorerResult:
-        return ScorerResult(score=_score(self, measured, by_parity), reason=measured.reason)
-
 
 class ContextPrecisionScorer(_Scorer):
     """Mean precision at the ranks of the relevant contexts. Source: Mastra 1.10."""
@@ -231,7 +206,8 @@ class ContextPrecisionScorer(_Scorer):
             raise InputError("no context is available for evaluation", fix="let context_extractor find some")
         name, against = "context_precision", "response" if self.parity else "query"
         (measured,) = self._judge.measure({**row, "response": output}, [name], against)
-        return self._result(measured, lambda verdicts: scored(name, verdicts, self.scale))
+        score = self._score(measured, lambda verdicts: scored(name, verdicts, self.scale))
+        return ScorerResult(score=score, reason=measured.reason)
 
 
 class ContextRecallScorer(_Scorer):
@@ -242,7 +218,8 @@ class ContextRecallScorer(_Scorer):
 
     def _scored(self, row: dict[str, Json], _output: Any, ground_truth: str | None) -> ScorerResult:
         (measured,) = self._judge.measure({**row, "reference": ground_truth}, ["context_recall"])
-        return self._result(measured, lambda verdicts: recall(verdicts, len(verdicts), self.scale))
+        score = self._score(measured, lambda verdicts: recall(verdicts, len(verdicts), self.scale))
+        return ScorerResult(score=score, reason=measured.reason)
 
 
 class ContextRelevanceScorer(_Scorer):
@@ -282,7 +259,7 @@ class ContextRelevanceScorer(_Scorer):
 
 
 def _level(check: Mapping[str, Json]) -> Level:
-    """The level of a grade; a judge that says no more than yes says high."""
+    """Return the level of a grade; a judge that only says yes says high."""
     if check["relevant"]:
         return "medium" if check["grade"] == 2 else "high"
     return "low" if check["grade"] == 1 else "none"

@@ -64,21 +64,21 @@ class Metric:
         return SharedJudge(self.llm, called="llm")
 
     def score(self, row: Any = None, llm: Any = None, **fields: Json) -> Any:
-        """The value of one row, None where it could not be measured; of `fields` by keyword a MetricResult."""
+        """Return the value of one row, None where it could not be measured; of `fields` by keyword a MetricResult."""
         if row is None:
             return run_coroutine(self.ascore(**fields))
         return evaluate([row], [self], llm=llm)[self.name][0]
 
     async def ascore(self, **fields: Json) -> MetricResult:
-        """The value of one case, and why there is none. InputError where a field is missing or has another name."""
+        """Return the value of one case, or why there is none. InputError where a field is missing or has another name."""
         return (await self.abatch_score([fields]))[0]
 
     def batch_score(self, inputs: Sequence[Mapping[str, Json]]) -> list[MetricResult]:
-        """The values of several cases, in one evaluation."""
+        """Return the values of several cases, in one evaluation."""
         return run_coroutine(self.abatch_score(inputs))
 
     async def abatch_score(self, inputs: Sequence[Mapping[str, Json]]) -> list[MetricResult]:
-        """The same, for code that runs in an event loop."""
+        """Do the same in an event loop."""
         for fields, name in product(inputs, self.needs):
             required(fields.get(name), name, type(self).__name__)
         # who compares a reference with contexts alone is shown no query, and a sample has one
@@ -87,7 +87,7 @@ class Metric:
         return [MetricResult(value, why.get(self.name)) for value, why in pairs]
 
     def single_turn_score(self, sample: Any, callbacks: Any = None) -> float | None:
-        """The value of a SingleTurnSample; None where it could not be measured. `callbacks` are not called."""
+        """Return the value of a SingleTurnSample; None where it could not be measured. `callbacks` are not called."""
         return run_coroutine(self.single_turn_ascore(sample, callbacks))
 
     async def single_turn_ascore(
@@ -96,24 +96,10 @@ class Metric:
         callbacks: Any = None,
         timeout: float | None = None,  # noqa: ASYNC109 - as in Ragas
     ) -> float | None:
-        """The same, for code that runs in an event loop; TimeoutError after `timeout` seconds."""
+        """Do the same in an event loop; TimeoutError after `timeout` seconds."""
         del callbacks
         async with asyncio.timeout(timeout):
             return (await aevaluate([sample], [self]))[self.name][0]
-
-
-class _Class(Metric):
-    """A metric that is made by calling its class, with Ragas' arguments."""
-
-    called: ClassVar[str]
-    of: ClassVar[str]
-    by: ClassVar[str] = "auto"
-
-    def __init__(self, llm: Any = None, name: str | None = None, **of_ragas: Any) -> None:
-        if unknown := of_ragas.keys() - {"embeddings", "max_retries", "strictness", "output_type"}:
-            problem = f"{type(self).__name__} has no argument {min(unknown)}"
-            raise InputError(problem, fix="leave it out: prompts are files here (LLMJudge(prompts=...))")
-        super().__init__(name or self.called, self.of, self.by, llm)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -131,7 +117,7 @@ class EvaluationResult:
     rows: tuple[dict[str, Json], ...] = ()
 
     def to_pandas(self) -> Any:
-        """A DataFrame: the columns of the data set, then one for each metric, None where it could not be measured."""
+        """Return a DataFrame: the columns of the data set, then one for each metric, None where it could not be measured."""
         try:
             import pandas as pd
         except ImportError:
@@ -147,79 +133,65 @@ class EvaluationResult:
         return "{" + ", ".join(f"{name}: {mean}" for name, mean in means.items()) + "}"
 
 
-class LLMContextPrecisionWithReference(_Class):
-    """context_precision: relevance is judged against the query and the reference."""
+class _Class(Metric):
+    """A metric that is made by calling its class, with Ragas' arguments."""
 
-    called, of = "llm_context_precision_with_reference", "context_precision"
-    needs = ("user_input", "retrieved_contexts", "reference")
+    called: ClassVar[tuple[str, str, str]]
 
-
-class LLMContextPrecisionWithoutReference(_Class):
-    """context_precision, where relevance is judged against the response."""
-
-    called, of, by = "llm_context_precision_without_reference", "context_precision", "response"
-    needs = ("user_input", "retrieved_contexts", "response")
-
-
-class ContextPrecision(LLMContextPrecisionWithReference):
-    """The same by its short name."""
-
-    called = "context_precision"
+    def __init__(self, llm: Any = None, name: str | None = None, **of_ragas: Any) -> None:
+        if unknown := of_ragas.keys() - {"embeddings", "max_retries", "strictness", "output_type"}:
+            problem = f"{type(self).__name__} has no argument {min(unknown)}"
+            raise InputError(problem, fix="leave it out: prompts are files here (LLMJudge(prompts=...))")
+        called, measure, against = self.called
+        super().__init__(name or called, measure, against, llm)
 
 
-class ContextPrecisionWithReference(LLMContextPrecisionWithReference):
-    """The same by its name among the collections."""
-
-    called = "context_precision_with_reference"
-
-
-class ContextUtilization(LLMContextPrecisionWithoutReference):
-    """The same as without a reference, by its short name."""
-
-    called = "context_utilization"
+def _class(name: str, called: str, measure: str, *needs: str, against: str = "auto") -> type[_Class]:
+    """Return the class `name` of a metric that is `called` so and computes this measure from these fields."""
+    members = {"called": (called, measure, against), "needs": needs, "__module__": __name__}
+    return type(name, (_Class,), {**members, "__doc__": f"germane's {measure}, under Ragas' name."})
 
 
-class ContextPrecisionWithoutReference(LLMContextPrecisionWithoutReference):
-    """The same by its name among the collections."""
-
-    called = "context_precision_without_reference"
+_TRUTH = "user_input", "retrieved_contexts", "reference"
+_ANSWER = "user_input", "retrieved_contexts", "response"
 
 
-class LLMContextRecall(_Class):
-    """context_recall: the share of the reference's claims that the contexts support."""
-
-    called, of = "context_recall", "context_recall"
-    needs = ("user_input", "retrieved_contexts", "reference")
+def _precision(name: str, called: str) -> type[_Class]:
+    """Return a class of context_precision that judges relevance against the query and the reference."""
+    return _class(name, called, "context_precision", *_TRUTH)
 
 
-class ContextRecall(LLMContextRecall):
-    """The same by its short name."""
+def _utilization(name: str, called: str) -> type[_Class]:
+    """Return a class of context_precision that judges relevance against the response."""
+    return _class(name, called, "context_precision", *_ANSWER, against="response")
 
 
-class ContextEntityRecall(_Class):
-    """context_entity_recall: the share of the reference's entities that stand in the contexts."""
-
-    called, of = "context_entity_recall", "context_entity_recall"
-    needs = ("reference", "retrieved_contexts")
-
-
-class Faithfulness(_Class):
-    """faithfulness: the share of the response's claims that the contexts support."""
-
-    called, of = "faithfulness", "faithfulness"
-    needs = ("user_input", "response", "retrieved_contexts")
-
-
-class ResponseRelevancy(_Class):
-    """answer_relevancy: the share of what the response states that addresses the query; no embeddings."""
-
-    called, of = "answer_relevancy", "answer_relevancy"
-    needs = ("user_input", "response")
-
-
-class AnswerRelevancy(ResponseRelevancy):
-    """The same by its other name."""
-
+LLMContextPrecisionWithReference = _precision(
+    "LLMContextPrecisionWithReference", "llm_context_precision_with_reference"
+)
+ContextPrecision = _precision("ContextPrecision", "context_precision")
+ContextPrecisionWithReference = _precision(
+    "ContextPrecisionWithReference", "context_precision_with_reference"
+)
+LLMContextPrecisionWithoutReference = _utilization(
+    "LLMContextPrecisionWithoutReference", "llm_context_precision_without_reference"
+)
+ContextUtilization = _utilization("ContextUtilization", "context_utilization")
+ContextPrecisionWithoutReference = _utilization(
+    "ContextPrecisionWithoutReference", "context_precision_without_reference"
+)
+LLMContextRecall = _class("LLMContextRecall", "context_recall", "context_recall", *_TRUTH)
+ContextRecall = _class("ContextRecall", "context_recall", "context_recall", *_TRUTH)
+ContextEntityRecall = _class(
+    "ContextEntityRecall", "context_entity_recall", "context_entity_recall", *_TRUTH[:0:-1]
+)
+Faithfulness = _class(
+    "Faithfulness", "faithfulness", "faithfulness", "user_input", "response", "retrieved_contexts"
+)
+ResponseRelevancy = _class(
+    "ResponseRelevancy", "answer_relevancy", "answer_relevancy", "user_input", "response"
+)
+AnswerRelevancy = _class("AnswerRelevancy", "answer_relevancy", "answer_relevancy", "user_input", "response")
 
 context_precision = Metric("context_precision", "context_precision")
 context_utilization = Metric("context_utilization", "context_precision", against="response")

@@ -9,7 +9,7 @@ from datetime import UTC, date, datetime, timedelta
 from decimal import ROUND_HALF_UP, Decimal
 from itertools import chain
 from math import fsum, isfinite
-from typing import Annotated, ClassVar, Literal, NamedTuple
+from typing import Annotated, ClassVar, Literal, TypeAlias
 
 import regex
 from pydantic import Field
@@ -53,12 +53,9 @@ class FieldRule(YamlModel):
     formats: Texts = ()
 
 
-class _Comparison(NamedTuple):
-    """The result of one field: met or not, in words, and True in `counts` if it enters the mean."""
-
-    met: bool
-    text: str
-    counts: bool = True
+_LEFT_OUT = ": optional field missing"
+_Comparison: TypeAlias = tuple[bool, str]
+"""Whether a field matches, and the result in words."""
 
 
 class FieldAccuracy(DirectGrader):
@@ -86,48 +83,11 @@ class FieldAccuracy(DirectGrader):
         if expected is None:
             why = "Could not extract expected data from expected_messages"
             return self.absent("No expected data found in expected_messages", why)
-        return self._result([self._compared(rule, answer, expected) for rule in self.fields])
-
-    def _compared(self, rule: FieldRule, answer: Json, expected: Json) -> _Comparison:
-        path = rule.path
-        right, mine = value_at(expected, path), value_at(answer, path)
-        if right is ABSENT:
-            return _Comparison(True, f"{path}: no expected value")
-        if mine is ABSENT:
-            message = f"{path} (required, missing)" if rule.required else f"{path}: optional field missing"
-            return _Comparison(not rule.required, message, counts=rule.required)
-        compare = {"exact": _exactly, "numeric_tolerance": self._numbers, "date": self._dates}[rule.match]
-        return compare(rule, mine, right)
-
-    def _numbers(self, rule: FieldRule, mine: Json, expected: Json) -> _Comparison:
-        value, target = (_number(data, prefix=self.agentv) for data in (mine, expected))
-        if value is None or target is None:
-            return _Comparison(False, f"{rule.path} (non-numeric value)")
-        if not (isfinite(value) and isfinite(target)):
-            return _Comparison(False, f"{rule.path} (invalid numeric value)")
-        off = abs(value - target)
-        share = off / abs(target) if rule.relative and target else off
-        if share <= rule.tolerance:
-            return _Comparison(True, f"{rule.path} (within tolerance: diff={_two_digits(off)})")
-        message = f"diff={_two_digits(off)}, tolerance={plain_number(rule.tolerance)}"
-        return _Comparison(False, f"{rule.path} (outside tolerance: {message})")
-
-    def _dates(self, rule: FieldRule, mine: Json, expected: Json) -> _Comparison:
-        both = mine, expected
-        texts = [plain_number(data) if _kind(data) == "number" else str(data).strip() for data in both]
-        day, target = (date_in(text, rule.formats, agentv=self.agentv) for text in texts)
-        if day is None or target is None:
-            whose = "expected" if day else "candidate"
-            return _Comparison(False, f"{rule.path} (unparseable {whose} date)")
-        if day == target:
-            return _Comparison(True, rule.path)
-        return _Comparison(False, f"{rule.path} (date mismatch: got {day}, expected {target})")
-
-    def _result(self, comparisons: Sequence[_Comparison]) -> GraderResult:
-        hits = tuple(value.text for value in comparisons if value.met)
-        misses = tuple(value.text for value in comparisons if not value.met)
-        pairs = zip(self.fields, comparisons, strict=True)
-        counted = [(rule.weight, value.met) for rule, value in pairs if value.counts]
+        rows = [self._compared(rule, value_at(answer, rule.path), expected) for rule in self.fields]
+        hits = tuple(text for met, text in rows if met)
+        misses = tuple(text for met, text in rows if not met)
+        pairs = zip(self.fields, rows, strict=True)
+        counted = [(rule.weight, met) for rule, (met, text) in pairs if not text.endswith(_LEFT_OUT)]
         total = fsum(weight for weight, _ in counted)
         if self.aggregation == "all_or_nothing":
             score = float(not misses)
@@ -135,20 +95,51 @@ class FieldAccuracy(DirectGrader):
             score = fsum(weight for weight, met in counted if met) / (total or 1.0)
         else:
             return GraderResult.skipped("no field that counts is in the answer")
-        message = f"{len(hits)}/{len(comparisons)} fields matched"
+        message = f"{len(hits)}/{len(rows)} fields matched"
         return self.capped(GraderResult(score=min(1.0, score), hits=hits, misses=misses, reasoning=message))
 
+    def _compared(self, rule: FieldRule, mine: Json, expected: Json) -> _Comparison:
+        """Compare one field; `mine` is its value in the answer."""
+        path, right = rule.path, value_at(expected, rule.path)
+        if right is ABSENT:
+            return True, f"{path}: no expected value"
+        if mine is ABSENT:
+            return not rule.required, f"{path} (required, missing)" if rule.required else f"{path}{_LEFT_OUT}"
+        if rule.match == "exact":
+            kinds = _kind(mine), _kind(right)
+            differs = (
+                "value mismatch"
+                if kinds[0] == kinds[1]
+                else "type mismatch: got {}, expected {}".format(*kinds)
+            )
+            met = same(mine, right)
+            return met, path if met else f"{path} ({differs})"
+        compare = self._numbers if rule.match == "numeric_tolerance" else self._dates
+        met, text = compare(rule, mine, right)
+        return met, f"{path} ({text})" if text else path
 
-def _exactly(rule: FieldRule, mine: Json, expected: Json) -> _Comparison:
-    if same(mine, expected):
-        return _Comparison(True, rule.path)
-    got, kind = _kind(mine), _kind(expected)
-    differs = f"type mismatch: got {got}, expected {kind}" if got != kind else "value mismatch"
-    return _Comparison(False, f"{rule.path} ({differs})")
+    def _numbers(self, rule: FieldRule, mine: Json, expected: Json) -> _Comparison:
+        value, target = (_number(data, prefix=self.agentv) for data in (mine, expected))
+        if value is None or target is None:
+            return False, "non-numeric value"
+        if not (isfinite(value) and isfinite(target)):
+            return False, "invalid numeric value"
+        off = abs(value - target)
+        share = off / abs(target) if rule.relative and target else off
+        if share <= rule.tolerance:
+            return True, f"within tolerance: diff={_two_digits(off)}"
+        return False, f"outside tolerance: diff={_two_digits(off)}, tolerance={plain_number(rule.tolerance)}"
+
+    def _dates(self, rule: FieldRule, mine: Json, expected: Json) -> _Comparison:
+        texts = [plain_number(x) if _kind(x) == "number" else str(x).strip() for x in (mine, expected)]
+        day, target = (date_in(text, rule.formats, agentv=self.agentv) for text in texts)
+        if day is None or target is None:
+            return False, f"unparseable {'expected' if day else 'candidate'} date"
+        return day == target, "" if day == target else f"date mismatch: got {day}, expected {target}"
 
 
 def _expected(case: Case) -> Json:
-    """The last expected message of the assistant that has data, else the reference answer's; None where none has."""
+    """Return the last expected message of the assistant that has data, else the reference answer's; None where none has."""
     messages = reversed(case.expected_messages)
     contents = [message.content for message in messages if message.role == "assistant"]
     for content in [*contents, reference_of(case)]:
@@ -165,7 +156,7 @@ def _expected(case: Case) -> Json:
 
 
 def _kind(value: Json) -> str:
-    """The type of a value by its name in JavaScript."""
+    """Return the type of a value by its name in JavaScript."""
     if isinstance(value, bool):
         return "boolean"
     return "number" if isinstance(value, int | float) else "string" if isinstance(value, str) else "object"
@@ -175,7 +166,7 @@ _PREFIX = re.compile(r"\s*([+-]?(?:Infinity|(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?
 
 
 def _number(value: Json, *, prefix: bool) -> float | None:
-    """A number, or a text that is one; with `prefix` a text that begins with one is enough."""
+    """Return a number, or a text that is one; with `prefix` a text that begins with one is enough."""
     if isinstance(value, int | float) and not isinstance(value, bool):
         return float(value)
     match = _PREFIX.match(value) if isinstance(value, str) else None
@@ -205,7 +196,7 @@ _UNIT = re.compile("|".join(_UNITS))
 
 
 def date_in(text: str, formats: Sequence[str] = (), *, agentv: bool = False) -> date | None:
-    """The day that a text names, None where it names none.
+    """Return the day that a text names, or None.
 
     It is read by the first of `formats` that fits, else as ISO 8601, with the name of a month, or in numbers: month
     first, unless only the other order is a date. With `agentv` as JavaScript reads it: a moment as its day in UTC, and in
@@ -223,7 +214,7 @@ def date_in(text: str, formats: Sequence[str] = (), *, agentv: bool = False) -> 
 
 
 def _matched(pattern: str, text: str) -> regex.Match[str] | None:
-    """The match of a format from a file; None where it takes too long."""
+    """Return the match of a format from a file; None where it takes too long."""
     with suppress(TimeoutError):
         return regex.fullmatch(pattern, text, timeout=PATTERN_SECONDS)
     return None
@@ -246,7 +237,7 @@ def _moment(text: str) -> date | None:
 
 
 def _rolled_over(first: int, second: int, year: int, starts: Collection[str]) -> date | None:
-    """A day in numbers as JavaScript has it: month first where that may be, a day too many is one of the next month."""
+    """Return a day in numbers as JavaScript has it: month first where possible; a day too many is one of the next month."""
     month_first = first <= 12 or ("MM" in starts and "DD" not in starts)
     month, day = (first, second) if month_first else (second, first)
     if not (1 <= month <= 12 and 1 <= day <= 31 and year):

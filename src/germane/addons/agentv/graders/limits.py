@@ -8,37 +8,21 @@ from typing import ClassVar, Self
 
 from pydantic import model_validator
 
-from germane.addons.agentv.graders.transcript import (
-    cost_of,
-    duration_of,
-    plain_number,
-    tokens_of,
-)
+from germane.addons.agentv.graders.transcript import cost_of, duration_of, plain_number, tokens_of
 from germane.errors import InputError
 from germane.evalfiles import Case
 from germane.graders import Checks, DirectGrader, GraderResult, Number
 
 
-def _dollars(value: float) -> str:
-    return f"${value:.4f}"
-
-
-def _ms(value: float) -> str:
-    return f"{plain_number(value)}ms"
-
-
-def _limit_check(
-    name: str, value: float, most: float, show: Callable[[float], str] = plain_number, limit: str = ""
-) -> tuple[bool, str]:
-    """A check of a value against its limit, and both in words."""
-    message = f"{name} {show(value)} {'<=' if value <= most else '>'} {show(most)} {limit}"
-    return value <= most, message.rstrip()
-
-
 def _within(checks: Checks, reasoning: str) -> GraderResult:
-    """1 where every limit is kept, else 0."""
+    """Return 1 where every limit is kept, else 0."""
     result = GraderResult.of_checks(checks)
     return replace(result, score=float(not result.misses), reasoning=reasoning)
+
+
+def _check(name: str, value: float, most: float, show: Callable[[float], str]) -> tuple[bool, str]:
+    """Return whether a value is within its limit, and both in words."""
+    return value <= most, f"{name} {show(value)} {'<=' if value <= most else '>'} {show(most)}"
 
 
 class Latency(DirectGrader):
@@ -51,12 +35,13 @@ class Latency(DirectGrader):
 
     def check(self, case: Case) -> GraderResult:
         """Compare the duration (ms) with the threshold; skipped where it was not reported."""
-        duration = duration_of(case)
-        if duration is None:
+        if (took := duration_of(case)) is None:
             reasoning = "Execution duration not reported by provider"
             return self.absent("No duration data available in trace", reasoning)
-        reasoning = f"Execution took {_ms(duration)} (threshold: {_ms(self.threshold)})"
-        return _within([_limit_check("Duration", duration, self.threshold, _ms, "threshold")], reasoning)
+        met, text = _check("Duration", took, self.threshold, lambda ms: f"{plain_number(ms)}ms")
+        limit = f"{plain_number(self.threshold)}ms"
+        reasoning = f"Execution took {plain_number(took)}ms (threshold: {limit})"
+        return _within([(met, f"{text} threshold")], reasoning)
 
 
 class Cost(DirectGrader):
@@ -69,11 +54,10 @@ class Cost(DirectGrader):
 
     def check(self, case: Case) -> GraderResult:
         """Compare the cost (USD) with the budget; skipped where it was not reported."""
-        cost = cost_of(case)
-        if cost is None:
+        if (cost := cost_of(case)) is None:
             return self.absent("No cost data available in trace", "Execution cost not reported by provider")
-        reasoning = f"Execution cost {_dollars(cost)} (budget: {_dollars(self.budget)})"
-        return _within([_limit_check("Cost", cost, self.budget, _dollars, "budget")], reasoning)
+        met, text = _check("Cost", cost, self.budget, "${:.4f}".format)
+        return _within([(met, f"{text} budget")], f"Execution cost ${cost:.4f} (budget: ${self.budget:.4f})")
 
 
 class TokenUsage(DirectGrader):
@@ -97,14 +81,16 @@ class TokenUsage(DirectGrader):
         return self
 
     def check(self, case: Case) -> GraderResult:
-        """Each kind of token against its limit."""
-        used = tokens_of(case)
-        if used is None:
+        """Compare each kind of token with its limit."""
+        if (used := tokens_of(case)) is None:
             miss = "No token usage data available in trace"
             return self.absent(miss, "Token usage not reported by provider")
-        counts = {"input": used.input, "output": used.output, "cached": used.cached, "total": sum(used)}
-        most = {"input": self.max_input, "output": self.max_output, "total": self.max_total}
-        limits = [(name, limit) for name, limit in most.items() if limit is not None]
-        checks = [_limit_check(f"{name.capitalize()} tokens", counts[name], limit) for name, limit in limits]
+        counts = {**used, "total": sum(used.values())}
+        limits = {"input": self.max_input, "output": self.max_output, "total": self.max_total}
+        checks = [
+            _check(f"{name.capitalize()} tokens", counts[name], most, plain_number)
+            for name, most in limits.items()
+            if most is not None
+        ]
         message = ", ".join(f"{name}={plain_number(count)}" for name, count in counts.items())
         return _within(checks, f"token_usage {message}")

@@ -6,27 +6,32 @@ import json
 import re
 from collections import Counter
 from collections.abc import Mapping
-from typing import NamedTuple, NoReturn
+from typing import NoReturn
 
 from germane.evalfiles import Case, content_text
 from germane.types import Json, Message, ToolCall
 
 _OBJECT = re.compile(r"\{.*\}", re.DOTALL)
 _FENCE = re.compile(r"```json\n?|```")
+_TOKENS = {
+    "input": ("input", "input_tokens", "prompt_tokens"),
+    "output": ("output", "output_tokens", "completion_tokens"),
+    "cached": ("cached", "cached_tokens"),
+}
 
 
 def names_of(case: Case, grader: str) -> tuple[str, ...]:
-    """The sample, its system and trial, and the grader that a script is run for."""
+    """Return the sample, its system and trial, and the grader that a script is run for."""
     return case.sample.id, case.sample.system, str(case.sample.trial), grader
 
 
 def question_of(case: Case) -> str:
-    """The question that graders are shown: the eval file's, else the sample's query."""
+    """Return the question that graders are shown: the eval file's, else the sample's query."""
     return case.question or case.sample.query
 
 
 def answer_of(case: Case) -> str:
-    """The candidate answer: the response, else the last thing that the system said."""
+    """Return the candidate answer: the response, else the last thing that the system said."""
     if case.sample.response is not None:
         return case.sample.response
     texts = (content_text(m.content) for m in reversed(case.sample.messages) if m.role == "assistant")
@@ -34,37 +39,27 @@ def answer_of(case: Case) -> str:
 
 
 def reference_of(case: Case) -> str:
-    """The reference answer of the eval file, else of the sample; "" = none."""
+    """Return the reference answer of the eval file, else of the sample; "" = none."""
     return case.reference_answer or case.sample.reference or ""
 
 
 def criteria_of(case: Case) -> str:
-    """The criterion of a good answer."""
+    """Return the criterion of a good answer; "" = none."""
     return case.expected_outcome or getattr(case.sample, "criterion", None) or ""
 
 
 def tool_calls(case: Case) -> list[ToolCall]:
-    """Every tool call of the system's messages, in order."""
+    """Return every tool call of the system's messages, in order."""
     return [call for message in case.sample.messages for call in message.tool_calls]
 
 
-class TokenCount(NamedTuple):
-    """The tokens that an answer took, by kind; a kind that was not reported is 0."""
-
-    input: float = 0
-    output: float = 0
-    cached: float = 0
-
-
-def _metadata(case: Case, *names: str) -> Json:
-    """The value that the target reported under one of these names, on the answer or in its trace summary."""
+def _reported(case: Case, *names: str) -> Json:
+    """Return the value that the target reported under one of these names, on the answer or in its trace summary."""
     metadata = case.sample.metadata
     summary = metadata.get("trace_summary")
-    for source in (metadata, summary if isinstance(summary, Mapping) else {}):
-        for name in names:
-            if source.get(name) is not None:
-                return source[name]
-    return None
+    sources = (metadata, summary) if isinstance(summary, Mapping) else (metadata,)
+    values = (source.get(name) for source in sources for name in names)
+    return next((value for value in values if value is not None), None)
 
 
 def _number(value: Json) -> float | None:
@@ -72,35 +67,35 @@ def _number(value: Json) -> float | None:
 
 
 def cost_of(case: Case) -> float | None:
-    """US dollars that the answer cost, as reported; None = not reported."""
-    return _number(_metadata(case, "cost_usd", "costUsd"))
+    """Return the US dollars that the answer cost, as reported; None = not reported."""
+    return _number(_reported(case, "cost_usd", "costUsd"))
 
 
 def duration_of(case: Case) -> float | None:
-    """Milliseconds that the answer took, as reported, else as measured; None = neither."""
-    return _number(_metadata(case, "duration_ms", "durationMs", "ms"))
+    """Return the milliseconds that the answer took, as reported, else as measured; None = neither."""
+    return _number(_reported(case, "duration_ms", "durationMs", "ms"))
 
 
-def tokens_of(case: Case) -> TokenCount | None:
-    """Tokens that the answer took, as reported; None = not reported."""
-    usage = _metadata(case, "token_usage", "tokenUsage")
+def tokens_of(case: Case) -> dict[str, float] | None:
+    """Return the input, output and cached tokens that the answer took (0 for one that was not reported); None = no usage."""
+    usage = _reported(case, "token_usage", "tokenUsage")
     if not isinstance(usage, Mapping):
         return None
-    spellings = (("input", "input_tokens", "prompt_tokens"), ("output", "output_tokens", "completion_tokens"),
-                 ("cached", "cached_tokens"))  # fmt: skip
-    values = [[_number(usage.get(name)) for name in names] for names in spellings]
-    counts = [next((count for count in value if count is not None), None) for value in values]
-    return None if counts[:2] == [None, None] else TokenCount(*(count or 0 for count in counts))
+    numbers = {kind: [_number(usage.get(name)) for name in names] for kind, names in _TOKENS.items()}
+    counts = {kind: next((n for n in found if n is not None), None) for kind, found in numbers.items()}
+    if counts["input"] is counts["output"] is None:
+        return None
+    return {kind: count or 0 for kind, count in counts.items()}
 
 
 def trace_summary(case: Case) -> dict[str, Json] | None:
-    """The tool calls counted, and what the answer cost: AgentV's summary, in the words of both its generations.
+    """Return the tool calls counted, and what the answer cost: AgentV's summary, in the words of both its generations.
 
     A target may report one itself; else it is made from the messages. None where there are neither.
     """
-    reported_summary = case.sample.metadata.get("trace_summary")
+    own = case.sample.metadata.get("trace_summary")
     calls = Counter(call.tool for call in tool_calls(case))
-    if not case.sample.messages and not isinstance(reported_summary, Mapping):
+    if not case.sample.messages and not isinstance(own, Mapping):
         return None
     result: dict[str, Json] = {
         "event_count": calls.total(),
@@ -110,20 +105,19 @@ def trace_summary(case: Case) -> dict[str, Json] | None:
     }
     if spoken := sum(message.role == "assistant" for message in case.sample.messages):
         result["llm_call_count"] = spoken
-    if isinstance(reported_summary, Mapping) and not calls:
-        result |= reported_summary
-    usage = _metadata(case, "token_usage", "tokenUsage")
-    reported = {"token_usage": usage, "cost_usd": cost_of(case), "duration_ms": duration_of(case)}
-    result |= {name: value for name, value in reported.items() if value is not None}
-    result["tool_calls"] = result.get("tool_calls") or result["tool_calls_by_name"]
-    return result
+    if isinstance(own, Mapping) and not calls:
+        result |= own
+    measured = {"token_usage": _reported(case, "token_usage", "tokenUsage"), "cost_usd": cost_of(case)}
+    measured["duration_ms"] = duration_of(case)
+    result |= {name: value for name, value in measured.items() if value is not None}
+    return {**result, "tool_calls": result.get("tool_calls") or result["tool_calls_by_name"]}
 
 
 def json_in(text: str) -> Json:
-    """The JSON that a text is or holds: fences are taken off, and of prose the part from the first `{` to the last `}`.
+    """Return the JSON that a text is or holds: fences are taken off, and of prose the part from the first `{` to the last `}`.
 
     Raises:
-        ValueError: It is none.
+        ValueError: It holds none.
     """
     bare = _FENCE.sub("", text).strip()
     match = _OBJECT.search(bare)
@@ -138,35 +132,35 @@ def _no_constant(name: str) -> NoReturn:
 
 
 def script_document(case: Case, config: Mapping[str, Json]) -> dict[str, Json]:
-    """The document on a grading script's stdin, the keys of both generations of AgentV side by side."""
-    sample = case.sample
-    reference, criteria = reference_of(case), criteria_of(case)
+    """Return the document on a grading script's stdin, with the keys of both generations of AgentV."""
+    sample, answer, reference = case.sample, answer_of(case), reference_of(case)
+    criteria = criteria_of(case) or reference
     lines = list(map(message_json, sample.messages))
     expected = list(map(message_json, case.expected_messages))
     asked = list(map(message_json, case.input_messages)) or [{"role": "user", "content": sample.query}]
     summary = trace_summary(case)
     return {
         "question": question_of(case),
-        "expected_outcome": criteria or reference,
+        "expected_outcome": criteria,
         "expected_messages": expected,
         "reference_answer": reference,
-        "candidate_answer": answer_of(case),
+        "candidate_answer": answer,
         "output_messages": lines or None,
         "guideline_files": list(case.guideline_files),
         "input_files": list(case.input_files),
         "input_messages": asked,
         "trace_summary": summary,
         "config": config or None,
-        "criteria": criteria or reference,
+        "criteria": criteria,
         "expected_output": expected or reference,
-        "output": answer_of(case),
+        "output": answer,
         "input": asked,
         "messages": lines,
         "file_changes": None,
         "workspace_path": None,
         "metadata": dict(case.metadata or sample.metadata),
         "trace": None if summary is None else {**summary, "messages": lines},
-        "token_usage": _metadata(case, "token_usage", "tokenUsage"),
+        "token_usage": _reported(case, "token_usage", "tokenUsage"),
         "cost_usd": cost_of(case),
         "duration_ms": duration_of(case),
         "start_time": sample.metadata.get("start_time"),
@@ -174,14 +168,15 @@ def script_document(case: Case, config: Mapping[str, Json]) -> dict[str, Json]:
     }
 
 
+_OF_CALLS = {"id": "id", "tool": "tool", "input": "input", "output": "output", "duration_ms": "ms"}
+
+
 def message_json(message: Message) -> dict[str, Json]:
-    """A message as AgentV's documents show it; what is not there is left out."""
-    result: dict[str, Json] = {"role": message.role}
-    result |= {} if message.content is None else {"content": message.content}
-    fields = {"id": "id", "tool": "tool", "input": "input", "output": "output", "duration_ms": "ms"}
-    made = [{name: getattr(call, field) for name, field in fields.items()} for call in message.tool_calls]
+    """Return a message as AgentV's documents show it, without the keys that have no value."""
+    made = [{name: getattr(call, field) for name, field in _OF_CALLS.items()} for call in message.tool_calls]
     calls = [{name: value for name, value in call.items() if value is not None} for call in made]
-    return {**result, "tool_calls": calls} if calls else result
+    content = {} if message.content is None else {"content": message.content}
+    return {"role": message.role, **content, **({"tool_calls": calls} if calls else {})}
 
 
 ABSENT = object()
@@ -189,7 +184,7 @@ _STEPS = re.compile(r"[.\[\]]")
 
 
 def value_at(value: Json, path: str) -> Json:
-    """The value at a path with dots and `[indexes]`; ABSENT where there is none."""
+    """Return the value at a path with dots and `[indexes]`, or ABSENT."""
     for step in filter(None, _STEPS.split(path)):
         if isinstance(value, list | tuple) and step.isdecimal():
             value = value[int(step)] if int(step) < len(value) else ABSENT
@@ -199,7 +194,7 @@ def value_at(value: Json, path: str) -> Json:
 
 
 def same(first: Json, other: Json) -> bool:
-    """True if two JSON values are equal, with types: 1 is 1.0, and neither is "1" nor true."""
+    """Return True if two JSON values are equal, with types: 1 is 1.0, and neither is "1" nor true."""
     if isinstance(first, bool) or isinstance(other, bool):
         return first is other
     if isinstance(first, int | float) and isinstance(other, int | float):
@@ -212,7 +207,7 @@ def same(first: Json, other: Json) -> bool:
 
 
 def plain_number(value: float) -> str:
-    """A number without a needless `.0`."""
+    """Return a number without a needless `.0`."""
     if value == int(value) and abs(value) < 1e21:
         return str(int(value))
     return repr(float(value)).replace("e-0", "e-")
