@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Iterable
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
@@ -47,6 +47,7 @@ class Flag(NamedTuple):
         judge: The parameter of a model judge that gets the value.
         holds: What it holds for: the whole evaluation; one part or session of it, which may have another value and gives the same
             answers; or one command, after which it is forgotten.
+        unset: Whether a value that is not given stays None, since a file, a report or the config may give it.
         at_url: What becomes of a path that is a URL: "copied" here and read, "kept" for the verb that reads or writes there, or
             "refused", as what a verb writes to.
     """
@@ -69,6 +70,7 @@ class Flag(NamedTuple):
     read: Callable[[Any, str], Any] | None = None
     judge: str = ""
     holds: Literal["evaluation", "part", "command"] = "evaluation"
+    unset: bool = False
     at_url: Literal["copied", "kept", "refused"] = "copied"
     also: dict[str, str] | None = None
 
@@ -340,12 +342,14 @@ SETTINGS = {flag.parameter: flag for flag in FLAGS if flag.setting}
 """The flags that germane.toml may set, by the names that they have there."""
 
 
-OPTIONS = {
-    flag.parameter: flag
-    for flag in FLAGS
-    if {"run", "questions"} & {*flag.verbs.split(",")} and flag.parameter != "output"
-}
-"""The options of an evaluation, by the names that a `Spec` has for them; what -o names is not one of them."""
+@cache
+def options() -> dict[str, Flag]:
+    """Return the options of an evaluation by their names in a `Spec`: the flags of `run`, add-ons' among them, without -o."""
+    return {
+        flag.parameter: flag
+        for flag in (*FLAGS, *addons.flags())
+        if "run" in flag.verbs.split(",") and flag.parameter != "output"
+    }
 
 
 def flags_of(verb: str) -> list[Flag]:
@@ -354,10 +358,10 @@ def flags_of(verb: str) -> list[Flag]:
     return known or [flag for flag in addons.flags(installed=True) if verb in flag.verbs.split(",")]
 
 
-def borrowed(verb: str, of: str, *spellings: str) -> list[Flag]:
-    """Flags of a command of the core, as a command of an add-on has them."""
+def borrowed(verb: str, of: str, *spellings: str, unset: bool = False) -> list[Flag]:
+    """Return flags of a command of the core as a command of an add-on has them; `unset` as in `Flag`."""
     return [
-        flag._replace(verbs=verb, setting=(), also=None)
+        flag._replace(verbs=verb, setting=(), also=None, unset=unset)
         for flag in FLAGS
         if of in flag.verbs.split(",") and flag.long in spellings
     ]

@@ -16,7 +16,7 @@ from germane.cli.parser import parse
 from germane.cli.rank import files_of
 from germane.cli.verbs import VERBS, function_of
 from germane.evaluation import spec
-from germane.flags import FLAGS, GROUPS, OPTIONS, SETTINGS, flags_of
+from germane.flags import FLAGS, GROUPS, SETTINGS, flags_of, options
 from germane.ledger.upkeep import Selection
 from tests.command import invoke
 
@@ -40,8 +40,8 @@ def test_every_flag_is_used(verb: str) -> None:
         folders = [Path(inspect.getfile(spec)).parent, Path(inspect.getfile(parse)).parent]
         text = "".join(file.read_text("utf-8") for folder in folders for file in folder.rglob("*.py"))
         used = {*re.findall(r"(?:spec|chosen)\.(\w+)", text)}
-        used |= {name for name, flag in OPTIONS.items() if flag.judge}
-        taken |= (OPTIONS.keys() & used | {"output"}) & given
+        used |= {name for name, flag in options().items() if flag.judge}
+        taken |= (options().keys() & used | {"output"}) & given
     elif verb == "compare":
         taken |= inspect.signature(germane.compare).parameters.keys() & given
     elif verb in {"rank", "stages"}:
@@ -74,8 +74,8 @@ def test_every_entry_belongs_somewhere() -> None:
 
 def test_an_option_that_is_not_given_differs_from_its_default() -> None:
     """Its value is the default, which gives way to a file; given as the default it goes before the file."""
-    assert SETTINGS.keys() <= OPTIONS.keys()
-    for name, flag in OPTIONS.items():
+    assert SETTINGS.keys() <= options().keys()
+    for name, flag in options().items():
         if flag.default is not None:
             other = {int: 3, float: 0.5, str: "single"}[flag.kind]
             assert getattr(spec.Spec(), name) == flag.default

@@ -162,7 +162,7 @@ def all_of(kind: Kind, *, installed: bool = False) -> dict[str, Any]:
     return {name: value for names in lists for name, value in names.items()}
 
 
-_BROUGHT: Mapping[Kind, Mapping[str, str]] = {
+_BROUGHT: Mapping[str, Mapping[str, str]] = {
     "dialects": dict.fromkeys(
         [
             "evalcases",
@@ -213,12 +213,14 @@ _BROUGHT: Mapping[Kind, Mapping[str, str]] = {
         "agentv",
     ),
     "verbs": {"draft": "draft", "grade": "agentv", "liverag": "compat"},
+    "flags": {"--drop-bad": "draft"},
 }
-"""Names that germane's own add-ons bring, folded, for the error where one is not there; of a dialect its keys."""
+"""Names that germane's own add-ons bring, folded, for the error where one is not there; of a dialect its keys, of a verb's flags
+those of the core's verbs."""
 
 
-def absent(kind: Kind, name: str) -> str:
-    """The one of germane's own add-ons that brings this (folded) name, where it is not there; else ""."""
+def absent(kind: Literal["dialects", "flags", "graders", "verbs"], name: str) -> str:
+    """Return the one of germane's own add-ons that brings this (folded) name, where it is not there; else ""."""
     owner = _BROUGHT[kind].get(name, "")
     return "" if owner in own() else owner
 

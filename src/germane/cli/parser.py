@@ -11,6 +11,7 @@ from pathlib import Path
 from textwrap import fill
 from typing import Any, NoReturn
 
+from germane.addons import absent
 from germane.clean import mask_urls
 from germane.cli.values import say
 from germane.errors import InputError
@@ -90,8 +91,11 @@ def parse(verb: str, about: str, words: Sequence[str]) -> dict[str, Any]:
     namespace, rest = parser.parse_known_intermixed_args(words[:end])
     for word in rest:
         if word.startswith("-") and word != "-":
+            if owner := absent("flags", name := word.partition("=")[0]):
+                problem = f"{name} is a flag of the add-on {owner}, which is not there"
+                raise InputError(problem, fix=f"see {parser.prog} --help")
             spellings = [spelling for flag in flags for spelling in flag.spellings]
-            raise no_such("flag", word.partition("=")[0], spellings, parser.prog)
+            raise no_such("flag", name, spellings, parser.prog)
         parser.error(f"unexpected argument {word!r}")
     values = vars(namespace)
     _add_arguments(parser, flags, values, list(words[end + 1 :]))
@@ -134,8 +138,7 @@ def _parser(verb: str, about: str, flags: Sequence[Flag]) -> _Parser:
         if flag.kind is bool:
             how |= {"action": "store_true"}
         else:
-            asks = verb in {"run", "questions"}
-            default = None if asks else flag.default  # not given: a file, a manifest or the config may say
+            default = None if flag.unset or verb in {"run", "questions"} else flag.default
             how |= {"metavar": flag.metavar, "type": _reader(flag), "default": default}
         if flag.argument:  # what is missing is said after what is misspelt
             how |= {"nargs": "*" if "..." in flag.spelling else "?"}

@@ -68,8 +68,7 @@ def print_document(document: object) -> None:
 
 def spec_of(flags: Mapping[str, Any]) -> Spec:
     """Return the Spec that the flags of `run` or `questions` ask for."""
-    from germane.evaluation.spec import OUTPUTS, Spec
-    from germane.flags import OPTIONS
+    from germane.evaluation.spec import OPTIONS, OUTPUTS, Spec
 
     for name in ("ledger", "no_cache", "resume"):
         if flags.get("replay") is not None and flags.get(name):

@@ -74,8 +74,8 @@ def call(words: Sequence[str]) -> int:
     if verb not in VERBS and (first.startswith("-") or addons.find("verbs", verb) is None):
         known = (*VERBS, *_ABOUT, *addons.all_of("verbs"))
         names = [name.removeprefix(f"{group} ") for name in known]
-        if owner := "" if group else addons.absent("verbs", first):
-            problem = f"{first} is a command of the add-on {owner}, which is not there"
+        if owner := addons.absent("verbs", verb):
+            problem = f"{verb} is a command of the add-on {owner}, which is not there"
             raise InputError(problem, fix="see germane --help")
         what = "flag" if first.startswith("-") else "command"
         raise no_such(what, first, names, f"germane {group}".rstrip())
@@ -87,22 +87,36 @@ def call(words: Sequence[str]) -> int:
 def listing(group: str) -> str:
     """Return the help that lists the verbs, or those of a group, each with the first line of its own help."""
     prefix = f"{group} " if group else ""
-    inside = [verb for verb in VERBS if verb.rpartition(" ")[0] == group]
-    about = {verb: (function_of(verb).__doc__ or "").partition("\n")[0] for verb in inside}
-    if not group:
+    about = {
+        verb: (function_of(verb).__doc__ or "").partition("\n")[0]
+        for verb in VERBS
+        if _group_of(verb) == group
+    }
+    more = {
+        verb: words
+        for verb, (_, words) in addons.all_of("verbs", installed=True).items()
+        if _group_of(verb) == group
+    }
+    if group:
+        about, more = about | more, {}
+    else:
         about |= {name: words for name, words in _ABOUT.items() if name}
     lines = [f"usage: germane {prefix}COMMAND ...", "", paragraphs(_ABOUT[group]), "", "Commands:"]
     for verb, words in about.items():
         lines += _entry(verb.removeprefix(prefix), words)
-    if not group and (more := addons.all_of("verbs", installed=True)):
+    if more:
         lines += ["", "Commands of add-ons:"]
-        for verb, (_, words) in more.items():
+        for verb, words in more.items():
             lines += _entry(verb, words)
     lines += ["", "Options:"]
     if not group:
         lines += _entry("--version", "Print the version.")
         lines += _entry("--debug", "Show the traceback of an error; also after the command.")
     return "\n".join([*lines, *_entry("-h, --help", "Show this help; also after the command.")])
+
+
+def _group_of(verb: str) -> str:
+    return verb.rpartition(" ")[0]
 
 
 def _entry(name: str, about: str) -> list[str]:

@@ -12,8 +12,7 @@ from msgspec import structs
 from germane.addons import load
 from germane.clean import mask_urls, some_of
 from germane.errors import InputError
-from germane.evaluation.spec import Spec, environment, read_config
-from germane.flags import OPTIONS
+from germane.evaluation.spec import OPTIONS, Spec, environment, read_config
 from germane.judges.judge import NAME_A_SECOND, Judge, members_of
 from germane.judges.panel import panel_of
 from germane.ledger import files_of, secret_of

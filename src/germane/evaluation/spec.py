@@ -19,7 +19,7 @@ import msgspec
 
 from germane.clean import mask_urls
 from germane.errors import InputError, SourceLocation
-from germane.flags import OPTIONS, SETTINGS, Flag
+from germane.flags import SETTINGS, Flag, options
 from germane.samples.files import nearest, repository_root, untrusted, without_scheme
 from germane.types import FrozenDict, Json
 
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from germane.judging.pool import Pool
     from germane.reports.data import ReportData
 
+OPTIONS = options()
 OUTPUTS: dict[str, Json] = {"folder": "", "outputs": (), "store": None}
 """What -o of `run` names, without a value: the report folder, report files, and the URL where the folder is put."""
 IN_FILES = tuple(name for name, flag in OPTIONS.items() if flag.in_file)
