@@ -55,7 +55,7 @@ from germane.reports.formats import FORMATS
 from germane.samples import samples_from
 from germane.samples.reading import rows_of
 from germane.samples.rows import sample_to_json
-from germane.samples.runs.trec import read_qrels, read_run
+from germane.samples.runs.source import read_qrels, read_run
 from germane.targets import open_target
 from germane.targets.targetsfile import check_target
 from tests.server import Act, ModelServer

@@ -25,7 +25,7 @@ CLIENTS = ("httpx", "httpx2", "http.client", "http.server", "pydantic_ai", "germ
 FORMATS = ("pydantic", "yaml", "sqlite3", "xml", "polars", "pyarrow")
 FILES = (
     "germane.evalfiles.evalfile",
-    "germane.samples.runs.trec",
+    "germane.samples.runs.source",
     "germane.yamltext",
     "germane.graders",
     "germane.targets",
@@ -109,7 +109,7 @@ def test_rank(work: Path) -> None:
     """A small run is ranked without what knows of judging, and without the terminal's tables."""
     names = imported(work, ["rank", "run", "--qrels", "qrels"])
     more = ("rich", "asyncio", "ssl", "germane.questions", "germane.judging", "germane.judges")
-    unused = [one for one in (*UNUSED, *more) if one != "germane.samples.runs.trec"]
+    unused = [one for one in (*UNUSED, *more) if one != "germane.samples.runs.source"]
     assert unused_in(names, unused) == []
 
 

@@ -52,7 +52,7 @@ def test_the_column_that_meets_the_gold(name, case, large, tmp_path, monkeypatch
     """Decided once per file, whatever the order of its columns and its size; a note says where it was in doubt."""
     if large:
         pytest.importorskip("polars")
-        monkeypatch.setattr("germane.evaluation.rank._LARGE", 8)
+        monkeypatch.setattr("germane.samples.runs.source.BLOCK", 8)
     gold, mean, words = CASES[case]
     for rows in (ROWS, [dict(reversed(row.items())) for row in ROWS]):
         report = rank(shape(name, rows, tmp_path), gold, "RR")
@@ -72,7 +72,7 @@ def test_a_named_column_is_read(tmp_path):
 def test_the_choice_where_gold_is_held_in_ranges(tmp_path, monkeypatch):
     """Large runs with large gold are read with the same column."""
     pytest.importorskip("polars")
-    monkeypatch.setattr("germane.evaluation.rank._LARGE", 8)
+    monkeypatch.setattr("germane.samples.runs.source.BLOCK", 8)
     gold = tmp_path / "gold"
     gold.write_text("7 0 c20 1\n8 0 c80 1\n")
     report = rank(shape("csv", ROWS, tmp_path), str(gold), "RR")
@@ -100,7 +100,7 @@ def test_the_golds_column_that_meets_the_run(name, case, large, tmp_path, monkey
     """Gold with several columns is read by the one whose documents the run has."""
     if large:
         pytest.importorskip("polars")
-        monkeypatch.setattr("germane.evaluation.rank._LARGE", 8)
+        monkeypatch.setattr("germane.samples.runs.source.BLOCK", 8)
     run, mean, words = RUNS[case]
     if large or case == "the same columns":
         rows = (

@@ -6,7 +6,6 @@ import gzip
 import json
 import math
 import random
-from array import array
 from collections.abc import Iterator, Mapping
 from importlib import import_module
 from pathlib import Path
@@ -25,9 +24,8 @@ from germane.evaluation.rank import rank, rank_part
 from germane.measures import Measure
 from germane.reports.report import Report
 from germane.samples.contexts import document_ids
-from germane.samples.runs import bulk
-from germane.samples.runs.results import Results, Run
-from germane.samples.runs.trec import read_qrels, read_run
+from germane.samples.runs import source
+from germane.samples.runs.source import read_qrels, read_run
 
 HERE = Path(__file__).parent
 TREC = HERE.parent / "data" / "trec_eval"
@@ -85,7 +83,7 @@ def printed(name: str) -> Iterator[tuple[str, str, str]]:
 )
 def test_equal_to_what_trec_eval_printed(name: str, run: str, least: int) -> None:
     """Every digit of every measure we share, per query and averaged, in trec_eval's own tests."""
-    got = rank(read_run(TREC / run), read_qrels(TREC / "qrels.test"), " ".join(OURS.values()))
+    got = rank(TREC / run, read_qrels(TREC / "qrels.test"), " ".join(OURS.values()))
     compared = 0
     for theirs, query, value in printed(name):
         if theirs not in OURS:
@@ -100,9 +98,7 @@ def test_equal_to_what_trec_eval_printed(name: str, run: str, least: int) -> Non
 
 def test_what_is_unjudged_is_the_complement_of_judged() -> None:
     """trec_eval's unj_k and our Judged@k add up to 1 where k places came back."""
-    got = rank(
-        read_run(TREC / "results.test"), read_qrels(TREC / "qrels.test"), "Judged@5 Judged@10 Judged@20"
-    )
+    got = rank(TREC / "results.test", read_qrels(TREC / "qrels.test"), "Judged@5 Judged@10 Judged@20")
     for theirs, query, value in printed("out.test.aq"):
         if theirs.startswith("unj_") and query != "all":
             measure = Measure.parse(theirs.replace("unj_", "Judged@"))
@@ -199,24 +195,26 @@ def test_lists_without_scores_keep_their_order() -> None:
     assert rank({"q": ["a", "z", "b"]}, {"q": {"b": 1}}, "RR")["RR"].mean == 1 / 3
 
 
-def twice() -> Run:
-    results = Results(ids=["a", "b", "a"], scores=array("d", [1.0, 2.0, 3.0]), lines=array("q", [4, 5, 6]))
-    return Run("some.run", {"q": results})
+@pytest.fixture
+def twice(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    monkeypatch.chdir(tmp_path)
+    Path("some.run").write_text("p Q0 a 1 1 t\n\n\nq Q0 a 1 1 t\nq Q0 b 2 2 t\nq Q0 a 3 3 t\n")
+    return "some.run"
 
 
-def test_a_document_twice_is_an_error_that_names_the_line() -> None:
+def test_a_document_twice_is_an_error_that_names_the_line(twice: str) -> None:
     """Which of two places counts is a decision, so nothing is decided in silence."""
     with pytest.raises(
         InputError, match=r"some.run:6: document a stands twice in query q \(first in line 4\)"
     ):
-        rank(twice(), {"q": {"a": 1}}, "RR")
+        rank(twice, {"q": {"a": 1}}, "RR")
 
 
-def test_the_best_place_of_a_repeated_document_can_count() -> None:
+def test_the_best_place_of_a_repeated_document_can_count(twice: str) -> None:
     """`duplicates=first` keeps the first place of the ranked list and says how many it dropped."""
-    got = rank(twice(), {"q": {"b": 1}}, "RR SetP", duplicates="first")
+    got = rank(twice, {"q": {"b": 1}}, "RR SetP", duplicates="first")
     assert (got["RR"].mean, got["SetP"].mean) == (1 / 2, 1 / 2)
-    assert tuple(got.manifest["notes"]) == ("some.run: 1 result naming a document again, dropped",)
+    assert "some.run: 1 result naming a document again, dropped" in got.manifest["notes"]
 
 
 def test_chunks_can_be_counted_as_their_documents() -> None:
@@ -306,7 +304,7 @@ def test_parquet_is_ranked_like_its_table(tmp_path: Path) -> None:
     polars.DataFrame(GRADES).write_parquet(tmp_path / "gold.parquet")
     gold = read_qrels(tmp_path / "gold.parquet")
     assert gold == {"q1": {"a": 1}, "q2": {"c": 2}}
-    assert rank(read_run(tmp_path / "run.parquet"), gold, "RR")["RR"].mean == 0.75
+    assert rank(tmp_path / "run.parquet", gold, "RR")["RR"].mean == 0.75
     (tmp_path / "bad.parquet").write_bytes(b"no parquet")
     with pytest.raises(InputError, match=r"bad.parquet: this is not a Parquet file"):
         read_run(tmp_path / "bad.parquet")
@@ -325,10 +323,8 @@ def test_tables_that_do_not_fit_are_refused() -> None:
 
 @pytest.mark.parametrize("packed", ["", ".gz"])
 @pytest.mark.parametrize("kind", ["trec", "tsv", "jsonl", "parquet", "lists.parquet"])
-def test_gold_of_every_format_serves_a_large_run(
-    kind: str, packed: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """In columns, plain or packed."""
+def test_gold_of_every_format_is_read(kind: str, packed: str, tmp_path: Path) -> None:
+    """Plain or packed."""
     (tmp_path / "gold").mkdir()
     gold = _written(tmp_path / "gold", kind, [("q1", "a", 1), ("q1", "b", 0), ("q2", "c", 2)])
     if kind == "trec":
@@ -337,7 +333,6 @@ def test_gold_of_every_format_serves_a_large_run(
         gold = gold.rename(gold.with_name(gold.name + packed))
         gold.write_bytes(gzip.compress(gold.read_bytes()))
     run = _written(tmp_path, "trec", [("q1", "b", 2.0), ("q1", "a", 1.0), ("q2", "c", 1.0)])
-    monkeypatch.setattr(ranking, "_LARGE", 0)
     assert [score.value for score in rank(run, gold, "RR").scores()] == [0.5, 1.0]
 
 
@@ -390,14 +385,12 @@ def test_every_format_and_order_gives_what_trec_eval_gives(
     kinds = ("trec", "trec.gz", "tsv", "csv", "jsonl", "json", "parquet", "lists.parquet")
     reports = set()
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(bulk, "BLOCK", block)
-        for large in (0, 1 << 40):
-            patch.setattr(ranking, "_LARGE", large)
-            for kind in kinds:
-                part = ranking.rank_part(_written(tmp_path, kind, rows), gold, " ".join(names.values()))
-                reports.add(b"".join(part.scores.lines()))
-                if len(reports) > 1:
-                    pytest.fail(f"{kind} (large={large == 0}) has other scores")
+        patch.setattr(source, "BLOCK", block)
+        for kind in kinds:
+            part = ranking.rank_part(_written(tmp_path, kind, rows), gold, " ".join(names.values()))
+            reports.add(b"".join(part.scores.lines()))
+            if len(reports) > 1:
+                pytest.fail(f"{kind} has other scores")
     for score in part.scores:
         theirs = {names[name]: value for name, value in wanted.get(score.sample, {}).items()}
         assert score.value == pytest.approx(theirs.get(score.measure, 0.0), abs=1e-12)

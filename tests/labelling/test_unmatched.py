@@ -66,7 +66,7 @@ def test_another_spelling_of_a_gold_id(gold, doc, cause, large, tmp_path, monkey
     """One id that was retrieved in another spelling is noted where others meet, in small and in large files, and in a run."""
     if large:
         pytest.importorskip("polars")
-        monkeypatch.setattr("germane.evaluation.rank._LARGE", 8)
+        monkeypatch.setattr("germane.samples.runs.source.BLOCK", 8)
     monkeypatch.chdir(tmp_path)
     (tmp_path / "r.run").write_text(f"7 Q0 {doc} 1 2 r\n7 Q0 z 2 1 r\n8 Q0 d8 1 2 r\n", encoding="utf-8")
     (tmp_path / "q.qrels").write_text(f"7 0 {gold} 1\n8 0 d8 1\n", encoding="utf-8")
@@ -114,7 +114,7 @@ def test_large_files_say_what_small_ones_say(fmt, tmp_path, monkeypatch):
     (tmp_path / "q.qrels").write_text("".join(f"q{q} 0 doc-{q * 10} 1\n" for q in range(200)))
     said = []
     for large in (1 << 30, 8):
-        monkeypatch.setattr("germane.evaluation.rank._LARGE", large)
+        monkeypatch.setattr("germane.samples.runs.source.BLOCK", large)
         said.append(invoke("rank", f"r.{fmt}", "--qrels", "q.qrels", "-m", "RR").err)
     assert (
         "200 of 200 gold ids occur in no list: doc-0, doc-10, doc-20 and 197 more; the lists have ids like 0,"

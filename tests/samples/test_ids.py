@@ -95,7 +95,7 @@ def test_lists_that_count_from_0_beside_lists_that_count_from_1(numbers, large, 
     """Whole numbers that count in every list, wherever they begin, are never read in silence where they may be ranks."""
     if large:
         pytest.importorskip("polars")
-        monkeypatch.setattr("germane.evaluation.rank._LARGE", 8)
+        monkeypatch.setattr("germane.samples.runs.source.BLOCK", 8)
     mean, said = COUNTS[numbers]
     docs = {"7": ("d10", "d20", "d30"), "8": ("d80", "d90")}
     listed = zip(docs, numbers, strict=True)

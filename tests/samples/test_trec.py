@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from germane.errors import InputError
-from germane.samples.runs.results import Format, Run
-from germane.samples.runs.trec import read_qrels, read_run
+from germane.samples.runs.results import Format
+from germane.samples.runs.source import Run, read_qrels, read_run
 
 WANTED = {"q1": [("a", 3.0), ("b", 2.5)], "q2": [("c", float("inf"))]}
 GOLD = {"q1": {"b": 1, "z": 0}, "q2": {"c": 2}}

@@ -12,7 +12,7 @@ from germane.errors import InputError, SourceLocation
 
 if TYPE_CHECKING:
     from germane.diagnosis.stages import SystemStages
-    from germane.samples.runs.results import Hits
+    from germane.samples.runs.hits import Hits
 
 
 def stages(paths: Sequence[Path], **flags: Any) -> None:

@@ -15,10 +15,11 @@ from germane.cli.values import print_document, refuse_input
 from germane.errors import InputError
 
 if TYPE_CHECKING:
-    from germane.evaluation.rank import GoldFile, RunFile
     from germane.folder.rows import BlockRows
     from germane.measures.measure import Measure
     from germane.reports.report import Report
+    from germane.samples.runs.choosing import GoldFile
+    from germane.samples.runs.source import Source
     from germane.types import Sample
 
 _POLARS = {
@@ -75,21 +76,23 @@ def rank(**flags: Any) -> int:
 
 def files_of(
     runs: Sequence[Path], chosen: Any, *, skip: bool = False
-) -> tuple[GoldFile, list[tuple[RunFile, str]], Mapping[str, Any]]:
-    """The gold, each run with the name of its system, and how documents are read, as the flags say; `skip` bad rows."""
-    from germane.evaluation import rank as ranking
+) -> tuple[GoldFile, list[tuple[Source, str]], Mapping[str, Any]]:
+    """Return the gold, each run with the name of its system, and how documents are read, as the flags say; `skip` bad rows."""
     from germane.samples.contexts import document_ids
     from germane.samples.files import BadRows
+    from germane.samples.runs.choosing import GoldFile
+    from germane.samples.runs.results import GOLD, RUN
     from germane.samples.runs.roles import role
+    from germane.samples.runs.source import Source
 
     named = dict(chosen.columns)
     for name in named:
         role(name)
     first, bad = chosen.duplicates == "first", BadRows(skip=skip)
-    gold = ranking.GoldFile(chosen.qrels, chosen.qrels_format, named, keep_first=first, bad=bad)
-    files = [ranking.RunFile(run, chosen.format, named, BadRows(skip=skip)) for run in runs]
+    gold = Source(chosen.qrels, GOLD, chosen.qrels_format, named, bad, keep_first=first)
+    files = [Source(run, RUN, chosen.format, named, BadRows(skip=skip)) for run in runs]
     how = {"duplicates": chosen.duplicates, "doc_id": document_ids(chosen.doc_id) if chosen.doc_id else None}
-    return gold, list(zip(files, _system_names(runs), strict=True)), how
+    return GoldFile(gold), list(zip(files, _system_names(runs), strict=True)), how
 
 
 def _scored(chosen: Any, measures: Sequence[Measure]) -> tuple[list[BlockRows], Sequence[str]]:
@@ -99,7 +102,7 @@ def _scored(chosen: Any, measures: Sequence[Measure]) -> tuple[list[BlockRows], 
     gold, runs, how = files_of(chosen.runs, chosen, skip=chosen.on_bad_row == "skip")
     how = {"missing": chosen.missing, **how}
     parts = [ranking.rank_part(run, gold, measures, system=system, **how) for run, system in runs]
-    return parts, gold.bad.notes()
+    return parts, gold.source.bad.notes()
 
 
 def _print(report: Report, chosen: Any) -> None:
@@ -138,7 +141,7 @@ _MOST_COMPARED = 32 << 20
 def _overlap(chosen: Any) -> Iterator[str]:
     """The mean rank-biased overlap of the lists of two runs, over the queries of both."""
     from germane.samples.files import BadRows
-    from germane.samples.runs.trec import read_run
+    from germane.samples.runs.source import read_run
     from germane.statistics.ranking import mean_overlap
 
     if max(path.stat().st_size if path.is_file() else 0 for path in chosen.runs) > _MOST_COMPARED:

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
 
@@ -19,7 +19,7 @@ from germane.clean import counted
 from germane.errors import InputError
 from germane.places.lists import rankings
 from germane.places.table import Bools, Floats, Ints
-from germane.samples.runs.results import Hits
+from germane.samples.runs.hits import Hits
 from germane.types import Context, Sample
 
 FIRST = 10
@@ -107,19 +107,13 @@ def of_hits(stages: Mapping[str, Hits], *, rel: int = 1, k: int | None = None) -
             ranks=ranks,
             lengths=lengths,
             query=query.astype(np.int64),
-            queries=_ids_at(first.queries, kept),
-            documents=_ids_at(first.docs, relevant),
+            queries=list(first.queries[kept]),
+            documents=list(first.docs[relevant]),
             grades=first.grades[relevant],
             notes=notes,
         ),
         k,
     )
-
-
-def _ids_at(names: Any, at: Ints) -> list[str]:
-    """The ids at these positions of a list or a Series of polars."""
-    result: list[str] = [names[n] for n in at.tolist()] if isinstance(names, list) else names[at].to_list()
-    return result
 
 
 def _with_cut(journeys: Journeys, k: int | None) -> Journeys:

@@ -43,7 +43,7 @@ from germane.places.settings import Settings
 from germane.reports.gates import Gate
 from germane.reports.summary import sample_slices
 from germane.samples.contexts import compile_rule
-from germane.samples.files import Notice, Notices, StandardInput, Warn
+from germane.samples.files import Notice, Notices, OnDisk, Warn
 from germane.samples.reading import data_files, read_samples
 from germane.samples.rows import names_for
 from germane.tables.scores import SampleKey
@@ -99,7 +99,7 @@ class Suite:
     dry: bool = False
     settings: Settings = field(default_factory=Settings)
     warn: Warn = field(default=lambda _: None)
-    stdin: StandardInput = field(default_factory=StandardInput)
+    stdin: OnDisk = field(default_factory=OnDisk)
     _made: dict[tuple[float | None, ...], tuple[Grader, ...]] = field(default_factory=dict)
     _drawn: Drawn | None = field(default=None, init=False)
     left_out: dict[str, int] = field(default_factory=dict, init=False)

@@ -23,7 +23,7 @@ from germane.samples.contexts import Lists, column_of_documents
 from germane.samples.fields import SPELLINGS, id_in, id_keys
 from germane.samples.files import JsonFault, json_in, parse_strict_json, read_lines, read_text, write_whole
 from germane.samples.reading import READERS, suffix_of
-from germane.samples.runs.trec import read_qrels
+from germane.samples.runs.source import read_qrels
 from germane.show.table import csv_lines
 from germane.tables.labels import (
     UNNAMED,

@@ -70,33 +70,36 @@ def table_rows(
     name: str,
     bad: BadRows | None = None,
     note: Callable[[str], None] = lambda _: None,
+    before: int = 0,
+    width: int = 0,
 ) -> Iterator[tuple[int, list[str]]]:
-    """The rows of a CSV or TSV file that are not empty, each with the line it starts on.
+    """Iterate over the rows of a CSV or TSV file that are not empty, each with the line on which it starts.
 
-    `note` gets a remark where a CSV file has another separator. InputError for a row that is none, or one of `bad`.
+    `note` gets a remark where a CSV file has another separator. Of lines that are not the first ones, `before` is the number of
+    those that were read already, `width` the number of their cells. InputError for a row that cannot be read, or one of `bad`.
     """
     lines = iter(lines)
-    before: list[str] = []  # blank lines and the first that is not
-    for line in lines:
-        before.append(line)
+    first: list[str] = []  # blank lines and the first that is not
+    for line in () if width else lines:
+        first.append(line)
         if line.strip():
             break
-    between = delimiter_of(before[-1] if before else "", delimiter)
+    between = delimiter_of(first[-1] if first else "", delimiter)
     if between != delimiter:
         name = "a tab" if between == "\t" else repr(between)
         note(f"the cells of this CSV file are separated by {name}, and were read so")
-    rows = chain(before, lines)
-    read = _tsv_rows(rows) if between == "\t" else _csv_rows(rows, between, name, bad)
+    rows = chain(first, lines)
+    read = _tsv_rows(rows, before, width) if between == "\t" else _csv_rows(rows, between, name, bad, before)
     return ((start, cells) for start, cells in read if any(cell.strip() for cell in cells))
 
 
 def _csv_rows(
-    lines: Iterable[str], delimiter: str, name: str, bad: BadRows | None
+    lines: Iterable[str], delimiter: str, name: str, bad: BadRows | None, before: int
 ) -> Iterator[tuple[int, list[str]]]:
     csv.field_size_limit(2**31 - 1)  # ten passages in a cell are more than the module's 128 KiB
     reader = csv.reader(lines, delimiter=delimiter, strict=True)
     while True:
-        start = reader.line_num + 1
+        start = before + reader.line_num + 1
         try:
             yield start, next(reader)
         except StopIteration:
@@ -116,10 +119,9 @@ _LONGEST_CELL = 1 << 24
 """Characters after which a cell that was opened by a quote is not looked for any further."""
 
 
-def _tsv_rows(lines: Iterable[str]) -> Iterator[tuple[int, list[str]]]:
-    """The rows of TSV, in which a quote is a letter except around a whole cell; tabs and line ends belong to such a cell."""
+def _tsv_rows(lines: Iterable[str], number: int, width: int) -> Iterator[tuple[int, list[str]]]:
+    """Iterate over rows of TSV, in which a quote is a letter except around a whole cell; tabs and line ends belong to such a cell."""
     left, waiting = iter(lines), list[str]()  # lines that were read ahead, the next one last
-    number, width = 0, 0
     while (line := waiting.pop() if waiting else next(left, None)) is not None:
         start = number = number + 1
         cells, is_open = _tsv_cells(line)

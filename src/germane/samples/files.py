@@ -5,6 +5,7 @@ JSON is read strictly: no key twice, no NaN, no bottomless nesting; and every fa
 
 from __future__ import annotations
 
+import bisect
 import errno
 import functools
 import gzip
@@ -19,7 +20,7 @@ import sys
 import weakref
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
 from pathlib import Path
@@ -139,40 +140,36 @@ def check_readable(path: str | Path, named_at: SourceLocation | None = None) -> 
         raise InputError(problem, fix="copy it into the repository", place=named_at)
 
 
-@contextmanager
-def on_disk(path: str | Path) -> Iterator[str | Path]:
-    """A path that can be read twice and by others: the same one, or a temporary copy of standard input or packed Parquet."""
-    if str(path) != "-":
-        check_readable(path)
-    if str(path) != "-" and not str(path).lower().endswith((".parquet.gz", ".parquet.zst")):
-        yield path
-        return
-    import shutil  # not at the top, as below: `germane rank` reads small files as fast as it starts
-    import tempfile
+class OnDisk:
+    """A file that can be read twice and by others: the same one, or a temporary copy of standard input or of packed Parquet.
 
-    with tempfile.NamedTemporaryFile(prefix="germane-") as copy:
-        # At the end of the process at the latest: whoever reads it may be part of a cycle.
-        weakref.finalize(copy, Path(copy.name).unlink, missing_ok=True)
-        with opened(path, limited=False) as stream:
-            shutil.copyfileobj(stream, copy, _BUFFER)
-        copy.flush()
-        _COPIES[copy.name] = shown_name(path)
-        try:
-            yield copy.name
-        finally:
-            del _COPIES[copy.name]
+    The copy is made when its path is first asked for, and deleted with this object.
+    """
 
-
-class StandardInput:
-    """Standard input as a file on disk, which can be read several times: a copy, made when it is first asked for, gone with this."""
-
-    def __init__(self) -> None:
-        self._open = ExitStack()
+    def __init__(self, path: str | Path = "-") -> None:
+        self.given = path
 
     @functools.cached_property
     def path(self) -> Path:
-        """The path of the copy on disk, which is made when it is first asked for."""
-        return Path(self._open.enter_context(on_disk("-")))
+        """The path of the file, or of its copy."""
+        piped = str(self.given) == "-"
+        if not piped:
+            check_readable(self.given)
+        if not piped and not str(self.given).lower().endswith((".parquet.gz", ".parquet.zst")):
+            return Path(self.given)
+        import shutil  # not at the top, as below: `germane rank` reads small files as fast as it starts
+        import tempfile
+
+        with tempfile.NamedTemporaryFile(prefix="germane-", delete=False) as copy:
+            weakref.finalize(self, _delete_copy, copy.name)
+            with opened(self.given, limited=False) as stream:
+                shutil.copyfileobj(stream, copy, _BUFFER)
+        return copied(Path(copy.name), shown_name(self.given))
+
+
+def _delete_copy(name: str) -> None:
+    Path(name).unlink(missing_ok=True)
+    _COPIES.pop(name, None)
 
 
 @contextmanager
@@ -368,11 +365,17 @@ class BadRows:
         self.remarks: list[str] = []
         self._first: list[InputError] = []
 
+    def clear(self) -> None:
+        """Forget all rows and remarks: the file is read again."""
+        self.count = 0
+        self.remarks.clear()
+        self._first.clear()
+
     def add(self, fault: InputError) -> None:
-        """Count the fault of one row, and keep it if it is among the first ten."""
+        """Count the fault of one row, and keep it if it is among the first ten by line."""
         self.count += 1
-        if self.count <= self.SHOWN:
-            self._first.append(fault)
+        bisect.insort(self._first, fault, key=lambda known: known.place.line or 0 if known.place else 0)
+        del self._first[self.SHOWN :]
 
     def __enter__(self) -> None:
         """Within it an InputError is the fault of one row."""

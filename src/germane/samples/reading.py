@@ -85,7 +85,7 @@ def read_samples(
 
 
 def _beir_rows(folder: Path) -> Iterator[Mapping[str, Json]]:
-    from germane.samples.runs.trec import read_qrels  # which other files have no use for
+    from germane.samples.runs.source import read_qrels  # which other files have no use for
 
     gold, cells = read_qrels(folder), RowReader().cells
     for file in dataset_files(folder, "queries"):

@@ -12,7 +12,7 @@ from germane.addons.draft.checks import find_quote
 from germane.addons.draft.passages import Source
 from germane.errors import InputError, TargetError
 from germane.samples import read_samples
-from germane.samples.runs.trec import read_run
+from germane.samples.runs.source import read_run
 from germane.targets import Target
 from germane.types import Context, Json, Sample
 

@@ -20,7 +20,7 @@ from germane.samples.files import dataset_files, read_text
 from germane.samples.reading import READERS, read_samples, suffix_of
 from germane.samples.runs.detecting import first_lines, format_of
 from germane.samples.runs.results import GOLD, RUN, Kind
-from germane.samples.runs.trec import read_qrels, read_run
+from germane.samples.runs.source import read_qrels, read_run
 from germane.types import Sample
 
 DRAWN = 20_000

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import zip_longest
 from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
-from germane.samples.runs.results import Floats, NotTabular, Numbers
+from germane.samples.runs.results import Floats, NotPlain, Numbers
 
 Keys: TypeAlias = NDArray[np.uint64]
 Bytes: TypeAlias = NDArray[np.uint8]
@@ -23,31 +24,29 @@ _DIGITS = 15
 _ZEROS, _HIGH, _TO_HIGH = (np.uint64(byte * 0x0101010101010101) for byte in (0x30, 0x80, 0x46))
 """Eight times `0`, the highest bit of a byte, and what brings every byte above `9` there."""
 _PAIRS = np.uint64(0x000000FF000000FF)
+_SLOT_BITS = 4
+"""The table in front of an Index has 2**4 to 2**5 slots for each of its texts."""
 
 
 @dataclass(frozen=True, eq=False)
 class Texts:
-    """Texts as their bytes in one buffer, and where each starts and ends; a sequence of str."""
+    """Texts as their UTF-8 bytes in one buffer, and the offsets at which each starts and ends; a sequence of str."""
 
     data: Bytes
     start: Numbers
     end: Numbers
 
     @classmethod
-    def of(cls, texts: Sequence[str]) -> Texts:
-        """The texts of a sequence."""
-        data = "".join(texts).encode("utf-8", "surrogatepass")
-        sizes = np.fromiter(
-            (len(text) if text.isascii() else len(text.encode("utf-8", "surrogatepass")) for text in texts),
-            np.int64,
-            len(texts),
-        )
+    def of(cls, texts: Iterable[str | bytes]) -> Texts:
+        """Return the columns of texts, each a str or its bytes."""
+        encoded = [text if isinstance(text, bytes) else text.encode(*_UTF8) for text in texts]
+        sizes = np.fromiter(map(len, encoded), np.int64, len(encoded))
         ends = np.cumsum(sizes)
-        return cls(np.frombuffer(data, np.uint8), ends - sizes, ends)
+        return cls(np.frombuffer(b"".join(encoded), np.uint8), ends - sizes, ends)
 
     @classmethod
     def joined(cls, several: Sequence[Texts]) -> Texts:
-        """All of several, one after another."""
+        """Return all texts of several, one after another."""
         offsets = np.cumsum([0, *(len(texts.data) for texts in several[:-1])])
         return cls(
             np.concatenate([texts.data for texts in several]),
@@ -59,25 +58,21 @@ class Texts:
         return len(self.start)
 
     def __getitem__(self, at: Any) -> Any:
-        """The text at a position; of a slice or an array of positions, those texts."""
+        """Return the text at a position; of a slice or an array of positions, those texts."""
         if isinstance(at, slice | np.ndarray):
             return Texts(self.data, self.start[at], self.end[at])
-        return self.data[self.start[at] : self.end[at]].tobytes().decode("utf-8", "surrogatepass")
+        return self.data[self.start[at] : self.end[at]].tobytes().decode(*_UTF8)
 
     def __iter__(self) -> Iterator[str]:
-        return (text.decode("utf-8", "surrogatepass") for text in self.bytes())
+        return (text.decode(*_UTF8) for text in self.bytes())
 
     def bytes(self) -> Iterator[bytes]:
-        """Each text as its bytes."""
+        """Iterate over the bytes of each text."""
         data = self.data.tobytes()
         return (data[a:b] for a, b in zip(self.start.tolist(), self.end.tolist(), strict=True))
 
-    def to_list(self) -> list[str]:
-        """The texts as a list."""
-        return list(self)
-
     def compact(self) -> Texts:
-        """The same without the bytes that are none of theirs."""
+        """Return the same texts without the bytes between them."""
         sizes = self.end - self.start
         ends = np.cumsum(sizes)
         source = np.arange(int(ends[-1]) if len(ends) else 0) + np.repeat(self.start - (ends - sizes), sizes)
@@ -96,9 +91,9 @@ class Texts:
             window[self.start + at] & _MASKS.take(length - at, mode="clip") for at in range(0, 8 * count, 8)
         ]
 
-    def hashed(self, seed: Keys) -> Keys:
-        """A number for each text and its seed: equal where both are, and seldom else."""
-        result = (seed + np.uint64(1)) * _SEED  # small seeds and short texts are far apart
+    def hashed(self, of: Numbers) -> Keys:
+        """Return a hash of each text and its number: equal where both are equal, and seldom otherwise."""
+        result = (of.astype(np.uint64) + np.uint64(1)) * _SEED  # small numbers and short texts are far apart
         result ^= result >> np.uint64(29)
         for word in self.words:
             mixed = (result ^ word) * _ODD
@@ -106,54 +101,138 @@ class Texts:
         return result
 
     def equals(self, other: Texts) -> NDArray[np.bool_]:
-        """Whether each text is the other's at the same position."""
+        """Return whether each text equals the other's at the same position."""
         same: NDArray[np.bool_] = self.end - self.start == other.end - other.start
-        ours, theirs = self.words, other.words
-        for number in range(max(len(ours), len(theirs))):
-            zero = np.uint64(0)
-            same &= (ours[number] if number < len(ours) else zero) == (
-                theirs[number] if number < len(theirs) else zero
-            )
+        for ours, theirs in zip_longest(self.words, other.words, fillvalue=np.uint64(0)):
+            same &= ours == theirs
         return same
 
     def descending(self) -> list[Keys]:
-        """Keys for `np.lexsort`, the most important last, by which the greatest text is first, byte by byte."""
-        return [~word.byteswap() for word in reversed(self.words)]
+        """Return keys for `np.lexsort`, the most important last, that put the greatest text first, byte by byte."""
+        return [~(self.end - self.start).astype(np.uint64), *(~word.byteswap() for word in self.words[::-1])]
+
+
+_UTF8 = "utf-8", "surrogatepass"
+
+
+def has_duplicates(keys: NDArray[Any]) -> bool:
+    """Return True if a key is there twice."""
+    ordered = np.sort(keys)
+    return bool((ordered[1:] == ordered[:-1]).any())
+
+
+def numbered(texts: Texts, of: Numbers) -> tuple[Numbers, Numbers]:
+    """Number the distinct pairs of a text and the number `of` it, in order of first appearance.
+
+    Returns the number of each pair, and the position at which each number appears first. Texts that share a hash are
+    told apart by their bytes.
+    """
+    keys = texts.hashed(of)
+    order = np.argsort(keys, kind="stable")
+    new = np.append(True, keys[order[1:]] != keys[order[:-1]])[: len(keys)]
+    again, before = order[~new], order[np.flatnonzero(~new) - 1]
+    if not ((of[again] == of[before]) & texts[again].equals(texts[before])).all():
+        known: dict[tuple[int, bytes], int] = {}
+        pairs = zip(of.tolist(), texts.bytes(), strict=True)
+        codes = np.array([known.setdefault(pair, len(known)) for pair in pairs], np.int64)
+    else:
+        codes = np.empty(len(keys), np.int64)
+        codes[order] = np.cumsum(new) - 1
+    _, first, codes = np.unique(codes, return_index=True, return_inverse=True)
+    appearance = np.argsort(first)
+    return np.argsort(appearance)[codes], first[appearance]
+
+
+class Index:
+    """Finds texts, each with a number, among known pairs of these, which are distinct."""
+
+    def __init__(self, texts: Texts, of: Numbers) -> None:
+        self._texts, self._of = texts, of
+        keys = texts.hashed(of)
+        self._order = np.argsort(keys)
+        self._sorted = keys[self._order]
+        # a table of their first bits tells most others apart
+        self._shift = np.uint64(64 - max(10, len(keys).bit_length() + _SLOT_BITS))
+        self._slots = np.zeros(1 << (64 - int(self._shift)), dtype=np.bool_)
+        self._slots[(keys >> self._shift).view(np.int64)] = True
+        self._exact: dict[tuple[int, bytes], int] | None = None
+        if has_duplicates(keys):  # two share a hash
+            self._exact = {pair: at for at, pair in enumerate(zip(of.tolist(), texts.bytes(), strict=True))}
+
+    def find(self, texts: Texts, of: Numbers, keys: Keys | None = None) -> tuple[Numbers, Numbers]:
+        """Return the positions of those that are known, and the position of each among the known ones.
+
+        `keys` are their hashes, where the caller has them.
+        """
+        if self._exact is not None:
+            pairs = zip(of.tolist(), texts.bytes(), strict=True)
+            found = [(at, self._exact[pair]) for at, pair in enumerate(pairs) if pair in self._exact]
+            positions, known = np.array(found, np.int64).reshape(-1, 2).T
+            return positions, known
+        if not len(self._sorted):
+            return np.empty(0, np.int64), np.empty(0, np.int64)
+        keys = texts.hashed(of) if keys is None else keys
+        positions = np.flatnonzero(self._slots.take((keys >> self._shift).view(np.int64)))
+        at = np.minimum(np.searchsorted(self._sorted, keys[positions]), len(self._sorted) - 1)
+        hit = self._sorted[at] == keys[positions]
+        positions, known = positions[hit], self._order[at[hit]]
+        same = (of[positions] == self._of[known]) & texts[positions].equals(self._texts[known])
+        return positions[same], known[same]
 
 
 @dataclass(frozen=True, eq=False)
 class Rows:
-    """Query, document and number (score or grade) of some rows."""
+    """Rows of a run or of gold as columns.
+
+    Attributes:
+        query, doc: The ids.
+        number: The score or grade of each row; nan = a result without a score.
+        line: The line of each row, 0 = unknown; NO_DOCUMENT = the row says only that its query is there.
+        rank: The rank that stands beside a score, nan = none; None = not read.
+    """
 
     query: Texts
     doc: Texts
     number: Floats
+    line: Numbers
+    rank: Floats | None = None
+
+    @classmethod
+    def of(cls, rows: Iterable[tuple[Any, ...]]) -> Rows:
+        """Return the columns of rows (line, query, document, number, rank); None = nan, or no document."""
+        lines, queries, docs, *numbers = zip(*rows, strict=True)
+        missing = [doc is None for doc in docs]
+        number, rank = (np.array(values, np.float64) for values in numbers)  # None is nan
+        return cls(
+            Texts.of(queries),
+            Texts.of(doc or "" for doc in docs),
+            number,
+            np.where(missing, NO_DOCUMENT, np.array(lines, np.int64)),
+            rank,
+        )
 
     @classmethod
     def joined(cls, several: Sequence[Rows]) -> Rows:
-        """All of several, one after another."""
+        """Return all rows of several, one after another."""
         if len(several) == 1:
             return several[0]
         query, doc = (Texts.joined([getattr(rows, name) for rows in several]) for name in ("query", "doc"))
-        return cls(query, doc, np.concatenate([rows.number for rows in several]))
+        number, line = (
+            np.concatenate([getattr(rows, name) for rows in several]) for name in ("number", "line")
+        )
+        ranks = [rows.rank for rows in several if rows.rank is not None]
+        return cls(query, doc, number, line, np.concatenate(ranks) if len(ranks) == len(several) else None)
 
     def __len__(self) -> int:
         return len(self.number)
 
-    def __getitem__(self, at: slice) -> Rows:
-        rows = Rows(self.query[at], self.doc[at], self.number[at])
-        first, end, _ = at.indices(len(self))
-        inside = self.starts[(self.starts > first) & (self.starts < end)]
-        rows.__dict__["starts"] = (
-            np.concatenate([[first], inside, [end]]) - first
-        )  # known, so not looked for again
-        return rows
+    def __getitem__(self, at: slice | NDArray[Any]) -> Rows:
+        rank = None if self.rank is None else self.rank[at]
+        return Rows(self.query[at], self.doc[at], self.number[at], self.line[at], rank)
 
     def compact(self) -> Rows:
-        """The same without the bytes of other rows."""
-        rows = Rows(self.query.compact(), self.doc.compact(), self.number)
-        rows.__dict__["starts"] = self.starts
-        return rows
+        """Return the same rows without the bytes of others."""
+        return Rows(self.query.compact(), self.doc.compact(), self.number, self.line, self.rank)
 
     @cached_property
     def starts(self) -> Numbers:
@@ -167,19 +246,88 @@ class Rows:
         return np.concatenate([[0], inside, [len(self)]])
 
 
+NO_DOCUMENT = -1
+
+
+@dataclass(frozen=True, eq=False)
+class Lists:
+    """The rows of some queries, query after query; those of query n are rows starts[n] to starts[n + 1]."""
+
+    queries: Texts
+    starts: Numbers
+    rows: Rows
+
+    @cached_property
+    def of(self) -> Numbers:
+        """The number of each row's query."""
+        return np.repeat(np.arange(len(self.queries)), np.diff(self.starts))
+
+    def kept(self, mask: NDArray[np.bool_]) -> Lists:
+        """Return the same queries with the rows in a mask."""
+        starts = np.concatenate([[0], np.cumsum(mask)])[self.starts]
+        return Lists(self.queries, starts, self.rows[mask])
+
+    def of_queries(self, mask: NDArray[np.bool_]) -> Lists:
+        """Return the queries in a mask."""
+        if mask.all():
+            return self
+        starts = np.concatenate([[0], np.cumsum(np.diff(self.starts)[mask])])
+        return Lists(self.queries[mask], starts, self.rows[mask[self.of]])
+
+
+def whole_queries(blocks: Iterable[Rows]) -> Iterator[Lists]:
+    """Cut blocks of rows where a query ends; a query whose rows do not follow one another comes again."""
+    left: list[Rows] = []  # the rows so far of a query that may go on
+    for rows in filter(len, blocks):
+        starts, first = rows.starts, 0
+        if left and rows.query[:1].equals(left[0].query[:1])[0]:
+            if len(starts) == 2:
+                left.append(rows)
+                continue
+            left.append(rows[: starts[1]].compact())
+            first = 1
+        if left:
+            joined = Rows.joined(left)
+            yield Lists(joined.query[:1], np.array([0, len(joined)]), joined)
+        starts = starts[first:]
+        if len(starts) > 2:
+            inner = rows[starts[0] : starts[-2]]
+            yield Lists(rows.query[starts[:-2]], starts[:-1] - starts[0], inner)
+        left = [rows[starts[-2] :].compact()]
+    if left:
+        joined = Rows.joined(left)
+        yield Lists(joined.query[:1], np.array([0, len(joined)]), joined)
+
+
+def all_queries(blocks: Iterable[Rows]) -> Lists | None:
+    """Return all rows of blocks, those of each query together in their order; None of no rows."""
+    several = [rows for rows in blocks if len(rows)]
+    if not several:
+        return None
+    rows = Rows.joined(several)
+    starts = rows.starts
+    queries: Texts = rows.query[starts[:-1]]
+    codes, first = numbered(queries, np.zeros(len(queries), np.int64))
+    sizes = np.diff(starts)
+    if len(first) < len(queries):  # some come in pieces
+        rows = rows[np.argsort(np.repeat(codes, sizes), kind="stable")]
+        sizes = np.bincount(codes, sizes).astype(np.int64)
+    return Lists(queries[first].compact(), np.concatenate([[0], np.cumsum(sizes)]), rows)
+
+
 class Fields:
-    """The fields of plain lines: where each starts and ends. NotTabular where the bytes are no UTF-8."""
+    """The fields of plain lines: where each starts and ends. NotPlain where the bytes are no UTF-8."""
 
     def __init__(self, data: bytes, between: str) -> None:
         if data.startswith(b"\xef\xbb\xbf"):
-            raise NotTabular("a line begins with a byte-order mark")
+            raise NotPlain("a line begins with a byte-order mark")
         try:
             data.isascii() or data.decode()
         except UnicodeDecodeError:
-            raise NotTabular("a line is no UTF-8") from None
+            raise NotPlain("a line is no UTF-8") from None
         self.data = np.frombuffer(data, np.uint8)
         if self.data.min() < 9:
-            raise NotTabular("there are control characters")
+            raise NotPlain("there are control characters")
         separators = self.data <= 32 if between == " " else (self.data == ord(between)) | (self.data == 10)
         self._ends = np.flatnonzero(separators)
         last = np.flatnonzero(self.data[self._ends] == 10)
@@ -189,9 +337,9 @@ class Fields:
         self._lines = np.concatenate([[0], self._ends[last[:-1]] + 1])
 
     def bounds(self, column: int) -> tuple[Numbers, Numbers]:
-        """Where the field of that number starts and ends in each line; NotTabular where a line has fewer."""
+        """Where the field of that number starts and ends in each line; NotPlain where a line has fewer."""
         if (self.counts <= column).any():
-            raise NotTabular("a line has too few columns")
+            raise NotPlain("a line has too few columns")
         start = self._ends[self._first + column - 1] + 1 if column else self._lines
         return start, self._ends[self._first + column]
 
@@ -206,11 +354,11 @@ class Fields:
                 end[odd] -= 1
             edges = np.concatenate([self.data[start[start < end]], self.data[end[start < end] - 1]])
             if (edges >= 128).any():
-                raise NotTabular("a cell may begin or end with white space beyond ASCII")
+                raise NotPlain("a cell may begin or end with white space beyond ASCII")
         return Texts(self.data, start, end)
 
     def numbers(self, column: int, *, whole: bool = False) -> Floats:
-        """The numbers of a column; NotTabular where one is none, or with `whole` not written with digits alone."""
+        """The numbers of a column; NotPlain where one is none, or with `whole` not written with digits alone."""
         return _numbers(self.data, *self.bounds(column), whole=whole)
 
 
@@ -233,7 +381,7 @@ def _numbers(data: Bytes, start: Numbers, end: Numbers, *, whole: bool = False) 
     lower, is_decimal = _digits(before_byte[end], behind)
     odd |= ~(is_number & is_decimal)
     if whole and (odd | (dot < end)).any():
-        raise NotTabular("a grade is not a whole number")
+        raise NotPlain("a grade is not a whole number")
     result: Floats = (upper * _POWERS.take(behind, mode="clip") + lower) / _TENS.take(behind, mode="clip")
     np.negative(result, out=result, where=negative)
     if odd.any():
@@ -256,12 +404,12 @@ def _digits(word: Keys, length: Numbers) -> tuple[Numbers, NDArray[np.bool_]]:
 
 
 def _as_python_does(texts: Texts) -> Floats:
-    """Texts as Python reads them as numbers; NotTabular where one is none."""
+    """Texts as Python reads them as numbers; NotPlain where one is none."""
     words = np.stack(texts.words, axis=-1) if texts.words else np.zeros((len(texts), 1), np.uint64)
     spelt = words.view(f"S{8 * words.shape[1]}").ravel()
     if b"_" in spelt.tobytes() or (texts.start == texts.end).any():
-        raise NotTabular("a value is no number")
+        raise NotPlain("a value is no number")
     try:
         return spelt.astype(np.float64)
     except ValueError:
-        raise NotTabular("a value is no number") from None
+        raise NotPlain("a value is no number") from None

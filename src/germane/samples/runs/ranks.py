@@ -1,55 +1,41 @@
-"""Whether a column without a name holds ranks or scores, and whether scores rise down the ranks."""
+"""Tells ranks from scores: a column without a name that counts 1, 2, 3, ..., and scores that rise down the ranks."""
 
 from __future__ import annotations
 
-from array import array
-from collections.abc import Sequence
-from dataclasses import replace
-from itertools import pairwise
-from operator import gt, lt
+import numpy as np
 
 from germane.errors import InputError, SourceLocation
-from germane.samples.runs.results import Run
+from germane.samples.runs.results import Floats, Numbers
 
 
 class RankedScores:
-    """Tells if a file that names both ranks and scores gives the best rank the lowest score, from its rows, one by one."""
+    """Tells whether a file that names both ranks and scores gives the best rank the lowest score, from its lists."""
 
     def __init__(self) -> None:
-        self._pairs: dict[str, array[float]] | None = {}
-        self._last: tuple[str, float, float] | None = None
-
-    def add(self, query: str, rank: float, score: float) -> None:
-        """Take a row; nothing is kept once two rows of a query say that scores do not rise."""
-        if self._pairs is None:
-            return
-        if self._last is not None and self._last[0] == query:
-            _, before, other = self._last
-            if before == rank or (before < rank) is not (other < score):
-                self._pairs = None
-                return
-        self._last = query, rank, score
-        self._pairs.setdefault(query, array("d")).extend((rank, score))
-
-    @property
-    def undecided(self) -> bool:
+        self.undecided = True
         """True while rows can still change what `rises` says."""
-        return self._pairs is not None
+        self._longest = 0
 
     @property
     def rises(self) -> bool:
-        """True if the scores of every query rise with its ranks, one of them of three documents or more."""
-        lists = [sorted(zip(pairs[::2], pairs[1::2], strict=True)) for pairs in (self._pairs or {}).values()]
-        return max(map(len, lists), default=0) > 2 and all(
-            a[0] < b[0] and a[1] < b[1] for listed in lists for a, b in pairwise(listed)
-        )
+        """True if the scores of every query rise with its ranks, and one query has three documents or more."""
+        return self.undecided and self._longest > 2
+
+    def add(self, rank: Floats, score: Floats, starts: Numbers) -> None:
+        """Take the ranks (nan = none) and scores of some queries, which start at these rows."""
+        ranked = ~np.isnan(rank)
+        starts = np.concatenate([[0], np.cumsum(ranked)])[starts]
+        rank, score = rank[ranked], score[ranked]
+        order = np.lexsort((score, rank, _queries(starts)))
+        self.undecided = _all_less(rank[order], starts) and _all_less(score[order], starts)
+        self._longest = max(self._longest, int(np.diff(starts).max(initial=0)))
 
 
 class NumberedLists:
-    """Decides if a column that nobody named holds ranks or scores, from the numbers of all lists, added one by one.
+    """Decides whether a column without a name holds ranks or scores, from the numbers of all lists.
 
-    Numbers that are 1 to n or 0 to n - 1 in every list, and 2 somewhere, are ranks where they rise from row to row and scores
-    where they fall; in any other order nobody can tell. Other whole numbers are scores, which a note says where they rise down
+    Numbers that are 1 to n or 0 to n - 1 in every list, and 2 somewhere, are ranks where they rise from row to row, and scores
+    where they fall; in any other order they are an error. Other whole numbers are scores, with a note where they rise down
     every list.
     """
 
@@ -59,33 +45,39 @@ class NumberedLists:
         self._counts = self._rises = self._falls = self._whole = True
         self._most = 0
 
-    def add(self, numbers: Sequence[float]) -> None:
-        """Take the numbers of one list, in the order of its rows; nothing is looked at once they can only be scores."""
-        if not numbers or (not self._counts and not (self._whole and self._rises)):
+    def add(self, numbers: Floats, starts: Numbers) -> None:
+        """Take the numbers of some lists, which start at these rows; they are not looked at once they can only be scores."""
+        if not len(numbers) or not (self._counts or (self._whole and self._rises)):
             return
-        n, ordered = len(numbers), sorted(numbers)
-        first = int(ordered[0] != 0)
-        self.longest = max(self.longest, n)
-        self._firsts.add(first)
-        self._most = max(self._most, first + n - 1)
-        self._counts &= ordered == list(range(first, first + n))
-        self._rises &= all(map(lt, numbers, numbers[1:]))
-        self._falls &= all(map(gt, numbers, numbers[1:]))
-        self._whole &= all(number % 1 == 0 for number in numbers)
+        self._rises = self._rises and _all_less(numbers, starts)
+        self._falls = self._falls and _all_less(-numbers, starts)
+        self._whole = self._whole and bool(np.isfinite(numbers).all() and (numbers % 1 == 0).all())
+        of, lengths = _queries(starts), np.diff(starts)
+        starts, lengths = starts[:-1][lengths > 0], lengths[lengths > 0]
+        first = (np.minimum.reduceat(numbers, starts) != 0).astype(np.int64)
+        self.longest = max(self.longest, int(lengths.max()))
+        self._firsts |= {*np.unique(first).tolist()}
+        self._most = max(self._most, int((first + lengths).max()) - 1)
+        places = np.arange(len(numbers)) - np.repeat(starts - first, lengths)
+        if self._counts and not (numbers == places).all():
+            self._counts = bool((numbers[np.lexsort((numbers, of))] == places).all())
 
     @property
     def count_from_one(self) -> bool:
         """True if every list up to now holds 1 to n, in any order."""
         return self._counts and 0 not in self._firsts
 
+    @property
+    def may_be_ranks(self) -> bool:
+        """True if the numbers up to now are ranks."""
+        return self._counts and self._rises and self._most >= _RANKS
+
     def decide(self, name: str) -> tuple[bool, str]:
-        """True if the numbers are ranks, and the note that belongs to it; InputError where nobody can tell."""
+        """Return whether the numbers are ranks, and the note about that; InputError where they may be either."""
+        counting = " or ".join(f"{first}, {first + 1}, {first + 2}, ..." for first in sorted(self._firsts))
+        if self.may_be_ranks:
+            return True, f"{name}: the third column counts {counting} and was read as the rank"
         if self._counts and self._most >= _RANKS:
-            counting = " or ".join(
-                f"{first}, {first + 1}, {first + 2}, ..." for first in sorted(self._firsts)
-            )
-            if self._rises:
-                return True, read_as_rank(name, counting)
             if self._falls:
                 down = " or ".join(map(str, sorted(self._firsts)))
                 note = f"{name}: the third column counts down to {down} and was read as the score"
@@ -96,40 +88,23 @@ class NumberedLists:
                 place=SourceLocation(name),
             )
         if self._whole and self._rises and self.longest >= _RANKS and not self._counts:
-            return (
-                False,
-                f"{name}: the third column rises down every list and was read as the score; {_IF_RANK}",
-            )
+            note = "rises down every list and was read as the score; if it is the rank, write a header: query_id, doc_id, rank"
+            return False, f"{name}: the third column {note}"
         return False, ""
 
 
 _RANKS = 2
 """A number that a column of ranks holds: 0 and 1 alone are scores. Also, the length of lists that tell little."""
-_IF_RANK = "if it is the rank, write a header: query_id, doc_id, rank"
 
 
-def ranks_not_scores(run: Run) -> Run:
-    """A run whose bare third column may be the rank (MS MARCO's format): without scores where it is, with a note."""
-    lists = [results for results in run.queries.values() if results.ids]
-    numbers = NumberedLists()
-    for results in lists:
-        numbers.add(results.scores)
-    is_rank, note = numbers.decide(run.name)
-    for results in lists if is_rank else ():
-        del results.scores[:]
-    return replace(run, notes=(*run.notes, note)) if note else run
+def _queries(starts: Numbers) -> Numbers:
+    """Return the number of each row's query."""
+    return np.repeat(np.arange(len(starts) - 1), np.diff(starts))
 
 
-def read_as_rank(name: str, counting: str = "1, 2, 3, ...") -> str:
-    """The note that a column was taken for the rank."""
-    return f"{name}: the third column counts {counting} and was read as the rank"
-
-
-def rising_scores(name: str) -> str:
-    """The note that a file names ranks and scores, and the best rank has the lowest score."""
-    return f"{name}: scores rise down the ranks; the highest score is taken for the best"
-
-
-def mapped_to_ranks(name: str) -> str:
-    """The note that a mapping of documents to numbers may mean ranks."""
-    return f"{name}: documents are mapped to 1, 2, 3, ..., which were read as scores: the highest is taken for the best"
+def _all_less(numbers: Floats, starts: Numbers) -> bool:
+    """Return True if each number is less than the next one of its query."""
+    rises = numbers[1:] > numbers[:-1]
+    inside = starts[(starts > 0) & (starts < len(numbers))]
+    rises[inside - 1] = True
+    return bool(rises.all())

@@ -2,23 +2,14 @@
 
 from __future__ import annotations
 
-import csv
-import json
-from collections.abc import Mapping, Sequence, Sized
-from contextlib import suppress
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
-from typing import Any
 
 from germane.clean import fold
 from germane.errors import InputError, SourceLocation
-from germane.samples.cells import (
-    delimiter_of,
-)
-from germane.samples.fields import RESULT, id_keys
-from germane.samples.frames import in_columns, parquet_batches, plain
-from germane.samples.runs.detecting import first_lines, refuse_shifted
-from germane.samples.runs.results import NAME_THEM, RUN, Format, Kind
-from germane.samples.runs.shapes import row_fields
+from germane.samples.fields import RESULT
+from germane.samples.runs.detecting import refuse_shifted
+from germane.samples.runs.results import NAME_THEM, RUN, Kind
 
 BETWEEN = {"tsv": "\t", "csv": ","}
 
@@ -40,53 +31,6 @@ def roles_of(names: Sequence[str], kind: Kind, columns: Mapping[str, str] | None
 def roles_of_keys(keys: tuple[str, ...], kind: Kind, columns: tuple[tuple[str, str], ...]) -> dict[str, str]:
     """The same, held for the keys that a file repeats."""
     return roles_of(keys, kind, dict(columns))
-
-
-def document_columns(
-    source: Any,
-    fmt: Format | None = None,
-    columns: Mapping[str, str] | None = None,
-    kind: Kind = RUN,
-) -> list[str]:
-    """The columns that could hold the document's id, or the keys in a list of documents, in order of preference.
-
-    `source` is a file of this format or, without one, a DataFrame, a list of rows or a mapping. None where `columns` names it.
-    """
-    if any(role(key) == "doc" for key in columns or ()):
-        return []
-    names = list[str]()
-    first: Mapping[Any, Any] = {}
-    if isinstance(source, list | Mapping):
-        row = source if isinstance(source, Mapping) else row_fields(source[0], kind) if source else None
-        first = row if isinstance(row, Mapping) else {}
-    elif fmt is None:
-        source = in_columns(source)
-        found: Any = getattr(source, "column_names", None) or getattr(source, "columns", ())
-        first = {str(name): next(iter(source[name]), None) for name in found}
-    elif fmt in BETWEEN:
-        lines = [line.decode(errors="replace") for line in first_lines(source)[:1]]
-        mark = delimiter_of(lines[0], BETWEEN[fmt]) if lines else ","
-        names = [name.strip() for row in csv.reader(lines, delimiter=mark) for name in row]
-    elif fmt == "parquet":
-        batch = next(parquet_batches(source), None)
-        first = {} if batch is None else next(batch.iter_rows(named=True), {})
-    elif fmt != "trec":
-        text = b"\n".join(first_lines(source)).decode(errors="replace")
-        with suppress(ValueError):
-            row, _ = json.JSONDecoder().raw_decode(text.lstrip("[ \t\n"))
-            first = row if isinstance(row, dict) else {}
-    names = names or [str(name) for name in first]
-    folded = {fold(name): name for name in reversed(names)}
-    docs = (folded[fold(name)] for name in RESULT["doc"].names if fold(name) in folded)
-    roles = roles_of(names, kind, columns)
-    if "query" in roles and (columns_of_docs := list(dict.fromkeys(docs))):
-        return columns_of_docs
-    listed = (
-        first.get(roles.get(kind.list_role, "")) if "query" in roles else next(iter(first.values()), None)
-    )
-    items = plain(listed) if isinstance(listed, Sized) and not isinstance(listed, str | bytes) else None
-    item = items[0] if isinstance(items, list) and items else None
-    return list(id_keys(tuple(map(str, item)))) if isinstance(item, Mapping) else []
 
 
 def role(key: str, allowed: Sequence[str] = ()) -> str:

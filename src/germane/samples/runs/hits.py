@@ -1,0 +1,195 @@
+"""The ranks of gold documents in a run, ordered by score and then by document id, both descending, as trec_eval does."""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+
+from germane.errors import InputError, SourceLocation
+from germane.samples.runs.columns import Lists, Texts, has_duplicates, numbered
+from germane.samples.runs.results import EXAMPLES, Floats, Numbers
+from germane.samples.runs.source import Gold, Source
+
+
+@dataclass(frozen=True, slots=True)
+class Hits:
+    """The ranks of the gold documents in a run.
+
+    Attributes:
+        queries, sizes, docs, grades: The queries of the gold, the number of documents of each, all documents, their grades.
+        lengths: The number of results of each query, -1 where it is not in the run.
+        ignored, first_ignored: The number of the run's other queries, and the first of them.
+        row, rank, doc: The query of each hit, its rank from 1, and its document, sorted by query and rank.
+        notes: Remarks about the file.
+        repeated, folded: Results that were dropped: a document named again, a further chunk of a document.
+        tied: Queries of which a relevant document stands elsewhere than in the file, since scores tie.
+    """
+
+    queries: Texts
+    sizes: Numbers
+    docs: Texts
+    grades: Floats
+    lengths: Numbers
+    ignored: int
+    first_ignored: Sequence[str]
+    row: Numbers
+    rank: Numbers
+    doc: Numbers
+    notes: Sequence[str] = ()
+    repeated: int = 0
+    folded: int = 0
+    tied: int = 0
+
+    @property
+    def grade(self) -> Floats:
+        """The gold grade of each hit, shape (hits,)."""
+        return self.grades[self.doc]
+
+
+def find_hits(
+    run: Source,
+    gold: Gold,
+    *,
+    duplicates: Literal["error", "first"] = "error",
+    doc_id: Callable[[str], str] | None = None,
+) -> Hits:
+    """Return the hits of a run; `gold` holds the ids of documents, to which `doc_id` maps those of chunks.
+
+    InputError where a document is in a query twice and this is an error.
+    """
+    return run.again(lambda: _hits(run, gold, duplicates, doc_id))
+
+
+def _hits(
+    run: Source, gold: Gold, duplicates: Literal["error", "first"], doc_id: Callable[[str], str] | None
+) -> Hits:
+    lengths, others, ignored = np.full(len(gold.sizes), -1), array("Q"), list[str]()
+    found: list[tuple[Numbers, Numbers, Numbers]] = [(np.empty(0, np.int64),) * 3]
+    repeated = folded = tied = 0
+    twice: tuple[int, InputError] | None = None  # of the first query in the gold
+    for block in run.lists():
+        row = gold.rows(block.queries)
+        known = row >= 0
+        if not known.all():
+            unknown = block.queries[~known]
+            ignored += unknown[: EXAMPLES - len(ignored)]
+            others.frombytes(unknown.hashed(np.zeros(len(unknown), np.int64)).tobytes())
+        row = row[known]
+        if (lengths[row] >= 0).any() or (not run.together and has_duplicates(row)):
+            run.read_together()
+        lists = block.of_queries(known)
+        of, names, place = row[lists.of], lists.rows.doc, _places(lists)
+        moved = _moved(lists, place)
+        docs = names if doc_id is None else Texts.of(map(doc_id, names))
+        keys = docs.hashed(of)
+        at, doc = gold.index.find(docs, of, keys)
+        tied += len(np.unique(of[at[moved[at] & (gold.grades[doc] > 0)]])) if moved.any() else 0
+        if doc_id is not None or has_duplicates(keys):
+            codes, first = numbered(names, of)
+            again = np.flatnonzero(first[codes] != np.arange(len(codes)))
+            if len(again) and duplicates == "error":
+                worst = again[np.argmin(of[again])]
+                if twice is None or of[worst] < twice[0]:
+                    twice = int(of[worst]), _twice(run.name, lists, int(worst), int(first[codes[worst]]))
+            place = _best_places(lists, place, codes)
+            repeated += len(again)
+            if doc_id is not None:
+                place = _best_places(lists, place, numbered(docs, of)[0])
+                folded += int((place == 0).sum()) - len(again)
+            at, doc = at[place[at] > 0], doc[place[at] > 0]
+        lengths[row] = np.bincount(lists.of[place > 0], minlength=len(row))
+        found.append((of[at], place[at], doc))
+    if not run.together and has_duplicates(np.asarray(others)):
+        run.read_together()
+    if twice is not None:
+        raise twice[1]
+    row, rank, doc = map(np.concatenate, zip(*found, strict=True))
+    order = np.argsort((row << 32) | rank)
+    return Hits(
+        queries=gold.queries,
+        sizes=gold.sizes,
+        docs=gold.docs,
+        grades=gold.grades,
+        lengths=lengths,
+        ignored=len(others),
+        first_ignored=ignored,
+        row=row[order],
+        rank=rank[order],
+        doc=doc[order],
+        notes=run.notes,
+        repeated=repeated,
+        folded=folded,
+        tied=tied,
+    )
+
+
+def _twice(name: str, lists: Lists, at: int, first: int) -> InputError:
+    """Return the error of a document that is in a query twice, in the results at these positions."""
+    line, earlier = lists.rows.line[[at, first]].tolist()
+    before = f" (first in line {earlier})" if earlier else ""
+    return InputError(
+        f"document {lists.rows.doc[at]} stands twice in query {lists.queries[lists.of[at]]}{before}",
+        fix="drop one, or give --duplicates first to count its best place",
+        place=SourceLocation(name, line),
+    )
+
+
+def _best_places(lists: Lists, place: Numbers, codes: Numbers) -> Numbers:
+    """Return the ranks that are left when of equal documents only the best place counts; 0 = dropped, as some are already."""
+    order = np.argsort(lists.starts[lists.of] + place)
+    order = order[place[order] > 0]
+    kept = order[np.sort(np.unique(codes[order], return_index=True)[1])]
+    counts = np.bincount(lists.of[kept], minlength=len(lists.queries))
+    result = np.zeros(len(place), np.int64)
+    result[kept] = np.arange(1, len(kept) + 1) - np.repeat(np.cumsum(counts) - counts, counts)
+    return result
+
+
+def _positions(lists: Lists) -> Numbers:
+    """Return the place of each row in its query, from 1."""
+    positions: Numbers = np.arange(1, len(lists.rows) + 1) - lists.starts[lists.of]
+    return positions
+
+
+def _moved(lists: Lists, place: Numbers) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
+    """Return which results stand elsewhere than in the file, though the scores of their query never rise in it."""
+    moved: np.ndarray[tuple[int], np.dtype[np.bool_]] = place != _positions(lists)
+    if moved.any():
+        score, of = lists.rows.number, lists.of
+        rising = np.flatnonzero((score[1:] > score[:-1]) & (of[1:] == of[:-1]))
+        unsorted = np.zeros(len(lists.queries), np.bool_)
+        unsorted[of[rising]] = True
+        moved &= ~unsorted[of]
+    return moved
+
+
+def _places(lists: Lists) -> Numbers:
+    """Return the rank of each result within its query: by score, and by id where that is tied, both descending."""
+    score, positions = lists.rows.number, _positions(lists)
+    if len(score) and np.isnan(score).any():  # results without scores keep their order
+        score = np.where(np.isnan(score), -positions, score)
+    falls = score[1:] < score[:-1]
+    falls[lists.of[1:] != lists.of[:-1]] = True
+    if falls.all():
+        return positions
+    score = score + 0.0  # -0.0 + 0.0 is 0.0
+    bits = np.uint64(max(1, (len(lists.queries) - 1).bit_length()))
+    raw, sign = score.view(np.uint64), np.uint64(1 << 63)
+    raw = np.where(raw & sign, raw, ~(raw | sign))  # greater scores first
+    # query and score in one whole number that sorts like them, but for the last bits of the score
+    composite = (lists.of.astype(np.uint64) << (np.uint64(64) - bits)) | (raw >> bits)
+    order = np.argsort(composite)
+    ordered = composite[order]
+    same = ordered[1:] == ordered[:-1]
+    if same.any():
+        tied = np.flatnonzero(np.append(same, False) | np.insert(same, 0, False))
+        members = order[tied]
+        keys = (*lists.rows.doc[members].descending(), -score[members], ordered[tied])
+        order[tied] = members[np.lexsort(keys)]
+    place = np.empty(len(score), dtype=np.int64)
+    place[order] = np.arange(1, len(score) + 1) - lists.starts[lists.of]
+    return place

@@ -1,0 +1,466 @@
+"""Runs and gold row by row: the lines, records and objects that are not read in columns, and the faults in them.
+
+A TREC run has lines `query Q0 document rank score tag ...`, TREC gold (qrels) lines `query 0 document grade`, as
+trec_eval reads them: split at ASCII white space, the rank ignored, lines that begin with # skipped, whatever
+follows the tag of a run ignored. A table has a header, or a known number of columns; JSON is one sample, one
+result or one grade per line, or one document: a list of these, or {query: {document: score}}.
+
+A row that cannot be read does not end the reading: `BadRows` takes its fault. Columns that are not needed may hold anything,
+bytes that are not UTF-8 included.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
+from itertools import chain, islice, repeat
+from math import isinf, isnan, nan
+from numbers import Real
+from typing import Any, BinaryIO, TypeAlias
+
+from msgspec import Struct
+from msgspec.structs import asdict
+
+from germane.clean import counted
+from germane.errors import InputError, Invalid, SourceLocation, describe
+from germane.samples.cells import CellCounts, is_joined_ids, list_in_cell, looks_listed, table_rows
+from germane.samples.fields import failure, id_in, read_id
+from germane.samples.files import BadRows, decoded, json_in, numbered_lines, whole_text
+from germane.samples.frames import in_columns
+from germane.samples.runs.columns import Rows
+from germane.samples.runs.detecting import WHOLE, is_number
+from germane.samples.runs.ranks import NumberedLists, RankedScores
+from germane.samples.runs.results import GOLD, LARGEST_GRADE, NAME_THEM, RUN, FileRow, Kind
+from germane.samples.runs.roles import chosen_key, frame_roles, roles_of_keys, table_columns
+from germane.samples.runs.shapes import in_roles, scalar
+
+Record: TypeAlias = tuple[int, Mapping[str, Any], Mapping[str, str]]
+"""A row of a table or of JSON as role -> value, with its line, and the names of the columns that play roles."""
+_ROWS_AT_ONCE = 1 << 15
+
+
+@dataclass
+class Reading:
+    """One pass over a run or gold: how it is read, its faults, and what decides the notes about it.
+
+    `bare` tells that a third column has no name, `mapped` that every query maps documents to numbers; None = no query yet.
+    """
+
+    name: str
+    kind: Kind
+    columns: Mapping[str, str] | None
+    bad: BadRows
+    comments: int = 0
+    bare: bool = False
+    mapped: bool | None = None
+    counts: CellCounts = field(default_factory=CellCounts)
+    ranked: RankedScores = field(default_factory=RankedScores)
+    numbers: NumberedLists = field(default_factory=NumberedLists)
+
+    def at(self, line: int) -> SourceLocation:
+        """Return the place of a line."""
+        return SourceLocation(self.name, line)
+
+    def note(self, text: str) -> None:
+        """Add a remark on the file."""
+        self.bad.remarks.append(f"{self.name}: {text}")
+
+    def finish(self) -> None:
+        """Add the remarks that all rows decide; InputError where rows cannot be read."""
+        self.bad.check()
+        self.bad.remarks += map(str, self.counts.taken())
+        if self.ranked.rises:
+            self.note("scores rise down the ranks; the highest score is taken for the best")
+        if self.mapped and self.numbers.count_from_one and self.numbers.longest > 2:
+            self.note(
+                "documents are mapped to 1, 2, 3, ..., which were read as scores: the highest is taken for the best"
+            )
+        if self.comments:
+            self.note(f"{counted(self.comments, 'comment line')} left out")
+
+
+def in_blocks(rows: Iterable[FileRow]) -> Iterator[Rows]:
+    """Return rows as columns, many together."""
+    remaining = iter(rows)
+    while some := list(islice(remaining, _ROWS_AT_ONCE)):
+        yield Rows.of(some)
+
+
+# TREC
+
+
+def trec_lines(lines: Iterable[bytes], first: int, reading: Reading) -> Iterator[tuple[Any, ...]]:
+    """Iterate over the rows of lines in TREC's columns, the first of which has this number."""
+    cells_of = _run_cells if reading.kind is RUN else _gold_cells
+    for number, line in enumerate(lines, first):
+        try:
+            query, doc, value, rank = cells_of(line)
+            query.decode(), doc.decode()
+        except (IndexError, ValueError):
+            start = line.split(None, 1)
+            if start and start[0][:1] == b"#":
+                reading.comments += 1
+            elif start:
+                reading.bad.add(_trec_fault(line, reading.at(number), reading.kind))
+        else:
+            yield number, query, doc, value, rank
+
+
+def _run_cells(line: bytes) -> tuple[bytes, bytes, float, float]:
+    cells = line.split(None, 5)
+    score = float(cells[4])
+    if score - score != 0 and b"inf" not in cells[4].lower():  # NaN, or more than a number holds
+        raise ValueError
+    if cells[0][:1] == b"#":
+        float(cells[3])  # else the line is a comment
+    return cells[0], cells[2], score, float(cells[3]) if is_number(cells[3]) else nan
+
+
+def _gold_cells(line: bytes) -> tuple[bytes, bytes, float, float]:
+    query, _, doc, grade = line.split()
+    written = WHOLE.fullmatch(grade)
+    if not written or abs(value := int(written[1])) > LARGEST_GRADE:
+        raise ValueError
+    return query, doc, value, nan
+
+
+def _trec_fault(line: bytes, location: SourceLocation, kind: Kind) -> InputError:
+    """The fault of a line that is none of a run, or of gold."""
+    try:
+        decoded(line, location.file, location.line)
+    except InputError as fault:
+        return fault
+    cells = line.split()
+    columns, least, what = (6, 5, "number") if kind is RUN else (4, 4, f"whole number up to {LARGEST_GRADE}")
+    if len(cells) < least or (kind is GOLD and len(cells) > columns):
+        problem = f"{kind.name} has {counted(columns, 'column')}, this line {len(cells)}"
+    elif kind is RUN and is_number(cells[4]) and isnan(float(cells[4])):
+        return _nan(cells[0].decode(), cells[2].decode(), location)
+    else:
+        problem = f"the {kind.value} {cells[least - 1].decode()[:60]!r} is not a {what}"
+    return InputError(problem, fix=kind.trec, place=location)
+
+
+def _nan(query: str, doc: str, where: SourceLocation) -> InputError:
+    problem = f"the score of document {doc} in query {query} is NaN, which has no place in an order"
+    return InputError(problem, fix="write a number (inf and -inf are allowed) or drop the line", place=where)
+
+
+# records
+
+
+def record_rows(records: Iterable[Record], reading: Reading) -> Iterator[FileRow]:
+    """Iterate over the rows of all records that can be read."""
+    kind = reading.kind
+    for line, record, names in records:
+        place = reading.at(line)
+        if kind is RUN:
+            reading.mapped = reading.mapped is not False and _maps_to_numbers(record)
+        try:
+            rows = list(_rows_in(line, _counted(record, names, kind, reading.counts, place), names, kind))
+        except Invalid as wrong:
+            if not line and f"query {record['query']} " not in wrong.problem:
+                wrong.problem = f"query {str(record['query'])[:60]}: {wrong.problem}"
+            reading.bad.add(wrong.error(place))
+            continue
+        for row in rows:
+            if row[3] is not None and isnan(row[3]):
+                reading.bad.add(_nan(row[1], row[2] or "", place))
+            else:
+                yield row
+
+
+def _maps_to_numbers(record: Mapping[str, Any]) -> bool:
+    """Return True if a record of a run maps documents to numbers."""
+    docs = record.get("docs")
+    return isinstance(docs, Mapping) and all(isinstance(value, int | float) for value in docs.values())
+
+
+def _counted(
+    record: Mapping[str, Any],
+    names: Mapping[str, str],
+    kind: Kind,
+    counts: CellCounts,
+    place: SourceLocation,
+) -> Mapping[str, Any]:
+    """The record, in which a cell that holds a word for nothing has no value; cells that look like several ids are counted."""
+    cell = None if "doc" in record else record.get(kind.list_role)
+    if not isinstance(cell, str) or looks_listed(cell):
+        return record
+    column = names.get(kind.list_role, kind.list_role)
+    if counts.is_missing(cell, column, lambda: place):
+        return {**record, kind.list_role: None}
+    if is_joined_ids(cell):
+        counts.add("ids", column, place)
+    return record
+
+
+def _rows_in(line: int, record: Mapping[str, Any], names: Mapping[str, str], kind: Kind) -> Iterator[FileRow]:
+    """The rows of one record: a single one, a list of ids, or a mapping of ids to scores or grades. Raises Invalid.
+
+    In a list of gold ids each has grade 1.
+    """
+    query, number = record["query"], _score if kind is RUN else _grade
+    if (query := _id(query)) is None:
+        given = record["query"]
+        lacks = given is None or given == "" or (isinstance(given, float) and isnan(given))
+        problem = "this row has no query id" if lacks else f"{describe(given)} is not a query id"
+        raise Invalid(problem, "fill it in or drop the row" if lacks else "write a text or a whole number")
+    if "doc" in record:
+        doc, value = record["doc"], None
+        if (doc := _id(doc) if doc != "" else "") is None:
+            raise Invalid(f"{describe(record['doc'])} is not a document id", RUN.json)
+        rank = None
+        if kind is GOLD or record.get("score") is not None:
+            value = number(record.get(kind.value, 1))
+            with suppress(Invalid):
+                rank = _number(record["rank"], "rank") if "rank" in record else None
+        elif "rank" in record:
+            value = -_number(record["rank"], "rank")
+        yield line, query, doc, value, rank
+        return
+    docs, values = (
+        _in_cell(record.get(role), names.get(role, role)) for role in (kind.list_role, kind.value)
+    )
+    if docs is None:
+        return
+    yield line, query, None, None, None
+    if isinstance(docs, list) and isinstance(values, list):
+        docs = _paired(docs, values)
+    if isinstance(docs, Mapping):
+        exact = kind is RUN and set(map(type, docs.values())) == {float}
+        numbers = docs.values() if exact else map(number, docs.values())
+        yield from zip(repeat(line), repeat(query), docs, numbers, repeat(None))
+    else:
+        yield from (
+            (line, query, doc, None if kind is RUN else 1, None)
+            for doc in _listed(query, docs, kind, names.get("doc", ""))
+        )
+
+
+def _in_cell(value: Any, column: str) -> Any:
+    """The list or object that a text writes, None for NaN; anything else as it is. Raises Invalid that names the column."""
+    if isinstance(value, float) and isnan(value):
+        return None
+    try:
+        return list_in_cell(value) if isinstance(value, str) and looks_listed(value) else value
+    except Invalid as wrong:
+        raise wrong.under(column) from None
+
+
+def _score(value: Any) -> float:
+    return _number(value, "score")
+
+
+def _grade(value: Any) -> float:
+    number = float(value) if isinstance(value, bool) else _number(value, "grade")
+    if not number.is_integer() or abs(number) > LARGEST_GRADE:
+        problem = f"the grade {str(value)[:60]!r} is not a whole number up to {LARGEST_GRADE}"
+        raise Invalid(problem, "write e.g. 0, 1 or 2")
+    return number
+
+
+class _Cell(str):
+    """A cell of a table: a number may be written in it, which a text in JSON is not."""
+
+    __slots__ = ()
+
+
+class _BareCell(_Cell):
+    """A cell of a table without a header."""
+
+    __slots__ = ()
+
+
+_COMMA = re.compile(r"[+-]?\d+,\d+")
+
+
+def _number(value: Any, what: str) -> float:
+    if type(value) is float and value - value == 0:  # the usual
+        return value
+    if isinstance(value, _Cell) or (isinstance(value, int | float) and not isinstance(value, bool)):
+        with suppress(ValueError, OverflowError):
+            number = float(value)
+            if not isinf(number) or "inf" in str(value).lower():  # else it is too large for a number
+                return number
+    text = repr(str(value)[:60]) if isinstance(value, str) else json.dumps(value)
+    fix = NAME_THEM.format(what) if isinstance(value, _BareCell) else f"write {what} as a number"
+    if isinstance(value, str) and _COMMA.fullmatch(value):
+        fix = f"write a point: {value.replace(',', '.')}"
+    raise Invalid(f"the {what} {text[:60]} is not a number", fix)
+
+
+def _paired(docs: list[Any], values: list[Any]) -> dict[str, Any]:
+    """Ids with their scores or grades."""
+    paired = {read_id(doc): value for doc, value in zip(docs, values, strict=False)}
+    if not len(docs) == len(values) == len(paired):
+        problem = f"{counted(len(docs), 'id')}, {len(paired)} of them different, have {len(values)} scores"
+        raise Invalid(problem, "give each id once, with one score")
+    return paired
+
+
+def _listed(query: str, value: Any, kind: Kind, key: str) -> list[str]:
+    """The ids in a list of ids or of objects with an id, or one id; of several of an object that under this key."""
+    if isinstance(value, str | Real) and (isinstance(value, str) or _id(value) is not None):
+        return [text] if (text := (_id(value) or "").strip()) else []
+    ids = [_id(item, key) for item in value] if isinstance(value, list | tuple) else [None]
+    if None not in ids:
+        return [id_ for id_ in ids if id_ is not None]
+    problem = f"query {query} has contexts without an id"
+    if kind is GOLD:
+        problem = f"the gold of query {query} is neither a list of ids nor grades"
+    raise Invalid(problem, kind.json)
+
+
+def _id(item: Any, key: str = "") -> str | None:
+    """The id that this is, or that an object has, under this key or another one; None where it has none."""
+    if isinstance(item, Mapping | Struct):
+        fields = asdict(item) if isinstance(item, Struct) else item
+        return id_in({key: fields[key]} if key in fields else fields)
+    with suppress(Invalid):
+        return read_id(item)
+    return None
+
+
+def json_lines(stream: BinaryIO, before: int, reading: Reading) -> Iterator[tuple[int, Any]]:
+    """Iterate over the values of lines of JSON with their numbers; `before` is how many lines came before."""
+    for number, line in numbered_lines(stream):
+        values: list[Any] = []
+        with reading.bad:
+            values.append(_parse(line, before + number, reading))
+        yield from ((before + number, value) for value in values)
+
+
+def json_document(stream: BinaryIO, reading: Reading) -> Iterator[tuple[int, Any]]:
+    """Iterate over the values of a list that is the whole document, or over the one value of another."""
+    document = _parse(whole_text(stream, reading.name), 1, reading)
+    return ((0, value) for value in (document if isinstance(document, list) else [document]))
+
+
+def _parse(text: bytes, line: int, reading: Reading) -> Any:
+    """Return the JSON value of a text; infinite scores are allowed, other than in samples."""
+    name = reading.name
+    return json_in(decoded(text, name, line), name, line, otherwise=reading.kind.json, infinite=True)
+
+
+def json_records(values: Iterable[tuple[int, Any]], reading: Reading) -> Iterator[Record]:
+    """Iterate over JSON objects under the roles of their keys; {query: ...} without a query id is a record per query."""
+    chosen = tuple((reading.columns or {}).items())
+    for line, value in values:
+        try:
+            records = list(_records_in(value, reading.kind, chosen))
+        except Invalid as wrong:
+            reading.bad.add(wrong.error(reading.at(line)))
+        else:
+            yield from ((line, record, names) for record, names in records)
+
+
+def mapped_records(source: Mapping[Any, Any], reading: Reading) -> Iterator[Record]:
+    """Iterate over the lists of a mapping of Python under the roles of runs or gold, with ids as text."""
+    seen, names = set[str](), chosen_key(reading.columns)
+    for key, listed in source.items():
+        try:
+            query = read_id(scalar(key))
+            if query in seen:
+                raise Invalid("is there twice, as a number and as text", "write ids as text")  # noqa: TRY301
+            record = {"query": query, **in_roles(listed, reading.kind)}
+        except Invalid as wrong:
+            wrong.path = (f"query {str(key)[:60]}", *wrong.path)
+            reading.bad.add(wrong.error(SourceLocation(reading.name)))
+        else:
+            seen.add(query)
+            yield 0, record, names
+
+
+def _records_in(
+    value: Any, kind: Kind, columns: tuple[tuple[str, str], ...]
+) -> Iterator[tuple[dict[str, Any], Mapping[str, str]]]:
+    if not isinstance(value, dict):
+        raise Invalid(f"{json.dumps(value, default=str)[:60]} is not a JSON object", kind.json)
+    roles = roles_of_keys if len(value) < 50 else roles_of_keys.__wrapped__
+    key = roles(tuple(value), kind, columns)
+    chosen = chosen_key(dict(columns))
+    if "query" in key and isinstance(value[key["query"]], str | Real):
+        if kind is RUN and "doc" not in key:
+            _check_lists(key.get("docs", ""), value)
+        yield {role: value[name] for role, name in key.items()}, chosen | key
+        return
+    if kind is RUN and not all(isinstance(listed, Mapping | list) for listed in value.values()):
+        raise Invalid("no query id here", kind.json)
+    for query, listed in value.items():
+        yield {"query": query, kind.list_role: listed}, chosen
+
+
+def _check_lists(docs: str, record: Mapping[str, Any]) -> None:
+    """Raise Invalid for a list that holds no ids: a bare string among a sample's `contexts` is a text, among `doc_ids` an id."""
+    if record.get("calls"):
+        raise Invalid("this sample has several calls", "use germane run, which ranks per call")
+    if (failed := failure(record.get("error"))) is not None:
+        fix = "use germane run, which counts it as an error, or leave it out and give --missing skip"
+        raise Invalid(f"this query failed: {failed[:80]}", fix)
+    listed = record.get(docs)
+    if docs == "contexts" and isinstance(listed, list) and any(isinstance(item, str) for item in listed):
+        raise Invalid("these contexts are texts without ids, and gold is about ids", RUN.json)
+
+
+def table_records(
+    lines: Iterable[bytes],
+    delimiter: str,
+    reading: Reading,
+    head: tuple[int, list[str], dict[str, int], bool] | None = None,
+) -> Iterator[Record]:
+    """Iterate over the rows of a table under the roles of its header, or of its number of columns.
+
+    `head`: the number of lines before these, the cells of the first one, the position of each role's column, and whether
+    it is a header; None = it is the first of `lines`.
+    """
+    before, cells, positions, named = head or (0, [], {}, False)
+    rows = table_rows(
+        _texts(lines, before, reading), delimiter, reading.name, reading.bad, reading.note, before, len(cells)
+    )
+    if head is None:
+        first = next(rows, None)
+        if first is None:
+            return
+        cells = [cell.strip() for cell in first[1]]
+        positions, named = table_columns(cells, reading.at(first[0]), reading.kind, reading.columns)
+        reading.bare = is_bare(cells, named, reading)
+        rows = rows if named else chain([first], rows)
+    names = {role: cells[at] for role, at in positions.items()} if named else {}
+    cell = _Cell if named else _BareCell
+    for line, some in rows:
+        if len(some) <= max(positions.values()):
+            problem = f"this row has {counted(len(some), 'column')}, the first one {len(cells)}"
+            reading.bad.add(InputError(problem, fix="give every row all columns", place=reading.at(line)))
+        else:
+            yield line, {role: cell(some[at].strip()) for role, at in positions.items()}, names
+
+
+def is_bare(head: list[str], named: bool, reading: Reading) -> bool:
+    """Return True if a table of results begins with three columns without names, the third a number."""
+    nameless = reading.kind is RUN and not named and not reading.columns
+    return nameless and len(head) == 3 and is_number(head[2].encode())
+
+
+def _texts(lines: Iterable[bytes], before: int, reading: Reading) -> Iterator[str]:
+    """Iterate over the lines of a file as text; one that is not UTF-8 is a bad row, and empty."""
+    for number, line in enumerate(lines, before + 1):
+        text = "\n"
+        with reading.bad:
+            text = decoded(line, reading.name, number)
+        yield text
+
+
+def frame_records(frame: Any, reading: Reading, before: int = 0) -> Iterator[Record]:
+    """Iterate over the rows of a DataFrame under the roles of their columns; the line of a place is the number of the row."""
+    frame = in_columns(frame)
+    names = getattr(frame, "column_names", None) or frame.columns  # an Arrow table has both
+    result = frame_roles([str(column) for column in names], reading.name, reading.columns, reading.kind)
+    names_of = chosen_key(reading.columns) | result
+    listed = (frame[column] for column in result.values())
+    values = (value.to_pylist() if hasattr(value, "to_pylist") else value.to_list() for value in listed)
+    for number, row in enumerate(zip(*values, strict=True), before + 1):
+        yield number, dict(zip(result, row, strict=True)), names_of

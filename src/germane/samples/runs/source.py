@@ -1,0 +1,403 @@
+"""Ranked results and gold as columns, from files (TREC, TSV, CSV, JSON, Parquet; plain or packed) and objects of Python.
+
+A block of plain lines becomes columns by numpy; a block that is not plain is read row by row into the same columns. Blocks
+are cut where a query ends, so that memory is bounded by the block.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from io import BytesIO
+from itertools import chain
+from pathlib import Path
+from typing import Any, BinaryIO, Self, TypeVar
+
+import numpy as np
+
+from germane.errors import InputError, SourceLocation
+from germane.samples.files import BadRows, OnDisk, opened, shown_name
+from germane.samples.frames import is_table, parquet_batches
+from germane.samples.runs import plain, records
+from germane.samples.runs.columns import (
+    NO_DOCUMENT,
+    Index,
+    Lists,
+    Rows,
+    Texts,
+    all_queries,
+    numbered,
+    whole_queries,
+)
+from germane.samples.runs.detecting import format_of
+from germane.samples.runs.records import Reading
+from germane.samples.runs.results import (
+    GOLD,
+    MOST_COMPARED,
+    RUN,
+    Floats,
+    Format,
+    Kind,
+    NotPlain,
+    Numbers,
+    Qrels,
+)
+from germane.samples.runs.roles import BETWEEN, frame_roles
+from germane.samples.runs.shapes import row_fields, row_list
+
+__all__ = ["Again", "Gold", "Results", "Run", "Source", "gold_file", "read_qrels", "read_run"]
+
+T = TypeVar("T")
+
+BLOCK = 1 << 20
+"""Bytes that are parsed together."""
+
+
+class Again(Exception):
+    """A source must be read again from its beginning, in another way that it now knows."""
+
+
+@dataclass(eq=False)
+class Source:
+    """A run, or gold, that can be read several times.
+
+    Attributes:
+        source: The path of a file (`-` = standard input), a mapping, a table, or a list of rows.
+        kind: RUN or GOLD.
+        fmt: The format of the file; None = by its content.
+        columns: Map query, doc, score, ... to the header's own names.
+        bad: Takes the rows that cannot be read.
+        keep_first: Settle grades that disagree by the first.
+        together: Read all rows before any query is looked at, since the rows of a query do not follow one another.
+    """
+
+    source: Any
+    kind: Kind = RUN
+    fmt: Format | None = None
+    columns: Mapping[str, str] | None = None
+    bad: BadRows = field(default_factory=BadRows)
+    keep_first: bool = False
+    together: bool = False
+    notes: tuple[str, ...] = ()
+    _third_is_rank: bool | None = field(default=None, init=False)
+
+    def __post_init__(self) -> None:
+        if isinstance(self.source, str | Path):
+            self.source = OnDisk(gold_file(self.source) if self.kind is GOLD else self.source)
+        elif not isinstance(self.source, OnDisk | Mapping | list) and not is_table(self.source):
+            self.source = row_list(self.source, self.name, self.kind)
+
+    @property
+    def name(self) -> str:
+        """The name in messages: that of the file, else `run` or `qrels`."""
+        if isinstance(self.source, OnDisk):
+            return shown_name(self.source.given)
+        return "run" if self.kind is RUN else "qrels"
+
+    @property
+    def file(self) -> Path | None:
+        """The file, on disk; None for an object of Python."""
+        return self.source.path if isinstance(self.source, OnDisk) else None
+
+    @cached_property
+    def format(self) -> Format | None:
+        """The format of the file; None for an object of Python."""
+        return None if self.file is None else format_of(self.file, self.fmt, self.kind)
+
+    def by_column(self, name: str) -> Self:
+        """Return the same source, read with this column as the document's id, and whatever of it can be read."""
+        columns = {**(self.columns or {}), "doc": name}
+        return replace(self, columns=columns, bad=BadRows(skip=True), keep_first=True)
+
+    def again(self, read: Callable[[], T]) -> T:
+        """Return what a function reads of this source; it is called again where the source must be read in another way."""
+        while True:
+            try:
+                return read()
+            except Again:
+                pass
+
+    def read_together(self) -> None:
+        """Have all rows read before any query is looked at; raises Again."""
+        self.together = True
+        raise Again
+
+    def lists(self) -> Iterator[Lists]:
+        """Iterate over the rows of whole queries, some queries at a time; then set `notes`.
+
+        InputError at the end for rows that cannot be read. Raises Again.
+        """
+        self.bad.clear()
+        reading = Reading(self.name, self.kind, self.columns, self.bad)
+        blocks, guess = self._rows(reading), self._third_is_rank
+        if self.together or self.kind is GOLD:
+            several = filter(None, [all_queries(blocks)])
+        else:
+            several = whole_queries(blocks)  # type: ignore[assignment]
+        for lists in several:
+            if lists.rows.rank is not None and reading.ranked.undecided:
+                reading.ranked.add(lists.rows.rank, lists.rows.number, lists.starts)
+            some = lists.kept(lists.rows.line != NO_DOCUMENT) if (lists.rows.line < 0).any() else lists
+            if reading.bare or reading.mapped:
+                reading.numbers.add(some.rows.number, some.starts)
+            if self.kind is GOLD:
+                some = self._graded_once(some, reading)
+            elif reading.bare:
+                guess = reading.numbers.may_be_ranks if guess is None else guess
+                some = _without_scores(some) if guess else some
+            else:
+                some = self._scored_alike(some, reading)
+            yield some
+        reading.finish()
+        self.notes = self.bad.notes()
+        if reading.bare:
+            self._third_is_rank, note = reading.numbers.decide(self.name)
+            self.notes += (note,) * bool(note)
+            if self._third_is_rank is not bool(guess):
+                raise Again
+
+    def ids(self) -> Iterator[tuple[str, list[str]]]:
+        """Iterate over queries, each with its documents in the order of the rows; a query may come again."""
+        for lists in self.lists():
+            docs, ends = list(lists.rows.doc), lists.starts.tolist()
+            bounds = zip(lists.queries, ends, ends[1:], strict=False)
+            yield from ((query, docs[first:end]) for query, first, end in bounds)
+
+    def first_ids(self) -> dict[str, list[str]]:
+        """Return the documents of the first queries, as many as are compared with gold documents."""
+        return self.again(self._first_ids)
+
+    def _first_ids(self) -> dict[str, list[str]]:
+        first: dict[str, list[str]] = {}
+        count = 0
+        for query, docs in self.ids():
+            first.setdefault(query, []).extend(docs)
+            count += len(docs)
+            if count >= MOST_COMPARED:
+                break
+        return first
+
+    def _scored_alike(self, lists: Lists, reading: Reading) -> Lists:
+        """Return the results of which each has a score, or none, like the first of its query; others are bad rows."""
+        rows = lists.rows
+        missing = np.isnan(rows.number)
+        if not missing.any() or missing.all():
+            return lists
+        sizes = np.diff(lists.starts)
+        like_first = missing == np.repeat(missing[lists.starts[:-1][sizes > 0]], sizes[sizes > 0])
+        if not self.together and not like_first.all():
+            self.read_together()
+        for at in np.flatnonzero(~like_first).tolist():
+            problem = f"query {lists.queries[lists.of[at]]} has results with and without scores"
+            fix = "give each of them a score, or none"
+            reading.bad.add(InputError(problem, fix=fix, place=reading.at(int(rows.line[at]))))
+        return lists.kept(like_first)
+
+    def _graded_once(self, lists: Lists, reading: Reading) -> Lists:
+        """Return the grades, each document's first alone; two that differ are a bad row unless the first is to be kept."""
+        rows = lists.rows
+        codes, first = numbered(rows.doc, lists.of)
+        if len(first) == len(rows):
+            return lists
+        before = first[codes]
+        for at in () if self.keep_first else np.flatnonzero(rows.number != rows.number[before]).tolist():
+            problem = f"document {rows.doc[at]} of query {lists.queries[lists.of[at]]} has grade {rows.number[at]:.0f} here"
+            problem += f" and {rows.number[before[at]]:.0f} above"
+            fix = "keep one of them, or give --duplicates first"
+            reading.bad.add(InputError(problem, fix=fix, place=reading.at(int(rows.line[at]))))
+        return lists.kept(before == np.arange(len(rows)))
+
+    def _rows(self, reading: Reading) -> Iterator[Rows]:
+        """Iterate over the rows of the file, or of the object of Python, as columns."""
+        if self.file is None:
+            yield from records.in_blocks(records.record_rows(self._records(reading), reading))
+        elif self.format == "parquet":
+            yield from self._parquet_rows(reading)
+        else:
+            with opened(self.file) as stream:
+                if self.format in BETWEEN:
+                    yield from self._table_rows(stream, BETWEEN[self.format], reading)
+                elif self.format == "json":
+                    values = records.json_document(stream, reading)
+                    made = records.record_rows(records.json_records(values, reading), reading)
+                    yield from records.in_blocks(made)
+                else:
+                    yield from self._line_rows(stream, reading)
+
+    def _records(self, reading: Reading) -> Iterator[records.Record]:
+        """Iterate over the records of an object of Python."""
+        if isinstance(self.source, Mapping):
+            return records.mapped_records(self.source, reading)
+        if not isinstance(self.source, list):
+            return records.frame_records(self.source, reading)
+        tuples = all(type(row) in {tuple, list} and len(row) == 3 for row in self.source)
+        reading.bare = self.kind is RUN and tuples
+        rows = ((number, row_fields(row, self.kind)) for number, row in enumerate(self.source, 1))
+        return records.json_records(rows, reading)
+
+    def _parquet_rows(self, reading: Reading) -> Iterator[Rows]:
+        roles: dict[str, str] = {}
+
+        def chosen(names: list[str]) -> Any:
+            roles.update(frame_roles(names, self.name, self.columns, self.kind))
+            return roles.values()
+
+        before = 0
+        assert self.file is not None
+        for batch in parquet_batches(self.file, chosen):
+            try:
+                columns = {role: batch[name] for role, name in roles.items()}
+                yield plain.frame_rows(columns, before + 1, self.kind)
+            except NotPlain:
+                some = records.frame_records(batch, reading, before)
+                yield from records.in_blocks(records.record_rows(some, reading))
+            before += len(batch)
+
+    def _line_rows(self, stream: BinaryIO, reading: Reading) -> Iterator[Rows]:
+        """Iterate over the rows of lines of TREC or of JSON."""
+        is_trec = self.format == "trec"
+        for line, data in _blocks(stream):
+            try:
+                if is_trec:
+                    yield plain.trec_rows(data, line, self.kind, ranks=reading.ranked.undecided)
+                else:
+                    yield plain.json_rows(data, line, self.kind, self.columns)
+                    reading.mapped = False
+            except NotPlain:
+                if is_trec:
+                    yield from records.in_blocks(records.trec_lines(BytesIO(data), line, reading))
+                else:
+                    values = records.json_lines(BytesIO(data), line - 1, reading)
+                    made = records.record_rows(records.json_records(values, reading), reading)
+                    yield from records.in_blocks(made)
+
+    def _table_rows(self, stream: BinaryIO, between: str, reading: Reading) -> Iterator[Rows]:
+        """Iterate over the rows of a table; from the first block on that is not plain, all are read row by row."""
+        first = stream.readline()
+        head, rest = None, chain([first], stream)
+        with suppress(NotPlain):
+            cells, positions, named = plain.table_head(first, between, reading.at(1), self.kind, self.columns)
+            reading.bare = records.is_bare(cells, named, reading)
+            for line, data in _blocks(stream, 2, b"") if named else _blocks(stream, 1, first):
+                head, rest = (line - 1, cells, positions, named), chain(BytesIO(data), stream)
+                ranks = reading.ranked.undecided
+                yield plain.table_rows(data, line, between, positions, self.kind, ranks=ranks)
+            return
+        made = records.record_rows(records.table_records(rest, between, reading, head), reading)
+        yield from records.in_blocks(made)
+
+
+def _blocks(stream: BinaryIO, line: int = 1, data: bytes = b"") -> Iterator[tuple[int, bytes]]:
+    """Iterate over blocks of whole lines, each with the number of its first line; blank ones are left out.
+
+    `data` is what was read before, from the line of this number on.
+    """
+    while data := data + stream.read(BLOCK):
+        data += stream.readline()
+        if not data.isspace():
+            yield line, data
+        line += data.count(b"\n")
+        data = b""
+
+
+def _without_scores(lists: Lists) -> Lists:
+    """Return the same lists in the order of their rows."""
+    return replace(lists, rows=replace(lists.rows, number=np.full(len(lists.rows), np.nan)))
+
+
+def gold_file(path: str | Path) -> str | Path:
+    """Return the gold of a folder as BEIR or MTEB has it: qrels/test.tsv or .parquet, or the only file in qrels; a file is itself."""
+    if not Path(path).is_dir():
+        return path
+    folder = Path(path) / "qrels"
+    files = sorted(folder.glob("*.tsv")) or sorted(folder.glob("*.parquet"))
+    test = [file for file in files if re.fullmatch(r"test(-\d+-of-\d+)?", file.stem)] or files
+    if len(test) != 1:
+        names = ", ".join(str(file) for file in files) or str(Path(path) / "qrels" / "test.tsv")
+        problem, fix = "this folder has no qrels/test.tsv", f"name a file: {names}"
+        raise InputError(problem, fix=fix, place=SourceLocation(str(path)))
+    return test[0]
+
+
+@dataclass(slots=True)
+class Results:
+    """The results of one query, in the order of the file; `scores` is empty for a list without scores."""
+
+    ids: list[str]
+    scores: list[float]
+
+    def best_first(self) -> list[str]:
+        """Return the ids in the order of their scores, ties by id, descending; those without scores as they are."""
+        if not self.scores:
+            return list(self.ids)
+        return [name for _, name in sorted(zip(self.scores, self.ids, strict=True), reverse=True)]
+
+
+@dataclass(slots=True)
+class Run:
+    """The ranked results of one system: query id -> results. `name` is the file, `notes` are remarks about it."""
+
+    name: str
+    queries: dict[str, Results]
+    notes: tuple[str, ...] = ()
+
+
+def read_run(source: Any, **how: Any) -> Run:
+    """Return the ranked results in a file, a table, a mapping or a list of rows; `how` as of Source."""
+    run = Source(source, RUN, **how, together=True)
+    queries: dict[str, Results] = {}
+    for lists in run.again(lambda: list(run.lists())):
+        docs, ends, numbers = list(lists.rows.doc), lists.starts.tolist(), lists.rows.number
+        for query, first, end in zip(lists.queries, ends, ends[1:], strict=False):
+            scores = numbers[first:end].tolist() if first < end and numbers[first] == numbers[first] else []
+            queries[query] = Results(docs[first:end], scores)
+    return Run(run.name, queries, run.notes)
+
+
+class Gold:
+    """Gold in columns: its queries, how many documents each has (`sizes`), the documents and their grades."""
+
+    def __init__(self, queries: Texts, sizes: Numbers, docs: Texts, grades: Floats) -> None:
+        self.queries, self.sizes, self.docs, self.grades = queries, sizes, docs, grades
+        self._of = np.repeat(np.arange(len(sizes)), sizes)
+        self._queries, self.index = Index(queries, np.zeros(len(sizes), np.int64)), Index(docs, self._of)
+
+    @classmethod
+    def read(cls, source: Source) -> Gold:
+        """Return the gold of a source; InputError where it holds none."""
+        for lists in list(source.lists()):  # one or none
+            docs = lists.rows.doc.compact()
+            return cls(lists.queries, np.diff(lists.starts), docs, lists.rows.number)
+        what = "table" if source.file is None else "file"
+        raise InputError(f"no gold in this {what}", fix=GOLD.trec, place=SourceLocation(source.name))
+
+    @property
+    def mapping(self) -> dict[str, dict[str, int]]:
+        """Query id -> document id -> grade."""
+        docs, grades, ends = list(self.docs), list(map(int, self.grades.tolist())), np.cumsum(self.sizes)
+        bounds = zip(self.queries, (ends - self.sizes).tolist(), ends.tolist(), strict=True)
+        return {query: dict(zip(docs[a:b], grades[a:b], strict=True)) for query, a, b in bounds}
+
+    def rows(self, queries: Texts) -> Numbers:
+        """Return the number of each of these queries, -1 where it has no gold."""
+        rows = np.full(len(queries), -1)
+        positions, known = self._queries.find(queries, np.zeros(len(queries), np.int64))
+        rows[positions] = known
+        return rows
+
+    def by_document(self, doc_id: Callable[[str], str]) -> Gold:
+        """Return gold with mapped ids; a document takes the best grade of its chunks."""
+        docs = Texts.of(map(doc_id, self.docs))
+        codes, first = numbered(docs, self._of)
+        grades = np.full(len(first), -np.inf)
+        np.maximum.at(grades, codes, self.grades)
+        sizes = np.bincount(self._of[first], minlength=len(self.sizes))
+        return Gold(self.queries, sizes, docs[first].compact(), grades)
+
+
+def read_qrels(source: Any, **how: Any) -> Qrels:
+    """Return the gold grades in a file, a BEIR folder, a table or a mapping: query id -> document id -> grade; `how` as of Source."""
+    return Gold.read(Source(source, GOLD, **how)).mapping
