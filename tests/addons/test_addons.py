@@ -53,10 +53,12 @@ from germane.addons import Addon, Dialect, GraderType, Reader
 from germane.evalfiles import EvalFile
 from germane.flags import DATA, Flag
 from germane.graders import DirectGrader
-from germane.judges import LocalJudge, Reply
+from germane.judges import Judge, Reply
 from germane.measures import ask, measure
 from germane.questions import PayloadModel, Question, YesNo
+from germane.ledger.store import SQLiteLedger
 from germane.questions.question import Wording
+from germane.targets import Target
 from germane.yamltext import node_of, read_model
 
 def rows(rows, warn):
@@ -102,12 +104,20 @@ def politeness(sample):
     "1 if the query is polite."
     return float((yield from ask(Polite(sample.query))))
 
-class Coin(LocalJudge):
+class Coin(Judge):
     name = "coin"
     def __init__(self, side):
         self.side = side
     async def answer(self, questions):
         return [Reply(payload={"polite": self.side == "heads"}) for _ in questions]
+
+class Shelf(Target):
+    prefix: str
+    async def ask(self, case):
+        return [{"id": f"{self.prefix}{case.sample.query[1:]}", "text": "t"}]
+
+def shelf(url, *, read_only=False):
+    return SQLiteLedger(url.removeprefix("shelf://"), read_only=read_only)
 
 ADDON = Addon(
     about="Logs of shop search, and bars.",
@@ -117,6 +127,8 @@ ADDON = Addon(
     measures={"politeness": "shop:politeness"},
     questions={"polite": "shop:Polite"},
     readers={"shop": Reader("shop:rows", first=[["ask", "got|took", "want"]])},
+    stores={"shelf": "shop:shelf"},
+    targets={"shelf": "shop:Shelf"},
     verbs={"shop": ("shop:shop", "Print the worst searches.")},
     flags=[
         Flag("LOG", "shop", DATA, "The log to read.", Path),
@@ -221,6 +233,23 @@ def test_an_installed_package_brings_a_measure_with_its_question_and_judge(shop:
     for words in (["report", "report"], ["explain", "report", "1"], ["score", "report"]):
         done = germane(shop, *words)
         assert (done.returncode, "1.0000" in done.stdout) == (0, True), done.stderr
+
+
+def test_an_installed_package_brings_a_target_and_a_store(shop: Path) -> None:
+    """A targets file names the target, a URL the store; answers of the judge are in it for the next run."""
+    (shop / "targets.yaml").write_text("targets: [{name: s, provider: shelf, prefix: d}]\n", "utf-8")
+    rows = ({"query": f"q{n}", "qrels": {"d1": 1}} for n in range(1, 3))
+    (shop / "q.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows), "utf-8")
+    words = ("run", "q.jsonl", "--target", "s", "-m", "R@1 politeness", "--judge", "coin:heads", "--json")
+    for calls in (2, 0):
+        done = germane(shop, *words, "--ledger", "shelf://answers.sqlite")
+        document = json.loads(done.stdout)
+        means = {name: one["mean"] for name, one in document["measures"].items()}
+        assert (means, document["judge"]["calls"]) == ({"R@1": 0.5, "politeness": 1.0}, calls), done.stderr
+    assert (shop / "answers.sqlite").is_file()
+    assert "coin" in germane(shop, "ledger", "stats", "--ledger", "shelf://answers.sqlite").stdout
+    done = germane(shop, *words, "--ledger", "shelve://answers")
+    assert (done.returncode, "a ledger cannot be kept at shelve://" in done.stderr) == (2, True)
 
 
 @pytest.fixture(scope="module")

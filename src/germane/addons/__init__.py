@@ -45,6 +45,8 @@ Kind: TypeAlias = Literal[
     "questions",
     "readers",
     "results",
+    "stores",
+    "targets",
     "verbs",
     "writers",
 ]
@@ -99,17 +101,18 @@ class Addon(NamedTuple):
     Attributes:
         about: What it is for, in one sentence.
         dialects: Forms of eval files.
-        graders: Types of grader that are no measure, by the name to write.
-        judges: Judges by the name that `--judge` takes: functions that make one, called with what stands after a colon, or "".
-        questions: Kinds of question, by the kind that is stored; their classes.
+        graders: Types of grader that are no measure, by the type that an eval file names.
+        judges: Functions that return a judge, by the name before the colon of `--judge`; called with what follows it, or "".
+        questions: Classes of question, by the kind under which answers are stored.
         measures: Measures, what `@measure` returns, by their names.
         readers: Readers of rows in other forms, by the name of the form.
-        results: Readers of rows with scores of another program, by the name of the form: functions from the rows of a file to `germane.results.MeasuredRow`.
-        verbs: Commands, each a function whose parameters are its flags and the sentence that `germane --help` says of it.
-        flags: Flags of these commands, and of the core's, as `germane.flags` declares them.
-        labellers: For folders that hold a file of that name, what `germane label` does there in place of labelling a report: functions
-            of the folder and the command's flags.
-        writers: Formats of a report, by the ending of the file's name: functions from a report to the parts of a text.
+        results: Readers of rows with another program's scores, which return `germane.results.MeasuredRow`.
+        verbs: Commands: a function whose parameters are the flags, and the sentence in `germane --help`.
+        flags: Flags of these commands and of the core's, as `germane.flags` declares them.
+        labellers: Functions that `germane label` calls, with a folder and its flags, for a folder that holds a file of this name.
+        stores: Ledgers at URLs, by scheme: functions of a URL and `read_only` that return a `germane.ledger.LedgerTable`.
+        targets: Kinds of target, by the `provider` of a targets file: subclasses of `germane.targets.Target`.
+        writers: Formats of a report, by the ending of the file's name: functions from a report to pieces of text.
     """
 
     about: str
@@ -123,6 +126,8 @@ class Addon(NamedTuple):
     verbs: Mapping[str, tuple[str, str]] = _NONE
     flags: Sequence[Any] = ()
     labellers: Mapping[str, str] = _NONE
+    stores: Mapping[str, str] = _NONE
+    targets: Mapping[str, str] = _NONE
     writers: Mapping[str, str] = _NONE
 
 

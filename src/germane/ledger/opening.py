@@ -6,6 +6,7 @@ import sqlite3
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
+from germane.addons import load
 from germane.clean import some_of
 from germane.errors import InputError
 from germane.ledger.store import (
@@ -16,6 +17,7 @@ from germane.ledger.store import (
     create_table,
     file_of,
     is_database,
+    store_of,
     to_row,
 )
 from germane.questions.question import AnyQuestion
@@ -25,15 +27,14 @@ _SQLITE = b"SQLite format 3\0"
 
 
 def open_at(where: str | Path, *, read_only: bool = False) -> LedgerTable:
-    """The ledger in a file, or in the database that a postgresql:// URL names; made where there is none.
+    """Return the ledger in a file, or in the database that a URL names, which is made if it is missing.
 
-    With `read_only`, nothing is made or changed. Raises InputError where no ledger can be kept at such a place, LedgerError
-    where it cannot be used.
+    With `read_only`, nothing is made or changed. Raises InputError if no ledger can be kept at such a place, LedgerError if it
+    cannot be used.
     """
-    if is_database(where):
-        from germane.ledger.postgres import PostgresLedger
-
-        return PostgresLedger(str(where), read_only=read_only)
+    if (store := store_of(where)) is not None:
+        ledger: LedgerTable = load(store)(str(where), read_only=read_only)
+        return ledger
     return SQLiteLedger(where, read_only=read_only)
 
 

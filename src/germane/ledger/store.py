@@ -22,15 +22,13 @@ from pathlib import Path
 from typing import Any, ClassVar, Protocol, Self
 from urllib.parse import SplitResult, parse_qsl, unquote, urlencode, urlsplit
 
+from germane.addons import find
 from germane.encoding import decode, encode
 from germane.errors import InputError, LedgerError
 from germane.ledger import files_of, secret_of
 from germane.types import FrozenDict, Judgement, Usage, freeze
 
-__all__ = [
-    "Ledger",
-    "password_apart",
-]
+__all__ = ["Ledger", "LedgerTable", "SQLiteLedger", "password_apart"]
 
 FORMAT = 4
 """The file's `user_version`. Formats 1 to 3 had other keys, and no items: their answers cannot be looked up any more."""
@@ -525,9 +523,18 @@ def _code(error: Exception) -> int:
 
 
 def is_database(where: str | Path) -> bool:
-    """True if a place is a database of PostgreSQL, and no file."""
+    """Return True if a place is the URL of a database, PostgreSQL or a store that an add-on brings, and not a file."""
+    return store_of(where) is not None
+
+
+def store_of(where: str | Path) -> str | None:
+    """Return the function, `module:object`, that opens the ledger at a URL; None for a file."""
     match = _SCHEME.match(str(where))
-    return match is not None and match[1].lower() in {"postgresql", "postgres"}
+    scheme = match[1].lower() if match else ""
+    if scheme in {"postgresql", "postgres"}:
+        return "germane.ledger.postgres:PostgresLedger"
+    declared: str | None = find("stores", scheme) if scheme else None
+    return declared
 
 
 def _database_url(where: str | Path) -> SplitResult:

@@ -6,6 +6,7 @@ import os
 from collections.abc import Mapping
 from pathlib import Path
 
+from germane.addons import all_of, find, load
 from germane.errors import InputError, SourceLocation
 from germane.samples.files import Warn, check_trusted, nearest, read_text
 from germane.targets.cli import CliTarget
@@ -85,13 +86,16 @@ def kind_of(name: str, where: str | Path) -> type[Target]:
 def _target_entry(name: str, where: str | Path) -> tuple[Node, Path, type[Target]]:
     entry, path = _entry(name, Path(where))
     kind = (entry.pairs or {}).get("provider")
-    fix = f"write {' or '.join(PROVIDERS)}"
+    fix = f"write {' or '.join([*PROVIDERS, *all_of('targets')])}"
     if kind is None:
         what = f"the target {name}"
         raise misspelling_of("provider", what, entry) or entry.fault(f"{what} has no provider", fix)
-    if kind.text is None or kind.text not in PROVIDERS:
+    provider = PROVIDERS.get(kind.text or "")
+    if provider is None and kind.text and (declared := find("targets", kind.text)):
+        provider = load(declared)
+    if provider is None:
         raise kind.fault(f"unknown provider {kind.text!r}", fix)
-    return entry, path, PROVIDERS[kind.text]
+    return entry, path, provider
 
 
 def find_targets_file(folder: Path) -> Path:
