@@ -1,9 +1,10 @@
-"""The audit of gold: where judges and gold disagree most, as a queue for people, and the effect of their answers on means."""
+"""The audit of gold: the documents on which judges and gold disagree most, and what people's answers make of the mean."""
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
 from math import fsum, nan
 from typing import Literal
 
@@ -91,11 +92,13 @@ class GoldAudit(Line, kw_only=True):
 
 
 def audit_gold(reports: Sequence[ReportData]) -> GoldAudit:
-    """The audit of the gold as the document of `germane audit --gold --json`.
+    """Return the audit of the gold as the document of `germane audit --gold --json`.
 
     The first report holds the samples with their gold, and its first measure of gold labels is the one whose mean is
-    looked at; the judges are those of all reports. Nothing is changed in any of them. InputError where there is no gold, or nothing that
-    it is about was judged.
+    looked at; the judges are those of all reports. Nothing is changed in any of them.
+
+    Raises:
+        InputError: There is no gold, or nothing that it is about was judged.
     """
     report = reports[0]
     measures = [Measure.remembered(line.type) for line in report.summaries if line.basis.source == "gold"]
@@ -105,10 +108,12 @@ def audit_gold(reports: Sequence[ReportData]) -> GoldAudit:
     if not samples:
         raise InputError("no sample of this report has gold", fix="name a report whose samples have qrels")
     documents = _documents(reports, samples, rel)
-    worth = None if measure is None else _Worth(samples, measure, rel)
     suspects = sorted(documents, key=lambda row: -round(row.doubt, 9))[:MOST]
-    if worth is not None:
-        suspects = [row.replace(moves=worth.mean([row]) - worth.now) for row in suspects]
+    means = None
+    if measure is not None:
+        now, *turned = _means(samples, measure, rel, [[], *([row] for row in suspects)])
+        suspects = [row.replace(moves=mean - now) for row, mean in zip(suspects, turned, strict=True)]
+        means = _gold_means(documents, rel, partial(_means, samples, measure, rel))
     suspects.sort(key=lambda row: -round(row.doubt * abs(1.0 if row.moves is None else row.moves), 12))
     return GoldAudit(
         judges=[(report.manifest.get("judge") or {}).get("source") for report in reports],
@@ -116,94 +121,98 @@ def audit_gold(reports: Sequence[ReportData]) -> GoldAudit:
         counts_from=rel,
         places=len(documents),
         suspects=suspects,
-        means=None if worth is None else worth.means(documents),
+        means=means,
     )
 
 
 def _documents(reports: Sequence[ReportData], samples: Iterable[Sample], rel: int) -> list[GoldDocument]:
-    """Every document of a query whose passage a judge judged, in input order."""
+    """Return every document of a query whose passage a judge judged, in input order."""
     read = [AuditedJudge.of(report, every=True) for report in reports]
     graded = [judge.kinds.get("relevance", {}) for judge in read]
     book = LabelBook(label for judge in read for label in judge.labels if label.who is not None)
-    rows: dict[tuple[str, str], tuple[str, Sample, str]] = {}
+    rows: dict[tuple[str, str], GoldDocument] = {}
     for sample in samples:
         for item, (_, _, _, context) in labelled_passages(sample):
-            if context.id is not None and any(item in mine for mine in graded):
-                rows.setdefault((sample.id, context.id), (item, sample, context.passage))
+            name = sample.id, context.id or ""
+            if context.id is None or name in rows or not any(item in mine for mine in graded):
+                continue
+            votes = [yes(float(vote.answer), vote.scale) for vote in book.votes(item)]
+            rows[name] = GoldDocument(
+                sample=sample.id,
+                id=context.id,
+                item=item,
+                query=sample.query,
+                passage=context.passage,
+                gold=(sample.qrels or {}).get(context.id),
+                doubt=0.0,
+                people=fsum(votes) / len(votes) if votes else None,
+                grades=[mine[item][0] if item in mine else None for mine in graded],
+            )
     if not rows:
         fix = "run it with a judged measure, such as context_relevance, on samples whose contexts have ids and texts"
         raise InputError("no judge judged a passage that gold could be about", fix=fix)
-    grades = [[mine.get(item, (nan, ""))[0] for item, _, _ in rows.values()] for mine in graded]
-    gold = [(sample.qrels or {}).get(name) for (_, name), (_, sample, _) in rows.items()]
-    labels = [nan if grade is None else float(grade >= rel) for grade in gold]
-    doubts = doubt_of_labels(labels, grades, [case for case, _ in rows]).tolist()
-    documents = []
-    for at, ((case, name), (item, sample, passage)) in enumerate(rows.items()):
-        votes = [yes(float(vote.answer), vote.scale) for vote in book.votes(item)]
-        documents.append(
-            GoldDocument(
-                sample=case,
-                id=name,
-                item=item,
-                query=sample.query,
-                passage=passage,
-                gold=gold[at],
-                doubt=doubts[at],
-                people=fsum(votes) / len(votes) if votes else None,
-                grades=[None if np.isnan(row[at]) else row[at] for row in grades],
-            )
-        )
+    documents = list(rows.values())
+    labels = [nan if row.gold is None else float(row.gold >= rel) for row in documents]
+    grades = np.array([row.grades for row in documents], float).T  # None is nan
+    doubts = doubt_of_labels(labels, grades, [row.sample for row in documents]).tolist()
+    for row, doubt in zip(documents, doubts, strict=True):
+        row.doubt = doubt
     return documents
 
 
-class _Worth:
-    """The mean of a measure of gold labels, with gold as it is and with some of it turned round."""
+def _means(
+    samples: Sequence[Sample], measure: Measure, rel: int, changes: Iterable[Iterable[GoldDocument]]
+) -> Iterator[float]:
+    """Yield the mean of a measure of gold labels with each of these sets of documents turned round.
 
-    def __init__(self, samples: Sequence[Sample], measure: Measure, rel: int) -> None:
-        self._graders, self._rel, self._count = graders_of((measure,)), rel, len(samples)
-        self._of: dict[str, list[Sample]] = defaultdict(list)
-        for sample in samples:
-            self._of[sample.id].append(sample)
-        self._values = self._scored(samples)
-        self.now = fsum(self._values.values()) / self._count
+    A value is 0 where gold leaves nothing to find.
+    """
+    graders = graders_of((measure,))
 
-    def mean(self, turned: Iterable[GoldDocument]) -> float:
-        """The mean if gold were the other way round for these documents."""
-        by_sample: dict[str, dict[str, int]] = defaultdict(dict)
+    def scored(some: Sequence[Sample]) -> list[float]:
+        jobs = [Job(sample=sample, graders=graders) for sample in some]
+        return [outcome[str(measure)].value or 0.0 for outcome in Block(jobs, Settings()).outcomes([])]
+
+    own, numbers = scored(samples), defaultdict[str, list[int]](list)
+    for number, sample in enumerate(samples):
+        numbers[sample.id].append(number)
+    for turned in changes:
+        grades = defaultdict[str, dict[str, int]](dict)
         for row in turned:
-            by_sample[row.sample][row.id] = 0 if row.relevant(self._rel) else self._rel
-        changed = [
-            structs.replace(sample, qrels=FrozenDict({**(sample.qrels or {}), **grades}))
-            for name, grades in by_sample.items()
-            for sample in self._of[name]
-        ]
-        return fsum((self._values | self._scored(changed)).values()) / self._count
+            grades[row.sample][row.id] = 0 if row.relevant(rel) else rel
+        changed = {
+            number: structs.replace(
+                samples[number], qrels=FrozenDict({**(samples[number].qrels or {}), **mine})
+            )
+            for name, mine in grades.items()
+            for number in numbers[name]
+        }
+        values = own.copy()
+        for number, value in zip(changed, scored(list(changed.values())), strict=True):
+            values[number] = value
+        yield fsum(values) / len(samples)
 
-    def _scored(self, samples: Sequence[Sample]) -> dict[str, float]:
-        """The sum of the values of each id; a value is 0 where gold leaves nothing to find."""
-        jobs = [Job(sample=sample, graders=self._graders) for sample in samples]
-        values: dict[str, float] = defaultdict(float)
-        for sample, outcome in zip(samples, Block(jobs, Settings()).outcomes([]), strict=True):
-            values[sample.id] += next(iter(outcome.values())).value or 0.0
-        return values
 
-    def means(self, rows: Sequence[GoldDocument]) -> GoldMeans:
-        """The means with gold as it is and as people corrected it, and the bounds that suspects nobody looked at leave.
+def _gold_means(
+    rows: Sequence[GoldDocument],
+    rel: int,
+    means: Callable[[Iterable[Iterable[GoldDocument]]], Iterator[float]],
+) -> GoldMeans:
+    """Return the means with gold as it is and as people corrected it, and the bounds that suspects nobody looked at leave.
 
-        `bounds`: the least and the most of the means with none of these suspects turned round, with those turned that gold calls
-        relevant, with the others, and with all.
-        """
-        asked = [(row, row.people >= _LEANING) for row in rows if row.people is not None]
-        wrong = [row for row, relevant in asked if relevant != row.relevant(self._rel)]
-        unseen = [row for row in rows if row.people is None and row.doubt >= _LEANING]
-        relevant = [row for row in unseen if row.relevant(self._rel)]
-        others = [row for row in unseen if not row.relevant(self._rel)]
-        ends = [self.mean([*wrong, *more]) for more in ([], relevant, others, unseen)]
-        return GoldMeans(self.now, ends[0], (min(ends), max(ends)), len(asked), len(wrong), len(unseen))
+    The bounds are the least and the most of the means with none of these suspects turned round, with those turned that gold
+    calls relevant, with the others, and with all.
+    """
+    asked = [(row, row.people >= _LEANING) for row in rows if row.people is not None]
+    wrong = [row for row, relevant in asked if relevant != row.relevant(rel)]
+    unseen = [row for row in rows if row.people is None and row.doubt >= _LEANING]
+    sides = [[row for row in unseen if row.relevant(rel) is side] for side in (True, False)]
+    now, *ends = means([[], *([*wrong, *more] for more in ([], *sides, unseen))])
+    return GoldMeans(now, ends[0], (min(ends), max(ends)), len(asked), len(wrong), len(unseen))
 
 
 def gold_document(audit: GoldAudit) -> TextDocument:
-    """The audit of the gold in words, with a table of the first suspects."""
+    """Return the audit of the gold in words, with a table of the first suspects."""
     judges = ", ".join(map(str, audit.judges))
     places = counted(audit.places, "document")
     suspects = Table(["doubt", "moves", "query", "document", "gold", "judges"], "rrllrl")
@@ -221,7 +230,7 @@ _NEXT = "gold is not changed; have people look at these: germane label REPORT --
 
 
 def mean_lines(audit: GoldAudit) -> Iterator[str]:
-    """The mean with gold as it is, as people corrected it, and its bounds; nothing where there is no measure of gold."""
+    """Yield the mean with gold as it is, as people corrected it, and its bounds; nothing without a measure of gold."""
     if not (means := audit.means):
         return
     yield f"{clean(audit.measure or '')}: {means.gold:.4f} with gold as it is"
@@ -233,7 +242,7 @@ def mean_lines(audit: GoldAudit) -> Iterator[str]:
 
 
 def suspects_queue(reports: Sequence[ReportData], budget: int | None = None) -> LabelQueue:
-    """The suspects for people to label, in the order of the audit; labels of them correct no mean but that of the gold."""
+    """Return the suspects for people to label, in the order of the audit; these labels correct no judged mean."""
     history = {sample.id: turns(sample) for sample in reports[0].samples()}
     suspects = audit_gold(reports).suspects
     tasks = [
@@ -253,10 +262,9 @@ def suspects_queue(reports: Sequence[ReportData], budget: int | None = None) -> 
 
 
 def queue_rows(audit: GoldAudit) -> Iterator[list[Json]]:
-    """The suspects as a table for people to fill in, header first: the column `grade` is theirs.
+    """Yield the suspects as a table whose column `grade` people fill in, header first.
 
-    `germane label REPORT --import` reads it; rows without a grade are not answered yet. Neither what gold says nor what judges
-    say is shown.
+    `germane label REPORT --import` reads it; rows without a grade are not answered yet. Gold and verdicts are not shown.
     """
     yield [*QUEUE_COLUMNS]
     for value in audit.suspects:

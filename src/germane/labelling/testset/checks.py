@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from collections.abc import Set as AbstractSet
 from math import sqrt
-from typing import Literal
 
 import numpy as np
 
@@ -25,7 +24,7 @@ EXAMPLES = 10
 COPIED = 0.05
 """The share of copied questions from which on they are a warning."""
 FOUND, AHEAD = 0.94, 0.1
-"""The share of the gold in one system's first k, and by how much its interval is above every other's, from which on gold looks drawn from it."""
+"""The share of the gold in one system's first k, and the lead over every other system, from which on gold looks drawn from it."""
 DEPTHS = (1, 3, 5, 10, 20, 50, 100)
 FEWEST = 5
 """Queries with gold below which a system's share of it says nothing."""
@@ -36,13 +35,19 @@ _COMPARED = 2_000
 
 
 def check_test_set(data: TestSet) -> list[SetCheck]:
-    """The checks of a test set, in the order in which they are printed."""
+    """Return the checks of a test set, in the order in which they are printed."""
     queries = data.queries
-    groups = _repeats(data, queries)
+    known = {word for text in data.texts.values() for word in words(text)}
+    groups = repeated(
+        [query.text for query in queries],
+        [query.situation for query in queries],
+        [query.gold for query in queries],
+        known=known,
+    )
     return [
         _duplicates(queries, groups),
         _leaks(data, queries),
-        _one_system(data, queries),
+        _one_system(queries, data.systems.keys()),
         _dead(data, queries),
         _classes(queries),
         _width(queries, groups),
@@ -50,7 +55,7 @@ def check_test_set(data: TestSet) -> list[SetCheck]:
 
 
 def _unchecked(name: CheckName, why: str) -> SetCheck:
-    return SetCheck(name=name, status="not checked", count=None, of=None, examples=[], note=why)
+    return SetCheck(name, "not checked", None, None, [], why)
 
 
 def _result(
@@ -58,53 +63,35 @@ def _result(
     count: int,
     of: int,
     examples: Sequence[str],
-    note: str,
     *,
+    bad: str,
     ok: str = "",
     warn: bool | None = None,
 ) -> SetCheck:
+    """Return a warning with the note `bad` where anything counts (or as `warn` says), else `ok`."""
     wrong = count > 0 if warn is None else warn
-    status: Literal["ok", "warning"] = "warning" if wrong else "ok"
-    return SetCheck(
-        name=name,
-        status=status,
-        count=count,
-        of=of,
-        examples=list(examples[:EXAMPLES]),
-        note=note if wrong else ok,
-    )
-
-
-def _repeats(data: TestSet, queries: Sequence[TestQuery]) -> list[list[int]]:
-    known = {word for text in data.texts.values() for word in words(text)}
-    return repeated(
-        [query.text for query in queries],
-        [query.situation for query in queries],
-        [query.gold for query in queries],
-        known=known,
-    )
+    status, note = ("warning", bad) if wrong else ("ok", ok)
+    return SetCheck(name, status, count, of, list(examples[:EXAMPLES]), note)  # type: ignore[arg-type]
 
 
 def _duplicates(queries: Sequence[TestQuery], groups: Sequence[Sequence[int]]) -> SetCheck:
-    """Questions that repeat an earlier one; those of one `cluster` are known to, and statistics take them as one."""
+    """Return how many questions repeat an earlier one; those of one `cluster` are one case for statistics anyway."""
     if not any(query.text for query in queries):
         return _unchecked("duplicates", "the text of the queries is not known: give the file of queries, too")
-    open_groups = [group for group in groups if len({queries[at].cluster or f" {at}" for at in group}) > 1]
-    count = sum(len({queries[at].cluster or f" {at}" for at in group}) - 1 for group in open_groups)
+    clusters = [len({queries[at].cluster or f" {at}" for at in group}) for group in groups]
+    repeats = [group for group, several in zip(groups, clusters, strict=True) if several > 1]
+    count, size = sum(several - 1 for several in clusters), len(queries)
     examples = [
-        f"{', '.join(queries[at].id for at in group[:5])}{', ...' if len(group) > 5 else ''}: {shorten(queries[group[0]].text, 60)}"
-        for group in open_groups
+        f"{', '.join(queries[at].id for at in group[:5])}{', ...' * (len(group) > 5)}: {shorten(queries[group[0]].text, 60)}"
+        for group in repeats
     ]
-    note = (
-        f"{count} of {counted(len(queries), 'query repeats', 'queries repeat')} another one; "
-        "intervals are too narrow until the same `cluster` is given to each of them"
-    )
-    ok = f"{counted(len(queries), 'query', 'queries')}, no two the same"
-    return _result("duplicates", count, len(queries), examples, note, ok=ok)
+    bad = f"{count} of {counted(size, 'query repeats', 'queries repeat')} another one; intervals are too narrow until the same `cluster` is given to each of them"
+    ok = f"{counted(size, 'query', 'queries')}, no two the same"
+    return _result("duplicates", count, size, examples, bad=bad, ok=ok)
 
 
 def _leaks(data: TestSet, queries: Sequence[TestQuery]) -> SetCheck:
-    """Questions whose words are those of their gold passage."""
+    """Return how many questions are in the words of their gold passage."""
     passages = [
         [*query.quotes, *(data.texts[name] for name in query.gold if name in data.texts)] for query in queries
     ]
@@ -115,92 +102,58 @@ def _leaks(data: TestSet, queries: Sequence[TestQuery]) -> SetCheck:
     found = overlaps([queries[at].text for at in asked], [passages[at] for at in asked], data.rest)
     copied = [at for at, overlap in zip(asked, found, strict=True) if overlap.copied()]
     examples = [f"{queries[at].id}: {shorten(queries[at].text, 70)}" for at in copied]
-    note = (
-        f"{len(copied)} of {counted(len(asked), 'question')} with a gold passage are copied from it: "
-        "search by words finds them wherever they are; ask them in a user's words"
-    )
-    ok = f"{len(copied)} of {counted(len(asked), 'question')} with a gold passage copied from it"
-    return _result(
-        "leaks",
-        len(copied),
-        len(asked),
-        examples,
-        note,
-        ok=ok,
-        warn=len(copied) >= max(1, COPIED * len(asked)),
-    )
+    of = f"{len(copied)} of {counted(len(asked), 'question')} with a gold passage"
+    bad = f"{of} are copied from it: search by words finds them wherever they are; ask them in a user's words"
+    warn = len(copied) >= max(1, COPIED * len(asked))
+    return _result("leaks", len(copied), len(asked), examples, bad=bad, ok=f"{of} copied from it", warn=warn)
 
 
 def shares_by_depth(
     queries: Sequence[TestQuery], systems: AbstractSet[str]
 ) -> dict[int, dict[str, np.ndarray]]:
-    """By depth k and system, the share of each query's gold within the first k; queries with results of all systems count."""
+    """Return by depth k and system the share of each query's gold in the first k, of queries with results of all systems."""
     common = [query for query in queries if query.gold and systems <= query.ranks.keys()]
+
+    def share(query: TestQuery, system: str, k: int) -> float:
+        return sum(rank <= k for rank in query.ranks[system].values()) / len(query.gold)
+
     return {
-        k: {
-            system: np.array(
-                [
-                    sum(rank <= k for rank in query.ranks[system].values()) / len(query.gold)
-                    for query in common
-                ]
-            )
-            for system in systems
-        }
+        k: {system: np.array([share(query, system, k) for query in common]) for system in systems}
         for k in DEPTHS
     }
 
 
-def _one_system(data: TestSet, queries: Sequence[TestQuery]) -> SetCheck:
-    """Gold that one system found and others did not, as where its own results were what was labelled."""
-    systems = data.systems.keys()
+def _one_system(queries: Sequence[TestQuery], systems: AbstractSet[str]) -> SetCheck:
+    """Warn of gold that one system found and others did not, as where its own results were what was labelled."""
+    name: CheckName = "one-system gold"
     if len(systems) < 2:
-        return _unchecked(
-            "one-system gold",
-            "the data hold the results of one system" if systems else "the data hold no results",
-        )
+        return _unchecked(name, f"the data hold {'the results of one system' if systems else 'no results'}")
     shares = shares_by_depth(queries, systems)
     common = len(next(iter(shares[1].values())))
     if common < FEWEST:
-        return _unchecked(
-            "one-system gold",
-            f"{counted(common, 'query has', 'queries have')} gold and results of every system; {FEWEST} are needed",
-        )
+        have = counted(common, "query has", "queries have")
+        return _unchecked(name, f"{have} gold and results of every system; {FEWEST} are needed")
     if not any(share.any() for share in shares[DEPTHS[-1]].values()):
-        return _unchecked(
-            "one-system gold", "no gold is in the first places of any system, or they have no ids"
-        )
+        return _unchecked(name, "no gold is in the first places of any system, or they have no ids")
+    total = sum(len(query.gold) for query in queries)
     for k, of_system in shares.items():
         best = max(of_system, key=lambda system: of_system[system].mean())
         others = {system: share for system, share in of_system.items() if system != best}
         if one_sided(of_system[best], list(others.values())):
-            rest = ", ".join(
-                f"{system or 'the other'} {share.mean():.0%}" for system, share in others.items()
-            )
-            example = f"{best or 'the unnamed system'}: {of_system[best].mean():.0%} of the gold in its first {k}; {rest}"
-            total = sum(len(query.gold) for query in queries)
+            rest = (f"{system or 'the other'} {share.mean():.0%}" for system, share in others.items())
+            share = f"{of_system[best].mean():.0%} of the gold in its first {k}"
+            example = f"{best or 'the unnamed system'}: {share}; {', '.join(rest)}"
             held = sum(rank <= k for query in queries for rank in query.ranks.get(best, {}).values())
-            return _result(
-                "one-system gold",
-                held,
-                total,
-                [example],
-                "nearly all gold is in one system's first places, as where only its results were labelled: label some of every system's",
-            )
-    total = sum(len(query.gold) for query in queries)
-    return _result(
-        "one-system gold",
-        0,
-        total,
-        [],
-        "",
-        ok=f"the gold of {counted(common, 'query', 'queries')} is in no system's results alone",
-    )
+            bad = "nearly all gold is in one system's first places, as where only its results were labelled: label some of every system's"
+            return _result(name, held, total, [example], bad=bad)
+    ok = f"the gold of {counted(common, 'query', 'queries')} is in no system's results alone"
+    return _result(name, 0, total, [], bad="", ok=ok)
 
 
 def one_sided(
     best: np.ndarray, others: Sequence[np.ndarray], found: float = FOUND, ahead: float = AHEAD
 ) -> bool:
-    """True if nearly all gold is in one system's first places, and far less of it in those of each other system."""
+    """Return True if nearly all gold is in one system's first places, and far less of it in those of each other system."""
     if best.mean() < found:
         return False
     limits = [mean_interval(best - other, value_range=(-1.0, 1.0), differences=True).ends for other in others]
@@ -208,114 +161,85 @@ def one_sided(
 
 
 def _dead(data: TestSet, queries: Sequence[TestQuery]) -> SetCheck:
-    """Gold ids that the corpus does not hold."""
+    """Return the gold ids that the corpus does not hold."""
     if data.absent is None:
         return _unchecked("dead gold", "no corpus is named: --corpus names the documents")
     gold = {name for query in queries for name in query.gold}
     if not gold:
         return _unchecked("dead gold", "no gold names a document")
+    fix = "`germane labels move` carries gold to a corpus that has changed"
     if len(data.absent) == len(gold):
         fix = f"its ids are like {data.document}, the gold's like {next(iter(data.absent))}"
-    else:
-        fix = "`germane labels move` carries gold to a corpus that has changed"
     holders: dict[str, list[str]] = {}
     for query in queries:
         for name in data.absent.keys() & query.gold.keys():
             holders.setdefault(name, []).append(query.id)
-    examples = [f"{name} ({', '.join(holders[name][:3])})" for name in data.absent]
-    note = f"{len(data.absent)} of {counted(len(gold), 'gold id')} are not in the corpus: no system can find them; {fix}"
-    return _result(
-        "dead gold",
-        len(data.absent),
-        len(gold),
-        examples,
-        note,
-        ok=f"all {counted(len(gold), 'gold id')} are in the corpus",
-    )
+    examples, some = [f"{name} ({', '.join(holders[name][:3])})" for name in data.absent], len(gold)
+    bad = f"{len(data.absent)} of {counted(some, 'gold id')} are not in the corpus: no system can find them; {fix}"
+    ok = f"all {counted(some, 'gold id')} are in the corpus"
+    return _result("dead gold", len(data.absent), some, examples, bad=bad, ok=ok)
 
 
 _SEVERAL = re.compile(
-    r"(multi|two|three|several|[2-9])[ _-]?(hop|doc|document|passage|source)s?\b|\bbridge\b|\bcross[ _-]?doc",
-    re.IGNORECASE,
+    r"(?i)(multi|two|three|several|[2-9])[ _-]?(hop|doc|document|passage|source)s?\b|\bbridge\b|\bcross[ _-]?doc"
 )
-_ONE = re.compile(r"\b(single|one|1)[ _-]?(hop|doc|document|passage|source)s?\b", re.IGNORECASE)
+_ONE = re.compile(r"(?i)\b(single|one|1)[ _-]?(hop|doc|document|passage|source)s?\b")
 _NO_ANSWER = re.compile(
-    r"\b(un|not[ _-]?)answerable\b|\bno[ _-]?answer\b|\bout[ _-]of[ _-](scope|domain)\b|\boos\b",
-    re.IGNORECASE,
+    r"(?i)\b(un|not[ _-]?)answerable\b|\bno[ _-]?answer\b|\bout[ _-]of[ _-](scope|domain)\b|\boos\b"
 )
-_ANSWER = re.compile(r"^(is[ _-])?answerable$", re.IGNORECASE)
+_ANSWER = re.compile(r"(?i)^(is[ _-])?answerable$")
 
 
 def _classes(queries: Sequence[TestQuery]) -> SetCheck:
-    """Queries whose tags say something of the gold that the gold does not."""
+    """Return the queries whose tags contradict their gold."""
     tagged = [
         query for query in queries if query.answerable is False or any(map(_known_class, query.classes))
     ]
     if not tagged:
         return _unchecked("classes", "no tag says how many documents answer a question, or that none does")
-    wrong = [(query, why) for query in tagged if (why := _unanswerable(query) or _contradiction(query))]
-    examples = [f"{query.id}: {why}" for query, why in wrong]
-    note = f"{len(wrong)} of {counted(len(tagged), 'tagged query contradicts its gold', 'tagged queries contradict their gold')}"
-    return _result(
-        "classes",
-        len(wrong),
-        len(tagged),
-        examples,
-        note,
-        ok=f"{counted(len(tagged), 'tagged query agrees', 'tagged queries agree')} with the gold",
-    )
+    wrong = [(query, why) for query in tagged if (why := next(_contradictions(query), ""))]
+    examples, size = [f"{query.id}: {why}" for query, why in wrong], len(tagged)
+    bad = f"{len(wrong)} of {counted(size, 'tagged query contradicts its gold', 'tagged queries contradict their gold')}"
+    ok = f"{counted(size, 'tagged query agrees', 'tagged queries agree')} with the gold"
+    return _result("classes", len(wrong), size, examples, bad=bad, ok=ok)
 
 
 def _known_class(name: str) -> bool:
     return any(pattern.search(name) for pattern in (_SEVERAL, _ONE, _NO_ANSWER, _ANSWER))
 
 
-def _unanswerable(query: TestQuery) -> str:
+def _contradictions(query: TestQuery) -> Iterator[str]:
+    """Yield what a query's `answerable` and tags say that its gold does not."""
     pieces = max(len(query.gold), len(query.quotes))
-    contradicts = query.answerable is False and pieces
-    return f"answerable is false, and has {counted(pieces, 'gold document')}" if contradicts else ""
-
-
-def _contradiction(query: TestQuery) -> str:
-    pieces = max(len(query.gold), len(query.quotes))
+    gold = counted(pieces, "gold document")
+    if query.answerable is False and pieces:
+        yield f"answerable is false, and has {gold}"
     for name in query.classes:
         if _NO_ANSWER.search(name):
             if pieces or query.answerable:
-                return (
-                    f"{name}, and has {counted(pieces, 'gold document')}"
-                    if pieces
-                    else f"{name}, and answerable is true"
-                )
-        elif _SEVERAL.search(name):
+                yield f"{name}, and has {gold}" if pieces else f"{name}, and answerable is true"
+            continue
+        if _SEVERAL.search(name):
             if pieces == 1 or query.groups == 1:
-                return (
-                    f"{name}, and has one gold document"
-                    if pieces == 1
-                    else f"{name}, and one group of gold is enough"
-                )
+                yield f"{name}, and {'has one gold document' if pieces == 1 else 'one group of gold is enough'}"
         elif _ONE.search(name) and query.groups > 1:
-            return f"{name}, and needs {query.groups} groups of gold"
-        if not _NO_ANSWER.search(name) and _known_class(name) and query.answerable is False:
-            return f"{name}, and answerable is false"
-    return ""
+            yield f"{name}, and needs {query.groups} groups of gold"
+        if _known_class(name) and query.answerable is False:
+            yield f"{name}, and answerable is false"
 
 
 def _width(queries: Sequence[TestQuery], groups: Sequence[Sequence[int]]) -> SetCheck:
-    """How narrow an interval, and how small a difference, as many independent questions can show."""
+    """Return how narrow an interval, and how small a difference, this many independent questions can show."""
     above = {at: group[0] for group in groups for at in group}
-    units = {queries[above.get(at, at)].cluster or f" {above.get(at, at)}" for at in range(len(queries))}
-    n = len(units)
+    n = len({queries[above.get(at, at)].cluster or f" {above.get(at, at)}" for at in range(len(queries))})
     if not n:
         return _unchecked("width", "the data hold no query")
     if n < 2:
-        return _result(
-            "width", n, len(queries), [], "one independent query: no interval and no difference can be given"
-        )
-    half = t_quantile(UPPER, n - 1) * SPREAD / sqrt(n)
-    difference = (t_quantile(UPPER, n - 1) + t_quantile(POWER, n - 1)) * SPREAD_OF_DIFFERENCE / sqrt(n)
+        bad = "one independent query: no interval and no difference can be given"
+        return _result("width", n, len(queries), [], bad=bad)
+    t, of_power = t_quantile(UPPER, n - 1), t_quantile(POWER, n - 1)
+    half, difference = t * SPREAD / sqrt(n), (t + of_power) * SPREAD_OF_DIFFERENCE / sqrt(n)
+    give = counted(n, "independent query gives", "independent queries give")
+    ok = f"{give} an interval of about +-{half:.2g} at best, and a difference of {difference:.2g} can be shown (power {POWER:g})"
     figures = [f"interval +-{half:.3f}", f"difference {difference:.3f}"]
-    ok = (
-        f"{counted(n, 'independent query gives', 'independent queries give')} an interval of about +-{half:.2g} at best, "
-        f"and a difference of {difference:.2g} can be shown (power {POWER:g})"
-    )
-    return SetCheck(name="width", status="ok", count=n, of=len(queries), examples=figures, note=ok)
+    return _result("width", n, len(queries), figures, bad="", ok=ok, warn=False)
