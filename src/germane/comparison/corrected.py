@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
 from typing import NamedTuple
 
@@ -13,7 +12,7 @@ from numpy.typing import NDArray
 from germane.clean import counted
 from germane.reports.correct import corrections_of
 from germane.reports.correction.draws import Draw, Pool, chance_of, design_of, draws_of, fingerprint, is_drawn
-from germane.reports.correction.terms import Floats, ScoreTerms, distinct_rows
+from germane.reports.correction.terms import Floats, ScoreTerms
 from germane.reports.pairing import MeasureComparison, PairedSystems, Side
 from germane.statistics.differences import CorrectedDifference, corrected_difference
 from germane.tables.labels import Label, LabelBook
@@ -32,7 +31,7 @@ class DecidedPair(PairedSystems):
     def compare(
         self, measure: str, keep: NDArray[np.bool_] | None = None, name: str = ""
     ) -> MeasureComparison:
-        """The comparison of one measure, with the difference as people's labels correct it, or why they do not."""
+        """Return the comparison of one measure, with the difference as people's labels correct it, or why they do not."""
         comparison = super().compare(measure, keep, name)
         if {side.source(measure) for side in (self.a, self.b)} != {"judge"}:
             return comparison
@@ -44,10 +43,18 @@ class DecidedPair(PairedSystems):
         case = case if keep is None else case[keep[case]]
         cases = [self.a.scores.cases[number] for number in case.tolist()]
         clusters = self.a.scores.clusters_of(case, self.clusters)
-        corrected, why = self._corrections.of(measure, cases, clusters, comparison.difference)
-        if corrected is None:
-            return comparison.replace(corrected_why=why)
+        corrected = self._corrections.of(measure, cases, clusters, comparison.difference)
+        if isinstance(corrected, str):
+            return comparison.replace(corrected_why=corrected)
         return comparison.replace(corrected=corrected, decided_by="corrected", stand_in=False)
+
+
+class _Drawn(NamedTuple):
+    """The draws from both reports with their labels, and those of the queries that are labelled whole."""
+
+    draws: Sequence[Draw]
+    book: LabelBook
+    whole: LabelBook
 
 
 class CorrectedDifferences:
@@ -65,52 +72,42 @@ class CorrectedDifferences:
 
     def of(
         self, measure: str, cases: Sequence[str], clusters: NDArray[np.generic] | None, judged: float
-    ) -> tuple[CorrectedDifference | None, str]:
-        """The corrected difference of a measure over these cases, or None and why there is none.
+    ) -> CorrectedDifference | str:
+        """Return the corrected difference of a measure over these cases, or why there is none.
 
         `judged` is the difference that the judge's verdicts make, to which these must add up.
         """
         labelled = [bool(len(side.report.tables.labels)) for side in self._sides]
         if not all(labelled):
-            return None, "only one of the two has human labels" if any(labelled) else "no human labels"
+            return "only one of the two has human labels" if any(labelled) else "no human labels"
         sides = self._terms(measure)
         if not all(side.items for side in sides):
-            return None, "people's labels are about other things than this measure's verdicts"
+            return "people's labels are about other things than this measure's verdicts"
         for side, corrections in zip(sides, self._corrections, strict=True):
             if why := corrections.drifted(side):
-                return None, why
-        drawn = self._drawn(sides[0].kind)
+                return why
+        kind = sides[0].kind
+        drawn = self._draws[kind] = self._draws.get(kind) or self._drawn(kind)
         if isinstance(drawn, str):
-            return None, drawn
+            return drawn
         numbers = {case: number for number, case in enumerate(cases)}
-        by_query = np.isnan(sides[0].weight).any() or all(draw.whole for draw in drawn.draws)
-        if by_query:
-            result = self._of_queries(sides, drawn, numbers, clusters)
-        else:
-            result = _of_terms(sides, drawn, numbers, clusters, judged)
-        return (None, result) if isinstance(result, str) else (result, "")
+        if np.isnan(sides[0].weight).any() or all(draw.whole for draw in drawn.draws):
+            return self._of_queries(sides, drawn, numbers, clusters)
+        return _of_terms(sides, drawn, numbers, clusters, judged)
 
     def _terms(self, measure: str) -> list[ScoreTerms]:
-        """The verdicts that the scores of a measure rest on, of each side."""
+        """Return the verdicts that the scores of a measure rest on, of each side."""
         both = zip(self._sides, self._corrections, strict=True)
         return [corrections.terms(side.report[measure, side.system]) for side, corrections in both]
 
     def _drawn(self, kind: str) -> _Drawn | str:
-        """The draws from both reports, and the labels that were drawn; or why there are none."""
-        if kind not in self._draws:
-            self._draws[kind] = self._find(kind)
-        return self._draws[kind]
-
-    def _find(self, kind: str) -> _Drawn | str:
+        """Return the draws from both reports and their labels, or why there are none."""
         draws, labels, pools = list[Draw](), list[Label](), list[Pool]()
         both = zip(self._sides, self._corrections, strict=True)
         for corrections in {id(side.report.tables): c for side, c in both}.values():
             pool, book = corrections.pool(kind), LabelBook(corrections.labels)
-            mine = [
-                label
-                for label in corrections.labels
-                if label.kind == kind and (label.item in book or book.unsure(label.item))
-            ]
+            said = (label for label in corrections.labels if label.kind == kind)
+            mine = [label for label in said if label.item in book or book.unsure(label.item)]
             if pool and all(item in book for items in pool.values() for item in items):
                 draws.append(Draw(mine, pool))
             else:
@@ -118,24 +115,25 @@ class CorrectedDifferences:
             labels += mine
             pools.append(pool)
         shared = [label for label in labels if "between" in design_of(label)]
-        between = fingerprint(*pools) if shared else ""
-        shared = [label for label in shared if design_of(label)["between"] == between]
-        whole = [label for label in shared if design_of(label).get("design") == "queries"]
-        if whole:
-            union: dict[str, frozenset[str]] = {}
-            for pool in pools:
-                for case, items in pool.items():
-                    union[case] = union.get(case, frozenset()) | items
+        name = fingerprint(*pools) if shared else ""
+        shared = [label for label in shared if design_of(label)["between"] == name]
+        if whole := [label for label in shared if design_of(label).get("design") == "queries"]:
+            cases = {case for pool in pools for case in pool}
+            union = {case: frozenset().union(*(pool.get(case, ()) for pool in pools)) for case in cases}
             draws += draws_of(whole, union)
         if passages := [label for label in shared if design_of(label).get("design") != "queries"]:
             draws += draws_of(passages, self.unshared(kind))
         if not draws:
             return "no labels were drawn at random"
-        items = frozenset[str]().union(*(draw.items for draw in draws))
-        return _Drawn(draws, [label for label in labels if label.item in items])
+
+        def book_of(some: Iterable[Draw]) -> LabelBook:
+            items = frozenset[str]().union(*(draw.items for draw in some))
+            return LabelBook(label for label in labels if label.item in items)
+
+        return _Drawn(draws, book_of(draws), book_of(draw for draw in draws if draw.complete))
 
     def unshared(self, kind: str) -> Pool:
-        """The items that do not count alike in both, and can make a difference, by query."""
+        """Return the items that do not count alike in both, and can make a difference, by query."""
         judged = [
             {
                 line.measure
@@ -148,8 +146,7 @@ class CorrectedDifferences:
         for measure in judged[0] & judged[1]:
             sides = self._terms(measure)
             if all(side.kind == kind and not np.isnan(side.weight).any() for side in sides):
-                terms = _terms(sides)
-                for case, item, weight in zip(terms.case, terms.item, terms.weight.tolist(), strict=True):
+                for (case, item), (weight, *_) in _joined(sides).items():
                     if abs(weight) > _TOLERANCE:
                         result.setdefault(case, set()).add(item)
         return {case: frozenset(items) for case, items in sorted(result.items())}
@@ -161,41 +158,42 @@ class CorrectedDifferences:
         numbers: Mapping[str, int],
         clusters: NDArray[np.generic] | None,
     ) -> CorrectedDifference | str:
-        """The difference of any judged measure, corrected by whole queries."""
-        name = sides[0].measure.name
+        """Return the difference of any judged measure, corrected by whole queries."""
         if not any(draw.complete and draw.items for draw in drawn.draws):
+            name = sides[0].measure.name
             return f"{name} is not a mean over single verdicts: label whole queries (--design queries)"
-        book = drawn.whole
-        values: list[tuple[Floats, ...]] = []
+        book, values = drawn.whole, list[tuple[Floats, ...]]()
         for side, corrections in zip(sides, self._corrections, strict=True):
             unsure = any(map(book.unsure, side.items))
             ends = [corrections.human(side, book, end) for end in ((0.0, 1.0) if unsure else (0.0,))]
-            if refusal := next((end for end in ends if isinstance(end, str)), None):
-                return refusal
             index_of = {name: number for number, name in enumerate(side.names)}
             rows = [index_of[case] for case in numbers]
-            cases = side.cases
-            verdicts = np.array([np.mean(trials) if len(trials) > 1 else trials[0] for trials in cases])
-            values.append(tuple(np.asarray(of)[rows] for of in (ends[0], ends[-1], verdicts)))
-        ours, theirs = values
-        people, most, judged = theirs[0] - ours[1], theirs[1] - ours[0], theirs[2] - ours[2]
-        labelled_whole = ~np.isnan(people)
-        share = float(labelled_whole.mean())
-        labelled = {item for side in sides for item in side.items if item in book}
+            verdicts = np.array([np.mean(trials) if len(trials) > 1 else trials[0] for trials in side.cases])
+            of_side = []
+            for end in (ends[0], ends[-1], verdicts):
+                if isinstance(end, str):
+                    return end
+                of_side.append(end[rows])
+            values.append(tuple(of_side))
+        (least_a, most_a, judge_a), (least_b, most_b, judge_b) = values
+        people = least_b - most_a
+        labelled, queries = ~np.isnan(people), np.arange(len(people))
+        whole, share = int(labelled.sum()), float(labelled.mean())
+        chances = np.full(len(people), share or 1.0)
         difference = corrected_difference(
             np.ones(len(people)),
             people,
-            judged,
-            np.full(len(people), share or 1.0),
-            np.arange(len(people)),
+            judge_b - judge_a,
+            chances,
+            queries,
             len(people),
-            most=most,
+            most=most_b - least_a,
             clusters=clusters,
         )
-        whole = int(labelled_whole.sum())
         if isinstance(difference, str):
             return f"{whole} queries are labelled whole in both: at least 10 are needed"
-        return difference.replace(labels=len(labelled), queries=whole)
+        items = {item for side in sides for item in side.items if item in book}
+        return difference.replace(labels=len(items), queries=whole)
 
 
 def _of_terms(
@@ -205,103 +203,45 @@ def _of_terms(
     clusters: NDArray[np.generic] | None,
     judged: float,
 ) -> CorrectedDifference | str:
-    """The difference of a measure that is a mean over verdicts, corrected by single passages or claims."""
-    draws, book = drawn.draws, drawn.book
-    terms = _terms(sides)
-    terms = terms.rows_where(np.array([case in numbers for case in terms.case], bool))
-    if np.isnan(terms.grade).any():
+    """Return the difference of a measure that is a mean over verdicts, corrected by single passages or claims."""
+    joined = {key: row for key, row in _joined(sides).items() if key[0] in numbers}
+    weight, grade, count, added = np.array(list(joined.values()), float).reshape(-1, 4).T
+    grade = grade / count
+    if np.isnan(grade).any():
         return "some verdicts are missing"
-    if abs(sum(terms.judged.tolist()) / len(numbers) - judged) > _TOLERANCE:
+    if abs(sum(added.tolist()) / len(numbers) - judged) > _TOLERANCE:
         return "the stored verdicts do not add up to the difference"
-    if (why := sides[0].unreadable(book)) is not None:
+    if (why := sides[0].unreadable(drawn.book)) is not None:
         return why
-    terms = terms.rows_where(np.abs(terms.weight) > _TOLERANCE)
-    rows = zip(terms.case, terms.item, strict=True)
-    chances = np.array([chance_of(draws, *row) for row in rows])
+    kept = np.abs(weight) > _TOLERANCE
+    names = [name for name, keep in zip(joined, kept.tolist(), strict=True) if keep]
+    items, queries = [item for _, item in names], [numbers[case] for case, _ in names]
+    chances = np.array([chance_of(drawn.draws, *name) for name in names])
     if missing := int((chances <= 0).sum()):
-        of = f"{missing} of the {counted(len(terms.item), 'passage')} that make the difference"
+        of = f"{missing} of the {counted(len(items), 'passage')} that make the difference"
         return f"{of} had no chance of being drawn: label both reports (germane label A B)"
-    least, most = (sides[0].people(terms.item, book, unsure) for unsure in (0.0, 1.0))
-    queries = [numbers[case] for case in terms.case]
+    least, most = (sides[0].people(items, drawn.book, unsure) for unsure in (0.0, 1.0))
+    units = queries if any(draw.whole for draw in drawn.draws) else None
     return corrected_difference(
-        terms.weight,
+        weight[kept],
         least,
-        terms.grade,
+        grade[kept],
         chances,
         queries,
         len(numbers),
         most=most,
-        units=queries if any(draw.whole for draw in draws) else None,
+        units=units,
         clusters=clusters,
     )
 
 
-@dataclass(frozen=True)
-class _Drawn:
-    """The draws from both reports, and all labels that were drawn; one that both reports hold counts once."""
-
-    draws: Sequence[Draw]
-    labels: Sequence[Label]
-
-    @cached_property
-    def book(self) -> LabelBook:
-        """The book of all these labels, which says which of several votes on an item count."""
-        return LabelBook(self.labels)
-
-    @cached_property
-    def whole(self) -> LabelBook:
-        """The labels of queries that are labelled whole; none where all were drawn in part."""
-        if all(draw.complete for draw in self.draws):
-            return self.book
-        items = frozenset[str]().union(*(draw.items for draw in self.draws if draw.complete))
-        return LabelBook(label for label in self.labels if label.item in items)
-
-
-class _Terms(NamedTuple):
-    """The part of each item of each query in the difference, one column each."""
-
-    case: Sequence[str]
-    item: Sequence[str]
-    weight: Floats
-    """The item's weight in B less that in A."""
-    grade: Floats
-    """The judge's grade: the mean of the two where both judged it."""
-    judged: Floats
-    """The amount that the judge's verdicts add to the sum of the differences."""
-
-    def rows_where(self, mask: NDArray[np.bool_]) -> _Terms:
-        """The rows in which the mask is True, shape (rows,), in their order."""
-        at = np.flatnonzero(mask)
-        names, items = ([column[row] for row in at.tolist()] for column in (self.case, self.item))
-        return _Terms(names, items, self.weight[at], self.grade[at], self.judged[at])
-
-
-def _terms(sides: Sequence[ScoreTerms]) -> _Terms:
-    """The part of each item of each case in the difference."""
-    numbers: dict[str, int] = {}
-    case = np.array(
-        [
-            numbers.setdefault(name, len(numbers))
-            for side in sides
-            for name in map(side.names.__getitem__, side.case.tolist())
-        ],
-        np.intp,
-    )
-    items = [item for side in sides for item in side.items]
-    weights = np.concatenate([-sides[0].weight, sides[1].weight])
-    first, group = distinct_rows(case, items)
-    grades, values = (
-        np.concatenate(both) for both in ([side.verdict for side in sides], [side.values for side in sides])
-    )
-    sums = [
-        np.asarray(np.bincount(group, column, len(first)), float)
-        for column in (weights, grades, weights * values)
-    ]
-    names = list(numbers)
-    return _Terms(
-        case=[names[number] for number in case[first].tolist()],
-        item=[items[row] for row in first.tolist()],
-        weight=sums[0],
-        grade=sums[1] / np.bincount(group, minlength=len(first)),
-        judged=sums[2],
-    )
+def _joined(sides: Sequence[ScoreTerms]) -> dict[tuple[str, str], list[float]]:
+    """Return by query and item its weight in B less that in A, the sum and the number of its grades, and what it adds."""
+    rows: dict[tuple[str, str], list[float]] = {}
+    for sign, side in zip((-1, 1), sides, strict=True):
+        weights = sign * side.weight
+        columns = np.stack([weights, side.verdict, np.ones(len(weights)), weights * side.values], axis=1)
+        for case, item, column in zip(side.case.tolist(), side.items, columns.tolist(), strict=True):
+            row = rows.setdefault((side.names[case], item), [0.0] * 4)
+            row[:] = map(float.__add__, row, column)
+    return rows

@@ -191,17 +191,6 @@ class ScoreTerms:
         return None
 
 
-def distinct_rows(case: Ints, items: Sequence[str]) -> tuple[Ints, Ints]:
-    """Return the first row of each item of a case, in their order, and for each row the number of its item among these."""
-    codes: dict[str, int] = {}
-    code = np.array([codes.setdefault(item, len(codes)) for item in items], np.intp)
-    _, first, of = np.unique(case * (len(codes) + 1) + code, return_index=True, return_inverse=True)
-    order = np.argsort(first)
-    numbers = np.empty(len(order), np.intp)
-    numbers[order] = np.arange(len(order))
-    return first[order], numbers[of]
-
-
 def _counted(measure: Measure, answer: Any, scale: str) -> Any:
     """Return 1 if a verdict is a hit, else 0; of an array elementwise."""
     threshold = 1.0 if scale == "binary" else float(measure.settings.get("rel") or HELPS)
