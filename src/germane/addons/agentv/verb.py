@@ -12,8 +12,7 @@ from germane.cli import print_document, say
 from germane.errors import InputError
 
 if TYPE_CHECKING:
-    from germane.evalfiles import Case
-    from germane.types import Json, Sample
+    from germane.types import Json
 
 
 def grade(
@@ -71,7 +70,6 @@ def grade(
         who = ProxyJudge(proxy, os.environ.get("AGENTV_TARGET_PROXY_TOKEN", ""))
     replay = None if replay is None else password_apart(replay)
     store = open_ledger(None if no_cache else ledger_address(ledger), replay)
-    case: Sample | Case = sample if chosen else grading.document_case(document, sample)
     if chosen is not None:
         grader = MeasureGrader(
             measure=chosen,
@@ -81,6 +79,7 @@ def grade(
             settings=Settings.of(against or options.against, scale or options.scale, options.rubric),
         )
     assert grader is not None
+    case = sample if chosen else grading.document_case(document, sample)
     result = grading.grade(grader, case, judge=who, ledger=store, replay=replay or "")
     if result.result is None:
         print(f"germane: {clean_lines(str(result.error))}", file=sys.stderr)
