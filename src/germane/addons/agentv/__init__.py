@@ -66,8 +66,8 @@ ADDON = Addon(
         "script": f"{_HERE}.script:ScriptGrade",
         "script_prompt": f"{_HERE}.script:ScriptText",
         "completion": f"{_HERE}.script:TextCompletion",
-        "llm_judge": f"{_HERE}.graders.llm_grader:FreeForm",
-        "rubric": f"{_HERE}.graders.llm_grader:RubricQuestion",
+        "llm_judge": f"{_HERE}.graders.opinions:FreeForm",
+        "rubric": f"{_HERE}.graders.opinions:RubricQuestion",
     },
     verbs={
         "grade": (

@@ -66,7 +66,7 @@ class Loopback:
         self._server.server_close()
 
     def answer(self, asked: str, authorization: str, body: bytes) -> Json:
-        """The document for a request, `POST /invoke`; called in a thread of the server's."""
+        """Return the document for a request, `POST /invoke`; called in a thread of the server's."""
         if not hmac.compare_digest(authorization.encode(), self._authorization.encode()):
             raise _Denied(HTTPStatus.UNAUTHORIZED, "Unauthorized")
         if asked == "GET /info":
@@ -80,16 +80,16 @@ class Loopback:
             raise _Denied(HTTPStatus.BAD_REQUEST, f"the body is not JSON: {fault}") from None
         if not isinstance(document, dict):
             raise _Denied(HTTPStatus.BAD_REQUEST, "the body is not a JSON object")
-        if asked == "POST /invoke":
-            (answer,) = self._answers([document])
-            if answer is None:
-                raise _Denied(HTTPStatus.BAD_REQUEST, _NO_QUESTION)
-            if isinstance(answer.value, Unanswered):
-                raise _Denied(HTTPStatus.INTERNAL_SERVER_ERROR, answer.value.why)
-            return _response(answer)
-        if not isinstance(document.get("requests"), list):
-            raise _Denied(HTTPStatus.BAD_REQUEST, "Missing required field: requests (array)")
-        return {"responses": list(map(_response, self._answers(document["requests"])))}
+        if asked == "POST /invokeBatch":
+            if not isinstance(requests := document.get("requests"), list):
+                raise _Denied(HTTPStatus.BAD_REQUEST, "Missing required field: requests (array)")
+            return {"responses": list(map(_response, self._answers(requests)))}
+        (answer,) = self._answers([document])
+        if answer is None:
+            raise _Denied(HTTPStatus.BAD_REQUEST, _NO_QUESTION)
+        if isinstance(answer.value, Unanswered):
+            raise _Denied(HTTPStatus.INTERNAL_SERVER_ERROR, answer.value.why)
+        return _response(answer)
 
     def _answers(self, requests: Sequence[Json]) -> list[Answer | None]:
         """Ask in the event loop; None for a request that asks nothing. The calls are counted first."""
@@ -109,7 +109,7 @@ class Loopback:
 
 
 class _Denied(Exception):
-    """A request that is not answered: with which status, and why."""
+    """A request is not answered: the status, and why."""
 
 
 def _question(request: Json) -> TextCompletion | None:
@@ -121,12 +121,11 @@ def _question(request: Json) -> TextCompletion | None:
 
 
 def _response(answer: Answer | None) -> dict[str, Json]:
-    """An answer in the protocol's words, those of both its generations; an error is its text."""
+    """Return an answer in the words of both generations of the protocol; an error is its text."""
     if answer is None or isinstance(answer.value, Unanswered):
         why = _NO_QUESTION if answer is None else answer.value.why
         return {"outputMessages": [], "output": [], "rawText": f"Error: {why}"}
-    messages = [{"role": "assistant", "content": answer.value}]
-    usage = answer.judgement.usage
+    messages, usage = [{"role": "assistant", "content": answer.value}], answer.judgement.usage
     tokens = {"input": usage.input_tokens, "output": usage.output_tokens}
     return {"outputMessages": messages, "output": messages, "rawText": answer.value, "tokenUsage": tokens}
 

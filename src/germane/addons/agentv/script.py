@@ -11,6 +11,7 @@ from typing import ClassVar, Generic, TypeVar
 from pydantic import StrictStr
 
 from germane.errors import AnswerError
+from germane.graders import GraderResult
 from germane.questions import PayloadModel, Question
 from germane.questions.question import Wording
 from germane.samples.files import parse_strict_json
@@ -25,18 +26,6 @@ class InvalidValue(AnswerError):
     def __init__(self, problem: str, *path: str | int) -> None:
         super().__init__(problem)
         self.path = path
-
-
-@dataclass(frozen=True, slots=True)
-class ScriptResult:
-    """The result of a grading program: a score from 0 to 1, and what it rests on."""
-
-    score: float
-    hits: tuple[str, ...] = ()
-    misses: tuple[str, ...] = ()
-    reasoning: str = ""
-    details: FrozenDict = field(default_factory=FrozenDict)
-    verdict: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,31 +64,31 @@ class Script(Question[A], Generic[A]):
         return self.command if isinstance(self.command, str) else shlex.join(self.command)
 
     def inputs(self) -> dict[str, Json]:
-        """The inputs of the question: the command, the folder that it runs in, and the document on its stdin."""
+        """Return the command, the folder that it runs in, and the document on its stdin."""
         return {"argv": list(self.argv), "cwd": self.cwd, "document": self.document}
 
     def validate(self, payload: Json, *, as_answered: bool = False) -> Json:  # noqa: ARG002 - it has one form
-        """The whole document: a program may say more than is read."""
+        """Check the document and return all of it: a program may print more than is read."""
         self.parse(payload)
         return payload
 
     def printed(self, text: str) -> Json:
-        """The payload that a program printed: one strict JSON document; JsonFault where it is not."""
+        """Return the payload that a program printed: one strict JSON document, else JsonFault."""
         return parse_strict_json(text)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ScriptGrade(Script[ScriptResult]):
+class ScriptGrade(Script[GraderResult]):
     """Grade this case with this command."""
 
     kind: ClassVar[str] = "script"
 
     def printed(self, text: str) -> Json:
-        """The document; as AgentV reads it, the last of several values of one key counts."""
+        """Return the document; as AgentV reads it, the last of several values of one key counts."""
         return json.loads(text, parse_constant=lambda _: None) if self.agentv else parse_strict_json(text)
 
-    def parse(self, payload: Json) -> ScriptResult:
-        """The result, of either generation of the protocol.
+    def parse(self, payload: Json) -> GraderResult:
+        """Return the result, of either generation of the protocol.
 
         `score` is a number from 0 to 1 and every `passed` a boolean; as AgentV reads it, the score is cut to that range and
         anything true has passed.
@@ -112,19 +101,22 @@ class ScriptGrade(Script[ScriptResult]):
         checks = payload.get("assertions") or ()
         if not isinstance(checks, Sequence) or not all(isinstance(check, Mapping) for check in checks):
             raise InvalidValue('"assertions" must be a list of {text, passed, evidence}', "assertions")
-        named = [(_assertion(check), self._passed(check, n)) for n, check in enumerate(checks)]
+        texts: dict[bool, list[str]] = {True: [], False: []}
+        for number, check in enumerate(checks):
+            found = [str(check.get(name) or "") for name in ("text", "evidence")]
+            texts[self._passed(check, number)].append(" - ".join(found) if found[1] else found[0])
         score = payload.get("score")
         if score is None and checks:
-            score = sum(passed for _, passed in named) / len(named)
+            score = len(texts[True]) / len(checks)
         if isinstance(score, bool) or not isinstance(score, int | float) or score != score:  # noqa: PLR0124 - NaN
             raise InvalidValue(f'the script printed no number as "score": {_as_json(score)}', "score")
         if not 0 <= score <= 1 and not self.agentv:
             raise InvalidValue(f'"score" must be a number from 0 to 1, not {_as_json(score)}', "score")
         details, verdict = payload.get("details"), payload.get("verdict")
-        return ScriptResult(
+        return GraderResult(
             score=float(min(1, max(0, score))),
-            hits=_texts(payload.get("hits")) or tuple(text for text, passed in named if passed),
-            misses=_texts(payload.get("misses")) or tuple(text for text, passed in named if not passed),
+            hits=_texts(payload.get("hits")) or tuple(texts[True]),
+            misses=_texts(payload.get("misses")) or tuple(texts[False]),
             reasoning=str(payload.get("reasoning") or ""),
             details=FrozenDict(details) if isinstance(details, Mapping) else FrozenDict(),
             verdict=verdict if verdict in {"pass", "borderline", "fail"} else None,
@@ -134,12 +126,13 @@ class ScriptGrade(Script[ScriptResult]):
         passed = check.get("passed")
         if self.agentv or isinstance(passed, bool):
             return bool(passed)
-        text = f"not {_as_json(passed)}" if "passed" in check else "and is missing"
-        problem = f'"passed" of assertion {number + 1} must be true or false, {text}'
-        raise InvalidValue(problem, "assertions", number, *(["passed"] if "passed" in check else []))
+        there = "passed" in check
+        found = f"not {_as_json(passed)}" if there else "and is missing"
+        problem = f'"passed" of assertion {number + 1} must be true or false, {found}'
+        raise InvalidValue(problem, "assertions", number, *(["passed"] if there else []))
 
     def typical(self) -> Json:
-        """A script's score of one half."""
+        """Return a script's score of one half."""
         return {"score": 0.5, "hits": [], "misses": [], "reasoning": ""}
 
 
@@ -150,17 +143,17 @@ class ScriptText(Script[str]):
     kind: ClassVar[str] = "script_prompt"
 
     def printed(self, text: str) -> Json:
-        """All that was printed is the text."""
+        """Return all that was printed as the text."""
         return {"text": text.strip()}
 
     def parse(self, payload: Json) -> str:
-        """The text; AnswerError where there is none."""
+        """Return the text; AnswerError where there is none."""
         if not (isinstance(payload, Mapping) and isinstance(payload.get("text"), str) and payload["text"]):
             raise AnswerError("the script printed no prompt")
         return str(payload["text"])
 
     def typical(self) -> Json:
-        """A payload of ordinary size: a prompt of some 400 characters."""
+        """Return a prompt of some 400 characters."""
         return {"text": "Is this a good answer to the question? " * 10}
 
 
@@ -169,14 +162,9 @@ def _as_json(value: Json) -> str:
 
 
 def _texts(value: Json) -> tuple[str, ...]:
-    """The texts of a list that hold something."""
+    """Return the texts of a list that are not blank."""
     listed = value if isinstance(value, list | tuple) else ()
     return tuple(text for text in listed if isinstance(text, str) and text.strip())
-
-
-def _assertion(check: Mapping[str, Json]) -> str:
-    text, evidence = str(check.get("text", "")), check.get("evidence")
-    return f"{text} - {evidence}" if evidence else text
 
 
 PLAIN = "Do what is asked."
@@ -207,9 +195,9 @@ class TextCompletion(Question[str]):
         return Wording(self.text, system=self.system or PLAIN)
 
     def answer(self, payload: CompletionPayload) -> str:
-        """The text of the answer, as the model wrote it."""
+        """Return the text of the answer, as the model wrote it."""
         return payload.text
 
     def typical(self) -> Json:
-        """A payload of ordinary size: one sentence."""
+        """Return one sentence."""
         return {"text": "The passage answers the question."}

@@ -80,24 +80,23 @@ class ScriptJudge(LocalJudge):
 
 
 def _reply(question: AnyScript, finished: Finished) -> Reply:
-    """The answer of a program that has ended, or what was wrong with it: in our words, and in AgentV's."""
-    command, ms = question.command_line, finished.ms
+    """Return the answer of a program that has ended, or what was wrong with it: in our words, and in AgentV's."""
+    command, ms, seconds = question.command_line, finished.ms, f"after {question.timeout:g} s"
     if finished.timed_out:
-        theirs = f"timed out after {question.timeout:g} s"
-        why = f"`{command}` was stopped after {question.timeout:g} s{_printed(question, finished)}"
-        return _failed(question, why, theirs, ms)
+        why = f"`{command}` was stopped {seconds}{_printed(question, finished)}"
+        return _failed(question, why, f"timed out {seconds}", ms)
     if finished.flooded:
         why = f"`{command}` was stopped: it printed more than {MAX_STDOUT // 1_000_000} MB"
         return _failed(question, why, "stdout is too long", ms)
     if finished.code:
-        hint = misplaced(question.command, question.cwd)
-        if hint is None and finished.code == 127:
+        hint = misplaced(question.command, question.cwd) or ""
+        if not hint and finished.code == 127:
             hint = "is the program installed and on PATH? (`env: [NAME]` passes more variables on)"
         printed = _printed(question, finished) or "; it printed nothing"
         why = f"`{command}` ended with exit code {finished.code}{f' ({hint})' if hint else ''}{printed}"
         stderr, theirs = finished.tail(TAIL), f"Code evaluator exited with code {finished.code}"
-        kept = f"...(truncated, last {TAIL} chars)\n{stderr}" if len(stderr) == TAIL else stderr
-        return _failed(question, why, f"{theirs}: {kept}" if stderr else theirs, ms)
+        cut = f"...(truncated, last {TAIL} chars)\n" if len(stderr) == TAIL else ""
+        return _failed(question, why, f"{theirs}: {cut}{stderr}" if stderr else theirs, ms)
     text = ""
     try:
         text = finished.stdout.decode("utf-8-sig")
@@ -116,7 +115,7 @@ _KEYS = ("_KEY", "_TOKEN", "_SECRET")
 
 
 def _printed(question: AnyScript, finished: Finished, *, out: bool = True) -> str:
-    """The end of what a program printed, for an error, and how to pass on a variable that it names and did not get."""
+    """Return the end of what a program printed, for an error, and how to pass on a variable that it names and did not get."""
     printed = finished.stdout.decode("utf-8", "replace").strip()[-TAIL:]
     stderr = finished.tail(TAIL)
     text = f"; its stderr ends: {stderr}" if stderr else ""
@@ -131,7 +130,7 @@ def _printed(question: AnyScript, finished: Finished, *, out: bool = True) -> st
 
 
 def _unreadable(fault: Exception, text: str) -> str:
-    """The reason why a program's output cannot be used, with the line of its stdout that is at fault."""
+    """Return the reason why a program's output cannot be used, with the line of its stdout that is at fault."""
     if isinstance(fault, UnicodeDecodeError):
         return "its stdout is not UTF-8"
     offset: int | None = None
@@ -147,7 +146,7 @@ def _unreadable(fault: Exception, text: str) -> str:
 
 
 def _failed(question: AnyScript, why: str, theirs: str, ms: float | None) -> Reply:
-    """An error, or AgentV's score of 0."""
+    """Return an error, or AgentV's score of 0."""
     if not question.agentv:
         return Reply(error=why, ms=ms)
     payload = {"score": 0, "misses": [f"Code evaluator failed: {theirs}"], "reasoning": theirs}
@@ -155,7 +154,7 @@ def _failed(question: AnyScript, why: str, theirs: str, ms: float | None) -> Rep
 
 
 def _agentv_payload(stdout: bytes) -> dict[str, Json]:
-    """The result that AgentV reads from a program's output: without an object, or a number as score, it is 0."""
+    """Return the result that AgentV reads from a program's output: without an object, or a number as score, it is 0."""
     try:
         payload = json.loads(stdout.decode("utf-8-sig"), parse_constant=lambda _: None)
     except (ValueError, RecursionError):

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Annotated, Any, ClassVar
 
 from pydantic import Field
 
 from germane.addons.agentv.graders.transcript import names_of, script_document
-from germane.addons.agentv.script import ScriptGrade, ScriptResult
+from germane.addons.agentv.script import ScriptGrade
 from germane.clean import fold
 from germane.evalfiles import Case
 from germane.graders import CaseGrader, Command, GraderResult
@@ -90,34 +91,16 @@ class CodeGrader(CaseGrader):
 
     def compute(self, case: Case) -> Program[GraderResult]:
         """Run it, and read what it printed."""
-        result = yield from ask(
-            ScriptGrade(
-                command=self.script,
-                document=freeze(script_document(case, self.config)),
-                cwd=self.cwd,
-                timeout=self.timeout,
-                env=self.env,
-                max_calls=self.max_calls,
-                agentv=self.agentv,
-                of=names_of(case, self.label),
-            )
-        )
-        return result_of(result)
-
-
-def result_of(output: ScriptResult) -> GraderResult:
-    """The output of a program as a result."""
-    return GraderResult(
-        score=output.score,
-        hits=output.hits,
-        misses=output.misses,
-        reasoning=output.reasoning,
-        details=output.details,
-    )
+        question = ScriptGrade(
+            command=self.script, document=freeze(script_document(case, self.config)), cwd=self.cwd, timeout=self.timeout,
+            env=self.env, max_calls=self.max_calls, agentv=self.agentv, of=names_of(case, self.label),
+        )  # fmt: skip
+        result = yield from ask(question)
+        return replace(result, verdict=None)
 
 
 def _judge_calls(target: Node) -> Any:
-    """Calls of the judge that `target: {max_calls: 5}` or `target: true` lends a script; None of another target."""
+    """Return the calls of the judge that `target: {max_calls: 5}` or `target: true` lends a script; None of another target."""
     if target.pairs is None:
         return MAX_CALLS if target.json() is True else None
     limits = {fold(key): for_model(inner) for key, inner in target.pairs.items()}

@@ -6,19 +6,19 @@ import json
 from collections.abc import Mapping
 from dataclasses import replace
 from math import fsum
-from typing import Annotated, Any, ClassVar, Literal, Self, cast
+from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import BeforeValidator, Field, InstanceOf, ValidationInfo, model_validator
 
 from germane.addons.agentv.evalfile import assertions_in
-from germane.addons.agentv.graders.code_grader import result_of
-from germane.addons.agentv.graders.llm_grader import FreeForm, prompt_text, template_of
+from germane.addons.agentv.graders.llm_grader import prompt_text, template_of
+from germane.addons.agentv.graders.opinions import FreeForm
 from germane.addons.agentv.graders.transcript import names_of
 from germane.addons.agentv.script import ScriptGrade
 from germane.clean import fold
 from germane.errors import InputError, Invalid
 from germane.evalfiles import Case
-from germane.graders import CaseGrader, Command, GraderResult, Numbers, Verdict, together
+from germane.graders import CaseGrader, Command, GraderResult, Numbers, together
 from germane.measures import ask
 from germane.processes import start_folder
 from germane.questions import Program
@@ -27,8 +27,6 @@ from germane.types import FrozenDict, Json, freeze
 from germane.yamltext import Flag, Keys, Share, YamlModel, folder_of, plain_value
 
 RESULTS = "EVALUATOR_RESULTS_JSON"
-
-
 _HOW = {"weightedaverage": "weighted_average", "codegrader": "code_judge", "codejudge": "code_judge",
         "llmgrader": "llm_judge", "llmjudge": "llm_judge"}  # fmt: skip
 
@@ -62,7 +60,7 @@ class Aggregator(YamlModel):
 
     @classmethod
     def complete(cls, keys: Keys) -> None:
-        """Its folder starts from the eval file's."""
+        """Resolve its folder from the eval file's."""
         super().complete(keys)
         values, folder = keys.values, folder_of(keys).resolve()
         value, path = values.get("cwd"), plain_value(values.get("path", ()))
@@ -78,7 +76,7 @@ class Aggregator(YamlModel):
 
 
 def _members(value: Any, info: ValidationInfo) -> Any:
-    """The members that an eval file lists: a text among them is something that must be true of the answer."""
+    """Return the members that an eval file lists: a text among them is something that must be true of the answer."""
     context = info.context or {}
     if "grader_of" not in context:
         return value
@@ -125,66 +123,65 @@ class Composite(CaseGrader):
     def compute(self, case: Case) -> Program[GraderResult]:
         """Grade by every member at once, then put the results together."""
         results = yield from together(grader.grade(case) for grader in self.graders)
-        results_of = {grader.label: result for grader, result in zip(self.graders, results, strict=True)}
-        broken = (
-            f"{name}: {row.why}" for name, row in results_of.items() if row.status in {"error", "incomplete"}
-        )
+        rows = {grader.label: result for grader, result in zip(self.graders, results, strict=True)}
+        weights = {
+            grader.label: float(
+                self.aggregator.weights.get(grader.label, 1.0 if self.agentv else grader.weight)
+            )
+            for grader in self.graders
+        }
+        broken = [f"{name}: {row.why}" for name, row in rows.items() if row.status in {"error", "incomplete"}]
         if self.aggregator.type in {"weighted_average", "threshold"}:
-            made = self._counted(results_of)
-        elif why := next(broken, ""):
-            made = GraderResult.failed(why)
+            made = self._counted(rows, weights)
+        elif broken:
+            made = GraderResult.failed(broken[0])
         else:
             try:
-                made = yield from self._asked(results_of, case)
+                made = yield from self._asked(rows, case)
             except Missing as missing:
                 made = self.missing(missing.why, zero=True)
         members = [
-            {"name": name, "type": grader.type, "weight": self._weight(grader), **results_of[name].as_json()}
-            for name, grader in zip(results_of, self.graders, strict=True)
+            {"name": grader.label, "type": grader.type, "weight": weights[grader.label], **row.as_json()}
+            for grader, row in zip(self.graders, results, strict=True)
         ]
         return replace(made, details=freeze({**made.details, "graders": members}))
 
-    def _weight(self, grader: CaseGrader) -> float:
-        """A weight that the aggregator names, else the grader's own (AgentV: 1)."""
-        own = 1.0 if self.agentv else grader.weight
-        return float(self.aggregator.weights.get(grader.label, own))
-
-    def _counted(self, rows: Mapping[str, GraderResult]) -> GraderResult:
-        """The weighted mean, or the share that passes, of what is not skipped."""
+    def _counted(self, rows: Mapping[str, GraderResult], weights: Mapping[str, float]) -> GraderResult:
+        """Return the weighted mean, or the share that passes, of the members that are not skipped."""
         kept = {name: result for name, result in rows.items() if result.status != "skipped"}
-        if not kept:
-            return GraderResult.skipped("; ".join(f"{name}: {result.why}" for name, result in rows.items()))
-        share = self.aggregator.type == "threshold"
-        weights = {grader.label: 1.0 if share else self._weight(grader) for grader in self.graders}
-        total = fsum(weights[name] for name in kept)
-        if not total and not self.agentv:
-            return GraderResult.skipped("the weights of its members sum to 0")
-        worth = [(weights[name], _ends(result, share=share)) for name, result in kept.items()]
-        ends = [fsum(weight * value[end] for weight, value in worth) / (total or 1.0) for end in (0, 1)]
+        least = self.aggregator.threshold if self.aggregator.type == "threshold" else None
+        weight = {name: weights[name] if least is None else 1.0 for name in kept}
+        total = fsum(weight.values())
+        if not kept or not (total or self.agentv):
+            why = "; ".join(f"{name}: {result.why}" for name, result in rows.items())
+            return GraderResult.skipped("the weights of its members sum to 0" if kept else why)
+        worth = {name: _bounds(result, share=least is not None) for name, result in kept.items()}
+        low, high = (
+            fsum(weight[name] * worth[name][end] for name in kept) / (total or 1.0) for end in (0, 1)
+        )
         broken = [f"{name}: {result.why}" for name, result in kept.items() if result.score is None]
+        if len(broken) == len(kept):
+            return GraderResult.failed("; ".join(broken))
         if broken:
-            why, bounds = "; ".join(broken), (ends[0], min(1.0, ends[1]))
-            if len(broken) == len(kept):
-                return GraderResult.failed(why)
-            return GraderResult(score=None, status="incomplete", why=why, bounds=bounds)
-        hits = tuple(f"[{name}] {text}" for name, result in kept.items() for text in result.hits)
-        misses = tuple(f"[{name}] {text}" for name, result in kept.items() for text in result.misses)
-        score = min(1.0, ends[0])
+            bounds = low, min(1.0, high)
+            return GraderResult(score=None, status="incomplete", why="; ".join(broken), bounds=bounds)
         passed = sum(result.verdict == "pass" for result in kept.values())
-        verdict: Verdict | None = None
-        if share:
-            reached = score >= cast("float", self.aggregator.threshold)
-            verdict = "pass" if reached else "fail"
-            message = f"{passed}/{len(kept)} evaluators passed (threshold: {self.aggregator.threshold:g})"
-            hits, misses = ((message, *hits), misses) if reached else (hits, (message, *misses))
-        elif self.all_pass and self.min_score is None:
-            verdict = "pass" if passed == len(kept) else "fail"
-        reasons = [f"{name}: {result.reasoning}" for name, result in kept.items() if result.reasoning]
-        reasoning = "; ".join(reasons)
-        return GraderResult(score=score, verdict=verdict, hits=hits, misses=misses, reasoning=reasoning)
+        made = GraderResult(
+            score=min(1.0, low),
+            hits=tuple(f"[{name}] {text}" for name, result in kept.items() for text in result.hits),
+            misses=tuple(f"[{name}] {text}" for name, result in kept.items() for text in result.misses),
+            reasoning="; ".join(f"{name}: {row.reasoning}" for name, row in kept.items() if row.reasoning),
+        )
+        if least is None:
+            whole = self.all_pass and self.min_score is None
+            return replace(made, verdict="pass" if passed == len(kept) else "fail") if whole else made
+        message = f"{passed}/{len(kept)} evaluators passed (threshold: {least:g})"
+        if min(1.0, low) >= least:
+            return replace(made, verdict="pass", hits=(message, *made.hits))
+        return replace(made, verdict="fail", misses=(message, *made.misses))
 
     def _asked(self, members: Mapping[str, GraderResult], case: Case) -> Program[GraderResult]:
-        """The result of the script, or of the model, that reads those of the members."""
+        """Return the result of the script, or of the model, that reads those of the members."""
         results = {name: _sent(result, agentv=self.agentv) for name, result in members.items()}
         if self.aggregator.type == "llm_judge":
             values = FrozenDict({RESULTS: json.dumps(results, ensure_ascii=False, indent=2)})
@@ -192,23 +189,19 @@ class Composite(CaseGrader):
             opinion = yield from ask(FreeForm(template=template, values=values))
             return self.capped(opinion)
         assert self.aggregator.path is not None
-        result = yield from ask(
-            ScriptGrade(
-                command=self.aggregator.path,
-                document=freeze({"results": results}),
-                cwd=self.aggregator.cwd,
-                agentv=self.agentv,
-                of=names_of(case, self.label),
-            )
-        )
-        misses = result.misses
-        if self.agentv:
-            misses = tuple(text.replace("Code evaluator failed", "Code aggregator failed") for text in misses)
-        return replace(result_of(result), verdict=cast("Verdict | None", result.verdict), misses=misses)
+        question = ScriptGrade(
+            command=self.aggregator.path, document=freeze({"results": results}), cwd=self.aggregator.cwd,
+            agentv=self.agentv, of=names_of(case, self.label),
+        )  # fmt: skip
+        result = yield from ask(question)
+        if not self.agentv:
+            return result
+        ours, theirs = "Code evaluator failed", "Code aggregator failed"
+        return replace(result, misses=tuple(text.replace(ours, theirs) for text in result.misses))
 
 
-def _ends(result: GraderResult, *, share: bool) -> tuple[float, float]:
-    """The least and the most that a member can be worth: its score, or 1 where it passes."""
+def _bounds(result: GraderResult, *, share: bool) -> tuple[float, float]:
+    """Return the least and the most that a member can be worth: its score, or 1 where it passes."""
     if result.score is None:
         return result.bounds if result.bounds and not share else (0.0, 1.0)
     value = float(result.verdict == "pass") if share else result.score
@@ -216,7 +209,7 @@ def _ends(result: GraderResult, *, share: bool) -> tuple[float, float]:
 
 
 def _sent(result: GraderResult, *, agentv: bool) -> dict[str, Json]:
-    """A member's result as a script or a model reads it."""
+    """Return a member's result as a script or a model reads it."""
     fields: dict[str, Json] = {
         "score": result.score,
         "verdict": result.verdict,

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from functools import cache
 from math import fsum
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, Generic, Literal, Self, TypeAlias, TypeVar
+from typing import Annotated, Any, ClassVar, Literal, Self
 
-from pydantic import BeforeValidator, Discriminator, Field, StrictStr, Tag, ValidationInfo, model_validator
+from pydantic import BeforeValidator, Discriminator, Field, Tag, ValidationInfo, model_validator
 
+from germane.addons.agentv.graders.opinions import Check, FreeForm, RubricQuestion
 from germane.addons.agentv.graders.transcript import (
     answer_of,
     criteria_of,
@@ -24,17 +24,14 @@ from germane.addons.agentv.graders.transcript import (
 )
 from germane.addons.agentv.script import ScriptText
 from germane.clean import fold
-from germane.errors import AnswerError, InputError, Invalid
+from germane.errors import InputError, Invalid
 from germane.evalfiles import Case
-from germane.graders import CaseGrader, Command, GraderResult, Number, verdict_of
+from germane.graders import CaseGrader, Command, GraderResult, Number
 from germane.measures import ask
-from germane.questions import PayloadModel, Program, Question, Reason, Text, Whole, YesNo
-from germane.questions.payload import Limits
+from germane.questions import Program
 from germane.questions.prompts import variables_in
-from germane.questions.question import Wording
-from germane.questions.voting import Vote, of_lists
 from germane.samples.files import check_readable
-from germane.types import FrozenDict, Json, freeze
+from germane.types import FrozenDict, freeze
 from germane.yamltext import (
     Flag,
     JsonMapping,
@@ -48,187 +45,6 @@ from germane.yamltext import (
     for_model,
     plain,
 )
-
-A = TypeVar("A")
-Zero1 = Annotated[float, Field(strict=True, ge=0, le=1, allow_inf_nan=False)]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Templated(Question[A], Generic[A]):
-    """A question worded by a template; `values` are what its variables stand for."""
-
-    template: str
-    values: FrozenDict
-
-    @property
-    def wording(self) -> Wording:
-        """The template, and the names of the values that fill it."""
-        return Wording(self.template, frozenset(self.values))
-
-    @property
-    def about(self) -> str:
-        """The values that the template shows."""
-        return "\n".join(str(value) for value in self.inputs().values())
-
-    def inputs(self) -> dict[str, Json]:
-        """The values that the template shows, by name."""
-        visible = variables_in(self.template)
-        return {name: value for name, value in self.values.items() if name in visible}
-
-
-class OpinionPayload(PayloadModel):
-    """`{reasoning, hits, misses, score}`; a prompt of the user's may ask for `{score, assertions}` instead, as AgentV 4 does."""
-
-    reasoning: Reason = ""
-    hits: list[StrictStr] = Field(default_factory=list)
-    misses: list[StrictStr] = Field(default_factory=list)
-    score: Zero1
-
-    @model_validator(mode="before")
-    @classmethod
-    def _asserted(cls, payload: Any) -> Any:
-        listed = payload.get("assertions") if isinstance(payload, Mapping) else None
-        if not isinstance(listed, list | tuple) or not all(isinstance(value, Mapping) for value in listed):
-            return payload
-        result: dict[bool, list[str]] = {True: [], False: []}
-        for item in listed:
-            if not isinstance(passed := item.get("passed"), bool):
-                raise AnswerError(f'"passed" must be true or false, not {json.dumps(passed)[:80]}')
-            message = " - ".join(str(item[name]) for name in ("text", "evidence") if item.get(name))
-            result[passed].append(message)
-        kept = {name: value for name, value in payload.items() if name not in {"assertions", "details"}}
-        hits, misses = [*payload.get("hits", ()), *result[True]], [*payload.get("misses", ()), *result[False]]
-        return {**kept, "hits": hits, "misses": misses}
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FreeForm(Templated[GraderResult]):
-    """Grade the answer that this prompt shows, from 0 to 1."""
-
-    kind: ClassVar[str] = "llm_judge"
-    Payload: ClassVar[type[PayloadModel]] = OpinionPayload
-
-    def answer(self, payload: OpinionPayload) -> GraderResult:
-        """The score, and what it rests on."""
-        texts = ([text.strip() for text in some if text.strip()] for some in (payload.hits, payload.misses))
-        hits, misses = map(tuple, texts)
-        return GraderResult(score=payload.score, hits=hits, misses=misses, reasoning=payload.reasoning)
-
-    def vote(self, payloads: Sequence[Json]) -> Vote:
-        """The lower median of the scores, with the reasons of the vote that is nearest to it."""
-        payloads = [self.validate(payload) for payload in payloads]
-        scores = sorted(payload["score"] for payload in payloads)
-        score = scores[(len(scores) - 1) // 2]
-        nearest = min(payloads, key=lambda payload: abs(payload["score"] - score))
-        agree = sum(verdict_of(value) == verdict_of(score) for value in scores) / len(scores)
-        return Vote({**nearest, "score": score}, agree)
-
-    def typical(self) -> Json:
-        """A score, two points and a sentence."""
-        point = "names the main cause and explains it"
-        return {"reasoning": f"The answer {point}.", "hits": [point], "misses": [point], "score": 0.8}
-
-
-class CheckPayload(PayloadModel):
-    """One item of a rubric: satisfied or not."""
-
-    id: Text
-    reasoning: Reason = ""
-    satisfied: YesNo
-    score: ClassVar[None] = None
-
-    @property
-    def value(self) -> float:
-        """1 where it is satisfied, else 0."""
-        return float(self.satisfied)
-
-
-class ChecksPayload(PayloadModel):
-    """The answer to a rubric of plain items: `{checks: [{id, reasoning, satisfied}], overall_reasoning}`."""
-
-    checks: list[CheckPayload]
-    overall_reasoning: Reason = ""
-
-
-class ScoredCheckPayload(PayloadModel):
-    """One item of a rubric: a score from 0 to 10."""
-
-    id: Text
-    reasoning: Reason = ""
-    score: Annotated[Whole, Field(ge=0, le=10)]
-
-    @property
-    def value(self) -> float:
-        """The score, from 0 to 1."""
-        return self.score / 10
-
-
-class ScoredChecksPayload(PayloadModel):
-    """The answer to a rubric with score ranges: `{checks: [{id, reasoning, score}], overall_reasoning}`."""
-
-    checks: list[ScoredCheckPayload]
-    overall_reasoning: Reason = ""
-
-
-Check: TypeAlias = CheckPayload | ScoredCheckPayload
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RubricQuestion(Templated[tuple[tuple[Check, ...], str]]):
-    """Check the answer that this prompt shows against items with these ids; `scored` asks for 0 to 10 on each.
-
-    Every id must come exactly once; with `partial` an item may be left out, as AgentV has it.
-    """
-
-    kind: ClassVar[str] = "rubric"
-
-    ids: tuple[str, ...]
-    scored: bool = False
-    partial: bool = field(default=False, compare=False)
-
-    def inputs(self) -> dict[str, Json]:
-        """The values that the template shows, and the ids that are asked for."""
-        return {**Templated.inputs(self), "ids": list(self.ids)}
-
-    def payload_type(self, _payload: Json = None) -> type[PayloadModel]:
-        """Satisfied or not, or a score."""
-        return ScoredChecksPayload if self.scored else ChecksPayload
-
-    def limits(self) -> Limits:
-        """The longest answer that is accepted: one check for each id."""
-        return Templated.limits(self)._replace(verdicts="checks", subjects=len(self.ids))
-
-    def answer(self, payload: ChecksPayload | ScoredChecksPayload) -> tuple[tuple[Check, ...], str]:
-        """The checks in the order of the rubric, and what is said about the whole."""
-        if self.partial:
-            return tuple(check for check in payload.checks if check.id in self.ids), payload.overall_reasoning
-        result: dict[str, Check] = {}
-        for item in payload.checks:
-            if item.id in result:
-                raise AnswerError(f'the item "{item.id}" was checked twice')
-            if item.id not in self.ids:
-                raise AnswerError(f'no item "{item.id}": the ids are {", ".join(self.ids)}')
-            result[item.id] = item
-        if missing := [id_ for id_ in self.ids if id_ not in result]:
-            raise AnswerError(f'the check of "{missing[0]}" is missing: the ids are {", ".join(self.ids)}')
-        return tuple(result[id_] for id_ in self.ids), payload.overall_reasoning
-
-    def vote(self, payloads: Sequence[Json]) -> Vote | None:
-        """Item by item; what is said about the whole is the first one's."""
-        if self.partial:
-            return None
-        payloads = [self.validate(payload) for payload in payloads]
-        verdict = of_lists(payloads, self.schema(), ("checks", "id"))
-        overall = payloads[0].get("overall_reasoning", "")
-        return Vote({**verdict.payload, "overall_reasoning": overall}, verdict.agreement)
-
-    def typical(self) -> Json:
-        """A payload of ordinary size: each item is satisfied (or has 8 of 10), with a sentence."""
-        why = "The answer names it and explains why."
-        verdict: dict[str, Json] = {"score": 8} if self.scored else {"satisfied": True}
-        checks = [{"id": id_, "reasoning": why, **verdict} for id_ in self.ids]
-        return {"checks": checks, "overall_reasoning": why}
-
 
 _Tenth = Annotated[int, Field(ge=0, le=10), plain]
 
@@ -252,7 +68,7 @@ class ScoreRange(YamlModel):
 
 
 def _ranges(value: Any) -> Any:
-    """`{0: bad, 5: fair, 9: good}` with the upper ends filled in."""
+    """Return `{0: bad, 5: fair, 9: good}` with the upper ends filled in."""
     plain = value.json() if isinstance(value, Node) else value
     if not isinstance(plain, Mapping):
         return value
@@ -309,7 +125,7 @@ class RubricItem(YamlModel):
         return self.required_min_score / 10
 
     def line(self) -> str:
-        """The item as the prompt shows it."""
+        """Return the item as the prompt shows it."""
         notes = ["required"] if self.least is not None and not self.score_ranges else []
         notes += [f"weight {self.weight:g}"] if self.weight != 1 else []
         if self.operator == "contradiction":
@@ -331,17 +147,19 @@ _ANSWER = frozenset({"candidate_answer", "output", "output_messages", "tool_call
 
 
 def unknown_variable(template: str, variables: Sequence[str]) -> Invalid | None:
-    """The fault of a template that names a variable which does not exist: `{{anwser}}`."""
+    """Return the fault of a template that names a variable which does not exist: `{{anwser}}`."""
     names = (name for name in sorted(variables_in(template)) if name[:1].isalpha() or name[:1] == "_")
-    unknown = next((name for name in names if name not in variables), None)
-    if unknown is None:
-        return None
-    listed = ", ".join(f"{{{{{name}}}}}" for name in variables)
-    return Invalid(f"names a variable that does not exist: {{{{{unknown}}}}}", f"the variables are {listed}")
+    for name in names:
+        if name not in variables:
+            listed = ", ".join(f"{{{{{known}}}}}" for known in variables)
+            return Invalid(
+                f"names a variable that does not exist: {{{{{name}}}}}", f"the variables are {listed}"
+            )
+    return None
 
 
 def template_of(variables: Sequence[str]) -> BeforeValidator:
-    """A prompt of an eval file, whose template may have these variables: itself, or the text of the file that it names.
+    """Return a reader of prompts with these variables: the text itself, or that of the file that it names.
 
     It names a file by `file://`, or by a name that ends with .md, .txt or .prompt.
     """
@@ -430,7 +248,7 @@ class LLMGrader(CaseGrader):
 
     @classmethod
     def complete(cls, keys: Keys) -> None:
-        """`criteria`, and a `rubric` that is a text, are the prompt; a list of them is the rubric."""
+        """Read `criteria`, and a `rubric` that is a text, as the prompt; a list of them is the rubric."""
         values, others, spelt = keys.values, keys.others, keys.node.spelt
         items = [(key, for_model(others.pop(key))) for key in [*others] if fold(key) == "criteria"]
         if isinstance(values.get("rubrics"), str):
@@ -478,37 +296,34 @@ class LLMGrader(CaseGrader):
         elif self.prompt:
             values["criteria"] = values["expected_outcome"] = self.prompt.strip()
         usual = "llm_judge" if not self.rubrics else "rubric_scores" if self.scored else "rubric"
-        template = own or prompt_text(usual)
+        template, shown = own or prompt_text(usual), FrozenDict(values)
         if variables_in(template) & _ANSWER and (unknown := self.unanswered(case)):
             return unknown
         if not self.rubrics:
-            result = yield from ask(FreeForm(template=template, values=FrozenDict(values)))
+            result = yield from ask(FreeForm(template=template, values=shown))
             return self.capped(result)
+        ids = tuple(item.id for item in self.rubrics)
         question = RubricQuestion(
-            template=template,
-            values=FrozenDict(values),
-            ids=tuple(item.id for item in self.rubrics),
-            scored=self.scored,
-            partial=self.agentv,
+            template=template, values=shown, ids=ids, scored=self.scored, partial=self.agentv
         )
         checks, message = yield from ask(question)
         return self._rubric(checks, message)
 
     def missing(self, why: str, *, zero: bool = False) -> GraderResult:
-        """An error, or AgentV's 0 in free form."""
+        """Return an error, or AgentV's 0 in free form."""
         return super().missing(why, zero=zero or not self.rubrics)
 
     def _rubric(self, checks: Sequence[Check], message: str) -> GraderResult:
+        """Return the result of the checked items."""
         items = {item.id: item for item in self.rubrics}
-        hits: list[str] = []
-        misses: list[str] = []
+        texts: dict[bool, list[str]] = {True: [], False: []}
         failed = False
         for check in checks:
-            item = items[check.id]
-            below = item.least is not None and check.value < item.least
+            least = items[check.id].least
+            below = least is not None and check.value < least
             failed |= below
-            missed = below or check.value < (0.7 if self.scored else 1.0)
-            (misses if missed else hits).append(_finding(item, check))
+            hit = not below and check.value >= (0.7 if self.scored else 1.0)
+            texts[hit].append(_finding(items[check.id], check))
         total = fsum(items[check.id].weight for check in checks)
         earned = fsum(items[check.id].weight * check.value for check in checks)
         if not total and not self.agentv:
@@ -517,27 +332,21 @@ class LLMGrader(CaseGrader):
         return GraderResult(
             score=min(1.0, earned / total) if total else 0.0,
             verdict="fail" if failed else None,
-            hits=tuple(hits),
-            misses=tuple(misses),
+            hits=tuple(texts[True]),
+            misses=tuple(texts[False]),
             reasoning=message,
             details=FrozenDict(details),
         )
 
     def _values(self, case: Case) -> dict[str, str]:
-        """The values of a template's variables, under the names of both generations."""
-        question, answer = question_of(case).strip(), answer_of(case).strip()
-        reference, criteria = reference_of(case).strip(), criteria_of(case).strip()
+        """Return the values of a template's variables, under the names of both generations."""
         metadata = dict(case.metadata or case.sample.metadata)
-        rubrics = "\n".join(item.line() for item in self.rubrics)
-        return {
-            "question": question,
-            "input": question,
-            "candidate_answer": answer,
-            "output": answer,
-            "reference_answer": reference,
-            "expected_output": reference,
-            "expected_outcome": criteria,
-            "criteria": criteria,
+        rubrics, criteria = "\n".join(item.line() for item in self.rubrics), criteria_of(case).strip()
+        values = {
+            "question input": question_of(case).strip(),
+            "candidate_answer output": answer_of(case).strip(),
+            "reference_answer expected_output": reference_of(case).strip(),
+            "expected_outcome criteria": criteria,
             "input_messages": _messages(case.input_messages),
             "output_messages": _messages(case.sample.messages),
             "expected_messages": _messages(case.expected_messages),
@@ -549,6 +358,7 @@ class LLMGrader(CaseGrader):
             "rubrics": rubrics,
             "rubrics_json": json.dumps([item.model_dump(exclude_defaults=True) for item in self.rubrics]),
         }
+        return {name: text for names, text in values.items() for name in names.split()}
 
 
 def _finding(item: RubricItem, check: Check) -> str:
@@ -565,5 +375,5 @@ def _messages(messages: Sequence[Any]) -> str:
 
 @cache
 def prompt_text(name: str) -> str:
-    """The text of one of the graders' own prompts."""
+    """Return the text of one of the graders' own prompts."""
     return (Path(__file__).with_name("prompts") / f"{name}.md").read_text("utf-8").strip()

@@ -1,0 +1,200 @@
+"""What a model is asked as a grader: an opinion in free form, or a check of each item of a rubric."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Annotated, Any, ClassVar, Generic, TypeAlias, TypeVar
+
+from pydantic import Field, StrictStr, model_validator
+
+from germane.errors import AnswerError
+from germane.graders import GraderResult, verdict_of
+from germane.questions import PayloadModel, Question, Reason, Text, Whole, YesNo
+from germane.questions.payload import Limits
+from germane.questions.prompts import variables_in
+from germane.questions.question import Wording
+from germane.questions.voting import Vote, of_lists
+from germane.types import FrozenDict, Json
+
+A = TypeVar("A")
+Zero1 = Annotated[float, Field(strict=True, ge=0, le=1, allow_inf_nan=False)]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Templated(Question[A], Generic[A]):
+    """A question worded by a template; `values` are what its variables stand for."""
+
+    template: str
+    values: FrozenDict
+
+    @property
+    def wording(self) -> Wording:
+        """The template, and the names of the values that fill it."""
+        return Wording(self.template, frozenset(self.values))
+
+    @property
+    def about(self) -> str:
+        """The values that the template shows."""
+        return "\n".join(str(value) for value in self.inputs().values())
+
+    def inputs(self) -> dict[str, Json]:
+        """Return the values that the template shows, by name."""
+        visible = variables_in(self.template)
+        return {name: value for name, value in self.values.items() if name in visible}
+
+
+class OpinionPayload(PayloadModel):
+    """`{reasoning, hits, misses, score}`; a prompt of the user's may ask for `{score, assertions}` instead, as AgentV 4 does."""
+
+    reasoning: Reason = ""
+    hits: list[StrictStr] = Field(default_factory=list)
+    misses: list[StrictStr] = Field(default_factory=list)
+    score: Zero1
+
+    @model_validator(mode="before")
+    @classmethod
+    def _asserted(cls, payload: Any) -> Any:
+        listed = payload.get("assertions") if isinstance(payload, Mapping) else None
+        if not isinstance(listed, list | tuple) or not all(isinstance(value, Mapping) for value in listed):
+            return payload
+        result: dict[bool, list[str]] = {True: [], False: []}
+        for item in listed:
+            if not isinstance(passed := item.get("passed"), bool):
+                raise AnswerError(f'"passed" must be true or false, not {json.dumps(passed)[:80]}')
+            message = " - ".join(str(item[name]) for name in ("text", "evidence") if item.get(name))
+            result[passed].append(message)
+        kept = {name: value for name, value in payload.items() if name not in {"assertions", "details"}}
+        hits, misses = [*payload.get("hits", ()), *result[True]], [*payload.get("misses", ()), *result[False]]
+        return {**kept, "hits": hits, "misses": misses}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FreeForm(Templated[GraderResult]):
+    """Grade the answer that this prompt shows, from 0 to 1."""
+
+    kind: ClassVar[str] = "llm_judge"
+    Payload: ClassVar[type[PayloadModel]] = OpinionPayload
+
+    def answer(self, payload: OpinionPayload) -> GraderResult:
+        """Return the score, and what it rests on."""
+        texts = ([text.strip() for text in some if text.strip()] for some in (payload.hits, payload.misses))
+        hits, misses = map(tuple, texts)
+        return GraderResult(score=payload.score, hits=hits, misses=misses, reasoning=payload.reasoning)
+
+    def vote(self, payloads: Sequence[Json]) -> Vote:
+        """Return the lower median of the scores, with the reasons of the vote that is nearest to it."""
+        payloads = [self.validate(payload) for payload in payloads]
+        scores = sorted(payload["score"] for payload in payloads)
+        score = scores[(len(scores) - 1) // 2]
+        nearest = min(payloads, key=lambda payload: abs(payload["score"] - score))
+        agree = sum(verdict_of(value) == verdict_of(score) for value in scores) / len(scores)
+        return Vote({**nearest, "score": score}, agree)
+
+    def typical(self) -> Json:
+        """Return a score, two points and a sentence."""
+        point = "names the main cause and explains it"
+        return {"reasoning": f"The answer {point}.", "hits": [point], "misses": [point], "score": 0.8}
+
+
+class CheckPayload(PayloadModel):
+    """One item of a rubric: satisfied or not."""
+
+    id: Text
+    reasoning: Reason = ""
+    satisfied: YesNo
+    score: ClassVar[None] = None
+
+    @property
+    def value(self) -> float:
+        """1 where it is satisfied, else 0."""
+        return float(self.satisfied)
+
+
+class ChecksPayload(PayloadModel):
+    """The answer to a rubric of plain items: `{checks: [{id, reasoning, satisfied}], overall_reasoning}`."""
+
+    checks: list[CheckPayload]
+    overall_reasoning: Reason = ""
+
+
+class ScoredCheckPayload(PayloadModel):
+    """One item of a rubric: a score from 0 to 10."""
+
+    id: Text
+    reasoning: Reason = ""
+    score: Annotated[Whole, Field(ge=0, le=10)]
+
+    @property
+    def value(self) -> float:
+        """The score, from 0 to 1."""
+        return self.score / 10
+
+
+class ScoredChecksPayload(PayloadModel):
+    """The answer to a rubric with score ranges: `{checks: [{id, reasoning, score}], overall_reasoning}`."""
+
+    checks: list[ScoredCheckPayload]
+    overall_reasoning: Reason = ""
+
+
+Check: TypeAlias = CheckPayload | ScoredCheckPayload
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RubricQuestion(Templated[tuple[tuple[Check, ...], str]]):
+    """Check the answer that this prompt shows against items with these ids; `scored` asks for 0 to 10 on each.
+
+    Every id must come exactly once; with `partial` an item may be left out, as AgentV has it.
+    """
+
+    kind: ClassVar[str] = "rubric"
+
+    ids: tuple[str, ...]
+    scored: bool = False
+    partial: bool = field(default=False, compare=False)
+
+    def inputs(self) -> dict[str, Json]:
+        """Return the values that the template shows, and the ids that are asked for."""
+        return {**Templated.inputs(self), "ids": list(self.ids)}
+
+    def payload_type(self, _payload: Json = None) -> type[PayloadModel]:
+        """Return the payload of plain items or of scores."""
+        return ScoredChecksPayload if self.scored else ChecksPayload
+
+    def limits(self) -> Limits:
+        """Return the longest answer that is accepted: one check for each id."""
+        return Templated.limits(self)._replace(verdicts="checks", subjects=len(self.ids))
+
+    def answer(self, payload: ChecksPayload | ScoredChecksPayload) -> tuple[tuple[Check, ...], str]:
+        """Return the checks in the order of the rubric, and what is said about the whole."""
+        if self.partial:
+            return tuple(check for check in payload.checks if check.id in self.ids), payload.overall_reasoning
+        result: dict[str, Check] = {}
+        for item in payload.checks:
+            if item.id in result:
+                raise AnswerError(f'the item "{item.id}" was checked twice')
+            result[item.id] = item
+        listed = f"the ids are {', '.join(self.ids)}"
+        if unknown := next((id_ for id_ in result if id_ not in self.ids), ""):
+            raise AnswerError(f'no item "{unknown}": {listed}')
+        if missing := next((id_ for id_ in self.ids if id_ not in result), ""):
+            raise AnswerError(f'the check of "{missing}" is missing: {listed}')
+        return tuple(result[id_] for id_ in self.ids), payload.overall_reasoning
+
+    def vote(self, payloads: Sequence[Json]) -> Vote | None:
+        """Vote item by item; what is said about the whole is the first one's."""
+        if self.partial:
+            return None
+        payloads = [self.validate(payload) for payload in payloads]
+        verdict = of_lists(payloads, self.schema(), ("checks", "id"))
+        overall = payloads[0].get("overall_reasoning", "")
+        return Vote({**verdict.payload, "overall_reasoning": overall}, verdict.agreement)
+
+    def typical(self) -> Json:
+        """Return each item as satisfied (or with 8 of 10), with a sentence."""
+        why = "The answer names it and explains why."
+        verdict: dict[str, Json] = {"score": 8} if self.scored else {"satisfied": True}
+        checks = [{"id": id_, "reasoning": why, **verdict} for id_ in self.ids]
+        return {"checks": checks, "overall_reasoning": why}
