@@ -140,7 +140,7 @@ def _parser(verb: str, about: str, flags: Sequence[Flag]) -> _Parser:
         else:
             default = None if flag.unset or verb in {"run", "questions"} else flag.default
             how |= {"metavar": flag.metavar, "type": _reader(flag), "default": default}
-        if flag.argument:  # what is missing is said after what is misspelt
+        if flag.argument:  # unknown flags are reported before missing arguments
             how |= {"nargs": "*" if "..." in flag.spelling else "?"}
         elif flag.many:
             how |= {"action": "append", "default": []}

@@ -63,7 +63,7 @@ def _clean_streams() -> Iterator[None]:
 
 
 def _code() -> int:
-    words = [word for word in sys.argv[1:] if word != "--debug"]  # it may stand anywhere
+    words = [word for word in sys.argv[1:] if word != "--debug"]  # allowed anywhere
     if len(words) < len(sys.argv) - 1:
         os.environ["GERMANE_DEBUG"] = "1"
     try:
@@ -86,12 +86,12 @@ def _flushed(code: int) -> int:
             sys.stdout.flush()
     except OSError as error:
         code = code or _report_error(error)
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # what is left goes nowhere
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # discard the rest
     return code
 
 
 def _message(error: BaseException) -> str:
-    """Return the message of an error; of the operating system's, the file and what is wrong with it."""
+    """Return the message of an error; for one of the operating system, the file and what is wrong with it."""
     if not isinstance(error, OSError) or error.filename is None:
         return str(error)
     path = str(error.filename)

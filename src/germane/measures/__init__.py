@@ -1,9 +1,9 @@
 """The measures as values: `nDCG @ 10`, `AP(rel=2)`, `context_precision @ 5`; or by name, `Measure.parse("nDCG@10")`.
 
-`measure` and `ranked_measure` declare your own; `ask` and `ask_all` put questions (`germane.judging.questions`) to the
-judge inside one, `proportion` and `Item` make a score and its explanation of what was counted.
+`measure` and `ranked_measure` declare your own; in it `ask` and `ask_all` put questions to the judge, and `proportion` and
+`Item` make a score, with its explanation, of what was counted.
 
-The ranked measures are here at once; all that knows questions is imported when it is first named.
+Ranked measures are imported at once, everything that knows questions when it is first used.
 """
 
 # ruff: noqa: F403, F405 - for a type checker, the names are those of __all__: they are listed once
@@ -41,7 +41,7 @@ _LATER = (
 
 
 def __getattr__(name: str) -> Any:
-    """A name that is not needed for ranked measures."""
+    """Import a name that ranked measures do not need."""
     if name in __all__:
         for module in map(import_module, _LATER):
             if hasattr(module, name):

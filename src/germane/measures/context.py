@@ -345,7 +345,7 @@ def context_entity_recall(sample: Sample, *, match: str) -> Program[Outcome]:
     items = []
     for key, entity in entities.items():
         present = key in retrieved or (match == "fuzzy" and any(alike(key, other) for other in retrieved))
-        unknown = missing and not present  # it may stand in a context that was not read
+        unknown = missing and not present  # it may be in a context that was not read
         items.append(Item(entity, None, missing[0].why) if unknown else Item(entity, present))
     return proportion(
         items, nothing="the reference has no entities", what="entities of the reference in the contexts"

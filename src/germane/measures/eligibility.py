@@ -26,7 +26,7 @@ NO_QRELS, NOTHING_RELEVANT = "no qrels", "no relevant document is known"
 WITHOUT_IDS = "no context has a document id, and gold is about ids"
 _LIKE_AN_ID = re.compile(r"(?i)(\b|_)(id|ids|uri|url|key|uuid|source|file|path|name)$|[a-z](Id|Uri|Key)$")
 _COUNTS = {"num_ret", "num_rel"}
-"""The ranked measures that count results or gold, whatever the ids."""
+"""The ranked measures that count results or gold and need no ids."""
 _OF_IDS = {"gold", "forbidden", "superseded"}
 
 _Rule: TypeAlias = Callable[[int, Sample], Outcome | None]
@@ -122,7 +122,7 @@ def _without_gold(rel: int, _: int, sample: Sample) -> Outcome | None:
 
 
 def _without_ids(_: int, sample: Sample) -> Outcome | None:
-    """Skip a sample with contexts of which none has an id; say where ids seem to be: in the text, or under another key."""
+    """Skip a sample whose contexts have no ids; say where ids seem to be: in the text, or under another key."""
     lists = [call.contexts for call in sample.calls] if sample.calls else [sample.contexts or ()]
     contexts = [*chain.from_iterable(lists)]
     if not contexts or any(context.id is not None for context in contexts):

@@ -1,15 +1,14 @@
-"""The ranked measures: what each one means, its formula, its parameters and where it comes from.
+"""The ranked measures: their formulas, parameters and sources, and the bounds of scores with missing labels.
 
-The only place where a formula of ranks stands, each a vectorised function from a table of labels to one value per ranking:
+Each formula is a vectorised function from a table of labels to one value per ranking:
 
 - `rel` is the level from which a place is relevant, `k` the cut-off (None = the whole list);
-- a denominator of 0 gives 0, never NaN: whether a query with nothing relevant counts is decided by who makes the labels
-  (`germane rank` counts it, `germane run` skips it and says why);
-- where labels are distributions, a place counts as relevant by the probability that it is, and is worth its expected gain (2**grade - 1: the
-  expectation of that): sums
-  are expectations (of places that are relevant independently of each other), ratios have the expectation of each side;
-- a value depends on its own row alone. Floats are summed row by row in rank order (`bincount` adds one by
-  one), never by differences of a running sum over all rows, so a value has the same bits in any batch.
+- a denominator of 0 gives 0, never NaN; whether a query with nothing relevant counts is decided elsewhere (`germane rank`
+  counts it, `germane run` skips it and says why);
+- if labels are distributions, a place is relevant with its probability and worth its expected gain: sums are expectations (over
+  independent places), ratios have the expectation of each side;
+- a value depends on its own row alone: floats are summed row by row in rank order (`bincount` adds one by one), never as
+  differences of a running sum, so a value has the same bits in any batch.
 """
 
 from __future__ import annotations
@@ -72,10 +71,9 @@ _PERSISTENCE = Param(float, 0.8, "persistence: the chance of looking at the next
 _PART = one_of("the score, or how much more it could be", "score", "residual")
 
 ENUMERATED = 12
-"""The most uncertain places of one person's ranking over which yes and no are enumerated; with more, the measure is that of
-probabilities."""
+"""The most uncertain places of one person's ranking whose yes and no are enumerated; with more, probabilities are used."""
 _CERTAINTY = 1e-9
-"""The distance from 0 and 1 within which a share is taken as certain: shares are sums of rounded numbers."""
+"""The distance from 0 and 1 within which a share is certain: shares are sums of rounded numbers."""
 
 _OVER_GOLD = {"labels": _GOLD, "over": OVER}
 _GRADED = {"holes": _HOLES, "against": _AGAINST, **_OVER_GOLD}
@@ -109,14 +107,14 @@ def least_level(measure: Measure) -> float:
 
 
 def open_holes(measure: Measure) -> bool:
-    """Return True if a place that nobody judged leaves the score open instead of counting as not relevant."""
+    """Return True if an unjudged place leaves the score open instead of counting as not relevant."""
     holes = measure.settings.get("holes", "zero")
     about_holes = measure.name == "Judged" or measure.settings.get("part") == "residual"
     return not about_holes and (holes == "bounds" or (holes == "zero" and measure.labels == "human"))
 
 
 def _uncertain(measure: Measure, table: RankedLabels) -> tuple[Floats, Bools]:
-    """Return how probably each place is relevant, and True where that is neither 0 nor 1 in one of several people's rows."""
+    """Return the probability that each place is relevant, and True for the uncertain places of several people's rows."""
     chance = reached(table.level, table.chances, measure.settings["rel"] or table.rel).astype(np.float64)
     open_ = (chance > _CERTAINTY) & (chance < 1 - _CERTAINTY) & table.judged
     if table.several is not None:
@@ -153,13 +151,13 @@ def _with_expectations(measure: Measure, table: RankedLabels, found: Floats) -> 
 
 
 Marks: TypeAlias = Bools | Floats
-"""A mark for each place: True where it counts, or the probability that it does."""
+"""For each place, whether it counts, or the probability that it does."""
 Fraction: TypeAlias = tuple[Floats, Floats]
 """Numerator and denominator for each row of a table."""
 
 
 def fraction(measure: Measure, table: RankedLabels) -> Fraction | None:
-    """Numerator and denominator of a measure; None where its formula ends in no division."""
+    """Return numerator and denominator of a measure; None if its formula is no division."""
     result: Fraction | Floats = measure.definition.compute(table, measure.settings, measure.k)
     if not isinstance(result, tuple):
         return None
@@ -171,17 +169,17 @@ def fraction(measure: Measure, table: RankedLabels) -> Fraction | None:
 
 
 def dcg_gains(table: RankedLabels, dcg: str) -> Floats:
-    """The gain of each place in a DCG, before the discount of its rank."""
+    """Return the gain of each place in a DCG, before the discount of its rank."""
     return np.exp2(table.exponential.gain) - 1.0 if dcg == "exp-log2" else table.gain
 
 
 def _top_size(table: RankedLabels, k: int | None) -> Ints:
-    """The number of places of each row in the top k."""
+    """Return the number of places of each row in the top k."""
     return table.length if k is None else np.minimum(table.length, k)
 
 
 def _cut(table: RankedLabels, k: int | None) -> Ints:
-    """The denominator of precision: k, or where tokens cut the list the number of places that fit."""
+    """Return the denominator of precision: k, or the number of places that fit a budget of tokens."""
     return table.length if k is None else np.full(table.rows, k)
 
 
@@ -194,7 +192,7 @@ def _relevant(table: RankedLabels, rel: float, k: int | None) -> Marks:
 
 
 def _certain(marks: Marks) -> TypeIs[Bools]:
-    """True if places are relevant or not, False if they are so with a probability."""
+    """Return True if places are relevant or not, False if they are so with a probability."""
     return marks.dtype == np.bool_
 
 
@@ -205,7 +203,7 @@ def _hits(table: RankedLabels, rel: float, k: int | None) -> Floats:
 def _running(
     table: RankedLabels, values: Floats, total: Callable[..., Floats] = np.cumsum, before: float = 0.0
 ) -> Floats:
-    """For each place, the sum (or product) of the values above it in its own row, which is added up row by row."""
+    """Return, for each place, the sum (or product) of the values above it in its row, added up row by row."""
     positions = table.rank - 1
     rows = np.full((table.rows, 1 + int(positions.max(initial=-1)) + 1), before)
     rows[table.row, positions + 1] = values
@@ -213,14 +211,14 @@ def _running(
 
 
 def _first(table: RankedLabels, relevant: Marks) -> Marks:
-    """True for the first relevant place of each row; over probabilities, how probably each place is the first."""
+    """Return True for the first relevant place of each row, or the probability that a place is the first."""
     if _certain(relevant):
         return np.asarray(relevant & (_so_far(table, relevant) == 1), np.bool_)
     return relevant * _running(table, 1.0 - relevant, np.cumprod, 1.0)
 
 
 def _so_far(table: RankedLabels, marked: Bools) -> Ints:
-    """For each place, how many marked places its own row holds down to it (whole numbers: no rounding)."""
+    """Return, for each place, the number of marked places of its row down to it (whole numbers: no rounding)."""
     running = np.concatenate([[0], np.cumsum(marked)])
     before = np.repeat(running[table.pointers[:-1]], np.diff(table.pointers))
     return np.asarray(running[1:] - before, dtype=np.int64)
@@ -254,7 +252,7 @@ def _ndcg(table: RankedLabels, k: int | None, dcg: str, ideal: str) -> Fraction:
 
 
 def _peak(sides: Sequence[RankedLabels]) -> Floats:
-    """The highest gain of each row."""
+    """Return the highest gain of each row."""
     peak = np.zeros(sides[0].rows)
     for side in sides:
         np.maximum.at(peak, side.row, side.gain)
@@ -262,7 +260,7 @@ def _peak(sides: Sequence[RankedLabels]) -> Floats:
 
 
 def _stops(table: RankedLabels, top: int | None) -> Floats:
-    """How probably a reader stops at each place; a yes is worth the highest grade: of gold 4, as gdeval has it, else 3."""
+    """Return the probability that a reader stops at each place; a yes is worth the highest grade: 4 of gold (gdeval), else 3."""
     top = top or (4 if table.complete else 3)
     yes = reached(table.level, table.chances, inf)
     grade = np.where(yes > 0, float(top) * yes, table.exponential.gain)
@@ -272,7 +270,7 @@ def _stops(table: RankedLabels, top: int | None) -> Floats:
 
 
 def _stopping(table: RankedLabels, k: int | None, top: int | None) -> Floats:
-    """ERR."""
+    """Return ERR."""
     stops = _stops(table, top)
     graded = _within(table, k) & (stops > 0)
     row, rank, stops = table.row[graded], table.rank[graded], stops[graded]
@@ -286,13 +284,13 @@ def _stopping(table: RankedLabels, k: int | None, top: int | None) -> Floats:
 
 
 def _normalised_stopping(table: RankedLabels, k: int | None, top: int | None, ideal: str) -> Floats:
-    """ERR / ERR of the best order."""
+    """Return ERR / ERR of the best order."""
     best = _ideal(table, ideal) if table.power is None else table.best_by(_stops(table, top))
     return _ratio(_stopping(table, k, top), _stopping(best, k, top))
 
 
 def _precisions(table: RankedLabels, rel: float, k: int | None) -> Floats:
-    """The sum of P@r over the ranks r of relevant places."""
+    """Return the sum of P@r over the ranks r of relevant places."""
     relevant = _relevant(table, rel, k)
     if _certain(relevant):
         return _sum(table, relevant, _so_far(table, relevant) / table.rank)
@@ -365,7 +363,7 @@ _OF_RECALL: Mapping[str, Any] = {
     "refusal": "the judge saw only what was retrieved; recall needs gold",
     "nothing": "0 if nothing relevant is retrieved or known",
 }
-"""A measure that divides by all that is relevant: gold alone knows it."""
+"""The options of a measure that divides by all that is relevant, which only gold knows."""
 
 nDCG = _ranked(
     "nDCG", _ndcg,
@@ -574,7 +572,7 @@ context_relevance = _ranked(
 
 
 def belonging_to(measures: Iterable[Measure]) -> list[Measure]:
-    """The companions of ranked measures of gold labels: the share of judged places, and RBP's residual."""
+    """Return what is reported beside ranked measures of gold labels: the share of judged places, and RBP's residual."""
     return list(dict.fromkeys(chain.from_iterable(map(_companions, measures))))
 
 
@@ -592,7 +590,7 @@ def _companions(measure: Measure) -> tuple[Measure, ...]:
 
 
 MOST = 2**14
-"""The most combinations that are tried; beyond, the bounds are the measure's whole range."""
+"""The most combinations of missing labels that are tried; with more, the bounds are the measure's range."""
 
 _MOST_WORK = 2**18
 """The most combinations of missing labels and of yes and no at uncertain places that are tried."""
@@ -604,18 +602,17 @@ _PLACES = 2**20
 def bounds(
     measure: Measure, table: RankedLabels, missing: Ints, *, binary: bool = False, top: int = 3
 ) -> tuple[float, float]:
-    """The lowest and highest value that a measure's mean over the rows of `table` can take.
+    """Return the lowest and highest value that a measure's mean over the rows of `table`, one sample's rankings, can take.
 
-    Average precision and its kin are not monotone in the labels, so these are not simply those of "all irrelevant" and "all
-    relevant": every combination of the missing labels is tried, as rows of one table.
+    Average precision and its kin are not monotone in the labels: every combination of the missing ones is tried, as rows of one
+    table, up to MOST; beyond, the bounds are the measure's range.
 
-    The rows are the rankings of one sample (one, or one for each call). `missing` has one number for each place: -1
-    where the label is known, else the number of the verdict that is missing; places with the same number (the same
-    passage twice) will get the same verdict, a grade from 0 to `top` or, where `binary`, a yes or no. The ideal list grows with them.
-    Over gold what stands below the cut-off matters to the ideal alone: a value is lowest with all of it at the best answer, and
-    highest with all at the worst. Exact up to MOST combinations of the others, else the measure's range.
+    `missing` is the number of the missing verdict of each place, -1 if its label is known. Places with the same number (the same
+    passage twice) get the same verdict: a grade from 0 to `top` or, if `binary`, yes or no. The ideal list grows with them. Over
+    gold, places below the cut-off matter only to the ideal: the value is lowest with all of them at the best answer, and highest
+    with all at the worst.
     """
-    depth = measure.depth if measure.settings.get("holes") != "condensed" else None
+    depth = measure.depth
     if depth is not None and depth_of_ideal(measure) is not None and (table.complete or not _graded(measure)):
         kept = table.rank <= depth
         table, missing = table.kept(kept), missing[kept]
@@ -654,14 +651,14 @@ def bounds(
 
 
 def depth_of_ideal(measure: Measure) -> int | None:
-    """Return how many places of a ranking a measure's bounds depend on; None: all, where unjudged ones enlarge the ideal."""
+    """Return how many places of a ranking a measure's bounds depend on; None: all, since unjudged ones enlarge the ideal."""
     recall = "ideal" in measure.settings or measure.definition.sources == ("gold",)
     bounded = measure.labels == "gold" and measure.settings.get("holes") == "bounds"
     return None if bounded and recall else measure.depth
 
 
 def _graded(measure: Measure) -> bool:
-    """True if the grades themselves count (and the ideal list is made of them), not only a threshold on them."""
+    """Return True if the grades themselves count, and make the ideal list, and not only a threshold on them."""
     return "rel" not in measure.definition.params
 
 

@@ -186,7 +186,7 @@ class Block:
         answered = [sample for sample in samples if not sample.error]
         calls = [call.contexts for sample in answered for call in sample.calls or ()]
         lists = chain((sample.contexts or () for sample in answered if not sample.calls), calls)
-        # a text is not blank where its first character is a visible one of ASCII
+        # a text whose first character is visible ASCII is not blank
         unusual = [
             context
             for contexts in lists
@@ -430,7 +430,7 @@ class _Reading:
         self._values: dict[Measure, Floats | None] = {}
 
     def fill(self, column: _Column) -> None:
-        """Set a ranked measure's scores; bounds where a label that it reads is missing."""
+        """Set a ranked measure's scores, with bounds if a label that it reads is missing."""
         grader, measure, jobs = column.grader, column.grader.measure, column.read
         values, holes = self._values_of(measure), ranked.open_holes(measure)
         noted = np.ones(len(jobs), np.bool_)

@@ -80,7 +80,7 @@ def distinct_contexts(sample: Sample, k: int | None = None) -> tuple[Context, ..
     if not sample.calls:
         contexts = (sample.contexts or ())[:k]
         texts = {context.text for context in contexts}
-        # a text is not blank where its first character is a visible one of ASCII
+        # a text whose first character is visible ASCII is not blank
         if len(texts) == len(contexts) and all("!" <= text < "\x7f" for text in texts):
             return contexts
     lists = (*(contexts for _, contexts in rankings(sample)), sample.contexts or ())

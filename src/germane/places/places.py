@@ -347,7 +347,7 @@ class Places:
 
     @cached_property
     def labelled(self) -> Bools:
-        """True where there is a label."""
+        """True for each place with a label."""
         return ~np.isnan(self.level)
 
     @cached_property
