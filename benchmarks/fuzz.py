@@ -16,6 +16,7 @@ import errno
 import faulthandler
 import hashlib
 import io
+import itertools
 import json
 import logging
 import math
@@ -37,6 +38,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pandas as pd
 import yaml
 
@@ -55,7 +57,7 @@ from germane.reports.formats import FORMATS
 from germane.samples import samples_from
 from germane.samples.reading import rows_of
 from germane.samples.rows import sample_to_json
-from germane.samples.runs.source import read_qrels, read_run
+from germane.samples.runs.source import Source, read_qrels
 from germane.targets import open_target
 from germane.targets.targetsfile import check_target
 from tests.server import Act, ModelServer
@@ -512,8 +514,11 @@ def use_samples(_: Bench, path: Path) -> None:
 
 
 def use_run(_: Bench, path: Path) -> None:
-    for results in read_run(path).queries.values():
-        check(not any(map(math.isnan, results.scores)), "NaN was taken")
+    run = Source(path, together=True)
+    for lists in run.again(lambda: list(run.lists())):
+        for first, end in itertools.pairwise(lists.starts.tolist()):
+            missing = np.isnan(lists.rows.number[first:end])
+            check(missing.all() or not missing.any(), "NaN was taken")
 
 
 def use_python(_: Bench, path: Path) -> None:

@@ -25,7 +25,8 @@ from germane.measures import Measure
 from germane.reports.report import Report
 from germane.samples.contexts import document_ids
 from germane.samples.runs import source
-from germane.samples.runs.source import read_qrels, read_run
+from germane.samples.runs.hits import read_run
+from germane.samples.runs.source import read_qrels
 
 HERE = Path(__file__).parent
 TREC = HERE.parent / "data" / "trec_eval"

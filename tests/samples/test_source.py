@@ -21,7 +21,8 @@ from germane.places.table import RankedLabels
 from germane.samples.files import BadRows
 from germane.samples.runs import source
 from germane.samples.runs.columns import Texts
-from germane.samples.runs.source import Source, read_qrels, read_run
+from germane.samples.runs.hits import read_run
+from germane.samples.runs.source import Source, read_qrels
 
 ids = st.text(st.characters(categories=("L", "N", "P"), exclude_characters="#"), min_size=1, max_size=4)
 scores = st.sampled_from(
@@ -193,7 +194,7 @@ def test_lines_of_faults(tmp_path: Path, block: int) -> None:
     with reading(block):
         _, hits = ranking.hits_of(path, {"q1": {"b": 1}}, duplicates="first")
         assert (hits.repeated, hits.rank.tolist(), hits.lengths.tolist()) == (1, [2], [2])
-        assert read_run(path, bad=BadRows(skip=True)).queries["q1"].ids == ["a", "b", "a"]
+        assert read_run(path, bad=BadRows(skip=True))["q1"] == ["a", "b", "a"]
 
 
 def test_a_sparse_table_is_the_dense_one_without_its_unjudged_places() -> None:

@@ -3,23 +3,37 @@
 from __future__ import annotations
 
 import gzip
+from itertools import pairwise
+from math import isnan
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from germane.errors import InputError
 from germane.samples.runs.results import Format
-from germane.samples.runs.source import Run, read_qrels, read_run
+from germane.samples.runs.source import Source, read_qrels
 
 WANTED = {"q1": [("a", 3.0), ("b", 2.5)], "q2": [("c", float("inf"))]}
 GOLD = {"q1": {"b": 1, "z": 0}, "q2": {"c": 2}}
 
 
-def shape(run: Run) -> dict[str, list[tuple[str, float] | str]]:
-    return {
-        query: list(zip(found.ids, found.scores, strict=True)) if found.scores else list(found.ids)
-        for query, found in run.queries.items()
-    }
+def read_run(path: Path, **how: Any) -> Source:
+    """The run in a file, all of which can be read."""
+    run = Source(path, **how, together=True)
+    run.again(lambda: list(run.lists()))
+    return run
+
+
+def shape(run: Source) -> dict[str, list[tuple[str, float] | str]]:
+    """The documents of each query in the order of the file, with their scores where they have any."""
+    found: dict[str, list[tuple[str, float] | str]] = {}
+    for lists in run.lists():
+        docs, scores = list(lists.rows.doc), lists.rows.number.tolist()
+        for query, (first, end) in zip(lists.queries, pairwise(lists.starts.tolist()), strict=True):
+            rows = zip(docs[first:end], scores[first:end], strict=True)
+            found[query] = [doc if isnan(score) else (doc, score) for doc, score in rows]
+    return found
 
 
 def write(folder: Path, name: str, text: str | bytes) -> Path:
@@ -254,7 +268,7 @@ def test_long_json_lines_are_lines(tmp_path: Path) -> None:
     path = write(
         tmp_path, "run.jsonl", f'{{"id": "q1", "doc_ids": [{ids}]}}\n{{"id": "q2", "doc_ids": []}}\n'
     )
-    assert {query: len(found.ids) for query, found in read_run(path).queries.items()} == {
+    assert {query: len(found) for query, found in shape(read_run(path)).items()} == {
         "q1": 20_000,
         "q2": 0,
     }
@@ -263,4 +277,6 @@ def test_long_json_lines_are_lines(tmp_path: Path) -> None:
 def test_a_rank_of_any_length_is_no_matter(tmp_path):
     """trec_eval ignores ranks, and so they may be numbers that no float holds."""
     rows = "".join(f"7 Q0 d{at} {rank} {3 - at} t\n" for at, rank in enumerate((1, "9" * 400, "9" * 5000)))
-    assert read_run(write(tmp_path, "long.run", rows)).queries["7"].ids == ["d0", "d1", "d2"]
+    assert shape(read_run(write(tmp_path, "long.run", rows))) == {
+        "7": [("d0", 3.0), ("d1", 2.0), ("d2", 1.0)]
+    }

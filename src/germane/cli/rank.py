@@ -141,17 +141,14 @@ _MOST_COMPARED = 32 << 20
 def _overlap(chosen: Any) -> Iterator[str]:
     """The mean rank-biased overlap of the lists of two runs, over the queries of both."""
     from germane.samples.files import BadRows
-    from germane.samples.runs.source import read_run
+    from germane.samples.runs.hits import read_run
     from germane.statistics.ranking import mean_overlap
 
     if max(path.stat().st_size if path.is_file() else 0 for path in chosen.runs) > _MOST_COMPARED:
         return
-    columns = dict(chosen.columns)
+    how = {"fmt": chosen.format, "columns": dict(chosen.columns)}
     skip = chosen.on_bad_row == "skip"
-    runs = [
-        read_run(path, fmt=chosen.format, columns=columns, bad=BadRows(skip=skip)) for path in chosen.runs
-    ]
-    first, second = ({query: results.best_first() for query, results in run.queries.items()} for run in runs)
+    first, second = (read_run(path, **how, bad=BadRows(skip=skip)) for path in chosen.runs)
     overlap = mean_overlap((first[query], second[query]) for query in first if query in second)
     if overlap:
         yield f"rank-biased overlap of the two runs: {overlap}"

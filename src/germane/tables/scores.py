@@ -74,17 +74,14 @@ class ScoreTable:
     `samples`, `measures` and `whys` hold what the codes of `sample`, `measure` and `why` stand for. Of the `columns` value,
     low and high are NaN where there is no value and there are no bounds. Columns are copies: changing one changes no table.
 
-    A row takes 8 bytes, its value, while all samples have the same measures in the same order; from the first row on that
-    is in another place it takes 6 more: the numbers of its sample and of its measure. Status, reason and bounds are stored
-    of those rows only that are not ok or have a note.
+    Status, reason and bounds are stored of those rows only that are not ok or have a note.
     """
 
     def __init__(self, scores: Iterable[Score] = ()) -> None:
         self.keys = SampleKeys()
         self._measures: dict[tuple[str, str], int] = {}
         self._whys: dict[str | None, int] = {None: 0}
-        self._value, self._per_sample = array("d"), 0  # measures per sample of rows that are in this order
-        self._sample, self._measure = array("i"), array("H")  # of the rows after these
+        self._sample, self._measure, self._value = array("i"), array("H"), array("d")
         self._exceptions = array("q")  # the rows that are not ok or have a note, and of each of these:
         self._status, self._why, self._low, self._high = array("B"), array("i"), array("d"), array("d")
         for score in scores:
@@ -109,13 +106,8 @@ class ScoreTable:
         if status != "ok" or why is not None or bounds is not None:
             low, high = bounds or (_NAN, _NAN)
             self._note(len(self), _STATUS[status], why, low, high)
-        row, width, number = len(self._value), self._per_sample, self.keys.number(sample)
-        code = self._measures.setdefault((measure, type), len(self._measures))
-        if number == 0 and code == row == width and not self._sample:
-            self._per_sample += 1
-        elif self._sample or code >= width or number * width + code != row:
-            self._sample.append(number)
-            self._measure.append(code)
+        self._sample.append(self.keys.number(sample))
+        self._measure.append(self._measures.setdefault((measure, type), len(self._measures)))
         self._value.append(_NAN if value is None else value)
 
     def _note(self, row: int, status: int, why: str | None, low: float = _NAN, high: float = _NAN) -> None:
@@ -152,14 +144,7 @@ class ScoreTable:
         return self
 
     def _number(self, sample: NDArray[np.int64], measure: NDArray[np.int64]) -> None:
-        """Take down the numbers of the samples and measures of the next rows."""
-        row = len(self)
-        if not row:
-            self._per_sample = int(np.count_nonzero(sample == 0))
-        if not self._sample and self._per_sample:
-            expected = np.divmod(np.arange(row, row + len(sample)), self._per_sample)
-            if (sample == expected[0]).all() and (measure == expected[1]).all():
-                return
+        """Append the numbers of the samples and measures of rows."""
         self._sample.frombytes(sample.astype(np.int32).tobytes())
         self._measure.frombytes(measure.astype(np.uint16).tobytes())
 
@@ -227,35 +212,20 @@ class ScoreTable:
     def width(self) -> int | None:
         """The number of measures of each sample where all have the same in their order, once each; else None."""
         width = len(self._measures)
-        whole = len(self) == self._ordered == len(self.keys) * width > 0
-        return width if whole and width == self._per_sample else None
-
-    @property
-    def _ordered(self) -> int:
-        """The number of the first rows in which all samples have the same measures in the same order."""
-        return len(self) - len(self._sample)
+        if not len(self) == len(self.keys) * width > 0:
+            return None
+        sample, measure = np.divmod(np.arange(len(self), dtype=np.int32), width)
+        return width if (self.sample == sample).all() and (self.measure == measure).all() else None
 
     @property
     def sample(self) -> NDArray[np.int32]:
         """The number of each row's sample in `samples`."""
-        first, width = self._ordered, self._per_sample or 1
-        ordered = np.repeat(np.arange(-(-first // width), dtype=np.int32), width)[:first]
-        return np.append(ordered, np.asarray(self._sample)) if self._sample else ordered
+        return np.array(self._sample, dtype=np.int32)
 
     @property
     def measure(self) -> NDArray[np.int32]:
         """The number of each row's measure in `measures`."""
-        ordered = np.resize(np.arange(self._per_sample, dtype=np.int32), self._ordered)
-        return np.append(ordered, np.asarray(self._measure)) if self._measure else ordered
-
-    def _codes(self, rows: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """The numbers of the samples and of the measures of these rows."""
-        sample, measure = np.divmod(rows, self._per_sample or 1)
-        if self._sample:
-            later = rows >= self._ordered
-            at = rows[later] - self._ordered
-            sample[later], measure[later] = np.asarray(self._sample)[at], np.asarray(self._measure)[at]
-        return sample, measure
+        return np.array(self._measure, dtype=np.int32)
 
     @property
     def value(self) -> NDArray[np.float64]:
@@ -302,11 +272,7 @@ class ScoreTable:
 
     def rows_of(self, measure: tuple[str, str]) -> NDArray[np.int64]:
         """The rows of a measure, by its reported and its canonical name, that have a value."""
-        code = self._measures[measure]
-        ordered = np.arange(
-            code if code < self._per_sample else self._ordered, self._ordered, self._per_sample or 1
-        )
-        rows = np.append(ordered, np.flatnonzero(np.asarray(self._measure) == code) + self._ordered)
+        rows = np.flatnonzero(np.asarray(self._measure) == self._measures[measure])
         result: NDArray[np.int64] = rows[~np.isnan(np.asarray(self._value)[rows])]
         return result
 
@@ -325,7 +291,7 @@ class ScoreTable:
             yield from self._scores_of(np.array(some, dtype=np.int64))
 
     def _scores_of(self, rows: NDArray[np.int64]) -> Iterator[Score]:
-        sample, measure = self._codes(rows)
+        sample, measure = np.asarray(self._sample)[rows], np.asarray(self._measure)[rows]
         samples, order = np.unique(sample, return_inverse=True)
         keys, at = self.keys.taken(samples.tolist()), iter(order.tolist())
         measures, whys = self.measures, self.whys
@@ -385,7 +351,9 @@ class ScoreTable:
 
     def text(self, first: int, end: int) -> bytes:
         """The lines from row `first` to before `end`, one after the other."""
-        keys, sample, measure = self._names_in(first, end)
+        sample, measure = np.asarray(self._sample[first:end]), self._measure[first:end]
+        begins = np.diff(sample, prepend=-1) != 0
+        keys, place = self.keys.taken(sample[begins].tolist()), np.cumsum(begins) - 1
         tails = {of: b',"system":%b,"trial":%d,' % (encode(of[0]), of[1]) for of in {key[1:] for key in keys}}
         heads = [b'{"sample":' + encode(key[0]) + tails[key[1:]] for key in keys]
         names = [
@@ -400,15 +368,9 @@ class ScoreTable:
             bounds = b"null" if math.isnan(low) else encode((low, high))
             status, why = STATUSES[rest.status[row]], whys[rest.why[row]]
             ends[row] = b',"status":%b,"why":%b,"bounds":%b}\n' % (encode(status), encode(why), bounds)
-        begun = map(heads.__getitem__, sample.tolist())
+        begun = map(heads.__getitem__, place.tolist())
         columns = begun, map(names.__getitem__, measure.tolist()), values, ends
         return b"".join(chain.from_iterable(zip(*columns, strict=True))) if end > first else b""
-
-    def _names_in(self, first: int, end: int) -> tuple[list[SampleKey], NDArray[np.int64], NDArray[np.int64]]:
-        """The keys of the samples in rows from `first` to before `end`, the place among them of each row's, and its measure's."""
-        sample, measure = self._codes(np.arange(first, end))
-        begins = np.diff(sample, prepend=-1) != 0
-        return self.keys.taken(sample[begins].tolist()), np.cumsum(begins) - 1, measure
 
     def add_row(self, row: ScoreRow) -> None:
         """Append a row as it is stored: an upper bound without an end is null. ValueError where it contradicts itself."""

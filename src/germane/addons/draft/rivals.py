@@ -12,7 +12,7 @@ from germane.addons.draft.checks import find_quote
 from germane.addons.draft.passages import Source
 from germane.errors import InputError, TargetError
 from germane.samples import read_samples
-from germane.samples.runs.source import read_run
+from germane.samples.runs.hits import read_run
 from germane.targets import Target
 from germane.types import Context, Json, Sample
 
@@ -92,8 +92,8 @@ class Search:
 def _results(file: Path) -> Iterator[tuple[Sequence[str], Sequence[Context]]]:
     """Yield the results in a TREC run or in samples, each with the names of its query."""
     if file.suffix.lower() in {".trec", ".run", ".txt"}:
-        for query, results in read_run(file, fmt="trec").queries.items():
-            yield (query,), [Context(id=name) for name in results.best_first()]
+        for query, docs in read_run(file, fmt="trec").items():
+            yield (query,), [Context(id=name) for name in docs]
         return
     for sample in read_samples(file):
         yield (sample.id, _normal(sample.query)), sample.contexts or ()

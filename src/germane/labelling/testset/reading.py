@@ -19,8 +19,9 @@ from germane.samples.fields import SPELLINGS
 from germane.samples.files import dataset_files, read_text
 from germane.samples.reading import READERS, read_samples, suffix_of
 from germane.samples.runs.detecting import first_lines, format_of
+from germane.samples.runs.hits import read_run
 from germane.samples.runs.results import GOLD, RUN, Kind
-from germane.samples.runs.source import read_qrels, read_run
+from germane.samples.runs.source import read_qrels
 from germane.types import Sample
 
 DRAWN = 20_000
@@ -122,9 +123,9 @@ class TestSet:
             known = {query.id: query for query in self.queries}
         for path in runs:
             self.systems[path.name] = None
-            for name, results in read_run(path).queries.items():
+            for name, docs in read_run(path).items():
                 if name in known:
-                    _rank(known[name], path.name, results.best_first())
+                    _rank(known[name], path.name, docs)
 
     def _add(self, sample: Sample, system: str) -> None:
         query = self._queries.setdefault(

@@ -8,9 +8,6 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from germane.errors import InputError, SourceLocation
-from germane.samples.cells import (
-    delimiter_of,
-)
 from germane.samples.files import (
     opened,
     shown_name,
@@ -87,13 +84,6 @@ def _looks_trec(cells: list[bytes], kind: Kind) -> bool:
     if kind is GOLD:
         return len(cells) == 4 and bool(WHOLE.fullmatch(cells[3]))
     return len(cells) >= 5 and is_number(cells[4])
-
-
-def is_bare_triple(lines: Sequence[bytes], between: str) -> bool:
-    """True if a table begins with three columns, the third a number, and so has no header."""
-    first = lines[0].decode(errors="replace") if lines else ""
-    cells = first.encode().split(delimiter_of(first, between).encode()) if lines else []
-    return len(cells) == 3 and is_number(cells[2])
 
 
 def is_number(text: bytes) -> bool:

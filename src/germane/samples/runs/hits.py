@@ -5,7 +5,7 @@ from __future__ import annotations
 from array import array
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 
@@ -13,6 +13,8 @@ from germane.errors import InputError, SourceLocation
 from germane.samples.runs.columns import Lists, Texts, has_duplicates, numbered
 from germane.samples.runs.results import EXAMPLES, Floats, Numbers
 from germane.samples.runs.source import Gold, Source
+
+__all__ = ["Hits", "find_hits", "read_run"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +50,19 @@ class Hits:
     def grade(self) -> Floats:
         """The gold grade of each hit, shape (hits,)."""
         return self.grades[self.doc]
+
+
+def read_run(source: Any, **how: Any) -> dict[str, list[str]]:
+    """Return the documents of each query of a run, best first; `how` as of Source."""
+    run = Source(source, **how, together=True)
+    ranked: dict[str, list[str]] = {}
+    for lists in run.again(lambda: list(run.lists())):
+        docs, ends = (
+            list(lists.rows.doc[np.argsort(lists.starts[lists.of] + _places(lists))]),
+            lists.starts.tolist(),
+        )
+        ranked |= zip(lists.queries, map(docs.__getitem__, map(slice, ends, ends[1:])), strict=True)
+    return ranked
 
 
 def find_hits(

@@ -48,7 +48,7 @@ from germane.samples.runs.results import (
 from germane.samples.runs.roles import BETWEEN, frame_roles
 from germane.samples.runs.shapes import row_fields, row_list
 
-__all__ = ["Again", "Gold", "Results", "Run", "Source", "gold_file", "read_qrels", "read_run"]
+__all__ = ["Again", "Gold", "Source", "gold_file", "read_qrels"]
 
 T = TypeVar("T")
 
@@ -320,41 +320,6 @@ def gold_file(path: str | Path) -> str | Path:
         problem, fix = "this folder has no qrels/test.tsv", f"name a file: {names}"
         raise InputError(problem, fix=fix, place=SourceLocation(str(path)))
     return test[0]
-
-
-@dataclass(slots=True)
-class Results:
-    """The results of one query, in the order of the file; `scores` is empty for a list without scores."""
-
-    ids: list[str]
-    scores: list[float]
-
-    def best_first(self) -> list[str]:
-        """Return the ids in the order of their scores, ties by id, descending; those without scores as they are."""
-        if not self.scores:
-            return list(self.ids)
-        return [name for _, name in sorted(zip(self.scores, self.ids, strict=True), reverse=True)]
-
-
-@dataclass(slots=True)
-class Run:
-    """The ranked results of one system: query id -> results. `name` is the file, `notes` are remarks about it."""
-
-    name: str
-    queries: dict[str, Results]
-    notes: tuple[str, ...] = ()
-
-
-def read_run(source: Any, **how: Any) -> Run:
-    """Return the ranked results in a file, a table, a mapping or a list of rows; `how` as of Source."""
-    run = Source(source, RUN, **how, together=True)
-    queries: dict[str, Results] = {}
-    for lists in run.again(lambda: list(run.lists())):
-        docs, ends, numbers = list(lists.rows.doc), lists.starts.tolist(), lists.rows.number
-        for query, first, end in zip(lists.queries, ends, ends[1:], strict=False):
-            scores = numbers[first:end].tolist() if first < end and numbers[first] == numbers[first] else []
-            queries[query] = Results(docs[first:end], scores)
-    return Run(run.name, queries, run.notes)
 
 
 class Gold:
