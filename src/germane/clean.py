@@ -17,6 +17,7 @@ __all__ = [
     "counted",
     "fold",
     "markdown_text",
+    "mask_urls",
     "shorten",
     "some_of",
     "without_controls",

@@ -45,6 +45,7 @@ __all__ = [
     "Miscounted",
     "MissingKey",
     "MissingPart",
+    "NoneAnswered",
     "SourceLocation",
     "TargetError",
     "describe",

@@ -316,14 +316,34 @@ def test_a_report_with_rows_of_an_absent_addon_is_shown(bare: Path, tmp_path: Pa
         done = without(bare, tmp_path, *words.split())
         assert (done.returncode, "0.25" in done.stdout) == (0, True), (words, done.stderr)
         assert "explain" not in words or "+ found" in done.stdout
-    absent = without(bare, tmp_path, "grade", "s")
-    assert (absent.returncode, "grade is a command of the add-on agentv" in absent.stderr) == (2, True)
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ("grade s", "grade is a command of the add-on agentv"),
+        ("questions d.jsonl -o q.jsonl", "questions is a command of the add-on batches"),
+        ("ledger batches", "ledger batches is a command of the add-on batches"),
+        ("run d.jsonl --later", "--later is a flag of the add-on batches"),
+    ],
+)
+def test_commands_and_flags_of_an_absent_addon_name_it(
+    bare: Path, tmp_path: Path, words: str, said: str
+) -> None:
+    absent = without(bare, tmp_path, *words.split())
+    assert (absent.returncode, f"{said}, which is not there" in absent.stderr) == (2, True), absent.stderr
 
 
 def test_the_names_of_absent_addons_are_those_that_they_declare() -> None:
     """The table of the core has every verb and grader, and keys of the dialects."""
     declared = {
         "verbs": {(verb, name) for name, one in addons.own().items() for verb in one.verbs},
+        "flags": {
+            (flag.long, name)
+            for name, one in addons.own().items()
+            for flag in one.flags
+            if not {*flag.verbs.split(",")} <= one.verbs.keys()
+        },
         "graders": {
             (fold(word), name)
             for name, one in addons.own().items()
@@ -332,5 +352,5 @@ def test_the_names_of_absent_addons_are_those_that_they_declare() -> None:
         },
     }
     keys = {fold(key) for one in addons.own().values() for form in one.dialects.values() for key in form.keys}
-    assert {kind: set(addons._BROUGHT[kind].items()) for kind in ("verbs", "graders")} == declared
+    assert {kind: set(addons._BROUGHT[kind].items()) for kind in declared} == declared
     assert addons._BROUGHT["dialects"].keys() <= keys

@@ -15,9 +15,9 @@ from urllib.parse import urlsplit
 import pytest
 
 from germane import Report, evaluate
+from germane.addons.batches.table import AskedTable
 from germane.errors import InputError, LedgerError
 from germane.judges import LLMJudge
-from germane.ledger.asked import AskedTable
 from germane.ledger.opening import open_at
 from germane.ledger.postgres import PostgresLedger
 from germane.ledger.store import SQLiteLedger, without_password

@@ -24,6 +24,7 @@ __all__ = [
     "Dialect",
     "GraderType",
     "Reader",
+    "Source",
     "absent",
     "all_of",
     "find",
@@ -45,6 +46,7 @@ Kind: TypeAlias = Literal[
     "questions",
     "readers",
     "results",
+    "sources",
     "stores",
     "targets",
     "verbs",
@@ -95,6 +97,21 @@ class GraderType(NamedTuple):
     fixed: Mapping[str, Any] = _NONE
 
 
+class Source(NamedTuple):
+    """A way in which `germane run` gets answers before it asks its judge live.
+
+    Attributes:
+        make: A class, `module:object`, that is called with the run's `Spec`. Its `check` raises InputError for a judge that cannot
+            be asked so, and its coroutine function `answer` puts answers into the run's ledger.
+        options: The options of a run that ask for it. A run that is resumed is given to it whatever they are.
+        price: A function, `module:object`, from a judge to its price this way; None = not known, or not possible.
+    """
+
+    make: str
+    options: Sequence[str]
+    price: str
+
+
 class Addon(NamedTuple):
     """What an add-on brings: names, each with `module:object` or a record of it.
 
@@ -110,6 +127,7 @@ class Addon(NamedTuple):
         verbs: Commands: a function whose parameters are the flags, and the sentence in `germane --help`.
         flags: Flags of these commands and of the core's, as `germane.flags` declares them.
         labellers: Functions that `germane label` calls, with a folder and its flags, for a folder that holds a file of this name.
+        sources: Ways to get answers before the judge is asked live, by name.
         stores: Ledgers at URLs, by scheme: functions of a URL and `read_only` that return a `germane.ledger.LedgerTable`.
         targets: Kinds of target, by the `provider` of a targets file: subclasses of `germane.targets.Target`.
         writers: Formats of a report, by the ending of the file's name: functions from a report to pieces of text.
@@ -123,6 +141,7 @@ class Addon(NamedTuple):
     measures: Mapping[str, str] = _NONE
     readers: Mapping[str, Reader] = _NONE
     results: Mapping[str, Reader] = _NONE
+    sources: Mapping[str, Source] = _NONE
     verbs: Mapping[str, tuple[str, str]] = _NONE
     flags: Sequence[Any] = ()
     labellers: Mapping[str, str] = _NONE
@@ -217,8 +236,15 @@ _BROUGHT: Mapping[str, Mapping[str, str]] = {
         ],
         "agentv",
     ),
-    "verbs": {"draft": "draft", "grade": "agentv", "liverag": "compat"},
-    "flags": {"--drop-bad": "draft"},
+    "verbs": {
+        "answers": "batches",
+        "draft": "draft",
+        "grade": "agentv",
+        "ledger batches": "batches",
+        "liverag": "compat",
+        "questions": "batches",
+    },
+    "flags": {"--drop-bad": "draft", "--later": "batches", "--wait": "batches"},
 }
 """Names that germane's own add-ons bring, folded, for the error where one is not there; of a dialect its keys, of a verb's flags
 those of the core's verbs."""

@@ -13,7 +13,6 @@ from germane.cli.values import print_document, print_lines, say
 from germane.errors import InputError
 
 if TYPE_CHECKING:
-    from germane.ledger.asked import AskedTable
     from germane.ledger.store import LedgerTable
     from germane.ledger.upkeep import Selection
     from germane.types import Json
@@ -29,68 +28,6 @@ def stats(*, ledger: str | None, json: bool) -> None:
         print_document(result)
     else:
         _print(result)
-
-
-def batches(*, cancel: str | None, base_url: str | None, ledger: str | None, json: bool) -> None:
-    """List the batches sent by runs with --later, and their last known state.
-
-    No calls are made except for --cancel. `germane run --resume REPORT --later` fetches finished batches, cancelled ones too.
-    """
-    import msgspec
-
-    from germane.evaluation.choice import ledger_address
-    from germane.ledger.asked import AskedTable
-    from germane.ledger.store import is_there
-
-    location = ledger_address(ledger)
-    rows = []
-    named = ledger is not None or cancel is not None
-    if named or is_there(location):
-        _opened(ledger).close()  # one that is named and not there is an error, and is not made
-        with closing(_opened(ledger, read_only=False)) as ledger_table:
-            table = AskedTable(ledger_table)
-            if cancel is not None:
-                _cancel(table, cancel, base_url)
-            rows = table.batches()
-    if json:
-        print_document({"schema_version": 1, "ledger": location, "batches": msgspec.to_builtins(rows)})
-        return
-    if not rows:
-        print(f"no batch was sent from {location}")
-    for row in rows:
-        price = "" if row.cost_usd is None else f", about ${row.cost_usd:.4f}"
-        print(f"{row.id}  {row.state}, {row.at}")
-        print(f"  {counted(row.requests, 'request')} to {row.provider}:{row.model}{price}")
-        print(f"  {row.name or 'not known to the provider yet'}, of {row.run}")
-        if row.why:
-            print(f"  {row.why}")
-
-
-def _cancel(table: AskedTable, name: str, base_url: str | None) -> None:
-    """Have a batch cancelled, by our name or the provider's. InputError where there is none."""
-    import asyncio
-
-    from germane.judges.llm import LLMJudge
-    from germane.judging.batches import cancel, endpoint_of
-
-    row = next((batch for batch in table.batches(opened=True) if name in {batch.id, batch.name}), None)
-    if row is None:
-        raise InputError(f"no batch that is not done is called {name}", fix="see germane ledger batches")
-    judge = LLMJudge(f"{row.provider}:{row.model}", base_url=base_url)
-    if endpoint_of(judge) != row.endpoint:
-        where = f" --base-url {row.url}" if row.url else ""
-        problem = f"{name} is at {row.url or 'its provider'}, to which a key is sent only if you name it"
-        raise InputError(problem, fix=f"write: germane ledger batches --cancel {name}{where}")
-
-    async def send() -> None:
-        api = judge.batches()
-        try:
-            await cancel(row, api, table)
-        finally:
-            await api.close()
-
-    asyncio.run(send())
-    say(f"{name} is cancelled; germane run --resume REPORT fetches what it has answered")
 
 
 def export(*, output: Path | None, ledger: str | None, **chosen: str | None) -> None:

@@ -138,7 +138,7 @@ def _parser(verb: str, about: str, flags: Sequence[Flag]) -> _Parser:
         if flag.kind is bool:
             how |= {"action": "store_true"}
         else:
-            default = None if flag.unset or verb in {"run", "questions"} else flag.default
+            default = None if flag.unset or verb == "run" else flag.default
             how |= {"metavar": flag.metavar, "type": _reader(flag), "default": default}
         if flag.argument:  # unknown flags are reported before missing arguments
             how |= {"nargs": "*" if "..." in flag.spelling else "?"}

@@ -40,6 +40,7 @@ def run(
     (--max-cost, --max-calls) stopped the run, --replay lacks an answer, or batches (--later) are pending, 130 interrupted.
     """
     from germane.cli.printing import Outputs, Progress, check_writable, finish
+    from germane.evaluation.run import sources_of
 
     outputs = Outputs.of(flags.pop("output"))
     files = outputs.files
@@ -52,7 +53,7 @@ def run(
             "store": outputs.store,
         }
     )
-    _check_later(chosen)
+    sources_of(chosen)  # refuses options that do not go together
     if resume is not None and chosen.paths:
         _check_same_paths(chosen, resume)
     for path in files:
@@ -162,16 +163,6 @@ def _check_same_paths(chosen: Spec, resume: Path) -> None:
             f"{resume} is an evaluation of {some_of(before)}, not of {some_of(chosen.paths)}",
             fix=f"germane run --resume {resume}, without a path, continues it; without --resume a new run begins",
         )
-
-
-def _check_later(chosen: Spec) -> None:
-    """InputError where batches do not go together with something else."""
-    if chosen.wait and not chosen.later:
-        raise InputError("--wait waits for batches", fix="write --later --wait")
-    until = chosen.until
-    for flag, value in (("--until", until), ("--engine", chosen.engine), ("--replay", chosen.replay)):
-        if chosen.later and value:
-            raise InputError(f"{flag} and --later do not go together", fix="leave one of them out")
 
 
 def _print_forecast(chosen: Spec, *, json: bool) -> None:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from germane.clean import clean_json, clean_lines
 from germane.errors import InputError
 
-__all__ = ["print_lines"]
+__all__ = ["print_document", "print_lines", "refuse_input", "say", "spec_of"]
 
 if TYPE_CHECKING:
     from germane.evaluation.spec import Spec

@@ -20,7 +20,6 @@ from germane.version import __version__
 _MODULES = {
     "init": ("init", "demo"),
     "run": ("run", "merge"),
-    "batchfile": ("questions", "answers"),
     "rank": ("rank",),
     "score": ("score",),
     "compare": ("compare",),
@@ -31,7 +30,6 @@ _MODULES = {
     "validate": ("measures", "validate"),
     "ledger": (
         "ledger stats",
-        "ledger batches",
         "ledger export",
         "ledger import",
     ),

@@ -17,6 +17,7 @@ from typing import NamedTuple, TypeAlias
 
 from msgspec import structs
 
+from germane.addons import all_of, load
 from germane.clean import counted
 from germane.evaluation.answers import with_sample
 from germane.evaluation.choice import Router, needs_judge
@@ -27,7 +28,6 @@ from germane.folder.rows import BlockRows
 from germane.judges.judge import Judge, members_of
 from germane.judges.panel import PanelJudge
 from germane.judging.pool import Pool
-from germane.judging.requests import model_of
 from germane.judging.spending import Spent, UsageLog
 from germane.ledger.store import Ledger
 from germane.measures.scoring import Job
@@ -392,8 +392,7 @@ def _spent(asked: Iterable[_ToAsk]) -> list[tuple[Judge, Spent]]:
 
 
 def _later(judge: Judge, spent: Spent) -> float | None:
-    """The cost of that usage in batches of the judge's provider; None where it has none, or its price is not known."""
-    model = model_of(judge)
-    if model is None or not model.has_batches or model.later_price is None:
-        return None
-    return model.later_price.cost(spent.input_tokens, spent.output_tokens)
+    """Return the cost of that usage in batches of the judge's provider; None where it has none, or its price is not known."""
+    prices = (load(source.price)(judge) for source in all_of("sources").values())
+    price = next((price for price in prices if price is not None), None)
+    return None if price is None else price.cost(spent.input_tokens, spent.output_tokens)

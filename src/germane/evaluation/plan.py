@@ -49,6 +49,8 @@ from germane.samples.rows import names_for
 from germane.tables.scores import SampleKey
 from germane.types import FrozenDict, Json, Sample
 
+__all__ = ["split_evaluations"]
+
 if TYPE_CHECKING:
     from germane.evalfiles.case import Case
     from germane.evalfiles.evalfile import EvalFile, GraderSpec

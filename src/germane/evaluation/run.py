@@ -16,6 +16,7 @@ from itertools import compress, count
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from germane.addons import all_of, load
 from germane.errors import (
     AskedLater,
     GermaneError,
@@ -66,6 +67,8 @@ from germane.reports.gates import Verdict
 from germane.reports.manifest import judge_entry, manifest_of
 from germane.reports.report import Report
 from germane.types import Json
+
+__all__ = ["forecast"]
 
 if TYPE_CHECKING:
     from germane.evaluation.forecast import Forecast, Forecaster
@@ -128,6 +131,15 @@ def run_each(spec: Spec, callbacks: Callbacks | None = None) -> Iterator[tuple[s
         del plans[path]
     if later:
         raise AskedLater("\n".join(map(str, later)))
+
+
+def sources_of(spec: Spec) -> list[Any]:
+    """Return the sources of answers, made with the specification, that its options ask for, or all of a resumed run."""
+    return [
+        load(source.make)(spec)
+        for source in all_of("sources").values()
+        if spec.resume or any(getattr(spec, name) for name in source.options)
+    ]
 
 
 def forecast(spec: Spec, callbacks: Callbacks | None = None) -> Forecast:
@@ -207,12 +219,9 @@ class _Run:
         self.budget = budget or Budget(limits.max_cost, limits.max_calls)
         if not (self.spec.reask or self.spec.replay):
             check_same_judge(self.stored, plan.judge)
-        if self.resume is not None:
-            self._check_batches(self.resume)
-        if self.spec.later and plan.judge is not None:
-            from germane.judging.batches import require_batches
-
-            require_batches(plan.judge)
+        self.sources = sources_of(self.spec) if plan.judge is not None else []
+        for source in self.sources:
+            source.check(plan.judge, *(self._earlier(self.resume) if self.resume else ("", "")))
         self.missing: Mapping[str, AnyQuestion] = {}
         self.models: dict[str, dict[str, str]] = {}
         self.counts: Counter[Path] = Counter()
@@ -228,20 +237,14 @@ class _Run:
             self.baseline = find_baseline(self.spec.baseline and local(self.spec.baseline))
             callbacks.on_baseline(self.baseline)
 
-    def _check_batches(self, folder: Path) -> None:
-        """InputError where batches are under way that another ledger knows: they would be asked again."""
-        from germane.judging.batches import has_open
-        from germane.ledger.opening import open_at
+    def _earlier(self, folder: Path) -> tuple[str, str]:
+        """Return the name of the run in this folder, and the ledger of its earlier sessions where this one has another, else ""."""
         from germane.ledger.store import address_from, is_there
 
         first = (self.stored.get("options") or {}).get("ledger")
         named = str(ledger_of(self.spec, folder) or "")
-        if not first or first in {named, address_from(Path.cwd(), named)} or not is_there(first):
-            return
-        with contextlib.suppress(LedgerError), contextlib.closing(open_at(first)) as before:
-            if has_open(before, _name_of(folder, self.stored["created"])):
-                problem = f"this run has batches under way in the ledger {first}"
-                raise InputError(problem, fix="leave out --ledger, or cancel them: germane ledger batches")
+        same = not first or first in {named, address_from(Path.cwd(), named)} or not is_there(first)
+        return _name_of(folder, self.stored["created"]), "" if same else str(first)
 
     def run(self) -> Report:
         """Ask the targets and the judge, score, and build the report."""
@@ -279,8 +282,18 @@ class _Run:
         """Ask the targets of `cases`, then the judge; None = no case has a target, they are read as they are judged."""
         notes = session.folder.start().tables.notes
         jobs = None if cases is None else await self._answered(cases, session)
-        if self.spec.later or session.resumed:
-            await _interruptibly(self._in_batches(jobs, session))
+        if session.ledger is not None and not self.spec.replay:
+            for source in self.sources:
+                asking = source.answer(
+                    self.plan.judge,
+                    session.ledger,
+                    session.usage_log,
+                    _name_of(session.path, session.created),
+                    self.callbacks,
+                    check=partial(self.plan.check, jobs),
+                    open_questions=partial(self._open_questions, jobs, session),
+                )
+                await _interruptibly(asking)
         router = Router(self.plan.judge)
         pool = Pool(
             router,
@@ -306,46 +319,6 @@ class _Run:
         finally:
             self.missing = pool.missing
             session.folder.flush()
-
-    async def _in_batches(self, jobs: Sequence[Job] | None, session: Session) -> None:
-        """Ask in batches, round by round, until nothing can be asked so; without --later, end those of earlier sessions.
-
-        AskedLater where batches are under way and nobody waits for them.
-        """
-        from germane.judging.batches import Batches, has_open
-        from germane.ledger.store import LedgerTable
-
-        spec, judge, ledger = self.spec, self.plan.judge, session.ledger
-        if judge is None or spec.replay or not isinstance(ledger, LedgerTable):
-            return
-        run = _name_of(session.path, session.created)
-        if not spec.later and not has_open(ledger, run):
-            return
-        self.plan.check(jobs)
-        opened = Batches(
-            ledger,
-            judge,
-            session.usage_log,
-            run,
-            max_cost=spec.max_cost,
-            max_calls=spec.max_calls,
-        )
-        async with opened as batches:
-            if not spec.later:
-                self.callbacks.note(
-                    "batches that are not done are cancelled: what they have answered is kept, the rest is asked live"
-                )
-                await batches.cancel()
-                return
-            while True:
-                await batches.fetch()
-                if not await batches.send(await self._open_questions(jobs, session), self.callbacks.note):
-                    return
-                if not spec.wait:
-                    raise AskedLater(batches.in_words())
-                requests = sum(row.requests for row in batches.open())
-                self.callbacks.on_progress("waiting for batches: requests answered", 0, requests)
-                await batches.wait()
 
     async def _open_questions(
         self, jobs: Sequence[Job] | None, session: Session
@@ -481,7 +454,8 @@ class _Run:
         """Write down and show what is known; the error says how the run is continued."""
         flags = [self.budget.too_low, "..."] if self.budget.too_low else []
         if not isinstance(failure, NoneAnswered):
-            flags += [f"--{name}" for name in ("later", "wait") if getattr(self.spec, name)]
+            names = [name for source in all_of("sources").values() for name in source.options]
+            flags += [f"--{name}" for name in names if getattr(self.spec, name)]
         error = session.explained(failure, *flags)
         with contextlib.suppress(OSError):  # a full disk: the manifest of the start stands, and will do
             session.write("interrupted", self._made(session))

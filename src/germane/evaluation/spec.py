@@ -23,9 +23,7 @@ from germane.flags import SETTINGS, Flag, options
 from germane.samples.files import nearest, repository_root, untrusted, without_scheme
 from germane.types import FrozenDict, Json
 
-__all__ = [
-    "Spec",
-]
+__all__ = ["Callbacks", "Spec"]
 
 if TYPE_CHECKING:
     from germane.judging.pool import Pool

@@ -34,9 +34,8 @@ from germane.evaluation.spec import Spec
 from germane.judges import load_judge
 from germane.judges.client.providers import PROVIDERS
 from germane.judges.judge import Judge, members_of
-from germane.judges.llm import LLMJudge
+from germane.judges.llm import LLMJudge, model_of
 from germane.judging.pool import Pool
-from germane.judging.requests import model_of
 from germane.ledger.store import LedgerTable
 from germane.measures.explaining import Explanation
 from germane.measures.scoring import Job

@@ -46,11 +46,12 @@ from germane.questions.prompts import Prompts, fingerprint, fragment
 from germane.questions.question import AnyQuestion
 from germane.types import FrozenDict, Json, Usage, freeze
 
+__all__ = ["model_of"]
+
 _TOKENS_BACK = 4
 """Tokens of an answer, where nobody has told: a few numbers, which some providers count as none."""
 
 if TYPE_CHECKING:
-    from germane.judges.batches.api import BatchAPI
     from germane.judges.client.foreign import PydanticAITransport
 
 START = 16
@@ -87,10 +88,6 @@ TRANSPORT = frozenset(
 _TIERS = {"auto": 1.0, "default": 1.0, "standard_only": 1.0, "on_demand": 1.0}
 _OPENAI_TIERS = {"flex": 0.5}
 """Of a service tier: its part of the usual price. Of a tier that is not here the price is not known."""
-_LATER = 0.5
-"""The part of the usual price that every provider's batches cost."""
-_BATCHES = ("anthropic", "google")
-"""Providers with a protocol of their own whose batches are spoken."""
 
 
 class LLMJudge(Judge):
@@ -211,28 +208,9 @@ class LLMJudge(Judge):
         price = price_of(self.service.provider, self.service.model)
         return None if price is None or share is None else price.times(share)
 
-    @property
-    def has_batches(self) -> bool:
-        """True if its provider may have batches: a server of OpenAI's protocol may have its batches too."""
-        traits = self.service.traits
-        return self.service.provider in _BATCHES if traits.extra else not traits.local
-
-    @property
-    def later_price(self) -> Price | None:
-        """The price of a million tokens in batches, which know no tiers; None = unknown."""
-        tiered = "service_tier" in self.capabilities.parameters
-        return self.price if self.price is None or tiered else self.price.times(_LATER)
-
-    def batches(self) -> BatchAPI:
-        """Its provider's batches, opened; JudgeError where the key is missing. Only where it `has_batches`."""
-        if self.service.traits.extra:
-            from germane.judges.batches.foreign import AnthropicBatches, GeminiBatches
-
-            own = AnthropicBatches if self.service.provider == "anthropic" else GeminiBatches
-            return own(self._foreign())
-        from germane.judges.batches.openai import OpenAIBatches
-
-        return OpenAIBatches(self.service, self.service.headers(self._key, self._headers))
+    def headers(self) -> dict[str, str]:
+        """Return the headers of its requests, the key among them; JudgeError where the key is missing."""
+        return self.service.headers(self._key, self._headers)
 
     def ready(self) -> ModelClient:
         """The client, opened; JudgeError where the key is missing, MissingPart an extra. Nothing is sent."""
@@ -241,19 +219,19 @@ class LLMJudge(Judge):
             if self._own is not None:
                 transport = FunctionTransport(self._own, self.service.name)
             elif self.service.traits.extra:
-                transport = self._foreign()
+                transport = self.foreign()
             else:
                 transport = HTTPTransport(
                     self.service.at("chat/completions"),
-                    self.service.headers(self._key, self._headers),
+                    self.headers(),
                     connect=self.retry.connect,
                     most=self.requests.limit,
                 )
             self._client = ModelClient(transport, self.capabilities, self.retry, self.requests, self._limiter)
         return self._client
 
-    def _foreign(self) -> PydanticAITransport:
-        """A provider with a protocol of its own."""
+    def foreign(self) -> PydanticAITransport:
+        """Open the connection to a provider with a protocol of its own."""
         from germane.judges.client.foreign import PydanticAITransport
 
         foreign = PydanticAITransport(self.service, self.service.secret(self._key), self._headers)
@@ -382,11 +360,18 @@ class DecisionJudge(LLMJudge):
             )
         return self
 
-    def _foreign(self) -> DecisionTransport:
+    def foreign(self) -> DecisionTransport:
+        """Open the connection to the provider."""
         return DecisionTransport(self.service, self.service.secret(self._key), self._headers)
 
     def _tokens_back(self, questions: tuple[AnyQuestion, ...]) -> int:
         return _TOKENS_BACK * len(questions)
+
+
+def model_of(judge: Judge) -> LLMJudge | None:
+    """Return the language model that a judge, or the judge that a replica is of, asks; None where it asks none."""
+    model = getattr(judge, "judge", judge)
+    return model if isinstance(model, LLMJudge) else None
 
 
 def _check(

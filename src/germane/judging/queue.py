@@ -20,6 +20,8 @@ from germane.questions.asking import Answer, answered
 from germane.questions.question import AnyQuestion, asked_as
 from germane.types import FrozenDict, Judgement, Usage
 
+__all__ = ["judgement_of"]
+
 _log = logging.getLogger("germane")
 _NOT_ONCE = "group() must return each of the questions that it gets, the same objects, exactly once"
 _LARGEST = 2**53

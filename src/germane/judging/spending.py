@@ -19,7 +19,7 @@ from germane.questions.asking import Answer
 from germane.questions.question import AnyQuestion
 from germane.types import Json, Judgement, Usage
 
-__all__ = ["Budget", "check_price"]
+__all__ = ["Budget", "UsageLog", "check_price"]
 
 _REMEMBERED = 100_000
 """A question that comes again after this many others may count as cached instead of shared: memory has an end."""

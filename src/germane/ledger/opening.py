@@ -23,6 +23,8 @@ from germane.ledger.store import (
 from germane.questions.question import AnyQuestion
 from germane.types import PlaceRow
 
+__all__ = ["open_at"]
+
 _SQLITE = b"SQLite format 3\0"
 
 

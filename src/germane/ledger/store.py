@@ -28,7 +28,7 @@ from germane.errors import InputError, LedgerError
 from germane.ledger import files_of, secret_of
 from germane.types import FrozenDict, Judgement, Usage, freeze
 
-__all__ = ["Ledger", "LedgerTable", "SQLiteLedger", "password_apart"]
+__all__ = ["Ledger", "LedgerTable", "SQLiteLedger", "is_there", "password_apart"]
 
 FORMAT = 4
 """The file's `user_version`. Formats 1 to 3 had other keys, and no items: their answers cannot be looked up any more."""

@@ -16,9 +16,7 @@ from germane.questions import voting
 from germane.questions.text import blank
 from germane.types import Json
 
-__all__ = [
-    "Wording",
-]
+__all__ = ["Wording", "known_kinds"]
 
 if TYPE_CHECKING:
     from germane.questions.payload import Limits, PayloadModel
@@ -296,7 +294,7 @@ def known_kinds(*, installed: bool = False) -> dict[str, type[AnyQuestion]]:
     for kind in types:  # grows by the subclasses of each
         types += kind.__subclasses__()
         if hasattr(kind, "kind"):
-            result[kind.kind] = kind
+            result.setdefault(kind.kind, kind)  # not a variant of it that an add-on asks
     return result
 
 

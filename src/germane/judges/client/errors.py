@@ -16,9 +16,7 @@ from germane.encoding import decode
 from germane.judges.client.retry import retry_after
 from germane.types import FrozenDict, Json
 
-__all__ = [
-    "GaveUp",
-]
+__all__ = ["GaveUp", "TransportError", "message_of"]
 
 
 class TransportError(Exception):

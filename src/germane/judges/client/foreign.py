@@ -25,6 +25,8 @@ from germane.judges.client.providers import Service
 from germane.judges.client.transport import Response, Secrets
 from germane.types import Json
 
+__all__ = ["PydanticAITransport", "completion_of"]
+
 if TYPE_CHECKING:
     from pydantic_ai.messages import ModelMessage, ModelResponse
     from pydantic_ai.models import Model, ModelRequestParameters

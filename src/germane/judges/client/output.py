@@ -17,6 +17,8 @@ from germane.questions.fusing import Ask
 from germane.questions.text import blank
 from germane.types import Json
 
+__all__ = ["MODES", "PROMPT"]
+
 MODES = ("schema", "tool", "prompt")
 PROMPT = MODES.index("prompt")
 

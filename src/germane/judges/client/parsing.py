@@ -19,6 +19,8 @@ from germane.encoding import replace_surrogates
 from germane.errors import AnswerError
 from germane.types import Json
 
+__all__ = ["Completion", "completion_in"]
+
 _CACHED_APART = ("cache_read_input_tokens", "cache_creation_input_tokens")
 """Cached input that some servers count apart from the rest of it."""
 

@@ -17,6 +17,8 @@ from germane.errors import InputError, JudgeError, MissingKey
 from germane.judges.client.retry import check_number
 from germane.samples.files import check_unmasked, nearest
 
+__all__ = ["PROVIDERS", "Service"]
+
 
 @dataclass(frozen=True, slots=True)
 class Provider:

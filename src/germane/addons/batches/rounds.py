@@ -1,8 +1,8 @@
-"""Questions that go out in a provider's batches, and their answers: rounds that end when nothing is left to ask.
+"""A run's questions in batches of the providers: rounds that end when nothing is left to ask.
 
-Nothing is paid twice. What a batch asks and that it is about to be made is committed to the ledger before it is made, under a
-name that the provider is told; what it answered is committed before it is marked as done. Whatever is killed in between, the
-next round finds the batch by that name, or that it was never made.
+Nothing is paid twice. What a batch asks, and that it is about to be made, is committed to the ledger before it is made, under a
+name that the provider is told; its answers are committed before it is marked as done. Whatever is killed in between, the next
+round finds the batch by that name, or finds that it was never made.
 """
 
 from __future__ import annotations
@@ -12,23 +12,27 @@ import datetime
 import logging
 import re
 from collections import Counter
-from collections.abc import AsyncIterator, Callable, Iterable, Sequence
-from contextlib import AsyncExitStack, suppress
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
+from contextlib import AsyncExitStack, closing, suppress
 from math import inf
 from typing import NamedTuple, Self, TypeVar
 from uuid import uuid4
 
+from germane.addons.batches.api import AbsentBatch, BatchAPI, BatchState, Request
+from germane.addons.batches.providers import has_batches, open_batches, price_later
+from germane.addons.batches.requests import Answers, Asked, by_judge, known_at_once, requests_of
+from germane.addons.batches.table import DONE, SENDING, AskedTable, BatchRow
 from germane.clean import counted, mask_urls
 from germane.encoding import now
-from germane.errors import InputError, JudgeError, LimitReached, NoneAnswered
-from germane.judges.batches.api import AbsentBatch, BatchAPI, BatchState
+from germane.errors import AskedLater, InputError, JudgeError, LedgerError, LimitReached, NoneAnswered
+from germane.evaluation.spec import Callbacks, Spec
+from germane.judges import Judge, LLMJudge
 from germane.judges.client.errors import TransportError
-from germane.judges.judge import Judge, members_of
-from germane.judges.llm import LLMJudge
-from germane.judging.requests import Answers, Asked, by_judge, known_at_once, model_of, requests_of
+from germane.judges.judge import members_of
+from germane.judges.llm import model_of
 from germane.judging.spending import UsageLog
-from germane.ledger.asked import DONE, SENDING, AskedTable, BatchRow, Request
-from germane.ledger.store import LedgerTable
+from germane.ledger.opening import open_at
+from germane.ledger.store import Ledger, LedgerTable
 
 GRACE = 60.0
 """Seconds after which a batch that the provider does not list was never made."""
@@ -40,42 +44,96 @@ _AT_ONCE = 500
 """Lines of answers that are stored together."""
 _NO_LINE = "the provider's files hold no line of it that can be read"
 _LIMIT = re.compile(r"limit\W{1,3}([\d,_]*\d)\s+(?:enqueued )?tokens", re.IGNORECASE)
-"""The tokens that may be in a provider's queue at once, in the words of a batch that failed."""
+"""The tokens that may wait at the provider at once, in the message of a batch that failed."""
 _FAULTS = 10
-"""Looks in a row that may come to nothing while a batch is waited for."""
+"""Failed looks in a row after which waiting ends."""
 
 _log = logging.getLogger("germane")
 
 T = TypeVar("T")
 
 
+class Later:
+    """The source of answers of `--later`: what the judge can be asked in batches is asked so, before anything is asked live.
+
+    Without `--later` it cancels the batches of the run's earlier sessions, and keeps what they have answered.
+
+    Raises:
+        InputError: Options do not go together.
+    """
+
+    def __init__(self, spec: Spec) -> None:
+        self._later, self._wait = spec.later, spec.wait
+        self._limits = {"max_cost": spec.max_cost, "max_calls": spec.max_calls}
+        if self._wait and not self._later:
+            raise InputError("--wait waits for batches", fix="write --later --wait")
+        for name in ("until", "engine", "replay"):
+            if self._later and getattr(spec, name):
+                raise InputError(f"--{name} and --later do not go together", fix="leave one of them out")
+
+    def check(self, judge: Judge, run: str, other: str) -> None:
+        """InputError where the judge has no batches, or the ledger `other` holds batches of this run that are not done."""
+        models = filter(None, map(model_of, members_of(judge)))
+        if self._later and not any(map(has_batches, models)):
+            problem = f"{judge.name}: this provider has no batch API"
+            raise InputError(
+                problem, fix="leave --later out, or write the requests to a file: germane questions"
+            )
+        with suppress(LedgerError):
+            if other:
+                with closing(open_at(other)) as ledger:
+                    if _has_open(ledger, run):
+                        problem = f"this run has batches under way in the ledger {other}"
+                        fix = "leave out --ledger, or cancel them: germane ledger batches"
+                        raise InputError(problem, fix=fix)
+
+    async def answer(
+        self,
+        judge: Judge,
+        ledger: Ledger,
+        usage_log: UsageLog,
+        run: str,
+        callbacks: Callbacks,
+        *,
+        check: Callable[[], object],
+        open_questions: Callable[[], Awaitable[Sequence[Asked]]],
+    ) -> None:
+        """Ask round by round until nothing can be asked in batches; AskedLater where nobody waits for their answers."""
+        if not isinstance(ledger, LedgerTable) or not (self._later or _has_open(ledger, run)):
+            return
+        check()
+        async with Batches(ledger, judge, usage_log, run, **self._limits) as batches:
+            if not self._later:
+                callbacks.note(
+                    "batches that are not done are cancelled: what they have answered is kept, the rest is asked live"
+                )
+                await batches.cancel()
+                return
+            while True:
+                await batches.fetch()
+                if not await batches.send(await open_questions(), callbacks.note):
+                    return
+                if not self._wait:
+                    raise AskedLater(batches.in_words())
+                waiting = sum(row.requests for row in batches.open())
+                callbacks.on_progress("waiting for batches: requests answered", 0, waiting)
+                await batches.wait()
+
+
 class _Endpoint(NamedTuple):
-    """A model, and its provider's batches."""
+    """A model and the batches of its provider."""
 
     model: LLMJudge
     api: BatchAPI
 
 
-def endpoint_of(judge: Judge) -> tuple[str, str, str]:
-    """The endpoint of a judge, as a batch's row has it; empty texts where that is not a language model."""
-    model = model_of(judge)
-    return (
-        ("", "", "")
-        if model is None
-        else (model.service.provider, model.service.model, mask_urls(model.service.custom))
-    )
+def endpoint_of(model: LLMJudge) -> tuple[str, str, str]:
+    """Return the provider, name and URL of a model, as a batch's row has them."""
+    return model.service.provider, model.service.model, mask_urls(model.service.custom)
 
 
-def require_batches(judge: Judge) -> None:
-    """InputError where none of those who are asked has batches."""
-    models = filter(None, map(model_of, members_of(judge)))
-    if not any(model.has_batches for model in models):
-        problem = f"{judge.name}: this provider has no batch API"
-        raise InputError(problem, fix="leave --later out, or write the requests to a file: germane questions")
-
-
-def has_open(ledger: LedgerTable, run: str) -> bool:
-    """True if an evaluation has sent batches that are not done."""
+def _has_open(ledger: LedgerTable, run: str) -> bool:
+    """Return whether a run has sent batches that are not done."""
     return any(row.run == run for row in AskedTable(ledger).batches(opened=True))
 
 
@@ -89,7 +147,8 @@ class Batches:
         run: Its name.
         max_cost, max_calls: The most that it may cost in US dollars, and the questions that may be put, in all.
 
-    JudgeError where a key is missing.
+    Raises:
+        JudgeError: A key is missing.
     """
 
     def __init__(
@@ -106,7 +165,9 @@ class Batches:
         self._max_cost, self._max_calls = max_cost, max_calls
         models = filter(None, map(model_of, members_of(judge)))
         self._endpoints = {
-            endpoint_of(model): _Endpoint(model, model.batches()) for model in models if model.has_batches
+            endpoint_of(model): _Endpoint(model, open_batches(model))
+            for model in models
+            if has_batches(model)
         }
         self._failures = Counter[str]()
         self._stored = 0
@@ -224,18 +285,22 @@ class Batches:
             )
         self._failures.clear()
         self._stored = 0  # as many as rounds before have brought, a round of failures is the last
-        later = by_judge(pair for pair in asked if endpoint_of(pair[0]) in self._endpoints)
+        later = by_judge(pair for pair in asked if self._endpoint(pair[0]) is not None)
         for judge, questions in later:
-            endpoint = self._endpoints[endpoint_of(judge)]
+            endpoint = self._endpoint(judge)
+            assert endpoint is not None
             new = [question for question in questions if judge.key(question) not in in_flight]
-            async for some in self._split(
-                requests_of(judge, endpoint.model, new, endpoint.model.later_price), endpoint
-            ):
+            requests = requests_of(judge, endpoint.model, new, price_later(judge))
+            async for some in self._split(requests, endpoint):
                 if (row := await self._create(endpoint, some)) is None:
                     continue
                 price = "" if row.cost_usd is None else f", about ${row.cost_usd:.4f}"
                 note(f"{counted(row.requests, 'request')} went out in the batch {row.name}{price}")
         return bool(later and self.open())
+
+    def _endpoint(self, judge: Judge) -> _Endpoint | None:
+        model = model_of(judge)
+        return None if model is None else self._endpoints.get(endpoint_of(model))
 
     def in_words(self) -> str:
         """The batches that are under way, in words."""
@@ -306,7 +371,7 @@ class Batches:
     def _reserve_batch(self, endpoint: _Endpoint, some: Sequence[Request]) -> BatchRow:
         """Write into the ledger that a batch of these requests is about to be made, and return its row."""
         provider, name, url = endpoint_of(endpoint.model)
-        price = endpoint.model.later_price
+        price = price_later(endpoint.model)
         tokens = sum(request.tokens for request in some)
         back = sum(request.tokens_back for request in some)
         row = BatchRow(

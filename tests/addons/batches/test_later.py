@@ -13,13 +13,13 @@ from typing import Any
 
 import pytest
 
-from germane.judges.batches.foreign import AnthropicBatches, GeminiBatches
-from germane.judges.batches.openai import OpenAIBatches
-from germane.judging import batches
-from germane.judging.batches import Batches
-from germane.ledger.asked import AskedTable
+from germane.addons.batches import rounds
+from germane.addons.batches.foreign import AnthropicBatches, GeminiBatches
+from germane.addons.batches.providers import OpenAIBatches
+from germane.addons.batches.rounds import Batches
+from germane.addons.batches.table import AskedTable
 from germane.ledger.store import SQLiteLedger
-from tests.cli.test_batchfile import MEASURES, SAMPLES
+from tests.addons.batches.test_batchfile import MEASURES, SAMPLES
 from tests.command import Ran, invoke
 from tests.server import Act, Asked
 from tests.server.batches import AnthropicBatchServer, BatchServer, GeminiBatchServer, OpenAIBatchServer
@@ -30,8 +30,8 @@ def _folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     for name in ("OPENAI", "ANTHROPIC", "GOOGLE"):
         monkeypatch.setenv(f"{name}_API_KEY", "sk-test-0123")
-    monkeypatch.setattr(batches, "GRACE", 0.0)
-    monkeypatch.setattr(batches, "FIRST_PAUSE", 0.01)
+    monkeypatch.setattr(rounds, "GRACE", 0.0)
+    monkeypatch.setattr(rounds, "FIRST_PAUSE", 0.01)
     Path("samples.jsonl").write_text("".join(json.dumps(one) + "\n" for one in SAMPLES))
 
 

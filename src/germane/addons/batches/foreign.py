@@ -12,11 +12,10 @@ from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
+from germane.addons.batches.api import AbsentBatch, BatchState, Request, unrun
 from germane.errors import JudgeError
-from germane.judges.batches.api import AbsentBatch, BatchState, unrun
 from germane.judges.client.errors import TransportError
 from germane.judges.client.foreign import PydanticAITransport, completion_of
-from germane.ledger.asked import Request
 from germane.types import Json
 
 if TYPE_CHECKING:

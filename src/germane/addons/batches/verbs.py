@@ -1,17 +1,28 @@
-"""`germane questions` and `germane answers`: what is to be asked, as a file for another engine of models."""
+"""`germane questions` and `germane answers`, for another engine of models, and `germane ledger batches`."""
 
 from __future__ import annotations
 
+import asyncio
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import closing, nullcontext
 from itertools import chain, islice
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+import msgspec
 
 from germane.clean import counted, some_of
-from germane.cli.values import print_document, say
+from germane.cli.values import print_document, print_lines, refuse_input, say, spec_of
 from germane.errors import InputError
+from germane.evaluation.choice import ledger_address
+from germane.judges import LLMJudge
+from germane.ledger.opening import open_at
+from germane.ledger.store import is_there
+from germane.samples.files import whole_file
+
+if TYPE_CHECKING:
+    from germane.addons.batches.table import AskedTable
 
 _AT_ONCE = 500
 """Lines of answers that are stored together."""
@@ -24,19 +35,15 @@ def questions(*, output: Path, json: bool, **flags: Any) -> int:
     questions follow from answers: read the engine's output with `germane answers`, then repeat until none are left; `germane
     run` then makes no calls.
     """
-    from germane.cli.values import refuse_input, spec_of
-    from germane.evaluation.choice import ledger_address
-    from germane.evaluation.parts.remote import local
+    from germane.addons.batches.providers import line_of
+    from germane.addons.batches.requests import known_at_once, requests_for_file
+    from germane.addons.batches.table import FILE, AskedTable
     from germane.evaluation.plan import split_evaluations
     from germane.evaluation.run import forecast
     from germane.folder.manifest import read_manifest
-    from germane.judges.batches.openai import line_of
-    from germane.judging.requests import known_at_once, requests_for_file
-    from germane.ledger.asked import FILE, AskedTable
-    from germane.ledger.opening import open_at
 
     refuse_input(output, [*flags["paths"], flags.get("labels"), flags.get("corpus"), flags.get("targets")])
-    paths = [local(path) for path in flags["paths"][:2]]
+    paths = list(map(Path, flags["paths"]))
     stored = paths[0] if len(paths) == 1 and (paths[0] / "manifest.json").is_file() else None
     chosen = spec_of({**flags, "resume": stored, "paths": [] if stored else flags["paths"]})
     with chosen.confined():
@@ -53,8 +60,6 @@ def questions(*, output: Path, json: bool, **flags: Any) -> int:
             requests = {name: row for name, row in requests.items() if batched.isdisjoint(row.keys)}
             table.add(FILE, requests.values())
             store.put(known_at_once(certain))
-    from germane.samples.files import whole_file
-
     with whole_file(output) as file:
         file.writelines(line_of(name, request.body) + b"\n" for name, request in requests.items())
     done = {
@@ -91,11 +96,8 @@ def answers(files: Sequence[Path], *, ledger: str | None, json: bool) -> int:
     batches, or has the model's text as its response. A failed or unreadable line is exported again by `germane questions`; the
     exit code is then 3.
     """
-    from germane.evaluation.choice import ledger_address
-    from germane.judging.requests import Answers, read_answers
-    from germane.ledger.asked import FILE, AskedTable
-    from germane.ledger.opening import open_at
-    from germane.ledger.store import is_there
+    from germane.addons.batches.requests import Answers, read_answers
+    from germane.addons.batches.table import FILE, AskedTable
 
     location, answers, stored, left = ledger_address(ledger), Answers(), 0, 0
     damaged: list[str] = []
@@ -137,3 +139,60 @@ def answers(files: Sequence[Path], *, ledger: str | None, json: bool) -> int:
         texts.append(f"{counted(left, 'request')} without an answer: germane questions writes them again")
     say("\n".join(texts))
     return code
+
+
+def batches(*, cancel: str | None, base_url: str | None, ledger: str | None, json: bool) -> None:
+    """List the batches sent by runs with --later, and their last known state.
+
+    No calls are made except for --cancel. `germane run --resume REPORT --later` fetches finished batches, cancelled ones too.
+    """
+    from germane.addons.batches.table import AskedTable
+
+    location = ledger_address(ledger)
+    rows = []
+    if ledger is not None or cancel is not None or is_there(location):
+        open_at(
+            location, read_only=True
+        ).close()  # one that is named and not there is an error, and is not made
+        with closing(open_at(location)) as opened:
+            table = AskedTable(opened)
+            if cancel is not None:
+                _cancel(table, cancel, base_url)
+            rows = table.batches()
+    if json:
+        print_document({"schema_version": 1, "ledger": location, "batches": msgspec.to_builtins(rows)})
+        return
+    if not rows:
+        print_lines(f"no batch was sent from {location}")
+    for row in rows:
+        price = "" if row.cost_usd is None else f", about ${row.cost_usd:.4f}"
+        print_lines(f"{row.id}  {row.state}, {row.at}")
+        print_lines(f"  {counted(row.requests, 'request')} to {row.provider}:{row.model}{price}")
+        print_lines(f"  {row.name or 'not known to the provider yet'}, of {row.run}")
+        if row.why:
+            print_lines(f"  {row.why}")
+
+
+def _cancel(table: AskedTable, name: str, base_url: str | None) -> None:
+    """Cancel a batch, by our name or the provider's; InputError where there is none."""
+    from germane.addons.batches.providers import open_batches
+    from germane.addons.batches.rounds import cancel, endpoint_of
+
+    row = next((batch for batch in table.batches(opened=True) if name in {batch.id, batch.name}), None)
+    if row is None:
+        raise InputError(f"no batch that is not done is called {name}", fix="see germane ledger batches")
+    judge = LLMJudge(f"{row.provider}:{row.model}", base_url=base_url)
+    if endpoint_of(judge) != row.endpoint:
+        where = f" --base-url {row.url}" if row.url else ""
+        problem = f"{name} is at {row.url or 'its provider'}, to which a key is sent only if you name it"
+        raise InputError(problem, fix=f"write: germane ledger batches --cancel {name}{where}")
+
+    async def send() -> None:
+        api = open_batches(judge)
+        try:
+            await cancel(row, api, table)
+        finally:
+            await api.close()
+
+    asyncio.run(send())
+    say(f"{name} is cancelled; germane run --resume REPORT fetches what it has answered")

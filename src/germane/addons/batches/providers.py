@@ -1,23 +1,53 @@
-"""OpenAI's batches: a file of requests, a batch of it, a file of answers and one of errors. Many gateways speak them."""
+"""Which batches a judge has and at what price, and those of OpenAI, which many gateways speak."""
 
 from __future__ import annotations
 
 import tempfile
 from codecs import BOM_UTF8
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Sequence
 from contextlib import suppress
 from typing import Any
 
+from germane.addons.batches.api import AbsentBatch, BatchAPI, BatchState, Request
 from germane.clean import mask_urls
 from germane.encoding import decode, encode
 from germane.errors import JudgeError
-from germane.judges.batches.api import AbsentBatch, BatchState
+from germane.judges import Judge, LLMJudge, Price
 from germane.judges.client.errors import TransportError, message_of
-from germane.judges.client.providers import Service
 from germane.judges.client.transport import Secrets
-from germane.ledger.asked import Request
+from germane.judges.llm import model_of
 from germane.types import Json
 from germane.version import __version__
+
+LATER = 0.5
+"""The part of the usual price that every provider's batches cost."""
+_OWN_PROTOCOL = ("anthropic", "google")
+"""Providers with a protocol of their own whose batches are spoken."""
+
+
+def has_batches(model: LLMJudge) -> bool:
+    """Return whether its provider may have batches: a server of OpenAI's protocol may have its batches too."""
+    traits = model.service.traits
+    return model.service.provider in _OWN_PROTOCOL if traits.extra else not traits.local
+
+
+def price_later(judge: Judge) -> Price | None:
+    """Return the price of a judge's tokens in batches, which know no tiers; None = not known, or it has none."""
+    model = model_of(judge)
+    if model is None or model.price is None or not has_batches(model):
+        return None
+    return model.price if "service_tier" in model.capabilities.parameters else model.price.times(LATER)
+
+
+def open_batches(model: LLMJudge) -> BatchAPI:
+    """Open the batches of a model's provider; JudgeError where the key is missing."""
+    if not model.service.traits.extra:
+        return OpenAIBatches(model)
+    from germane.addons.batches.foreign import AnthropicBatches, GeminiBatches
+
+    own = AnthropicBatches if model.service.provider == "anthropic" else GeminiBatches
+    return own(model.foreign())
+
 
 URL = "/v1/chat/completions"
 """The path that a line is posted to, the same wherever the server is."""
@@ -31,12 +61,8 @@ _SECONDS = {"connect": 20.0, "read": 300.0, "write": 300.0, "pool": None}
 
 
 def line_of(request: str, body: bytes) -> bytes:
-    """A line of a file of requests, as OpenAI's batches and `vllm run-batch` read it."""
-    return b'{"custom_id":%b,"method":"POST","url":%b,"body":%b}' % (
-        encode(request),
-        encode(URL),
-        body,
-    )
+    """Return the line of a request as OpenAI's batches and `vllm run-batch` read it."""
+    return b'{"custom_id":%b,"method":"POST","url":%b,"body":%b}' % (encode(request), encode(URL), body)
 
 
 class OpenAIBatches:
@@ -45,12 +71,12 @@ class OpenAIBatches:
     most_requests = 50_000
     most_bytes = 200_000_000
 
-    def __init__(self, service: Service, headers: Mapping[str, str]) -> None:
+    def __init__(self, model: LLMJudge) -> None:
         import httpx2
 
-        self._service = service
+        self._service, headers = model.service, model.headers()
         agent = {"user-agent": f"germane/{__version__}", **headers}
-        self._secrets = Secrets(headers, url=service.url)
+        self._secrets = Secrets(headers, url=self._service.url)
         self._client = httpx2.AsyncClient(headers=agent, timeout=httpx2.Timeout(**_SECONDS))
 
     async def line(self, request: str, body: bytes) -> bytes:

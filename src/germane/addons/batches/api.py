@@ -1,0 +1,91 @@
+"""The interface of a provider's batches: requests in, a name, a state, answers, whatever the protocol."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from germane.errors import JudgeError
+from germane.types import Json
+
+UNRUN = "batch_expired"
+"""The code of an error of a request that was not run before its batch ended."""
+
+
+@dataclass(slots=True)
+class Request:
+    """One request.
+
+    Attributes:
+        custom_id: A digest of what it asks: the same questions have the same id, whenever and by whomever they are asked.
+        keys: The keys of its questions.
+        record: What must be known to read its answer.
+        body: The body of a chat completion.
+        tokens, tokens_back: What it and its answer take, estimated from bytes.
+        line: The body as the provider's batches have it.
+    """
+
+    custom_id: str
+    keys: Sequence[str]
+    record: Mapping[str, Json]
+    body: bytes
+    tokens: int
+    tokens_back: int
+    line: bytes = b""
+
+
+class AbsentBatch(JudgeError):
+    """The provider does not know the batch, or no longer."""
+
+
+@dataclass(frozen=True, slots=True)
+class BatchState:
+    """The state of a batch, as its provider calls it; `why` it failed as a whole."""
+
+    called: str
+    ended: bool = False
+    why: str = ""
+
+
+class BatchAPI(Protocol):
+    """The batches of one model at one provider.
+
+    Each method raises JudgeError where the provider refuses, AbsentBatch where it does not know the batch, and TransportError
+    where it is not known what became of the request.
+
+    Attributes:
+        most_requests, most_bytes: The limits of one batch.
+    """
+
+    most_requests: int
+    most_bytes: int
+
+    async def line(self, request: str, body: bytes) -> bytes:
+        """Return the line of a request of this name (32 characters), made from the body of a chat completion."""
+
+    async def create(self, batch: str, requests: Sequence[Request]) -> str:
+        """Make a batch of these requests under our name `batch`, and return the provider's name of it."""
+
+    async def find(self, batch: str, requests: set[str], since: str) -> str | None:
+        """Return the provider's name of a batch that has our name or holds these requests, made since then.
+
+        None where there is none, "" where that cannot be told yet.
+        """
+
+    async def state(self, name: str) -> BatchState:
+        """Return the state of a batch."""
+
+    def answers(self, name: str) -> AsyncIterator[Json]:
+        """Yield the answers of a batch that has ended, in any order: `custom_id`, and the `response` or an `error`."""
+
+    async def cancel(self, name: str) -> None:
+        """Cancel a batch; what is answered can be read when it has ended."""
+
+    async def close(self) -> None:
+        """Close the connections to the provider."""
+
+
+def unrun(request: str, why: str) -> Json:
+    """Return the line of a request that its batch did not run."""
+    return {"custom_id": request, "response": None, "error": {"code": UNRUN, "message": why}}
