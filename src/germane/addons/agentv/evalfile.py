@@ -58,7 +58,7 @@ def _measures(value: Any, info: ValidationInfo) -> tuple[GraderSpec, ...]:
 
 
 def _rubric(nodes: Sequence[Node], weight: int = 1) -> GraderSpec:
-    """Statements and items of a rubric as one grader, asked of a model."""
+    """Return statements and items of a rubric as one grader, asked of a model."""
     location = nodes[0].location
     pairs = node_of({"type": "rubrics", "name": "rubrics", "weight": weight}, location).pairs or {}
     pairs["rubrics"] = Node(location, items=list(nodes))
@@ -72,7 +72,7 @@ def _rubrics(value: Any, info: ValidationInfo) -> tuple[GraderSpec, ...]:
 
 
 def assertions_in(value: Any, info: ValidationInfo) -> tuple[GraderSpec, ...]:
-    """The assertions of the newer generation's list, in which a text is not a measure's name but something that must be true.
+    """Return the assertions of the newer generation's list, in which a text is not a measure's name but something that must be true.
 
     All of them are one rubric in place of the first, which weighs as much as they are many.
     """
@@ -86,12 +86,12 @@ _MEMBERS = ("evaluators", "assertions", "assert", "graders", "members")
 
 
 def included_nodes(value: Any, info: ValidationInfo) -> list[Node]:
-    """The nodes of a list of graders, those of the files that it includes in their places."""
+    """Return the nodes of a list of graders, with those of the files that it includes in their places."""
     return _included(grader_nodes(value), folder_of(info))
 
 
 def _included(nodes: Iterable[Node], folder: Path, above: tuple[Path, ...] = ()) -> list[Node]:
-    """`- include: NAME` stands for the assertions of .agentv/templates/NAME.yaml, or of a file with that path."""
+    """Put in place of `- include: NAME` the assertions of .agentv/templates/NAME.yaml, or of a file with that path."""
     result: list[Node] = []
     for node in nodes:
         pairs = node.pairs or {}
@@ -113,12 +113,15 @@ def _included(nodes: Iterable[Node], folder: Path, above: tuple[Path, ...] = ())
 
 
 def _template(name: str, folder: Path, above: tuple[Path, ...], where: SourceLocation) -> Path:
+    """Return the file that an `include` names: next to the including file, in the folder, or in one above it up to the root."""
     bare = not name.startswith(".") and not any(sign in name for sign in "/\\")
     names = [f".agentv/templates/{name}{suffix}" for suffix in (".yaml", ".yml")] if bare else [name]
     root = repository_root(folder)
-    upwards = (path for path in (folder, *folder.parents) if path.is_relative_to(root))
-    paths = (*(file.parent for file in above[-1:]), *upwards)
-    path = next((path for value in paths for spelt in names if (path := value / spelt).is_file()), None)
+    folders = [
+        *(file.parent for file in above[-1:]),
+        *(p for p in (folder, *folder.parents) if p.is_relative_to(root)),
+    ]
+    path = next((file for at in folders for spelt in names if (file := at / spelt).is_file()), None)
     if path is None:
         problem = f"no {names[0]} to include, in {folder} or above"
         raise InputError(problem, fix="check the name", place=where)
@@ -149,7 +152,7 @@ class GraderLists(YamlModel):
     assertions: Assertions = ()
 
     def graders(self, faults: list[InputError]) -> tuple[GraderSpec, ...]:
-        """All of them, with names that differ; what is wrong is added to the faults."""
+        """Return all of them, with names that differ; what is wrong is added to the faults."""
         return by_name((*self.measures, *self.evaluators, *self.assertions), faults)
 
 
@@ -235,7 +238,7 @@ class AgentVFile(EvalFile, GraderLists):
 def read_file(
     path: Path, root: Node, parsed: Callable[[Path], Node], warn: Warn | None, faults: list[InputError]
 ) -> EvalFile:
-    """The content of an eval file with cases; what is wrong is added to the faults."""
+    """Return the content of an eval file with cases; what is wrong is added to the faults."""
     folder = path.resolve().parent
     root, inline, replaced = _cases_apart(root, folder, parsed)
     file = read_model(AgentVFile, root, faults, folder=folder, warn=warn)
@@ -266,25 +269,25 @@ def read_file(
 
 
 def _cases_apart(root: Node, folder: Path, parsed: Callable[[Path], Node]) -> tuple[Node, list[Node], bool]:
-    """The file, with `data` where its cases are a file of samples; else its cases; whether their graders replace the file's.
+    """Return the file, its cases, and whether their graders replace the file's; of a file of samples the file, with `data`.
 
     Cases stand in the file, or in files that it names.
     """
     pairs = {key: inner for key, inner in (root.pairs or {}).items() if not inner.is_null()}
-    results = [key for key in pairs if fold(key) in _CASES]
-    if len(results) > 1:
-        raise pairs[results[1]].fault("the file has two lists of cases", "keep one of them")
-    if not results:
+    keys = [key for key in pairs if fold(key) in _CASES]
+    if len(keys) > 1:
+        raise pairs[keys[1]].fault("the file has two lists of cases", "keep one of them")
+    if not keys:
         return root, [], False
-    node, replaced = pairs[results[0]], fold(results[0]) == "evalcases"
+    node, replaced = pairs[keys[0]], fold(keys[0]) == "evalcases"
     if node.text is not None:
-        cases = _cases_in(node, folder, parsed) if fold(results[0]) != "samples" else None
+        cases = _cases_in(node, folder, parsed) if fold(keys[0]) != "samples" else None
         if cases is not None:
             return root, cases, replaced
         if "data" in pairs:
             raise node.fault("the file names samples twice", "name all of them under data: [...]")
-        keys = {**root.keys, "data": root.keys[results[0]]}
-        return replace(root, pairs={**pairs, "data": node}, keys=keys), [], False
+        places = {**root.keys, "data": root.keys[keys[0]]}
+        return replace(root, pairs={**pairs, "data": node}, keys=places), [], False
     if node.items is None:
         raise node.fault(f"the cases are {node.kind}", "write a list: - id: ...")
     inline: list[Node] = []
@@ -298,28 +301,27 @@ def _cases_apart(root: Node, folder: Path, parsed: Callable[[Path], Node]) -> tu
 
 
 def _cases_in(node: Node, folder: Path, parsed: Callable[[Path], Node]) -> list[Node] | None:
-    """The cases in the files that a text names, in YAML or JSON Lines; None where these are files of samples.
+    """Return the cases in the files that a text names, in YAML or JSON Lines; None where these are files of samples.
 
     It names a file, several (`cases/*.yaml`), or a folder with a case.yaml in each of its folders.
     """
     name = without_scheme(node.text or "")
     paths = sorted(folder.glob(name)) if any(sign in name for sign in "*?[") else [folder / name]
-    paths = [value for path in paths for value in (sorted(path.glob("*/case.y*ml")) or [path])]
     cases: list[Node] = []
-    for path in paths:
-        if path.suffix in {".yaml", ".yml"} and path.is_file():
-            root = parsed(path)
-            one_case = path.stem == "case" and root.pairs is not None
-            inside = [root] if one_case else root.items or (root.pairs or {}).get("tests", root).items
-            if inside is None:
-                raise root.fault("this file holds no list of cases", "write - id: ...")
-            cases += inside
-        elif path.suffix in {".jsonl", ".ndjson"} and path.is_file():
-            cases += [node_of(value, place) for place, value in read_json_lines(path)]
-        elif path.exists():
-            return None
-        else:
+    for path in (file for found in paths for file in (sorted(found.glob("*/case.y*ml")) or [found])):
+        if not path.exists():
             raise node.fault(f"no file {name!r} in {folder}", "check the path")
+        if path.suffix in {".jsonl", ".ndjson"} and path.is_file():
+            cases += [node_of(value, place) for place, value in read_json_lines(path)]
+            continue
+        if path.suffix not in {".yaml", ".yml"} or not path.is_file():
+            return None
+        root = parsed(path)
+        one_case = path.stem == "case" and root.pairs is not None
+        inside = [root] if one_case else root.items or (root.pairs or {}).get("tests", root).items
+        if inside is None:
+            raise root.fault("this file holds no list of cases", "write - id: ...")
+        cases += inside
     if not cases:
         raise node.fault(f"{name} holds no cases", "check the path")
     return cases
@@ -373,7 +375,7 @@ class CaseEntry(GraderLists):
 
     @classmethod
     def complete(cls, keys: Keys) -> None:
-        """Keys that are no field are fields of a sample; one close to any of these is a fault, another is metadata."""
+        """Read keys that are no field as fields of a sample; one close to any of these is a fault, another is metadata."""
         keys.values["others"] = keys.others
         for key in keys.others:
             location = keys.node.keys[key]
@@ -390,35 +392,36 @@ class CaseEntry(GraderLists):
 def _case(
     node: Node, number: int, file: AgentVFile, warn: Warn | None, faults: list[InputError], *, replaced: bool
 ) -> Case:
-    """One case; `number` is its id where it has none. What is wrong is added to the faults, as far as can be."""
-    folder = file.path.resolve().parent
+    """Return one case; `number` is its id where it has none. What is wrong is added to the faults, as far as can be."""
+    folder, before = file.path.resolve().parent, len(faults)
     node = _completed(node, file)
-    before = len(faults)
     entry = read_model(CaseEntry, node, faults, folder=folder, warn=warn)
     execution = entry.execution or Execution()
-    alone = execution.skip_defaults
+    shared = not execution.skip_defaults
     asked = messages_at(entry.input_messages, "user", folder)
-    if not alone:
+    if shared:
         asked = (*messages_at(file.input, "user", folder), *asked)
     expected = messages_at(entry.expected_messages, "assistant", folder)
-    query, history = _asked(entry.question, asked)
     last = next((message.content for message in reversed(expected) if message.content is not None), None)
-    fields = {key: inner.json() for key, inner in entry.others.items() if key in SPELLINGS}
-    more = {key: inner.json() for key, inner in entry.others.items() if key not in SPELLINGS}
+    users = [at for at, message in enumerate(asked) if message.role == "user"]
+    query = entry.question or (content_text(asked[users[-1]].content) if users else "")
+    others = {key: inner.json() for key, inner in entry.others.items()}
+    fields = {key: value for key, value in others.items() if key in SPELLINGS}
+    more = {key: value for key, value in others.items() if key not in SPELLINGS}
+    metadata = {**file.metadata, **entry.metadata, **more}
     row: dict[str, Json] = {
         "id": entry.id or str(number),
         "query": query or None,
         "criterion": entry.criterion,
-        **fields,
-        "metadata": {**file.metadata, **entry.metadata, **more},
     }
+    row |= {**fields, "metadata": metadata}
     if not any(SPELLINGS[key] == "reference" and row[key] is not None for key in fields):
-        text = "" if only_contexts(last) else content_text(last)
-        row["reference"] = entry.reference_answer or text or None
+        row["reference"] = (
+            entry.reference_answer or ("" if only_contexts(last) else content_text(last)) or None
+        )
     if not query and all(SPELLINGS[key] != "query" for key in fields):
-        fix = 'write query: "the question that was asked"'
         if len(faults) == before or not any(fold(key) in _ASKED for key in node.pairs or {}):
-            faults.append(node.fault("a case has no query", fix))
+            faults.append(node.fault("a case has no query", 'write query: "the question that was asked"'))
         row["query"] = "-"
     reader = RowReader(warn=warn)
     try:
@@ -426,13 +429,13 @@ def _case(
     except InputError:
         faults += reader.faults_of(row, number, node.at)
         sample = reader.read({"id": row["id"], "query": "-"}, number, node.at)
+    history = tuple(message for message in asked[: users[-1] if users else 0] if message.role != "system")
     if history and not sample.history:
         sample = structs.replace(sample, history=history)
     guidelines, files = input_files(asked)
-    named = (*(() if alone else file.input_files), *entry.input_files)
+    named = (*(file.input_files if shared else ()), *entry.input_files)
     for name in named:  # the target gets them
         check_readable(folder / name, node.location)
-    files = tuple(dict.fromkeys((*files, *(str((folder / name).resolve()) for name in named))))
     return Case(
         sample=sample,
         graders=_graders(entry, file, node.location, faults, replaced=replaced),
@@ -445,7 +448,7 @@ def _case(
         input_messages=asked or (Message(role="user", content=query),),
         expected_messages=expected,
         guideline_files=guidelines,
-        input_files=files,
+        input_files=tuple(dict.fromkeys((*files, *(str((folder / name).resolve()) for name in named)))),
         conversation_id=entry.conversation_id,
         metadata=sample.metadata,
     )
@@ -455,7 +458,7 @@ _OF_GRADERS = frozenset(map(fold, ("vars", "defaults", "execution", "rubrics", *
 
 
 def _completed(node: Node, file: AgentVFile) -> Node:
-    """The case with the file's defaults, and with values in place of its variables.
+    """Return the case with the file's defaults, and with values in place of its variables.
 
     The texts of graders stay as they are: their variables stand for the answer.
     """
@@ -463,24 +466,21 @@ def _completed(node: Node, file: AgentVFile) -> Node:
         return node
     names = names_of(CaseEntry)
     own = {names.get(fold(key), key) for key in node.pairs}
-    usual = file.defaults.pairs if isinstance(file.defaults, Node) and file.defaults.pairs else {}
+    usual = (file.defaults.pairs or {}) if isinstance(file.defaults, Node) else {}
     nodes = {key: inner for key, inner in usual.items() if names.get(fold(key), key) not in own}
     pairs = {**nodes, **node.pairs}
-    keys = {**{key: file.defaults.keys[key] for key in nodes}, **node.keys}
     own_values = pairs["vars"].json() if "vars" in pairs else None
     values = {**file.vars, **(own_values if isinstance(own_values, dict) else {})}
-    if values:
-        filled = {
-            key: with_variables(pair, values) for key, pair in pairs.items() if fold(key) not in _OF_GRADERS
-        }
-        pairs = {**pairs, **filled}
-    return replace(node, pairs=pairs, keys=keys)
+    for key, pair in pairs.items() if values else ():
+        if fold(key) not in _OF_GRADERS:
+            pairs[key] = with_variables(pair, values)
+    return replace(node, pairs=pairs, keys={**{key: file.defaults.keys[key] for key in nodes}, **node.keys})
 
 
 def _graders(
     entry: CaseEntry, file: AgentVFile, location: SourceLocation, faults: list[InputError], *, replaced: bool
 ) -> tuple[GraderSpec, ...]:
-    """The graders of a case: its own, with the file's; no mapping of its own voids the file's.
+    """Return the graders of a case: its own, with the file's; no mapping of its own voids the file's.
 
     A case without any that says what a good answer does is graded by a model.
     """
@@ -493,13 +493,6 @@ def _graders(
     if not specs and entry.criterion:  # AgentV asks a model whether the answer does what the case says
         return (spec_of(node_of({"type": "llm_judge"}, location)),)
     return specs
-
-
-def _asked(question: str | None, messages: tuple[Message, ...]) -> tuple[str, tuple[Message, ...]]:
-    users = [index for index, message in enumerate(messages) if message.role == "user"]
-    last = users[-1] if users else 0
-    history = tuple(message for message in messages[:last] if message.role != "system")
-    return question or (content_text(messages[last].content) if users else ""), history
 
 
 def _check_ids(cases: tuple[Case, ...], faults: list[InputError]) -> None:

@@ -61,9 +61,8 @@ _OF_GRADERS = {"contexts", "contexts_from", "judge"}
 """Options that hold for graders that are no measures; what else is in their `config` is their own."""
 _RUNS_CODE = {"code_judge", "composite", "assert_set"}
 """Graders that may start programs: which ones is said on the command line, never by what comes on stdin."""
-_PROTOCOL = {
-    "candidate_answer", "expected_outcome", "output_messages", "input_messages", "criteria", "reference_answer",
-}  # fmt: skip
+_CASE = {"input_messages", "expected_outcome", "criteria", "reference_answer"}
+_PROTOCOL = {*_CASE, "candidate_answer", "output_messages"}
 """Keys by which a document without a query is known as one of the protocol."""
 _MEASURED = ("trace_summary", "token_usage", "cost_usd", "duration_ms", "start_time", "end_time")
 

@@ -131,9 +131,14 @@ class _Metric(_Judged):
     output_is: ClassVar[str] = "response"
 
     def __init__(
-        self, model: Judge | str | None = None, options: Mapping[str, Json] | None = None,
-        *, context: Sequence[Json] | None = None, scale: float = 1, parity: Parity | None = None,
-    ) -> None:  # fmt: skip
+        self,
+        model: Judge | str | None = None,
+        options: Mapping[str, Json] | None = None,
+        *,
+        context: Sequence[Json] | None = None,
+        scale: float = 1,
+        parity: Parity | None = None,
+    ) -> None:
         values = {"context": context, "scale": scale, **(options or {})}
         super().__init__(model, values.pop("scale"), parity)
         self.context = list(required(values.pop("context"), "context", type(self).__name__))
@@ -177,10 +182,14 @@ class _Scorer(_Judged):
     """
 
     def __init__(
-        self, model: Judge | str | None = None,
-        *, context: Sequence[Json] | None = None, context_extractor: Extractor | None = None,
-        scale: float = 1, parity: Parity | None = None,
-    ) -> None:  # fmt: skip
+        self,
+        model: Judge | str | None = None,
+        *,
+        context: Sequence[Json] | None = None,
+        context_extractor: Extractor | None = None,
+        scale: float = 1,
+        parity: Parity | None = None,
+    ) -> None:
         if context is None and context_extractor is None:
             fix = "give context= or context_extractor="
             raise InputError(f"{type(self).__name__} needs contexts", fix=fix)

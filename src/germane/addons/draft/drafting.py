@@ -72,12 +72,13 @@ class Attempt:
 
 @dataclass(frozen=True)
 class DraftOptions:
-    """The options that decide about an attempt."""
+    """The options that decide about an attempt, and how many are begun ahead of those that are decided."""
 
     seed: int = 0
     language: str = ""
     examples: tuple[str, ...] = ()
     allow_personal: bool = False
+    ahead: int = 1
 
 
 class Drafter:
@@ -88,18 +89,21 @@ class Drafter:
         search: Looks for rivals.
         order: The turns.
         plan: The options.
-        ahead: Attempts that are begun before those in front of them are decided.
-        progress: Called after each attempt.
+        progress: Called after each attempt with their number.
     """
 
     def __init__(
-        self, pool: Pool, search: Search, order: TurnOrder, plan: DraftOptions,
-        *, ahead: int, progress: Callable[[Drafter], None],
-    ) -> None:  # fmt: skip
+        self,
+        pool: Pool,
+        search: Search,
+        order: TurnOrder,
+        plan: DraftOptions,
+        progress: Callable[[int], None],
+    ) -> None:
         self.pool, self.search, self.order, self.plan = pool, search, order, plan
         self.attempts: list[Attempt] = []
         self.stopped = ""
-        self._ahead, self._progress, self._earlier = ahead, progress, Earlier()
+        self._progress, self._earlier = progress, Earlier()
         self._tasks: dict[str, asyncio.Task[Attempt]] = {}
 
     @property
@@ -120,7 +124,7 @@ class Drafter:
                 await self._decide(attempt)
                 self.attempts.append(attempt)
                 self.order.settle(turn, kept=bool(attempt.row))
-                self._progress(self)
+                self._progress(len(self.attempts))
                 if len(self.attempts) == FIRST and not self.kept:
                     self.stopped = f"0 of the first {FIRST} attempts were kept"
         finally:
@@ -135,7 +139,7 @@ class Drafter:
     def _begin_ahead(self) -> None:
         """Begin the attempts that come next if all are kept."""
         order = copy.copy(self.order)
-        room = self._ahead if self.kept else min(self._ahead, FIRST - len(self.attempts))
+        room = self.plan.ahead if self.kept else min(self.plan.ahead, FIRST - len(self.attempts))
         for _ in range(max(1, room)):
             if (turn := order.next()) is None:
                 return
@@ -221,7 +225,7 @@ class Drafter:
                 searched = [doc for doc, _ in found]
                 raise Dropped("near-miss", "the corpus answers it", verdict.reasoning, searched=searched)
         facts = {"searched": f"top {LOOKED_AT} of {self.search.name}"}
-        result.row = self._row(written, candidate, {"answerable": False}, (), facts)
+        result.row = self._row(written, candidate.question, {"answerable": False}, facts)
 
     async def _round_trip(
         self, written: Attempt, candidate: Candidate, alone: Alone, result: Attempt
@@ -254,8 +258,9 @@ class Drafter:
             "bm25_rank": self.search.rank(candidate.question, gold),
             "overlap": round(sum(word in own for word in mine) / len(mine), 4) if mine else 0.0,
         }
-        known = ("common-knowledge",) if _same_answer(alone.answer, answer) else ()
-        result.row = self._row(written, candidate, {**labels, "evidence": evidence}, known, facts)
+        result.row = self._row(written, question, {**labels, "evidence": evidence}, facts)
+        if _same_answer(alone.answer, answer):
+            result.row["tags"].insert(-1, "common-knowledge")
         result.rivals = len(rivals)
         result.searched = [self.search.place_of(*pair) for pair in listed if pair[0] not in (*gold, *rivals)]
 
@@ -273,8 +278,8 @@ class Drafter:
         return result
 
     def _row(
-        self, written: Attempt, candidate: Candidate, labels: dict[str, Any], tags: Sequence[str], facts: dict[str, Json]
-    ) -> dict[str, Any]:  # fmt: skip
+        self, written: Attempt, query: str, labels: dict[str, Any], facts: dict[str, Json]
+    ) -> dict[str, Any]:
         """Return the sample, with who wrote the question, by which prompt, and where the answer is kept."""
         turn, by = written.turn, written.judgements[0]
         source = {
@@ -286,10 +291,10 @@ class Drafter:
         drawn = {"kind": turn.kind, "style": turn.style, "seed": self.plan.seed, "looked_at": False}
         return {
             "id": turn.id,
-            "query": " ".join(candidate.question.split()),
+            "query": " ".join(query.split()),
             **labels,
             "cluster": turn.passage.doc,
-            "tags": ["drafted", turn.kind, *tags, turn.style],
+            "tags": ["drafted", turn.kind, turn.style],
             "metadata": {"draft": {name: value for name, value in source.items() if value} | drawn | facts},
         }
 

@@ -20,9 +20,14 @@ _LOOKED_AT = 8
 
 
 def forecast(
-    n: int, turns: Sequence[Turn], writer: Judge, judge: Judge, examples: Sequence[str], others: Sequence[Passage]
-) -> dict[str, Json]:  # fmt: skip
+    n: int,
+    turns: Sequence[Turn],
+    judges: tuple[Judge, Judge],
+    examples: Sequence[str],
+    others: Sequence[Passage],
+) -> dict[str, Json]:
     """Return calls, tokens and cost of n questions for each share, by the mean request of the first turns."""
+    judge, writer = judges
     first = [(turn, turn.passage) for turn in turns[:_LOOKED_AT]]
     texts = tuple(passage.text for passage in others[:20])
     misses = sum(turn.kind == "near-miss" for turn in turns) / len(turns) if turns else 0.0

@@ -34,6 +34,7 @@ from germane.judges import Judge
 from germane.judging.pool import Pool
 from germane.judging.spending import Budget, check_price
 from germane.ledger.store import password_apart
+from germane.questions import AnyQuestion
 from germane.samples import Notices, read_samples
 from germane.targets import Target, open_target
 from germane.types import Json, Sample
@@ -80,27 +81,26 @@ def draft(
     shown = tuple(sample.query for sample in random.Random(seed).sample(real, min(_SHOWN, len(real))))  # noqa: S311 - a draw that can be repeated
     turns = draw(source.usable, seed, shares, styles)
     if dry_run:
-        _dry_run(source, turns, number, shown, author, checker, json=json, like=like)
+        whole, text = _dry_run(source, turns, number, shown, (checker, author))
+        _print(whole, text, json=json)
         return 0
     for one in (author, checker):
         check_price(one, max_cost)
     asked = None if target is None else open_target(target, targets_file or Path.cwd())
     _warn(author, checker, turns, Counter(slots(shares, number)), asked)
     search = Search(source, pool, asked)
-    plan = DraftOptions(seed=seed, language=language or "", examples=shown, allow_personal=allow_personal)
+    ahead = 2 * (of_judge["jobs"] or _AHEAD)
+    plan = DraftOptions(seed, language or "", shown, allow_personal, ahead)
     replayed = None if replay is None else password_apart(replay)
     store = open_ledger(None if no_cache else ledger_address(ledger), replayed)
 
+    def judge_of(question: AnyQuestion) -> Judge:
+        return (author if question.kind == "draft" else checker).answering(question)
+
     async def run() -> Drafter:
-        asking = Pool(
-            lambda question: (author if question.kind == "draft" else checker).answering(question),
-            store, budget=Budget(max_cost, max_calls), replay=replayed or "",
-        )  # fmt: skip
-        async with asking:
-            drafter = Drafter(
-                asking, search, TurnOrder(turns, shares, number), plan,
-                ahead=2 * (of_judge["jobs"] or _AHEAD), progress=lambda drafter: _progress(drafter, number),
-            )  # fmt: skip
+        async with Pool(judge_of, store, budget=Budget(max_cost, max_calls), replay=replayed or "") as asking:
+            order = TurnOrder(turns, shares, number)
+            drafter = Drafter(asking, search, order, plan, lambda done: _progress(drafter, number, done))
             try:
                 await drafter.run()
             except (LimitReached, JudgeError) as error:
@@ -115,24 +115,28 @@ def draft(
         if store is not None:
             store.close()
     rows = [attempt.row for attempt in drafter.kept]
-    labels = read_labels(output, rows)
-    looked_at = {label["sample"] for label in labels}
-    for row in rows:
-        row["metadata"]["draft"]["looked_at"] = row["id"] in looked_at
-    redrawn = {row["id"] for row in rows} - looked_at
-    removed = [name for name in before.get("removed") or () if name not in redrawn]
+    labels, removed = _looked_at(output, rows, before.get("removed") or ())
     rows = [row for row in rows if row["id"] not in removed]
     document = _document(drafter, source, rows, real, shares, number, author.name, checker.name)
     document.checked_by_people, document.removed = checked_by_people(labels), removed
     write_folder(output, document, rows, drafter.attempts)
-    if json:
-        print_document(document.as_json())
-    else:
-        print_lines(last_line(document.as_json(), output))
+    _print(document.as_json(), last_line(document.as_json(), output), json=json)
     say(f"{counted(drafter.pool.spent.calls, 'call was', 'calls were')} made now")
     if document.exit_code:
         say(_why_fewer(document))
     return document.exit_code
+
+
+def _looked_at(
+    folder: Path, rows: Sequence[dict[str, Any]], before: Sequence[str]
+) -> tuple[list[dict[str, Any]], list[str]]:
+    """Return the labels of these questions, marked in their rows, and the ids of the questions that stay removed."""
+    labels = read_labels(folder, rows)
+    looked_at = {label["sample"] for label in labels}
+    for row in rows:
+        row["metadata"]["draft"]["looked_at"] = row["id"] in looked_at
+    redrawn = {row["id"] for row in rows} - looked_at
+    return labels, [name for name in before if name not in redrawn]
 
 
 def _document(
@@ -167,6 +171,14 @@ def _document(
         seed=drafter.plan.seed,
         stopped=drafter.stopped,
     )  # fmt: skip
+
+
+def _print(document: dict[str, Json], text: str, *, json: bool) -> None:
+    """Print the document, or the same in words."""
+    if json:
+        print_document(document)
+    else:
+        print_lines(text)
 
 
 def _judges(judge: str | None, writer: str | None, flags: dict[str, Any]) -> tuple[Judge, Judge]:
@@ -210,8 +222,12 @@ def _real_questions(path: Path) -> list[Sample]:
 
 
 def _warn(
-    writer: Judge, judge: Judge, turns: Mapping[str, Sequence[Turn]], wanted: Mapping[str, int], target: Target | None
-) -> None:  # fmt: skip
+    writer: Judge,
+    judge: Judge,
+    turns: Mapping[str, list[Turn]],
+    wanted: Mapping[str, int],
+    target: Target | None,
+) -> None:
     """Note what the set will be weak in."""
     if writer.name == judge.name:
         say(f"note: {writer.name} checks what it wrote itself; name another family with --writer or --judge")
@@ -227,21 +243,19 @@ def _warn(
 
 
 def _dry_run(
-    source: Source, turns: Mapping[str, Sequence[Turn]], n: int, shown: Sequence[str], writer: Judge, judge: Judge,
-    *, json: bool, like: Path | None,
-) -> None:  # fmt: skip
-    """Print what drafting would ask and cost; make no calls."""
+    source: Source,
+    turns: Mapping[str, Sequence[Turn]],
+    n: int,
+    shown: Sequence[str],
+    judges: tuple[Judge, Judge],
+) -> tuple[dict[str, Json], str]:
+    """Return what drafting would ask, cost and send, as a document and as text; no calls are made."""
     kinds = [some for some in turns.values() if some]
     listed = [turn for some in zip(*kinds, strict=False) for turn in some]
-    guess = forecast(n, listed, writer, judge, shown, source.passages)
+    guess, sent_to = forecast(n, listed, judges, shown, source.passages), sorted({one.name for one in judges})
     passages = f"up to {min(len(source.usable), TRIES * n)} of {counted(len(source.passages), 'passage')}"
     leaves = [f"{passages} of {source.name}, and the passages that a search finds for each question"]
-    leaves += [f"{counted(len(shown), 'question')} of {like}"] if shown else []
-    sent_to = sorted({writer.name, judge.name})
-    if json:
-        print_document({"schema_version": 1, "n": n, "writer": writer.name, "judge": judge.name, "forecast": guess, "guess": True,
-                        "sent": leaves, "sent_to": sent_to, "passages": len(source.passages), "skipped": source.skipped})  # fmt: skip
-        return
+    leaves += [f"{counted(len(shown), 'question')} of --like"] if shown else []
     usable, documents = counted(len(source.usable), "passage"), counted(len(source.documents), "document")
     lines = [f"dry run: {n} questions from {usable} of {documents}; no calls are made"]
     for name, row in guess.items():
@@ -249,12 +263,21 @@ def _dry_run(
         tokens = f"{row['tokens']['input']:,} + {row['tokens']['output']:,} tokens"
         lines.append(f"{name:8} {row['calls']:6,} calls, about {tokens}, {cost}")
     lines.append("a guess: the share of attempts that is kept is not known before 20 attempts")
-    print("\n".join([*lines, f"sent to {' and '.join(sent_to)}: {'; '.join(leaves)}"]))
+    lines.append(f"sent to {' and '.join(sent_to)}: {'; '.join(leaves)}")
+    document = {
+        "schema_version": 1,
+        "n": n,
+        "writer": judges[1].name,
+        "judge": judges[0].name,
+        "forecast": guess,
+    }
+    document |= {"guess": True, "sent": leaves, "sent_to": sent_to}
+    return {**document, "passages": len(source.passages), "skipped": source.skipped}, "\n".join(lines)
 
 
-def _progress(drafter: Drafter, n: int) -> None:
+def _progress(drafter: Drafter, n: int, done: int) -> None:
     """Say after 20 attempts what the whole will cost, in place of the guess."""
-    done, kept = len(drafter.attempts), len(drafter.kept)
+    kept = len(drafter.kept)
     if done == FIRST and 0 < kept < n:
         calls, _, cost = spending(answer for attempt in drafter.attempts for answer in attempt.judgements)
         price = "" if cost is None else f", ${cost * n / kept:.4f}"

@@ -92,9 +92,15 @@ class CodeGrader(CaseGrader):
     def compute(self, case: Case) -> Program[GraderResult]:
         """Run it, and read what it printed."""
         question = ScriptGrade(
-            command=self.script, document=freeze(script_document(case, self.config)), cwd=self.cwd, timeout=self.timeout,
-            env=self.env, max_calls=self.max_calls, agentv=self.agentv, of=names_of(case, self.label),
-        )  # fmt: skip
+            command=self.script,
+            document=freeze(script_document(case, self.config)),
+            cwd=self.cwd,
+            timeout=self.timeout,
+            env=self.env,
+            max_calls=self.max_calls,
+            agentv=self.agentv,
+            of=names_of(case, self.label),
+        )
         result = yield from ask(question)
         return replace(result, verdict=None)
 

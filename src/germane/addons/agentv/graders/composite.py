@@ -188,11 +188,10 @@ class Composite(CaseGrader):
             template = self.aggregator.prompt or prompt_text("composite")
             opinion = yield from ask(FreeForm(template=template, values=values))
             return self.capped(opinion)
-        assert self.aggregator.path is not None
-        question = ScriptGrade(
-            command=self.aggregator.path, document=freeze({"results": results}), cwd=self.aggregator.cwd,
-            agentv=self.agentv, of=names_of(case, self.label),
-        )  # fmt: skip
+        path, cwd, named = self.aggregator.path, self.aggregator.cwd, names_of(case, self.label)
+        document = freeze({"results": results})
+        assert path is not None
+        question = ScriptGrade(command=path, document=document, cwd=cwd, agentv=self.agentv, of=named)
         result = yield from ask(question)
         if not self.agentv:
             return result
