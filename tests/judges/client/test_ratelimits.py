@@ -18,7 +18,7 @@ from germane.judges.client.ratelimits import (
     MINUTE,
     AdaptiveConcurrency,
     CircuitBreaker,
-    Pause,
+    EndpointLimits,
     RateLimiter,
     SlidingWindow,
 )
@@ -193,10 +193,10 @@ def test_a_pause_ends_for_one_after_the_other(clock: Clock, seconds: float, most
     """None before its end, all within a tenth of it, a second at most."""
     late = []
     for _ in range(200):
-        pause = Pause()
-        pause.start(clock.now, seconds)
+        limits = EndpointLimits(AdaptiveConcurrency(1))
+        limits.throttled(clock.now, seconds)
         end = clock.now + seconds
-        asyncio.run(pause.wait())
+        asyncio.run(limits.pause())
         late.append(clock.now - end)
     assert -1e-6 < min(late) < max(late) < most + 1e-6
     assert max(late) - min(late) > 0.8 * most
@@ -399,13 +399,13 @@ def test_an_answer_to_a_later_request_ends_the_pause() -> None:
     """Not so one to an earlier request: it says nothing about what the endpoint takes since."""
 
     async def main() -> None:
-        pause = Pause()
-        pause.start(5.0, 60)
-        pause.answered(4.9)
-        assert pause.active
-        waiting = asyncio.ensure_future(pause.wait())
-        await asyncio.sleep(0)
-        pause.answered(5.0)
+        limits = EndpointLimits(AdaptiveConcurrency(1))
+        limits.throttled(5.0, 60)
+        limits.succeeded(4.9)
+        waiting = asyncio.ensure_future(limits.pause())
+        await asyncio.sleep(0.2)
+        assert not waiting.done()
+        limits.succeeded(5.0)
         await asyncio.wait_for(waiting, 1)
 
     asyncio.run(main())
@@ -415,11 +415,11 @@ def test_the_longer_of_two_pauses_holds() -> None:
     """Whichever was told first."""
 
     async def main() -> None:
-        pause = Pause()
-        pause.start(1.0, 0.2)
-        pause.start(1.0, 0.01)
+        limits = EndpointLimits(AdaptiveConcurrency(1))
+        limits.throttled(1.0, 0.2)
+        limits.throttled(1.0, 0.01)
         began = monotonic()
-        await pause.wait()
+        await limits.pause()
         assert monotonic() - began >= 0.19
 
     asyncio.run(main())

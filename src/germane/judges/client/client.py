@@ -2,8 +2,8 @@
 
 Asked to wait (429, 503, 529), the client waits as long as Retry-After says, or backs off, until the call's deadline.
 Failures on the way (5xx, timeouts, broken connections) have `attempts`; when they come in a row, all requests are held
-back and fewer are sent, until an answer comes or the endpoint is given up. What no other request can mend (no such key, no such model, no money) is a JudgeError for all calls.
-Unusable answers are the caller's to count.
+back and fewer are sent, until an answer comes or the endpoint is given up. What no other request can mend (no such key,
+no such model, no money) is a JudgeError for all calls. Unusable answers are the caller's to count.
 """
 
 from __future__ import annotations
@@ -61,8 +61,8 @@ _LATEST_SECONDS = 3e8
 _LONG_CHARACTERS, _SMALLEST_TOKENS = 4000, 512
 """Characters of a text that no server cuts off, and tokens of the smallest context."""
 _CUT_OFF_CHARACTERS, _FULL_CHARACTERS = 8, 5
-"""Characters per token that no script reaches, and that few texts reach: above the one a prompt was cut off, above the
-other where as many tokens were read as a context of the usual sizes holds."""
+"""Characters per token that no script reaches, and that few texts reach. Above the first a prompt was cut off; above the
+second it was where the server read exactly as many tokens as a context of a usual size holds."""
 _CONTEXT_TOKENS = {1024 << n for n in range(8)}
 _SAME_TOKENS = 16
 """Tokens by which two counts of a full context differ."""
@@ -74,7 +74,7 @@ class ModelClient:
     """Asks one model at one endpoint.
 
     Args:
-        transport: The far end.
+        transport: Sends the requests.
         capabilities: The forms of request that the model takes; learned from its refusals.
         policy: Timeouts, attempts, backoff.
         concurrency: The number of requests that may be in flight.
@@ -93,11 +93,9 @@ class ModelClient:
         self.breaker = CircuitBreaker(policy)
         self._limits = EndpointLimits(concurrency, limiter)
         self._unusable = ""
-        self._worked = False
-        self._rejected = 0
-        self._answers = self._output = 0
+        self._worked = self._warned = False
+        self._rejected = self._answers = self._output_tokens = 0
         self._cuts_at = 0
-        self._warned = False
 
     async def close(self) -> None:
         """Close connections; a later call opens new ones."""
@@ -126,155 +124,25 @@ class ModelClient:
             if call.left <= 0:
                 raise GaveUp(f"no answer within {self.policy.deadline:g} s", spent=True)
             slot = await self._admit(ask, call, pause)
-            decision, request = await self._send(ask, note, call, slot)
+            request = self._compose(ask, note, call)
+            decision = await self._send(request, call, slot)
             pause = 0.0
             match decision.action:
                 case Action.TAKE:
-                    got = completion_in(decision.body, ask.name)
-                    tokens, back = call.usage.answered(got, request)
-                    slot.correct(tokens + back)
-                    self._answers += 1
-                    self._output += back
-                    return self._accept(got, ask, note, request), request
+                    return self._accept(
+                        decision, ask, call, slot, request, corrected=note is not None
+                    ), request
                 case Action.MORE_ROOM:
                     return Completion("", cut=True), request
-                case Action.RETRY:
-                    pause = self._after_fault(decision, call, slot)
-                case Action.WAIT:
-                    pause = self._after_throttling(decision, call, slot)
+                case Action.RETRY | Action.WAIT:
+                    pause = self._pause(decision, call, slot)
                 case Action.STOP:
-                    raise self._stop(f"{self.transport.url} cannot be used: {decision.why}")
+                    raise self._stop(f"cannot be used: {decision.why}")
                 case _:
                     self._change(decision, request, call)
                     forms += 1
                     if forms == STEPS:
                         raise GaveUp(decision.why)
-
-    def _compose(self, ask: Ask, note: Correction | None, call: ModelCall) -> ModelRequest:
-        """Compose a request when it is sent, so that what was learned while it waited is in it."""
-        capabilities, names = self.capabilities, self.capabilities.limit_names
-        if call.room and not names:
-            why = "the answer was cut off, and the endpoint takes no limit that could be raised"
-            raise GaveUp(why)
-        unlimited = not names or (call.no_own_limit and not capabilities.max_tokens)
-        limit = call.room or (0 if unlimited else capabilities.limit(ask))
-        call.mode = max(call.mode, capabilities.mode)
-        return ModelRequest(
-            body=capabilities.body(ask, note, limit, call.mode),
-            mode=call.mode,
-            limit=limit,
-            own_limit=bool(limit) and not call.room and not capabilities.max_tokens,
-            limited=capabilities.schema_limits and call.mode < PROMPT,
-            version=capabilities.version,
-        )
-
-    def widen(self, got: Completion, request: ModelRequest, call: ModelCall) -> bool:
-        """Give the next answer more room, since this one was cut off; False where it does not end.
-
-        That is one that used all of the question's own limit, unless nothing but thoughts was written: these get more
-        room, in later requests too. One that was cut off earlier met a limit of the server's own.
-        """
-        capabilities, limit = self.capabilities, 0 if request.own_limit else request.limit
-        if request.own_limit and 2 * (got.output_tokens or request.limit) > request.limit:
-            if got.thought and request.version == capabilities.version:
-                capabilities.thoughts = min(max(ROOM, 2 * capabilities.thoughts), MOST_THOUGHTS)
-                capabilities.version += 1
-            return got.thought
-        if not limit and (got.output_tokens or ROOM) < ROOM and capabilities.max_tokens is None:
-            capabilities.max_tokens = ROOM  # the server's own is short: named in every request from now on
-            capabilities.version += 1
-        call.room = max(2 * max(got.output_tokens or 0, limit), ROOM)
-        return True
-
-    def _change(self, decision: RetryDecision, request: ModelRequest, call: ModelCall) -> None:
-        """Let the next request have another form than this one, which was refused.
-
-        Raises:
-            GaveUp: There is no other form, or no form mends it.
-            AnswerError: It is asked the same way again.
-            JudgeError: Of an endpoint that has never answered, too many requests were refused.
-        """
-        capabilities, too_long = self.capabilities, decision.action is Action.TOO_LONG
-        if request.limit and is_over_limit(decision.text):
-            if request.own_limit:
-                call.no_own_limit, capabilities.token_limits = (
-                    too_long,
-                    capabilities.token_limits and too_long,
-                )
-                return
-            if call.room or not too_long:
-                raise GaveUp(f"the endpoint allows no answer of {request.limit:,} tokens ({decision.why})")
-        if too_long:
-            why = f"the texts are too long for the model: about {request.tokens:,} tokens ({decision.why})"
-            raise GaveUp(why, too_long=True)
-        if decision.action is Action.FILTERED:
-            raise GaveUp(f"the provider's content filter refused the texts ({decision.why})")
-        if decision.action is Action.ASK_AGAIN:
-            self._thrown_away(decision.text, call)
-        elif capabilities.version == request.version:  # else another call has learned meanwhile
-            self._learn(decision, request, call)
-
-    def _thrown_away(self, text: str, call: ModelCall) -> None:
-        """Ask without a schema where the endpoint has twice thrown an answer with one away; else raise AnswerError."""
-        self.capabilities.schema_ignored()
-        call.thrown_away += call.mode < PROMPT
-        if call.mode == PROMPT or call.thrown_away < min(2, self.policy.attempts):
-            raise AnswerError(f"the endpoint says that it is not of the schema: {text}")
-        call.mode = PROMPT
-
-    def _learn(self, decision: RetryDecision, request: ModelRequest, call: ModelCall) -> None:
-        """Learn from a refusal what to leave out, or try the next output mode."""
-        capabilities = self.capabilities
-        learned = capabilities.learn(decision.text, request.mode, limited=request.limit > 0)
-        if learned or (not capabilities.proven and capabilities.drop_limits()):
-            return
-        self._rejected += 1
-        if self._rejected >= self.policy.hopeless and not self._worked:
-            refused = f"it took none of {self._rejected} requests, the last: {decision.why}"
-            raise self._stop(f"{self.transport.url} cannot be used: {refused}")
-        if capabilities.proven or request.mode == PROMPT:
-            raise GaveUp(decision.why)
-        call.mode += 1
-
-    def _check_read(self, read: int, ask: Ask, request: ModelRequest) -> None:
-        """GaveUp where the server says that it read far fewer tokens than it was sent (Ollama cuts off in silence)."""
-        size = len(" ".join(ask.user.split()))
-        if read > self._cuts_at + _SAME_TOKENS:
-            self._cuts_at = 0  # it reads more after all
-        sparse = read >= _SMALLEST_TOKENS and read * _CUT_OFF_CHARACTERS < size
-        full = read in _CONTEXT_TOKENS and read * _FULL_CHARACTERS < size
-        if sparse or full or (self._cuts_at and self._cuts_at - read < _SAME_TOKENS):
-            self._cuts_at = max(read, self._cuts_at)
-            raise GaveUp(
-                f"the server read {read:,} tokens of about {request.tokens:,}: it cuts off in silence what is"
-                " longer than its context; give the model a longer one (Ollama: OLLAMA_CONTEXT_LENGTH)",
-                too_long=True,
-            )
-
-    def _expected_tokens(self, ask: Ask) -> float:
-        """Tokens of a request and its answer: as long as answers here are, before the first as is typical."""
-        size = len(ask.system) + len(ask.user) + len(str(ask.schema))
-        if self._answers:
-            return size / BYTES_PER_TOKEN + self._output / self._answers
-        return (
-            size + sum(len(str(q.typical())) for item in ask.items for q in item.questions)
-        ) / BYTES_PER_TOKEN
-
-    def _accept(
-        self, got: Completion, ask: Ask, note: Correction | None, request: ModelRequest
-    ) -> Completion:
-        """Return the answer; cut off where it used all of its room and is not JSON.
-
-        Raises:
-            GaveUp: The model declined, or the server cut the texts off.
-        """
-        if got.refusal:
-            raise GaveUp(got.refusal)
-        if request.limit and (got.output_tokens or 0) >= request.limit and not got.cut and got.fault:
-            got = replace(got, cut=True)  # whatever the server calls it
-        if note is None and got.input_tokens is not None and len(ask.user) > _LONG_CHARACTERS:
-            self._check_read(got.input_tokens, ask, request)
-        return got
 
     async def _admit(self, ask: Ask, call: ModelCall, pause: float) -> Slot:
         """Wait for the backoff, then until the limits let a request be sent.
@@ -298,21 +166,44 @@ class ModelClient:
         if self._unusable:
             raise JudgeError(self._unusable)
         if self.breaker.exhausted:
-            raise self._gone(self.breaker.exhausted)
+            raise self._no_answer(self.breaker.exhausted)
 
-    async def _send(
-        self, ask: Ask, note: Correction | None, call: ModelCall, slot: Slot
-    ) -> tuple[RetryDecision, ModelRequest]:
+    def _expected_tokens(self, ask: Ask) -> float:
+        """Estimate the tokens of a request and its answer: the mean answer so far, before the first a typical one."""
+        size = len(ask.system) + len(ask.user) + len(str(ask.schema))
+        if self._answers:
+            return size / BYTES_PER_TOKEN + self._output_tokens / self._answers
+        typical = sum(len(str(question.typical())) for item in ask.items for question in item.questions)
+        return (size + typical) / BYTES_PER_TOKEN
+
+    def _compose(self, ask: Ask, note: Correction | None, call: ModelCall) -> ModelRequest:
+        """Compose a request just before it is sent, so that it uses what was learned while it waited."""
+        capabilities = self.capabilities
+        if call.room and not capabilities.limit_names:
+            raise GaveUp("the answer was cut off, and the endpoint takes no limit that could be raised")
+        unlimited = not capabilities.limit_names or (call.no_own_limit and not capabilities.max_tokens)
+        limit = call.room or (0 if unlimited else capabilities.limit(ask))
+        call.mode = max(call.mode, capabilities.mode)
+        return ModelRequest(
+            body=capabilities.body(ask, note, limit, call.mode),
+            mode=call.mode,
+            limit=limit,
+            own_limit=bool(limit) and not call.room and not capabilities.max_tokens,
+            limited=capabilities.schema_limits and call.mode < PROMPT,
+            version=capabilities.version,
+        )
+
+    async def _send(self, request: ModelRequest, call: ModelCall, slot: Slot) -> RetryDecision:
         """Send one request; return what follows from its response."""
-        request = self._compose(ask, note, call)
         started, seconds = monotonic(), min(self.policy.read, call.left)
+        secrets = self.transport.secrets
         try:
             call.usage.requests += 1
             async with asyncio.timeout(seconds):
-                response = self.transport.secrets.mask_response(await self.transport.send(request.body))
+                response = secrets.mask_response(await self.transport.send(request.body))
             decision = decide(*response, worked=self._worked)
         except TimeoutError:
-            slot.throttled()
+            self._limits.throttled(slot.sent)
             decision = RetryDecision(Action.RETRY, self._timed_out(seconds))
         except TransportError as error:
             decision = RetryDecision(Action.RETRY, str(error))
@@ -322,13 +213,13 @@ class ModelClient:
             self.breaker.succeeded()
         if decision.action is Action.TAKE:
             self._worked = True
-            slot.succeeded()
-            return decision, request
+            self._limits.succeeded(slot.sent)
+            return decision
         call.usage.count(*tokens_in(decision.body))
-        return decision._replace(text=self.transport.secrets.mask_text(decision.text)), request
+        return decision._replace(text=secrets.mask_text(decision.text))
 
     def _timed_out(self, seconds: float) -> str:
-        """The reason why a request was cancelled; the first that outlives the time-out is a warning that names the flag."""
+        """Return why a request was cancelled; the first that outlives --timeout is a warning that names the flag."""
         why = f"no answer within {seconds:.3g} s"
         if seconds < self.policy.read:  # the end of the call's deadline
             return why
@@ -342,60 +233,163 @@ class ModelClient:
             )
         return f"{why} (--timeout)"
 
-    def _after_fault(self, decision: RetryDecision, call: ModelCall, slot: Slot) -> float:
-        """Return the seconds to wait after a fault; while the circuit is open it costs no attempt, and pauses all requests.
+    def _accept(
+        self,
+        decision: RetryDecision,
+        ask: Ask,
+        call: ModelCall,
+        slot: Slot,
+        request: ModelRequest,
+        *,
+        corrected: bool,
+    ) -> Completion:
+        """Count and return the answer; it is cut off where it used all of its room and is not JSON.
 
         Raises:
+            GaveUp: The model declined, or the server cut the texts off.
+        """
+        got = completion_in(decision.body, ask.name)
+        tokens, back = call.usage.answered(got, request)
+        slot.correct(tokens + back)
+        self._answers += 1
+        self._output_tokens += back
+        if got.refusal:
+            raise GaveUp(got.refusal)
+        if request.limit and (got.output_tokens or 0) >= request.limit and not got.cut and got.fault:
+            got = replace(got, cut=True)  # whatever the server calls it
+        if not corrected and got.input_tokens is not None and len(ask.user) > _LONG_CHARACTERS:
+            self._check_read(got.input_tokens, ask, request)
+        return got
+
+    def _check_read(self, read: int, ask: Ask, request: ModelRequest) -> None:
+        """Raise GaveUp where the server read far fewer tokens than it was sent: Ollama cuts texts off in silence."""
+        size = len(" ".join(ask.user.split()))
+        if read > self._cuts_at + _SAME_TOKENS:
+            self._cuts_at = 0  # it reads more after all
+        sparse = read >= _SMALLEST_TOKENS and read * _CUT_OFF_CHARACTERS < size
+        full = read in _CONTEXT_TOKENS and read * _FULL_CHARACTERS < size
+        if sparse or full or (self._cuts_at and self._cuts_at - read < _SAME_TOKENS):
+            self._cuts_at = max(read, self._cuts_at)
+            raise GaveUp(
+                f"the server read {read:,} tokens of about {request.tokens:,}: it cuts off in silence what is"
+                " longer than its context; give the model a longer one (Ollama: OLLAMA_CONTEXT_LENGTH)",
+                too_long=True,
+            )
+
+    def widen(self, got: Completion, request: ModelRequest, call: ModelCall) -> bool:
+        """Give the next answer more room, since this one was cut off; return False where it does not end.
+
+        That is one that used all of the question's own limit, unless nothing but thoughts was written: these get more
+        room, in later requests too. One that was cut off earlier met a limit of the server's own.
+        """
+        capabilities, limit = self.capabilities, 0 if request.own_limit else request.limit
+        used = got.output_tokens
+        if request.own_limit and 2 * (used or request.limit) > request.limit:
+            if got.thought and request.version == capabilities.version:
+                capabilities.thoughts = min(max(ROOM, 2 * capabilities.thoughts), MOST_THOUGHTS)
+                capabilities.version += 1
+            return got.thought
+        if not limit and (used or ROOM) < ROOM and capabilities.max_tokens is None:
+            capabilities.max_tokens = ROOM  # the server's own is short: named in every request from now on
+            capabilities.version += 1
+        call.room = max(2 * max(used or 0, limit), ROOM)
+        return True
+
+    def _pause(self, decision: RetryDecision, call: ModelCall, slot: Slot) -> float:
+        """Return the seconds to wait before a request is sent again, taken from what is left of the call's time.
+
+        A Retry-After costs no attempt. A fault costs one, unless the circuit is open: then it pauses all requests.
+
+        Raises:
+            LimitReached: The endpoint asks to wait longer than a call may take.
             GaveUp, JudgeError: Attempts, the time of an outage or the call's own time are used up.
         """
-        policy, breaker = self.policy, self.breaker
-        breaker.reached |= decision.status not in {0, UNKNOWN}
-        if breaker.failed(decision.why):
-            url, why = self.transport.url, decision.why
-            _log.warning("%s does not answer: %s; trying for %.0f s more", url, why, policy.outage)
-        call.usage.faults += 1
-        call.failures += not breaker.open
-        if call.failures >= policy.attempts:
-            raise self._gone(f"no answer in {call.failures} attempts: {decision.why}")
-        if breaker.exhausted:
-            raise self._gone(breaker.exhausted)
-        pause = policy.delay(_DOWN if breaker.open else call.failures)
-        if breaker.open:
-            slot.throttled(pause)
-        return self._take_time(pause, call, decision.why)
-
-    def _after_throttling(self, decision: RetryDecision, call: ModelCall, slot: Slot) -> float:
-        """Return the seconds to wait where the endpoint asks for it; LimitReached where they are more than a call may take."""
-        policy, asked = self.policy, decision.seconds
-        if asked is not None and asked > policy.deadline:
-            raise LimitReached(f"{self.transport.url} asks to wait until {_clock(asked)} ({decision.why})")
-        slot.throttled(asked)
-        call.usage.waits += 1
-        pause = policy.wait(asked, call.usage.waits)
-        return self._take_time(pause, call, f"asked to wait ({decision.why})")
-
-    def _take_time(self, pause: float, call: ModelCall, why: str) -> float:
-        """Take a wait from what is left of the call's time; GaveUp where that is too little."""
+        policy, breaker, usage, why = self.policy, self.breaker, call.usage, decision.why
+        if decision.action is Action.WAIT:
+            asked = decision.seconds
+            if asked is not None and asked > policy.deadline:
+                raise LimitReached(f"{self.transport.url} asks to wait until {_clock(asked)} ({why})")
+            self._limits.throttled(slot.sent, asked)
+            usage.waits += 1
+            pause, why = policy.wait(asked, usage.waits), f"asked to wait ({why})"
+        else:
+            breaker.reached |= decision.status not in {0, UNKNOWN}
+            if breaker.failed(why):
+                url = self.transport.url
+                _log.warning("%s does not answer: %s; trying for %.0f s more", url, why, policy.outage)
+            usage.faults += 1
+            call.failures += not breaker.open
+            if call.failures >= policy.attempts:
+                raise self._no_answer(f"no answer in {call.failures} attempts: {why}")
+            if breaker.exhausted:
+                raise self._no_answer(breaker.exhausted)
+            pause = policy.delay(_DOWN if breaker.open else call.failures)
+            if breaker.open:
+                self._limits.throttled(slot.sent, pause)
         if 0 < call.left <= pause:
-            rest = f"a wait of {pause:.0f} s is more than is left of {self.policy.deadline:.0f} s per call"
+            rest = f"a wait of {pause:.0f} s is more than is left of {policy.deadline:.0f} s per call"
             raise GaveUp(f"{why}; {rest}", spent=True)
         call.left -= pause
         return pause
 
-    def _gone(self, why: str) -> GaveUp | JudgeError:
+    def _no_answer(self, why: str) -> GaveUp | JudgeError:
         """Return what is raised where there is no answer: an endpoint that has never answered is asked nothing more."""
-        if self.breaker.reached:
-            return GaveUp(why, spent=True)
-        return self._stop(f"{self.transport.url} does not answer: {why}")
+        return GaveUp(why, spent=True) if self.breaker.reached else self._stop(f"does not answer: {why}")
 
     def _stop(self, why: str) -> JudgeError:
         """Send nothing more to this endpoint; return what is raised."""
-        self._unusable = why
-        return JudgeError(why)
+        self._unusable = f"{self.transport.url} {why}"
+        return JudgeError(self._unusable)
+
+    def _change(self, decision: RetryDecision, request: ModelRequest, call: ModelCall) -> None:
+        """Let the next request have another form than this one, which was refused.
+
+        Raises:
+            GaveUp: There is no other form, or no form mends it.
+            AnswerError: It is asked the same way again.
+            JudgeError: Of an endpoint that has never answered, too many requests were refused.
+        """
+        capabilities, too_long, why = self.capabilities, decision.action is Action.TOO_LONG, decision.why
+        if request.limit and is_over_limit(decision.text):
+            if request.own_limit:
+                call.no_own_limit = too_long
+                capabilities.token_limits &= too_long
+                return
+            if call.room or not too_long:
+                raise GaveUp(f"the endpoint allows no answer of {request.limit:,} tokens ({why})")
+        if too_long:
+            long = f"the texts are too long for the model: about {request.tokens:,} tokens ({why})"
+            raise GaveUp(long, too_long=True)
+        if decision.action is Action.FILTERED:
+            raise GaveUp(f"the provider's content filter refused the texts ({why})")
+        if (
+            decision.action is Action.ASK_AGAIN
+        ):  # without a schema where two answers with one were thrown away
+            capabilities.schema_ignored()
+            call.thrown_away += call.mode < PROMPT
+            if call.mode == PROMPT or call.thrown_away < min(2, self.policy.attempts):
+                raise AnswerError(f"the endpoint says that it is not of the schema: {decision.text}")
+            call.mode = PROMPT
+        elif capabilities.version == request.version:  # else another call has learned meanwhile
+            self._learn(decision, request, call)
+
+    def _learn(self, decision: RetryDecision, request: ModelRequest, call: ModelCall) -> None:
+        """Learn from a refusal what to leave out, or try the next output mode."""
+        capabilities = self.capabilities
+        learned = capabilities.learn(decision.text, request.mode, limited=request.limit > 0)
+        if learned or (not capabilities.proven and capabilities.drop_limits()):
+            return
+        self._rejected += 1
+        if self._rejected >= self.policy.hopeless and not self._worked:
+            refused = f"it took none of {self._rejected} requests, the last: {decision.why}"
+            raise self._stop(f"cannot be used: {refused}")
+        if capabilities.proven or request.mode == PROMPT:
+            raise GaveUp(decision.why)
+        call.mode += 1
 
 
 def _clock(seconds: float) -> str:
-    """The time then, with its date where that is not today's."""
+    """Return the time then, with its date where that is not today's."""
     now = datetime.now().astimezone()
     then = now + timedelta(seconds=min(seconds, _LATEST_SECONDS))
     return f"{then:%H:%M}" if then.date() == now.date() else f"{then:%Y-%m-%d %H:%M}"

@@ -1,13 +1,13 @@
 """Read the responses of model endpoints, and decide what follows: take it, retry, wait, change the request, give up, or stop.
 
-`RULES` is the one table of that. The expressions before it hold the words in which servers say the same.
+`_next_action` holds the one table of that. The expressions before it match the error messages of real servers.
 """
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from enum import Enum
 from typing import NamedTuple
@@ -20,11 +20,11 @@ __all__ = ["GaveUp", "TransportError", "message_of"]
 
 
 class TransportError(Exception):
-    """A transport brought no whole response: no connection, a broken or oversized body."""
+    """A request brought no whole response: no connection, or a broken or oversized body."""
 
 
 class GaveUp(Exception):
-    """A question gets no answer here; other questions may.
+    """A question gets no answer; others may still get one.
 
     Attributes:
         too_long: The texts are more than the model takes at once.
@@ -36,11 +36,11 @@ class GaveUp(Exception):
         self.too_long, self.spent = too_long, spent
 
 
-SHOWN = 8000
+_SHOWN = 8000
 """Bytes of an error that are read."""
 
 UNKNOWN = 200
-"""The status of a body that is not an answer and does not say what it is instead."""
+"""The status of a body that is neither an answer nor an error that can be recognized."""
 
 _NOWHERE = re.compile(
     r"(?:404:? )?(?:page |file )?not found(?: \(\w+\))?|method not allowed|(?:invalid url|unexpected endpoint).*|<.*|",
@@ -60,7 +60,7 @@ _MEANS = (
 
 
 def message_of(raw: bytes, status: int = 400, headers: Mapping[str, str] | None = None) -> str:
-    """The message in an error's body, on one line, and what to do where the base URL is wrong."""
+    """Return the message of an error body on one line, with what to do where the base URL is wrong."""
     if 300 <= status < 400 and (location := (headers or {}).get("location")):
         return f"the server points to {location[:300]}; give the base URL that leads there"
     text = raw[:4000].decode("utf-8", "replace")
@@ -75,11 +75,11 @@ def message_of(raw: bytes, status: int = 400, headers: Mapping[str, str] | None 
 
 
 def failure_in(body: Mapping[str, Json]) -> tuple[int, Json] | None:
-    """The error in a body that came with success, and the status that it should have had; None where there is none.
+    """Return the error in the body of a 2xx response with the status it should have had; None where there is none.
 
-    It stands next to the choices, in the first of them (OpenRouter), or it is all that there is. The status is its own
-    number or what its words mean, else 500; UNKNOWN where nothing says that it is an error. A completion without
-    choices is an empty answer.
+    It stands next to the choices, in the first of them (OpenRouter), or alone. The status is the error's own number or
+    the one that its words mean, else 500; UNKNOWN where nothing says that it is an error. A completion without choices
+    is an empty answer.
     """
     choices = body.get("choices")
     first = choices[0] if isinstance(choices, list) and choices else None
@@ -91,6 +91,7 @@ def failure_in(body: Mapping[str, Json]) -> tuple[int, Json] | None:
 
 
 def _status(error: Json) -> int | None:
+    """Return the HTTP status that an error names by number or by words."""
     inner, text = _inner(error), _text(error)
     codes = [inner.get(name) for name in _CODES] if isinstance(inner, dict) else []
     numbers = (int(code) for code in map(str, codes) if _ERROR.fullmatch(code))
@@ -99,7 +100,7 @@ def _status(error: Json) -> int | None:
 
 
 def _text(error: Json, raw: str = "") -> str:
-    """The words of an error with its code and parameter where it has them, and those of the error that caused it."""
+    """Return the message of an error, with its code, its parameter and the errors that caused it."""
     inner = _inner(error)
     if not isinstance(inner, dict):
         return str(inner)
@@ -113,7 +114,7 @@ def _text(error: Json, raw: str = "") -> str:
 
 
 def _causes(error: Mapping[str, Json]) -> Iterator[str]:
-    """The words of the errors within an error: OpenRouter has the provider's as JSON text in `metadata.raw`."""
+    """Yield the messages of errors within an error: OpenRouter has the provider's as JSON in `metadata.raw`."""
     metadata = error.get("metadata")
     raw = metadata.get("raw") if isinstance(metadata, dict) else None
     for cause in (raw, error.get("cause"), error.get("innererror")):
@@ -126,7 +127,7 @@ def _causes(error: Mapping[str, Json]) -> Iterator[str]:
 
 
 def _inner(error: Json) -> Json:
-    """The object with the words: Google lists one error, Cloudflare several, MiniMax has its own name for it."""
+    """Return the object with the message: Google lists one error, Cloudflare several, MiniMax has its own name."""
     if isinstance(error, list) and error:
         return _inner(error[0])
     inside = (error.get(name) for name in _INSIDE) if isinstance(error, dict) else ()
@@ -141,7 +142,7 @@ _TOO_LONG = re.compile(
     r"|max_new_tokens|must have less than \d+ tokens|max(?:imum)? input tokens|input tokens \d+ cannot exceed"
     r"|longer than (?:the )?model|exceeds n_ctx|string_above_max_length|configured limit of \d+ tokens|tokens? limit exceeded"
 )
-"""The words of OpenAI, Azure, vLLM, SGLang, TGI, llama.cpp, Ollama, LM Studio, Anthropic, Gemini, Bedrock, ..."""
+"""How OpenAI, Azure, vLLM, SGLang, TGI, llama.cpp, Ollama, LM Studio, Anthropic, Gemini, Bedrock, ... say it."""
 
 _BROKE = ("insufficient_quota", "insufficient balance", "credit balance is too low")
 _QUOTA = "exceeded your current quota"
@@ -159,8 +160,7 @@ _NO_MODEL = re.compile(
 _UNSUPPORTED = re.compile(
     r"support\w*\b.{0,60}(?:tool|function|json|schema|structured|response.format)|requested parameters|response_format"
 )
-"""The words of a 404 to a request for something that no model does (OpenRouter)."""
-
+"""OpenRouter's 404 where no model supports what the request asks for."""
 
 _REFUSED = re.compile(
     r"un(?:supported|recogni[sz]ed|known)[ _](?:value|param|argument|field|key|request)|not (?:supported|permitted|allowed|implemented)"
@@ -176,7 +176,7 @@ _PARAMETER = re.compile(
 
 
 def is_refusal(text: str) -> bool:
-    """True if an error says that a parameter or a schema is not taken, which no repetition mends, whatever its status."""
+    """Return whether an error refuses a parameter or a schema, which no repetition mends, whatever its status."""
     low = text.lower()
     return UNFIT.search(low) is not None or (
         _REFUSED.search(low) is not None and _PARAMETER.search(low) is not None
@@ -184,10 +184,10 @@ def is_refusal(text: str) -> bool:
 
 
 def is_out_of_money(text: str, body: str = "") -> bool:
-    """True if there is no money left, which no waiting mends.
+    """Return whether there is no money left, which no waiting mends.
 
-    An allowance a minute comes back, though Google says of it what OpenAI says of an empty account: the whole
-    `body` tells them apart. One a day, or of none at all, does not come back soon enough.
+    A quota per minute comes back, though Google words it as OpenAI words an empty account: the whole `body` tells them
+    apart. A quota per day, or of 0, does not come back soon enough.
     """
     low = text.lower()
     if any(words in low for words in _BROKE):
@@ -197,7 +197,7 @@ def is_out_of_money(text: str, body: str = "") -> bool:
 
 
 def is_too_long(status: int, text: str) -> bool:
-    """True if the texts are more than the model takes at once; asked to wait, only a request beyond the limit is."""
+    """Return whether the texts exceed the model's context; of a 429, 503 or 529, whether the request exceeds the limit."""
     low = text.lower()
     if status in {429, 503, 529}:
         return "request too large" in low
@@ -205,7 +205,7 @@ def is_too_long(status: int, text: str) -> bool:
 
 
 def is_useless(status: int, text: str, *, worked: bool = False) -> bool:
-    """True if no other request can fare better: no key, no money, no such model or path.
+    """Return whether every request will fail: no key, no money, no such model or path.
 
     Of an endpoint that has `worked`, only the first two are believed: the rest may be a hiccup, or about one text.
     """
@@ -223,11 +223,11 @@ def is_useless(status: int, text: str, *, worked: bool = False) -> bool:
 FILTERED = re.compile(
     "content_filter|content management policy|content policy|moderation|flagged", re.IGNORECASE
 )
-"""A filter of the provider's refused the texts."""
+"""A content filter of the provider refused the texts."""
 UNFIT = re.compile("json_validate_failed|tool_use_failed|failed_generation", re.IGNORECASE)
-"""The server itself threw an answer away that did not fit the schema (Groq)."""
+"""The server threw an answer away that did not match the schema (Groq)."""
 UNFINISHED = re.compile("try again with higher max_tokens|output limit was reached", re.IGNORECASE)
-"""The answer was longer than the room that it was given, and nothing of it came back (OpenAI)."""
+"""The answer was longer than its limit, and nothing of it came back (OpenAI)."""
 
 _LENGTH = re.compile(
     r"max_(?:completion_|output_|new_)?tokens|maxoutputtokens|(?:completion|output) tokens|in the completion"
@@ -238,7 +238,7 @@ _OVER = re.compile(
 
 
 def is_over_limit(text: str) -> bool:
-    """True if an error says that an answer may not have that many tokens."""
+    """Return whether an error says that an answer may not have that many tokens."""
     low = text.lower()
     return _LENGTH.search(low) is not None and _OVER.search(low) is not None
 
@@ -252,58 +252,43 @@ class Action(Enum):
     MORE_ROOM = "let the answer be longer: it did not fit into its limit, and nothing of it came back"
     TOO_LONG = "ask about less: the texts are more than the model takes at once"
     FILTERED = "leave this question without an answer: a content filter refused the texts"
-    ASK_AGAIN = "ask again: the endpoint threw the answer away, since it was not of the schema"
+    ASK_AGAIN = "ask again: the endpoint threw the answer away, since it did not match the schema"
     CHANGE = "send it in another form: the endpoint does not take this one"
     STOP = "ask this endpoint nothing more"
-
-
-class Failure(NamedTuple):
-    """A response without an answer.
-
-    Attributes:
-        status: The HTTP status, or the one that a body sent as a success should have had.
-        text: The message on one line.
-        body: The beginning of the whole body.
-        worked: True if the endpoint has answered before.
-    """
-
-    status: int
-    text: str
-    body: str
-    worked: bool
-
-    @property
-    def refused(self) -> bool:
-        """True if a parameter or schema is refused with the status of a fault, which no repetition mends."""
-        return self.status >= 500 and is_refusal(self.text)
-
-    @property
-    def poor(self) -> bool:
-        """True if there is no money left."""
-        return is_out_of_money(self.text, self.body)
 
 
 _BUSY = {429, 503, 529}
 _TRANSIENT = {UNKNOWN, 408, 409, 425}
 
-RULES: tuple[tuple[Action, Callable[[Failure], object]], ...] = (
-    (Action.TOO_LONG, lambda f: is_too_long(f.status, f.text) and not UNFINISHED.search(f.text)),
-    (Action.WAIT, lambda f: f.status in _BUSY and not f.refused and not f.poor),
-    (Action.STOP, lambda f: not f.refused and (f.poor or is_useless(f.status, f.text, worked=f.worked))),
-    (Action.RETRY, lambda f: not f.refused and (f.status >= 500 or f.status in _TRANSIENT)),
-    (Action.MORE_ROOM, lambda f: UNFINISHED.search(f.text)),
-    (Action.FILTERED, lambda f: FILTERED.search(f.text)),
-    (Action.ASK_AGAIN, lambda f: UNFIT.search(f.text)),
-    (Action.CHANGE, lambda _: True),
-)
-"""What a response without an answer means: the first row that applies."""
+
+def _next_action(status: int, text: str, body: str, *, worked: bool) -> Action:
+    """Return what follows from a response without an answer: the first row that applies.
+
+    Args:
+        status: The HTTP status, or the one that a body sent as a success should have had.
+        text: The error message on one line.
+        body: The beginning of the whole body.
+        worked: True if the endpoint has answered before.
+    """
+    poor = is_out_of_money(text, body)
+    refused = status >= 500 and is_refusal(text)  # with the status of a fault, but no repetition mends it
+    rules = (
+        (Action.TOO_LONG, is_too_long(status, text) and not UNFINISHED.search(text)),
+        (Action.WAIT, status in _BUSY and not refused and not poor),
+        (Action.STOP, not refused and (poor or is_useless(status, text, worked=worked))),
+        (Action.RETRY, not refused and (status >= 500 or status in _TRANSIENT)),
+        (Action.MORE_ROOM, UNFINISHED.search(text)),
+        (Action.FILTERED, FILTERED.search(text)),
+        (Action.ASK_AGAIN, UNFIT.search(text)),
+    )
+    return next((action for action, applies in rules if applies), Action.CHANGE)
 
 
 class RetryDecision(NamedTuple):
     """The client's next step after a request, and why.
 
     Attributes:
-        text: The endpoint's words, or the fault on the way.
+        text: The endpoint's error message, or what failed on the way.
         status: The HTTP status; 0 = there was no response.
         seconds: The Retry-After; None = none was named.
         body: The response's JSON.
@@ -333,7 +318,7 @@ def decide(status: int, headers: Mapping[str, str], raw: bytes, *, worked: bool)
             return RetryDecision(Action.TAKE, body=result)
         status, raw = failed[0], json.dumps(failed[1]).encode()
     text = message_of(raw, status, headers) + (", sent as a success" if sent_as_success else "")
-    failure = Failure(status, text, raw[:SHOWN].decode("utf-8", "replace"), worked)
-    action = next(action for action, applies in RULES if applies(failure))
-    seconds = retry_after(headers, failure.body) if action is Action.WAIT else None
+    body = raw[:_SHOWN].decode("utf-8", "replace")
+    action = _next_action(status, text, body, worked=worked)
+    seconds = retry_after(headers, body) if action is Action.WAIT else None
     return RetryDecision(action, text, status, seconds, result or FrozenDict())

@@ -9,7 +9,7 @@ import asyncio
 import random
 from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from math import floor, inf
 from time import monotonic
 from typing import TypeAlias
@@ -32,7 +32,7 @@ class AdaptiveConcurrency:
     begins at the limit. A throttled request halves it, at most once per round trip.
 
     Args:
-        limit: Requests in flight at most.
+        limit: Maximum requests in flight.
         start: Requests in flight to begin with.
     """
 
@@ -43,7 +43,7 @@ class AdaptiveConcurrency:
         self._slow_start = start is not None
         self._waiting: deque[asyncio.Future[None]] = deque()
         self._halved_at = -1.0
-        self._answers, self._latency = 0, 0.0
+        self._latencies: list[float] = []  # of the current round
         self._fastest_round, self._fastest = 0.0, inf
         self._round = int(self.size)
 
@@ -64,8 +64,7 @@ class AdaptiveConcurrency:
     def release(self) -> None:
         """Count one request less in flight, and admit the next one that waits."""
         self.in_flight -= 1
-        if self._waiting:
-            self._admit()
+        self._admit()
 
     def _admit(self) -> None:
         while self._waiting and self.in_flight < int(self.size):
@@ -75,16 +74,16 @@ class AdaptiveConcurrency:
                 future.set_result(None)
 
     def succeeded(self, sent: float) -> None:
-        """The endpoint answered a request that was sent at that time (monotonic): increase."""
+        """Increase the size: the endpoint answered a request that was sent at that time (monotonic)."""
         latency = monotonic() - sent
-        self._answers += 1
-        self._latency += latency
+        self._latencies.append(latency)
         self._fastest = min(self._fastest, latency)
-        # the first round knows no other sign
-        queued = not self._fastest_round and latency > SLOW * self._fastest
-        if self._answers >= self._round:
-            mean = self._latency / self._answers
-            self._answers, self._latency = 0, 0.0
+        queued = (
+            not self._fastest_round and latency > SLOW * self._fastest
+        )  # the first round has no other sign
+        if len(self._latencies) >= self._round:
+            mean = sum(self._latencies) / len(self._latencies)
+            self._latencies.clear()
             self._fastest_round = min(self._fastest_round or mean, mean)
             if self._slow_start and mean > SLOW * self._fastest_round:
                 self._slow_start = False
@@ -95,7 +94,7 @@ class AdaptiveConcurrency:
             self._admit()
 
     def throttled(self, sent: float) -> None:
-        """The endpoint refused or timed out a request that was sent at that time: halve, once per round trip."""
+        """Halve the size, once per round trip: a request sent at that time was refused or timed out."""
         self._slow_start = False
         if sent > self._halved_at:
             self._halved_at = monotonic()
@@ -109,7 +108,7 @@ class _Entry:
 
 
 class SlidingWindow:
-    """A limit of units in any minute; a single request of more leaves when nothing else did for a minute.
+    """A limit of units in any minute; a request of more than that leaves when nothing else did for a minute.
 
     Args:
         per_minute: The limit; less than one is one in a longer time.
@@ -125,7 +124,7 @@ class SlidingWindow:
         self._sum = self._next = 0.0
 
     def wait(self, units: float) -> float:
-        """Seconds until that many units may be taken, as far as is known now."""
+        """Return the seconds until that many units may be taken, as far as is known now."""
         now = monotonic()
         while self._log and self._log[0].at + self._period <= now:
             self._sum -= self._log.popleft().units
@@ -168,7 +167,7 @@ class RateLimiter:
 
     Args:
         rpm, tpm: Requests and tokens per minute, more than 0.
-        in_flight: Requests in flight, from 1.
+        in_flight: Maximum requests in flight, from 1.
 
     Raises:
         InputError: A rate is not a number more than 0.
@@ -186,7 +185,7 @@ class RateLimiter:
         self._turn = asyncio.Lock()
 
     async def acquire(self, tokens: Callable[[], float]) -> Taken:
-        """Wait until a request of about that many tokens may leave, as estimated then; cancelled, it takes nothing."""
+        """Wait until a request may be sent; `tokens` estimates its size then. A request that is cancelled takes nothing."""
         if self._in_flight is not None:
             await self._in_flight.acquire()
         if not self._windows:
@@ -194,10 +193,10 @@ class RateLimiter:
         if not self._turn.locked():
             self._turn = asyncio.Lock()  # one that was waited for belongs to the event loop of then
         try:
-            async with self._turn:  # the first who came waits for the windows, the others wait for it
+            async with self._turn:  # the first in line waits for the windows, the others for the lock
                 while True:
                     units = [(window, tokens() if window.tokens else 1) for window in self._windows]
-                    wait = max([window.wait(number) for window, number in units], default=0.0)
+                    wait = max(window.wait(number) for window, number in units)
                     if wait <= 0:
                         return [window.take(number) for window, number in units]
                     await asyncio.sleep(min(wait, 1.0))  # what others took may turn out to be less
@@ -211,51 +210,16 @@ class RateLimiter:
             if window.tokens:
                 window.correct(entry, tokens)
 
-    def give_back(self, taken: Taken | None) -> None:
-        """Give back what a request has taken that was not sent; None = nothing yet."""
-        if taken is not None:
-            for window, entry in zip(self._windows, taken, strict=True):
-                window.correct(entry, 0)
-            self.release()
+    def give_back(self, taken: Taken) -> None:
+        """Give back what a request has taken that was not sent."""
+        for window, entry in zip(self._windows, taken, strict=True):
+            window.correct(entry, 0)
+        self.release()
 
     def release(self) -> None:
-        """The request is not in flight any more."""
+        """Count one request less in flight."""
         if self._in_flight is not None:
             self._in_flight.release()
-
-
-class Pause:
-    """Holds all requests to one endpoint back: until the time of a Retry-After, or for the backoff of one that is down.
-
-    An answer to a request that was sent after the refused one ends the pause early: it was not meant for all.
-    """
-
-    def __init__(self) -> None:
-        self._until = self._refused = 0.0
-
-    @property
-    def active(self) -> bool:
-        """True while requests are held back."""
-        return self._until > 0 and self._until > monotonic()
-
-    def start(self, sent: float, seconds: float) -> None:
-        """A request that was sent at that time (monotonic) was refused or failed: wait that long."""
-        self._refused = max(self._refused, sent)
-        self._until = max(self._until, monotonic() + seconds)
-
-    def answered(self, sent: float) -> None:
-        """A request that was sent at that time was answered."""
-        if self._until and sent >= self._refused:
-            self._until = 0.0
-
-    async def wait(self) -> None:
-        """Return when the pause is over; those who wait return spread over a tenth of it, a second at most."""
-        spread = random.random()  # noqa: S311 - no secret
-        left = self._until - monotonic()
-        late = spread * min(1.0, left / 10)
-        while self._until and left > 0:
-            await asyncio.sleep(min(left, 0.1))  # it may end early
-            left = self._until + late - monotonic()
 
 
 class CircuitBreaker:
@@ -283,11 +247,11 @@ class CircuitBreaker:
         return f"{self._failures} requests in a row failed, the last with: {self._last}; not asked any more"
 
     def succeeded(self) -> None:
-        """Any answer, even a refusal, shows that the endpoint is up."""
+        """Close the circuit: any answer, even a refusal, shows that the endpoint is up."""
         self._failures, self._opened, self.reached = 0, None, True
 
     def failed(self, why: str) -> bool:
-        """One more failure; whether it opened the circuit."""
+        """Count one more failure; return whether it opened the circuit."""
         self._failures += 1
         self._last, self._failed_at = why, monotonic()
         if self.open or not self.reached or self._failures < self._policy.circuit_failures:
@@ -299,59 +263,75 @@ class CircuitBreaker:
 class EndpointLimits:
     """All that can hold a request to one endpoint back: requests in flight, rates, and a pause.
 
+    A pause holds all requests back until the time of a Retry-After, or for the backoff of an endpoint that is down. An
+    answer to a request that was sent after the refused one ends it early: it was not meant for all.
+
     Args:
         concurrency: Requests in flight.
         limiter: Requests and tokens per minute; None = no limit.
     """
 
     def __init__(self, concurrency: AdaptiveConcurrency, limiter: RateLimiter | None = None) -> None:
-        self.concurrency, self.limiter, self.pause = concurrency, limiter or RateLimiter(), Pause()
+        self.concurrency, self.limiter = concurrency, limiter or RateLimiter()
+        self._paused_until = self._refused = 0.0
 
     async def acquire(self, tokens: Callable[[], float], check: Callable[[], None]) -> Slot:
         """Wait until a request of about that many tokens may be sent; `check` raises if none is to be sent any more."""
         while True:
-            await self.pause.wait()
+            await self.pause()
             await self.concurrency.acquire()
             taken: Taken | None = None
-            admitted = False
+            slot: Slot | None = None
             try:
                 taken = await self.limiter.acquire(tokens)
                 check()
-                admitted = not self.pause.active
+                if not self._paused_until or self._paused_until <= monotonic():
+                    slot = Slot(self, taken)
+                    return slot
             finally:
-                if not admitted:
+                if slot is None:
                     self.concurrency.release()
-                    self.limiter.give_back(taken)
-            if admitted:
-                return Slot(self, taken)
+                    if taken is not None:
+                        self.limiter.give_back(taken)
+
+    async def pause(self) -> None:
+        """Wait for the end of a pause; requests that wait leave spread over a tenth of it, a second at most."""
+        left = self._paused_until - monotonic()
+        late = random.random() * min(1.0, left / 10)  # noqa: S311 - no secret
+        while self._paused_until and left > 0:
+            await asyncio.sleep(min(left, 0.1))  # it may end early
+            left = self._paused_until + late - monotonic()
+
+    def succeeded(self, sent: float) -> None:
+        """Record the answer to a request sent at that time (monotonic): a pause ends, and more may be in flight."""
+        if sent >= self._refused:
+            self._paused_until = 0.0
+        self.concurrency.succeeded(sent)
+
+    def throttled(self, sent: float, seconds: float | None = None) -> None:
+        """Have fewer requests in flight, and none for some seconds: one sent at that time was refused or failed."""
+        self.concurrency.throttled(sent)
+        if seconds is not None:
+            self._refused = max(self._refused, sent)
+            self._paused_until = max(self._paused_until, monotonic() + seconds)
 
 
+@dataclass(slots=True)
 class Slot:
     """The place of one request among those in flight, from just before it is sent until it is released."""
 
-    def __init__(self, limits: EndpointLimits, taken: Taken) -> None:
-        self._limits, self._taken = limits, taken
-        self._released = False
-        self.sent = monotonic()
-
-    def succeeded(self) -> None:
-        """Record an answer: a pause ends, and more requests may be in flight."""
-        self._limits.pause.answered(self.sent)
-        self._limits.concurrency.succeeded(self.sent)
-
-    def throttled(self, seconds: float | None = None) -> None:
-        """Have fewer requests in flight, and none for some seconds."""
-        self._limits.concurrency.throttled(self.sent)
-        if seconds is not None:
-            self._limits.pause.start(self.sent, seconds)
+    limits: EndpointLimits
+    taken: Taken
+    sent: float = field(default_factory=monotonic)
+    _released: bool = False
 
     def correct(self, tokens: float) -> None:
         """Replace the estimate by the tokens that the request and its answer really had."""
-        self._limits.limiter.correct(self._taken, tokens)
+        self.limits.limiter.correct(self.taken, tokens)
 
     def release(self) -> None:
         """Let another request be sent; a second time it does nothing."""
         if not self._released:
             self._released = True
-            self._limits.concurrency.release()
-            self._limits.limiter.release()
+            self.limits.concurrency.release()
+            self.limits.limiter.release()

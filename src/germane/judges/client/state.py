@@ -1,4 +1,4 @@
-"""What one call (a group of questions) has used, and what its next request takes over from the ones before."""
+"""The usage of one call (a group of questions), and what its next request takes over from the ones before."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ class CallUsage:
 
 @dataclass(slots=True)
 class ModelCall:
-    """One call on its way.
+    """The state of one call, from its first request to its last.
 
     Attributes:
         left: Seconds of its deadline.
