@@ -14,7 +14,7 @@ import pytest
 from germane import evaluate
 from germane.errors import MeasureError
 from germane.judges import FakeJudge
-from germane.measures import Measure, nDCG, parse_measures
+from germane.measures import Measure, parse_measures
 from germane.measures.explaining import as_json, listing
 from germane.measures.measure import definitions
 
@@ -76,16 +76,3 @@ def test_a_notebook_s_cell_runs_again() -> None:
     assert found == [0.25, 0.75]
     with pytest.raises(MeasureError, match="defined already"):
         exec(cell.format(1), {"__name__": "elsewhere"})
-
-
-def test_help_on_a_measure_shows_that_measure(capsys: pytest.CaptureFixture[str]) -> None:
-    """Its formula, parameters and source; help on the class shows the class."""
-    help(nDCG @ 10)
-    shown = capsys.readouterr().out
-    assert "nDCG@10" in shown
-    assert "DCG@k / ideal DCG@k" in shown
-    assert "holes=zero: unjudged places" in shown
-    assert "Järvelin" in shown
-    assert "with its parameters and cut-off" in (Measure.__doc__ or "")
-    for known in definitions():
-        assert known.formula in (Measure(known.name)(**known.when).__doc__ or "")

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from functools import cached_property, partial
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
 from itertools import chain
 from typing import TypeAlias
 
@@ -14,7 +14,7 @@ from germane.places.lists import NO_TEXT, field_text, has_texts
 from germane.places.places import Places
 from germane.places.settings import Settings
 from germane.places.table import LabelChoice
-from germane.types import Sample
+from germane.types import Context, Sample
 
 _ABSENT = {
     "contexts": "contexts are not known",
@@ -29,8 +29,8 @@ _COUNTS = {"num_ret", "num_rel"}
 """The ranked measures that count results or gold and need no ids."""
 _OF_IDS = {"gold", "forbidden", "superseded"}
 
-_Rule: TypeAlias = Callable[[int, Sample], Outcome | None]
-"""The outcome of a sample, with its number in the block, for which a measure cannot be computed; else None."""
+Broken: TypeAlias = dict[int, Outcome]
+"""The outcome of each sample of a block, by its number, for which a measure cannot be computed."""
 
 
 def applicable(measure: Measure, sample: Sample, settings: Settings) -> Outcome | None:
@@ -43,23 +43,25 @@ class Eligibility:
 
     def __init__(self, samples: Sequence[Sample], settings: Settings) -> None:
         self._samples, self._settings = samples, settings
-        self._broken: dict[object, dict[int, Outcome]] = {}
+        self._broken: dict[object, Broken] = {}
 
-    def refusals(self, measure: Measure) -> Mapping[int, Outcome]:
+    def refusals(self, measure: Measure) -> Broken:
         """Return the outcome of each sample, by its number, for which the measure cannot be computed."""
-        outcomes: dict[int, Outcome] = {}
+        outcomes: Broken = {}
         for name, rule in self._rules(measure):
             if name not in self._broken:
-                results = ((number, rule(number, sample)) for number, sample in enumerate(self._samples))
-                self._broken[name] = {number: outcome for number, outcome in results if outcome is not None}
+                self._broken[name] = rule(self._samples)
             outcomes = {**self._broken[name], **outcomes}
         return outcomes
 
-    def _rules(self, measure: Measure) -> Iterator[tuple[object, _Rule]]:
+    def _rules(self, measure: Measure) -> Iterator[tuple[object, Callable[[Sequence[Sample]], Broken]]]:
         """Yield the name and function of each rule of a measure; the first one that a sample breaks is its outcome."""
         definition, labels = measure.definition, measure.labels
         ranked, rel = definition.family == "ranked", measure.settings.get("rel", 0)
-        yield "error", lambda _, sample: error(sample.error or "") if sample.failed else None
+        yield (
+            "error",
+            lambda some: {n: error(sample.error or "") for n, sample in enumerate(some) if sample.failed},
+        )
         for need in definition.needs:
             yield need, partial(_lacking, need)
         if definition.answerable or ranked:
@@ -69,82 +71,93 @@ class Eligibility:
         if (ranked and labels == "gold" and measure.name not in _COUNTS) or _OF_IDS & {*definition.needs}:
             yield "ids", _without_ids
         if ranked and labels in {"human", "best"}:
-            yield (labels, rel is None), partial(self._unlabelled, labels == "best", rel is None)
+            yield (
+                (labels, rel is None),
+                partial(self._unlabelled, best=labels == "best", open_rel=rel is None),
+            )
         if ranked and labels in {"judge", "best"} and measure.settings.get("against") != "call":
             yield "asked", partial(_unasked, self._settings.against)
         if measure.budget is not None:
-            yield "texts", lambda _, sample: None if has_texts(sample) else skipped(NO_TEXT)
+            no_text = skipped(NO_TEXT)
+            yield "texts", lambda some: {n: no_text for n, sample in enumerate(some) if not has_texts(sample)}
 
-    @cached_property
-    def _people(self) -> Places:
-        people = Places(LabelChoice("human", "need", final=False), self._settings)
-        people.add(self._samples)
-        return people
+    def _unlabelled(self, samples: Sequence[Sample], *, best: bool, open_rel: bool) -> Broken:
+        """Skip samples whose labels by people cannot be read: there are none, or they are on another scale."""
+        people, judged, broken = (
+            Places(LabelChoice("human", "need", final=False), self._settings),
+            self._settings.scale,
+            {},
+        )
+        people.add(samples)
+        for number in range(len(samples)):
+            labelled = people.labelled[people.span_of(number)]
+            other = sorted(people.scales_of(number) - ({judged} if best else {"graded", "binary"}))
+            if other and best:
+                broken[number] = skipped(
+                    f"labels=best needs one scale: people's labels are {other[0]}, the judge's {judged}; "
+                    "read labels=human or labels=judge, or ask on people's scale"
+                )
+            elif other and open_rel:
+                why = f"people's grades are on the scale {other[0]}: say from which grade a context counts, rel="
+                broken[number] = skipped(why)
+            elif not best and len(labelled) and not labelled.any():
+                broken[number] = skipped("no human labels")
+        return broken
 
-    def _unlabelled(self, best: bool, open_rel: bool, number: int, _: Sample) -> Outcome | None:
-        """Skip a sample whose labels by people cannot be read: there are none, or they are on another scale."""
-        judged = self._settings.scale
-        labelled = self._people.labelled[self._people.span_of(number)]
-        other = sorted(self._people.scales_of(number) - ({judged} if best else {"graded", "binary"}))
-        if other and best:
-            return skipped(
-                f"labels=best needs one scale: people's labels are {other[0]}, the judge's {judged}; "
-                "read labels=human or labels=judge, or ask on people's scale"
-            )
-        if other and open_rel:
-            return skipped(
-                f"people's grades are on the scale {other[0]}: say from which grade a context counts, rel="
-            )
-        return skipped("no human labels") if not best and len(labelled) and not labelled.any() else None
 
-
-def _lacking(need: str, _: int, sample: Sample) -> Outcome | None:
-    """Skip a sample without a field that a measure needs."""
+def _lacking(need: str, samples: Sequence[Sample]) -> Broken:
+    """Skip samples without a field that a measure needs."""
     if need == "contexts":
-        lacking = sample.contexts is None and sample.calls is None
+        lacking = [n for n, sample in enumerate(samples) if sample.contexts is None and sample.calls is None]
     elif need in {"query", "reference", "response"}:
-        lacking = field_text(sample, need) is None
+        lacking = [n for n, sample in enumerate(samples) if field_text(sample, need) is None]
     else:
-        lacking = getattr(sample, need, None) in (None, "", ())
-    if not lacking:
-        return None
-    return error(sample.error) if sample.error else skipped(_ABSENT.get(need, f"no {need}"))
+        lacking = [n for n, sample in enumerate(samples) if getattr(sample, need, None) in (None, "", ())]
+    why = skipped(_ABSENT.get(need, f"no {need}"))
+    return {n: error(fault) if (fault := samples[n].error) else why for n in lacking}
 
 
-def _unanswerable(_: int, sample: Sample) -> Outcome | None:
-    return skipped("unanswerable: nothing can be relevant") if sample.answerable is False else None
+def _unanswerable(samples: Sequence[Sample]) -> Broken:
+    why = skipped("unanswerable: nothing can be relevant")
+    return {n: why for n, sample in enumerate(samples) if sample.answerable is False}
 
 
-def _without_gold(rel: int, _: int, sample: Sample) -> Outcome | None:
-    if sample.qrels and max(sample.qrels.values()) >= rel:
-        return None
-    return skipped(NO_QRELS if sample.qrels is None else NOTHING_RELEVANT)
+def _without_gold(rel: int, samples: Sequence[Sample]) -> Broken:
+    lacking = [n for n, row in enumerate(samples) if not row.qrels or max(row.qrels.values()) < rel]
+    return {n: skipped(NO_QRELS if samples[n].qrels is None else NOTHING_RELEVANT) for n in lacking}
 
 
-def _without_ids(_: int, sample: Sample) -> Outcome | None:
-    """Skip a sample whose contexts have no ids; say where ids seem to be: in the text, or under another key."""
-    lists = [call.contexts for call in sample.calls] if sample.calls else [sample.contexts or ()]
-    contexts = [*chain.from_iterable(lists)]
-    if not contexts or any(context.id is not None for context in contexts):
-        return None
+def _without_ids(samples: Sequence[Sample]) -> Broken:
+    """Skip samples whose contexts have no ids."""
+    broken = {}
+    for number, sample in enumerate(samples):
+        lists = [call.contexts for call in sample.calls] if sample.calls else [sample.contexts or ()]
+        if any(lists) and all(context.id is None for contexts in lists for context in contexts):
+            broken[number] = skipped(WITHOUT_IDS + _hint_at_ids(sample, chain.from_iterable(lists)))
+    return broken
+
+
+def _hint_at_ids(sample: Sample, contexts: Iterable[Context]) -> str:
+    """Return where the ids of contexts without one seem to be: in the text, or under another key; "" if nowhere."""
     gold = {*(sample.qrels or ()), *chain.from_iterable(sample.gold or ()), *sample.forbidden}
     likely = ""
     for context in contexts:
         if context.text.strip() in gold:
-            where = 'texts are gold ids: give contexts as {"id": ...}, or their ids as retrieved_context_ids'
-            return skipped(f"{WITHOUT_IDS}; {where}")
+            return '; texts are gold ids: give contexts as {"id": ...}, or their ids as retrieved_context_ids'
         for key, value in context.metadata.items():
             if isinstance(value, str | int) and str(value) in gold:
-                return skipped(f"{WITHOUT_IDS}; {key!r} holds gold ids: rename it to id")
+                return f"; {key!r} holds gold ids: rename it to id"
             if not likely and _LIKE_AN_ID.search(key) and isinstance(value, str | int):
                 likely = f"; if {key!r} is one, rename it to id"
-    return skipped(WITHOUT_IDS + likely)
+    return likely
 
 
-def _unasked(against: str, _: int, sample: Sample) -> Outcome | None:
-    """Skip a sample about whose contexts a judge cannot be asked."""
-    if field_text(sample, "query") is None:
-        return skipped("no query")
-    if against in {"reference", "response", "criterion"} and not field_text(sample, against):
-        return skipped(f"no {against} to judge against")
-    return None
+def _unasked(against: str, samples: Sequence[Sample]) -> Broken:
+    """Skip samples about whose contexts a judge cannot be asked."""
+    broken = {
+        n: skipped("no query") for n, sample in enumerate(samples) if field_text(sample, "query") is None
+    }
+    if against in {"reference", "response", "criterion"}:
+        why = skipped(f"no {against} to judge against")
+        broken = {n: why for n, one in enumerate(samples) if not field_text(one, against)} | broken
+    return broken

@@ -153,8 +153,8 @@ class Definition:
             params["labels"] = replace(params["labels"], choices=self.sources)
         return params
 
-    def facts(self, settings: Mapping[str, Value | None] | None = None) -> Iterator[tuple[str, str]]:
-        """Yield the name and text of each fact; a parameter is named `name=value`, with its default or its value in `settings`."""
+    def facts(self) -> Iterator[tuple[str, str]]:
+        """Yield the name and text of each fact; a parameter is named `name=default`."""
         calls = "no judge calls" if self.cost == "0" else f"judge calls: {self.cost}"
         yield "formula", self.formula
         yield "range", self.span
@@ -162,9 +162,8 @@ class Definition:
         if self.nothing:
             yield "nothing to count", self.nothing
         for name, param in self.options.items():
-            value = param.default if settings is None else settings[name]
-            text = str(value).lower() if param.type is bool else str(value)
-            if value is None:
+            text = str(param.default).lower() if param.type is bool else str(param.default)
+            if param.default is None:
                 text = "(none)" if param.type is float else "(by the labels)"
             choices = f" ({' | '.join(map(str, param.choices))})" if param.choices else ""
             yield f"{name}={text}", f"{param.meaning}{choices}"
@@ -173,9 +172,9 @@ class Definition:
         if self.reference:
             yield "source", self.reference
 
-    def described(self, settings: Mapping[str, Value | None] | None = None) -> str:
+    def described(self) -> str:
         """Return the meaning and the facts, one per line."""
-        return "\n".join([self.doc, "", *(f"{name}: {text}" for name, text in self.facts(settings))])
+        return "\n".join([self.doc, "", *(f"{name}: {text}" for name, text in self.facts())])
 
     def covers(self, params: Mapping[str, Value]) -> bool:
         """Return True if this definition computes the measure with these parameters."""
@@ -506,21 +505,6 @@ class Measure:
         cutoff = k if k is None or "tok" in k else float(k) if "." in k else int(k)
         measure = cls(name, FrozenDict(_params(match["params"] or "", text)), cutoff)
         return measure if lenient else measure.require_cutoff()
-
-
-class _Help:
-    """The docstring of Measure, or of one measure: `help(nDCG)` shows nDCG's."""
-
-    def __init__(self, of_class: str | None) -> None:
-        self.of_class = of_class
-
-    def __get__(self, measure: Measure | None, owner: object) -> str | None:
-        if measure is None:
-            return self.of_class
-        return f"{measure}\n\n{measure.definition.described(measure.settings)}"
-
-
-Measure.__doc__ = _Help(Measure.__doc__)  # type: ignore[assignment]
 
 
 def _checked_cutoff(definition: Definition, cutoff: float | str | None) -> int | float | str | None:
