@@ -15,11 +15,11 @@ from collections.abc import Callable, Iterator
 import numpy as np
 from numpy.typing import NDArray
 
-from germane.evaluation.answers import PlannedCase
-from germane.evaluation.parts.stages import Goals, Stages
+from germane.evaluation.sampling import Goals, Stages
 from germane.measures.measure import Measure
 from germane.reports.summary import MeasureSummary, summarise
 from germane.tables.scores import ScoreTable
+from germane.targets.answers import PlannedCase
 from germane.types import Sample, Score
 
 Floats = NDArray[np.float64]

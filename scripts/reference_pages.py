@@ -618,6 +618,9 @@ def addon_page(path: Path) -> str:
     parts = [path.read_text("utf-8").partition(MADE)[0] + MADE]
     for verb in declared.verbs:
         parts += ["", *_command(verb, _shared_flags(), "../reference/commands.md")]
+    for verb in VERBS:
+        lines = [_flag(flag, verb) for flag in declared.flags if verb in flag.verbs.split(",")]
+        parts += ["", f"## Flags of germane {verb}", "", *lines, ""] if lines else []
     if hook := _hook(path.stem):
         parts += ["", hook.section()]
     if rows := _equals(DOCS.parent / "tests" / "addons" / path.stem):

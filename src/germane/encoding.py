@@ -15,7 +15,7 @@ import msgspec
 import orjson
 from msgspec import UNSET, structs
 
-__all__ = ["canonical", "decode", "digest", "encode", "now", "replace_surrogates"]
+__all__ = ["SHORT", "canonical", "decode", "digest", "encode", "now", "replace_surrogates", "short_name"]
 
 Json: TypeAlias = Any
 """A value of JSON."""

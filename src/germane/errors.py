@@ -49,6 +49,7 @@ __all__ = [
     "SourceLocation",
     "TargetError",
     "describe",
+    "install_extra",
 ]
 
 EXIT_SIGPIPE = 141

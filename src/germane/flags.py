@@ -17,7 +17,7 @@ from typing import Any, Literal, NamedTuple
 from germane import addons
 from germane.errors import InputError
 
-__all__ = ["CI", "DATA", "JUDGE", "MEASURES", "MONEY", "OUTPUT", "Flag", "borrowed", "parameters"]
+__all__ = ["CI", "DATA", "JUDGE", "MEASURES", "MONEY", "OUTPUT", "Flag", "borrowed", "options", "parameters"]
 
 DATA, JUDGE, MEASURES, MONEY, OUTPUT, CI = "Data", "Judge", "Measures", "Money", "Output", "CI"
 GROUPS = (DATA, JUDGE, MEASURES, MONEY, OUTPUT, CI)
@@ -186,7 +186,6 @@ FLAGS = (
     Flag("--corpus", "labels check,labels move", DATA, "The documents: a file with a row each (id, text), or a folder.", Path, value="PATH", required=True),
     Flag("[REPORT...]", "label", DATA, "A report folder (default: the latest); with two, label what they do not share.", Path, name="folders", at_url="refused"),
     Flag("[REPORT...]", "audit", DATA, "Report folders (default: the latest); with several, compare their judges on the same labels.", Path, name="folders"),
-    Flag("DIR...", "merge", DATA, "The report folders of all parts, written by `germane run --part 3/16 -o DIR`.", Path, name="folders", at_url="kept"),
     Flag("[REPORT]", "score", DATA, "A report folder. Default: the latest in germane-reports.", Path, name="folder"),
     Flag("[REPORT]", "explain", DATA, "A report folder. Default: the latest in germane-reports.", name="named"),
     Flag("[REPORT]", "diagnose", DATA, "A report folder, or a folder of reports (the latest). Default: germane-reports.", Path),
@@ -223,8 +222,6 @@ FLAGS = (
          value="WIDTH", many=True),
     Flag("--seed", "run,compare,label", DATA, "Random seed of", int, value="N", default=0,
          also={"run": "--sample and --until.", "compare": "the sign-flip test and of the halves that choose the best of several systems.", "label": "the draw."}),
-    Flag("--part", "run", DATA, "Run part I of N, e.g. 1/16; `germane merge` joins the reports.", value="I/N", holds="part"),
-    Flag("--engine", "run", DATA, "Run all parts at once: processes:8 or dask[:ADDRESS].", value="ENGINE", holds="part"),
     Flag("--systems", "compare", DATA, "Systems to compare within one report, or the one to use of each; repeatable.", value="NAME", many=True),
     Flag("--cluster", "compare", DATA, "The metadata field that clusters queries.", value="FIELD"),
     Flag("--skill", "init", DATA, "Write the skill for coding agents (SKILL.md) instead.", bool),
@@ -300,20 +297,18 @@ FLAGS = (
     Flag("--since", "ledger export", DATA, "Export only answers from this date on.", value="DATE"),
     Flag("-o --output", "run", OUTPUT, "A report file (.html .json .jsonl .csv .md .txt .xml .svg .png .parquet) or the report folder; repeatable.", Path, value="PATH", many=True, at_url="kept"),
     Flag("-o --output", "rank", OUTPUT, "Write a file: .csv, .parquet per query; .md, .tex of the means; repeatable.", Path, value="FILE", many=True, at_url="refused"),
-    Flag("-o --output", "merge", OUTPUT, "The new report folder, and report files (.html .json .md ...); repeatable.", Path, value="PATH", many=True, required=True, at_url="kept"),
     Flag("-o --output", "score", OUTPUT, "A report file, or a new report folder; repeatable.", Path, value="PATH", many=True, at_url="refused"),
     Flag("-o --output", "report,compare", OUTPUT, "Write a file; repeatable:", Path, value="FILE", many=True,
          also={"report": ".html .json .jsonl .csv .md .txt .xml .svg .png .parquet, and those of add-ons.", "compare": ".html .json .csv .md .tex .txt."}, at_url="refused"),
     Flag("-o --output", "audit,ledger export", OUTPUT, "The file to write.", Path, value="FILE",
          also={"audit": "Markdown; with --gold also .csv.", "ledger export": "Without it, stdout."}, at_url="refused"),
     Flag("-o --output", "labels move", OUTPUT, "The samples to write: .jsonl.", Path, value="FILE", required=True, at_url="refused"),
-    Flag("--force", "run,merge,init", OUTPUT, "Overwrite", bool,
-         also={"run": "the report of another evaluation in the folder of -o.", "merge": "the report of another evaluation in the folder of -o.",
-               "init": "files that are there."}, holds="command"),
-    Flag("--json", "run,merge,rank,score,compare,stages,diagnose,label,report,explain,audit,labels check,labels move,measures,validate,ledger stats", OUTPUT,
+    Flag("--force", "run,init", OUTPUT, "Overwrite", bool,
+         also={"run": "the report of another evaluation in the folder of -o.", "init": "files that are there."}, holds="command"),
+    Flag("--json", "run,rank,score,compare,stages,diagnose,label,report,explain,audit,labels check,labels move,measures,validate,ledger stats", OUTPUT,
          "Print one JSON document on stdout.", bool, holds="command"),
-    Flag("-v --verbose", "run,merge,score,compare", OUTPUT, "Print every note. Default: three, and those that change the meaning of a number.", bool, holds="command"),
-    Flag("-q --quiet", "run,merge", OUTPUT, "Print only failures, and notes that change the meaning of a number.", bool, holds="command"),
+    Flag("-v --verbose", "run,score,compare", OUTPUT, "Print every note. Default: three, and those that change the meaning of a number.", bool, holds="command"),
+    Flag("-q --quiet", "run", OUTPUT, "Print only failures, and notes that change the meaning of a number.", bool, holds="command"),
     Flag("-q --per-query", "rank", OUTPUT, "Also print each query's value.", bool),
     Flag("-q --per-query", "stages", OUTPUT, "Print every relevant document by query.", bool),
     Flag("--trec", "rank", OUTPUT, "Print as trec_eval does: measure, query, value.", bool),

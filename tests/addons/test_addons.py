@@ -334,6 +334,31 @@ def test_commands_and_flags_of_an_absent_addon_name_it(
     assert (absent.returncode, f"{said}, which is not there" in absent.stderr) == (2, True), absent.stderr
 
 
+def test_flags_and_urls_of_an_absent_addon_are_errors_that_name_it(bare: Path, tmp_path: Path) -> None:
+    """Parts, engines, databases and stores are the cluster's; a part is not continued as the whole."""
+    (tmp_path / "d.jsonl").write_text(
+        '{"query": "q", "qrels": {"d": 1}, "contexts": [{"id": "d"}]}\n', "utf-8"
+    )
+    asked = ("run", "d.jsonl", "-m", "RR")
+    said = {
+        (*asked, "--part", "1/2"): "--part is a flag of the add-on cluster, which is not there",
+        (*asked, "--engine=dask"): "--engine is a flag of the add-on cluster, which is not there",
+        (*asked, "--ledger", "postgresql://h/d"): "a ledger at postgresql:// needs the add-on cluster",
+        (*asked, "-o", "s3://b/out"): "a path that is a URL needs the add-on cluster",
+        ("run", "memory://d.jsonl", "-m", "RR"): "a path that is a URL needs the add-on cluster",
+        ("rank", "https://h/run", "--qrels", "g"): "a path that is a URL needs the add-on cluster",
+        ("merge", "a", "-o", "b"): "merge is a command of the add-on cluster, which is not there",
+        ("ledger", "stats", "--ledger", "postgres://h/d"): "a ledger at postgres:// needs the add-on cluster",
+    }
+    for words, problem in said.items():
+        done = without(bare, tmp_path, *words)
+        assert (done.returncode, problem in done.stderr) == (2, True), (words, done.stderr)
+    assert germane(tmp_path, *asked, "--part", "1/1", "-o", "p").returncode == 0
+    assert "--part, which is a flag" in without(bare, tmp_path, "run", "--resume", "p").stderr
+    assert "1.0000" in without(bare, tmp_path, "report", "p").stdout
+    assert without(bare, tmp_path, *asked, "-o", "r").returncode == 0
+
+
 def test_the_names_of_absent_addons_are_those_that_they_declare() -> None:
     """The table of the core has every verb and grader, and keys of the dialects."""
     declared = {
@@ -349,6 +374,10 @@ def test_the_names_of_absent_addons_are_those_that_they_declare() -> None:
             for name, one in addons.own().items()
             for kind, grader in one.graders.items()
             for word in (kind, *grader.aliases)
+        },
+        **{
+            kind: {(word, name) for name, one in addons.own().items() for word in getattr(one, kind)}
+            for kind in ("stores", "urls")
         },
     }
     keys = {fold(key) for one in addons.own().values() for form in one.dialects.values() for key in form.keys}

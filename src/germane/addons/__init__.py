@@ -33,22 +33,26 @@ __all__ = [
     "load",
     "own",
     "reader_of",
+    "required",
 ]
 
 GROUP = "germane.addons"
 """The group of entry points with which an installed package registers its add-on."""
 Kind: TypeAlias = Literal[
     "dialects",
+    "engines",
     "graders",
     "judges",
     "labellers",
     "measures",
+    "parts",
     "questions",
     "readers",
     "results",
     "sources",
     "stores",
     "targets",
+    "urls",
     "verbs",
     "writers",
 ]
@@ -130,6 +134,10 @@ class Addon(NamedTuple):
         sources: Ways to get answers before the judge is asked live, by name.
         stores: Ledgers at URLs, by scheme: functions of a URL and `read_only` that return a `germane.ledger.LedgerTable`.
         targets: Kinds of target, by the `provider` of a targets file: subclasses of `germane.targets.Target`.
+        urls: What is done with files at URLs: `check_store`, `fetched`, `is_there`, `pack`, `put` and `scratch`.
+        parts: What `--part` makes of its text, under the name "part": a class with `parse`, a `germane.evaluation.plan.Part`.
+        engines: What runs all parts at once, by the name that `--engine` takes: functions of a Spec and Callbacks that return the report
+            and the baseline it is compared with.
         writers: Formats of a report, by the ending of the file's name: functions from a report to pieces of text.
     """
 
@@ -145,9 +153,12 @@ class Addon(NamedTuple):
     verbs: Mapping[str, tuple[str, str]] = _NONE
     flags: Sequence[Any] = ()
     labellers: Mapping[str, str] = _NONE
-    stores: Mapping[str, str] = _NONE
     targets: Mapping[str, str] = _NONE
     writers: Mapping[str, str] = _NONE
+    stores: Mapping[str, str] = _NONE
+    urls: Mapping[str, str] = _NONE
+    parts: Mapping[str, str] = _NONE
+    engines: Mapping[str, str] = _NONE
 
 
 @cache
@@ -242,17 +253,26 @@ _BROUGHT: Mapping[str, Mapping[str, str]] = {
         "grade": "agentv",
         "ledger batches": "batches",
         "liverag": "compat",
+        "merge": "cluster",
         "questions": "batches",
     },
-    "flags": {"--drop-bad": "draft", "--later": "batches", "--wait": "batches"},
+    "flags": {
+        "--drop-bad": "draft",
+        "--engine": "cluster",
+        "--later": "batches",
+        "--part": "cluster",
+        "--wait": "batches",
+    },
+    "stores": dict.fromkeys(["postgresql", "postgres"], "cluster"),
+    "urls": dict.fromkeys(["check_store", "fetched", "is_there", "pack", "put", "scratch"], "cluster"),
 }
 """Names that germane's own add-ons bring, folded, for the error where one is not there; of a dialect its keys, of a verb's flags
 those of the core's verbs."""
 
 
-def absent(kind: Literal["dialects", "flags", "graders", "verbs"], name: str) -> str:
+def absent(kind: str, name: str) -> str:
     """Return the one of germane's own add-ons that brings this (folded) name, where it is not there; else ""."""
-    owner = _BROUGHT[kind].get(name, "")
+    owner = _BROUGHT.get(kind, _NONE).get(name, "")
     return "" if owner in own() else owner
 
 
@@ -260,6 +280,17 @@ def find(kind: Kind, name: str) -> Any:
     """What an add-on declares under a name that the core does not know; None where none does."""
     declared = all_of(kind)
     return declared[name] if name in declared else all_of(kind, installed=True).get(name)
+
+
+def required(kind: Kind, name: str, what: str, fix: str) -> Any:
+    """The object that an add-on declares under a name; InputError, which calls it `what`, where no add-on does."""
+    if (target := find(kind, name)) is not None:
+        return load(target)
+    owner = absent(kind, name)
+    raise InputError(
+        f"{what} needs the add-on {owner}, which is not there" if owner else f"{what}: no add-on knows it",
+        fix=fix,
+    )
 
 
 def flags(*, installed: bool = False) -> list[Any]:

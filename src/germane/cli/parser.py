@@ -185,7 +185,7 @@ def _at_url(flag: Flag, url: str) -> Path:
             f"{flag.long.strip('.')} is written to, and {mask_urls(url)} is a URL",
             fix="copy it here first, or name a file here",
         )
-    from germane.evaluation.parts.remote import local  # not at the top: most commands name none
+    from germane.samples.urls import local  # not at the top: most commands name none
 
     return local(url)
 

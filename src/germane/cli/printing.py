@@ -22,7 +22,6 @@ from rich.text import Text
 from germane.clean import clean, clean_lines, counted, mask_urls, without_controls
 from germane.cli.values import ignore_closed_stderr, print_document, refuse_input, say
 from germane.errors import InputError
-from germane.evaluation.parts.remote import check_store, is_there, pack, put, scratch, url_of
 from germane.evaluation.spec import Callbacks, Expected
 from germane.folder.manifest import read_manifest
 from germane.judging.spending import Spent
@@ -34,7 +33,10 @@ from germane.reports.report import Report, reports_in, same_command
 from germane.reports.text.markdown import markdown_of
 from germane.reports.text.terminal import evaluations_table, quiet_notes, render
 from germane.samples.files import copied, shown_name
+from germane.samples.urls import url_of, with_urls
 from germane.types import FrozenDict, Json
+
+__all__ = ["Outputs", "check_writable", "finish"]
 
 if TYPE_CHECKING:
     from rich.progress import Progress as Bar
@@ -442,20 +444,20 @@ class Outputs:
         folder, store, files, urls = None, None, list[Path](), dict[Path, str]()
         for path in paths:
             if url := url_of(path):
-                check_store(url)
+                with_urls("check_store")(url)
             if not url:
                 folder = folder or (None if path.suffix else path)
                 files += [path] if path.suffix else []
             elif path.suffix:
-                files.append(local := copied(scratch() / path.name, mask_urls(url)))
+                files.append(local := copied(with_urls("scratch")() / path.name, mask_urls(url)))
                 urls[local] = url
             else:
                 store = store or url
-        return cls(files, urls, folder, store, scratch() / Path(store).name if store else None)
+        return cls(files, urls, folder, store, with_urls("scratch")() / Path(store).name if store else None)
 
     def refuse_other(self, *, replace: bool) -> None:
         """InputError, before anything is spent, where a report that is not to be replaced stands at the URL of the folder."""
-        if self.store and not replace and is_there(f"{self.store}/manifest.json"):
+        if self.store and not replace and with_urls("is_there")(f"{self.store}/manifest.json"):
             fix = "name a new URL, or give --force to replace it"
             raise InputError(f"{mask_urls(self.store)} holds the report of another evaluation", fix=fix)
 
@@ -468,7 +470,7 @@ class Outputs:
         """
         for local, url in self.urls.items():
             for file in local.parent.iterdir():
-                put(file, f"{url.rpartition('/')[0]}/{file.name}")
+                with_urls("put")(file, f"{url.rpartition('/')[0]}/{file.name}")
         for name, report in reports.items():
             options = report.manifest.get("options") or {}
             where: str = (options.get("store") or "") if store is None else store
@@ -477,10 +479,10 @@ class Outputs:
             if options.get("part"):
                 shard = report.manifest["part"]
                 where += f"/{shard['number']}-of-{shard['of']}.zip"
-                pack(report.folder, where)
+                with_urls("pack")(report.folder, where)
             else:
                 where += f"/{Path(name).stem}" if name else ""
-                put(report.folder, where)
+                with_urls("put")(report.folder, where)
             say(f"wrote {mask_urls(where)}")
 
 

@@ -56,7 +56,7 @@ def explain(named: str | None, query: str | None, measure: str | None, *, json: 
 
     folder = None if named is None else Path(named)
     if named and re.match(r"\w+://\S+$", named):
-        from germane.evaluation.parts.remote import local  # not at the top: most commands name none
+        from germane.samples.urls import local  # not at the top: most commands name none
 
         folder = local(named)
     if folder is not None and not is_report(folder) and not folder.exists():

@@ -1,12 +1,13 @@
-"""`germane run`, the main job, and `merge`: one report of what was run in several parts."""
+"""`germane run`: evaluate what the paths name, print the report and decide the gates."""
 
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from germane.addons import find, load
 from germane.clean import some_of
 from germane.cli.values import print_document, print_lines, spec_of
 from germane.errors import InputError, Interrupted
@@ -65,7 +66,7 @@ def run(
     if dry_run:
         _print_forecast(chosen, json=json)
         return 0
-    outputs.refuse_other(replace=bool(chosen.force or chosen.part or resume))
+    outputs.refuse_other(replace=bool(chosen.force or chosen.get("part") or resume))
     from germane.reports.formats import json_document
 
     reports: dict[str, Report] = {}
@@ -92,56 +93,15 @@ def run(
     return code
 
 
-def merge(
-    folders: Sequence[Path],
-    *,
-    output: Sequence[Path],
-    force: bool,
-    json: bool,
-    quiet: bool,
-    verbose: bool,
-) -> int:
-    """Join the reports of `germane run --part` into one, the same as of a run in one part.
-
-    Gates are decided here, on the whole. Exit codes are those of `germane run`.
-    """
-    from germane.cli.printing import Outputs, check_writable, finish
-    from germane.evaluation.parts.merging import merge_parts
-    from germane.evaluation.parts.remote import unpacked, url_of
-
-    outputs = Outputs.of(output)
-    files, target = outputs.files, outputs.folder or outputs.made
-    for path in files:
-        check_writable(path, ())
-    if target is None:
-        raise InputError("the report needs a folder", fix="name one: -o germane-reports/whole")
-    outputs.refuse_other(replace=force)
-    parts = list[Path]()
-    for folder in folders:
-        if url := url_of(folder):
-            parts += unpacked(url)
-        elif folder.suffix == ".zip" or any(folder.glob("*.zip")):
-            parts += unpacked(folder.resolve().as_uri())
-        elif (folder / "manifest.json").exists():
-            parts.append(folder)
-        else:  # a folder of parts, as a URL names one
-            parts += sorted(file.parent for file in folder.glob("*/manifest.json")) or [folder]
-    if target.resolve() in {folder.resolve() for folder in parts}:
-        raise InputError(f"-o {target} is one of the parts", fix="name another folder")
-    report, before = merge_parts(parts, target, force=force)
-    baselines = {} if before is None else {"": before}
-    code = finish({"": report}, files, as_json=json, quiet=quiet, verbose=verbose, baselines=baselines)
-    outputs.put({"": report}, store=outputs.store or "")
-    return code
-
-
 def _evaluated(chosen: Spec, callbacks: Progress) -> Iterator[tuple[str, Report]]:
     """Run what is asked for, in this process or by an engine: each evaluation's path and its report."""
     from germane.evaluation.run import run, run_each, stored_manifest
 
-    if chosen.resuming(stored_manifest(chosen)).engine:
-        from germane.evaluation.parts.running import run_in_parts
-
+    if engine := chosen.resuming(stored_manifest(chosen)).get("engine"):
+        if (target := find("engines", str(engine).partition(":")[0].strip())) is None:
+            fix = "write processes:8, dask, or dask:tcp://HOST:8786"
+            raise InputError(f"--engine {engine!r} is not an engine", fix=fix)
+        run_in_parts = load(target)
         report, before = run_in_parts(chosen, callbacks)
         if before is not None:
             callbacks.on_baseline(before)

@@ -38,8 +38,8 @@ def score(
         _refuse_source(path, folder)
     before: ReportData | None = None
     if baseline is not None or fail_on_regression:
-        from germane.evaluation.parts.remote import local
         from germane.reports.report import find_baseline
+        from germane.samples.urls import local
 
         before = find_baseline(baseline and local(baseline))
     files = [path for path in output if path.suffix]

@@ -19,7 +19,7 @@ from germane.version import __version__
 
 _MODULES = {
     "init": ("init", "demo"),
-    "run": ("run", "merge"),
+    "run": ("run",),
     "rank": ("rank",),
     "score": ("score",),
     "compare": ("compare",),

@@ -16,6 +16,8 @@ from germane.reports.summary import in_digits, interval_in_words, is_diagnostic,
 from germane.statistics.comparison import decide_change
 from germane.statistics.intervals import Interval
 
+__all__ = ["settle_changes"]
+
 _OUTCOME: dict[str, GateOutcome] = {"pass": "passed", "fail": "failed", "undecided": "undecided"}
 
 

@@ -26,6 +26,7 @@ from germane.types import Json, Sample
 __all__ = [
     "check_answers",
     "judged_by",
+    "keeps_answers",
     "ledger_address",
     "needs_judge",
     "no_judge",

@@ -19,7 +19,6 @@ from msgspec import structs
 from germane.clean import counted
 from germane.encoding import encode_record
 from germane.errors import InputError, describe
-from germane.evaluation.answers import PlannedCase, TargetAnswers, ask_targets, prepared
 from germane.evaluation.choice import (
     LOOKED_AT,
     Router,
@@ -53,6 +52,7 @@ from germane.reports.gates import Gate
 from germane.reports.manifest import manifest_of
 from germane.reports.report import Report
 from germane.samples.reading import SampleSource, read_questions
+from germane.targets.answers import PlannedCase, TargetAnswers, ask_targets, prepared
 from germane.types import Sample
 
 __all__ = [

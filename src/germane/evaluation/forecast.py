@@ -19,7 +19,6 @@ from msgspec import structs
 
 from germane.addons import all_of, load
 from germane.clean import counted
-from germane.evaluation.answers import with_sample
 from germane.evaluation.choice import Router, needs_judge
 from germane.evaluation.evaluation import SIZE, Evaluation, Working, run_coroutine
 from germane.evaluation.spec import Expected
@@ -36,6 +35,7 @@ from germane.questions.asking import Answer, answered
 from germane.questions.question import AnyQuestion
 from germane.show.table import Table
 from germane.tables.scores import SampleKey
+from germane.targets.answers import with_sample
 from germane.types import Context, Json, Judgement
 
 _ToAsk: TypeAlias = tuple[Judge, AnyQuestion]

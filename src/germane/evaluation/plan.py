@@ -13,13 +13,13 @@ from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 from itertools import islice, product
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Protocol, TypeAlias
 
 from msgspec import structs
 
+from germane.addons import required
 from germane.clean import mask_urls, some_of
 from germane.errors import InputError, SourceLocation
-from germane.evaluation.answers import PlannedCase, prepared, with_sample
 from germane.evaluation.choice import (
     LOOKED_AT,
     DefaultMeasures,
@@ -29,8 +29,6 @@ from germane.evaluation.choice import (
     needs_judge,
     pick_judge,
 )
-from germane.evaluation.parts.remote import local
-from germane.evaluation.parts.share import Share
 from germane.evaluation.spec import IN_FILES, Spec
 from germane.judges.judge import Judge
 from germane.judging.spending import check_price
@@ -46,14 +44,17 @@ from germane.samples.contexts import compile_rule
 from germane.samples.files import Notice, Notices, OnDisk, Warn
 from germane.samples.reading import data_files, read_samples
 from germane.samples.rows import names_for
+from germane.samples.urls import local
 from germane.tables.scores import SampleKey
+from germane.targets.answers import PlannedCase, prepared, with_sample
 from germane.types import FrozenDict, Json, Sample
 
-__all__ = ["split_evaluations"]
+__all__ = ["Plan", "split_evaluations"]
 
 if TYPE_CHECKING:
     from germane.evalfiles.case import Case
     from germane.evalfiles.evalfile import EvalFile, GraderSpec
+    from germane.folder.reader import StoredTables
     from germane.labelling.files import LabelFile
 
 
@@ -63,6 +64,37 @@ Only: TypeAlias = Callable[[str], bool]
 _YAML = (".yaml", ".yml")
 _CHECKED_BYTES = 100_000_000
 """The largest size of data, in bytes, that is read once before anything is paid, so that a bad last line costs nothing."""
+
+
+class Part(Protocol):
+    """One of several parts of an evaluation that run apart; an add-on brings it."""
+
+    of: int
+    """The number of parts."""
+
+    def has(self, query: str) -> bool:
+        """Return True if the cases with this query are in the part."""
+
+    def of_limits(self, spec: Spec) -> Spec:
+        """Return the specification with this part's share of the limits."""
+
+    def entry(
+        self,
+        tables: StoredTables,
+        rows: Iterable[int],
+        cases: int,
+        inputs: Sequence[Path],
+        gates: Iterable[Gate],
+    ) -> dict[str, Json]:
+        """Return what the manifest says of the part; `rows` are the places of its samples among all `cases`."""
+
+
+def part_of(spec: Spec) -> Part | None:
+    """Return the part that `--part` names; None for a whole evaluation. InputError where it is none."""
+    if not (text := spec.get("part")):
+        return None
+    part: Part = required("parts", "part", "--part", "run the whole evaluation").parse(text)
+    return part
 
 
 class _NotOne(InputError):
@@ -110,9 +142,9 @@ class Suite:
     """The number of cases in all parts; known once `cases` has come to its end."""
 
     @property
-    def share(self) -> Share | None:
+    def share(self) -> Part | None:
         """The part of the cases that is evaluated; None = all."""
-        return Share.parse(self.spec.part) if self.spec.part else None
+        return part_of(self.spec)
 
     def cases(self) -> Iterator[PlannedCase]:
         """The cases of this evaluation, or of the part that it is; InputError where `--filter` leaves none."""
@@ -535,8 +567,8 @@ class Plan:
         dry: bool = False,
     ) -> None:
         self.spec = spec = spec.in_project()
-        self.share = Share.parse(spec.part) if spec.part else None
-        if spec.until and (spec.part or spec.engine):
+        self.share = part_of(spec)
+        if spec.until and (self.share or spec.get("engine")):
             problem = "--until looks at all cases together, and parts know nothing of one another"
             raise InputError(problem, fix="leave out --part and --engine, or draw: --sample 1000")
         self.notices = Notices(lambda notice: warn(str(notice)))

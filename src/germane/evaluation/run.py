@@ -28,14 +28,6 @@ from germane.errors import (
     MissingKey,
     NoneAnswered,
 )
-from germane.evaluation.answers import (
-    PlannedCase,
-    TargetAnswers,
-    answers_at_hand,
-    ask_targets,
-    check_targets,
-    open_targets,
-)
 from germane.evaluation.choice import (
     Router,
     keeps_answers,
@@ -45,7 +37,6 @@ from germane.evaluation.choice import (
 )
 from germane.evaluation.evaluate import note_gold
 from germane.evaluation.evaluation import Evaluation, run_coroutine
-from germane.evaluation.parts.remote import local
 from germane.evaluation.plan import Feasibility, Plan, split_evaluations
 from germane.evaluation.session import (
     Session,
@@ -66,13 +57,22 @@ from germane.questions.question import AnyQuestion
 from germane.reports.gates import Verdict
 from germane.reports.manifest import judge_entry, manifest_of
 from germane.reports.report import Report
+from germane.samples.urls import local
+from germane.targets.answers import (
+    PlannedCase,
+    TargetAnswers,
+    answers_at_hand,
+    ask_targets,
+    check_targets,
+    open_targets,
+)
 from germane.types import Json
 
-__all__ = ["forecast"]
+__all__ = ["forecast", "run", "stored_manifest"]
 
 if TYPE_CHECKING:
     from germane.evaluation.forecast import Forecast, Forecaster
-    from germane.evaluation.parts.stages import Stages
+    from germane.evaluation.sampling import Stages
     from germane.ledger.store import Ledger
     from germane.reports.data import ReportData
 
@@ -110,7 +110,7 @@ def run_each(spec: Spec, callbacks: Callbacks | None = None) -> Iterator[tuple[s
     callbacks = callbacks or Callbacks()
     with spec.confined():
         plans = {path: Plan(own, callbacks.warn) for path, own in split_evaluations(spec).items()}
-    if spec.part and len(plans) > 1:
+    if spec.get("part") and len(plans) > 1:
         problem = "these paths are several evaluations, and --part cuts one"
         raise InputError(problem, fix="run the eval files one by one")
     budget, command = Budget(spec.max_cost, spec.max_calls), os.urandom(16).hex()
@@ -336,7 +336,7 @@ class _Run:
 
     def _stages(self, cases: Sequence[PlannedCase] | None) -> Stages:
         """The stages in which the cases are judged; InputError where a goal is none."""
-        from germane.evaluation.parts.stages import Goals, Stages  # which few runs need
+        from germane.evaluation.sampling import Goals, Stages  # which few runs need
 
         spec, suite, drawn = self.spec, self.plan.suite, self.plan.suite.draw()
         graders = suite.all_graders()
@@ -413,18 +413,8 @@ class _Run:
         tables = session.folder.tables
         over = why_undecided(self.budget, self.missing, session.ledger, self.spec.replay or "", tables)
         if plan.share is not None:
-            from germane.evaluation.parts.share import part_entry
-
             suite = plan.suite
-            made["part"] = part_entry(
-                session.folder.tables,
-                session.path,
-                plan.share,
-                self.rows,
-                suite.count,
-                suite.inputs,
-                plan.gates,
-            )
+            made["part"] = plan.share.entry(tables, self.rows, suite.count, suite.inputs, plan.gates)
         report = Report.build(
             session.folder.tables,
             made,

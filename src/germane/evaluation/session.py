@@ -11,7 +11,6 @@ from pathlib import Path
 from germane.clean import mask_urls
 from germane.encoding import decode, encode, now
 from germane.errors import GermaneError, InputError, Interrupted, JudgeError, LedgerError
-from germane.evaluation.answers import TargetAnswers
 from germane.evaluation.choice import ledger_address, open_ledger, remove_ledger
 from germane.evaluation.spec import Spec
 from germane.folder.judgements import EarlierJudgements, check_judgements
@@ -22,7 +21,10 @@ from germane.judges.judge import Judge
 from germane.judges.panel import whole
 from germane.judging.spending import Spent, UsageLog
 from germane.reports.manifest import spent_in_words
+from germane.targets.answers import TargetAnswers
 from germane.types import Json
+
+__all__ = ["command_to_resume", "ledger_of", "new_folder"]
 
 
 def check_same_judge(

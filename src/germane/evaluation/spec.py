@@ -17,13 +17,14 @@ from typing import TYPE_CHECKING, Any, get_origin, get_type_hints
 
 import msgspec
 
+from germane import addons
 from germane.clean import mask_urls
 from germane.errors import InputError, SourceLocation
 from germane.flags import SETTINGS, Flag, options
 from germane.samples.files import nearest, repository_root, untrusted, without_scheme
 from germane.types import FrozenDict, Json
 
-__all__ = ["Callbacks", "Spec"]
+__all__ = ["Callbacks", "Spec", "differing_options"]
 
 if TYPE_CHECKING:
     from germane.judging.pool import Pool
@@ -93,6 +94,10 @@ class Spec:
         except msgspec.ValidationError as wrong:
             problem = f"the manifest is damaged: {wrong} of its options"
             raise InputError(problem, fix="run the evaluation again") from None
+        for name, value in (manifest.get("options") or {}).items():
+            if value and (owner := addons.absent("flags", f"--{name}")):
+                problem = f"this evaluation has --{name}, which is a flag of the add-on {owner}, and that is not there"
+                raise InputError(problem, fix="continue it where that add-on is")
         values = _of_values(msgspec.structs.asdict(stored))
         if (cwd := Path(manifest.get("cwd") or "")) != Path.cwd() and cwd.is_dir():
             values = _of_values(_placed(values, cwd))
@@ -104,6 +109,10 @@ class Spec:
             if name in (values := getattr(self, source)):
                 return values[name], source
         return None, ""
+
+    def get(self, name: str) -> Json:
+        """The value of an option that an add-on may bring; None where nobody gives it, or the add-on is not there."""
+        return self.first(name)[0]
 
     def __getattr__(self, name: str) -> Any:
         if name in OUTPUTS:

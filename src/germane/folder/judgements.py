@@ -17,6 +17,8 @@ from germane.folder.lines import TableFile, with_texts
 from germane.tables.judgements import ItemAnswer, Judgements, load_judgement
 from germane.types import Judgement
 
+__all__ = ["KEY"]
+
 KEY, ITEM = slice(8, 40), slice(50, 82)
 """The places of the key and the item in a line as it is written: `{"key":"...","item":"..."`."""
 

@@ -9,6 +9,8 @@ from typing import IO, Literal, TypeAlias
 
 from germane.errors import InputError
 
+__all__ = ["Table"]
+
 Table: TypeAlias = Literal["samples", "places", "judgements", "labels", "scores"]
 """The name of a table."""
 

@@ -18,6 +18,8 @@ from germane.encoding import decode, encode
 from germane.errors import InputError, SourceLocation
 from germane.folder.layout import LABELS, UNFINISHED
 
+__all__ = ["TableFile"]
+
 _log = logging.getLogger("germane")
 
 _BLOCK = 1 << 20

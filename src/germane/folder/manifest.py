@@ -18,7 +18,7 @@ from germane.folder.layout import LABELS, MANIFEST, UNFINISHED, open_new, sync
 from germane.samples.files import json_in, read_text
 from germane.types import Json
 
-__all__ = ["read_manifest"]
+__all__ = ["read_manifest", "write_manifest"]
 
 SCHEMA_VERSION = 4
 """The version of the report folder's files that is written, and the oldest that is read."""

@@ -23,6 +23,8 @@ from germane.tables.labels import Label, LabelTable, by_people, decode_labels, l
 from germane.tables.scores import SampleKey, ScoreTable
 from germane.types import Json, PlaceRow, Sample
 
+__all__ = ["StoredTables", "numbered"]
+
 _FIX = "restore it, or run the evaluation again"
 
 

@@ -18,6 +18,8 @@ from germane.tables.labels import Label, LabelTable, by_people
 from germane.tables.scores import SampleKey, ScoreTable
 from germane.types import Json, PlaceRow, Sample
 
+__all__ = ["Counts", "GraderSet"]
+
 GraderSet: TypeAlias = Sequence[Mapping[str, Json]]
 """The graders of a sample as JSON objects, in the order of their scores."""
 

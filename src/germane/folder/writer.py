@@ -35,6 +35,8 @@ from germane.tables.labels import Label
 from germane.tables.scores import ScoreTable
 from germane.types import Json, Judgement
 
+__all__ = ["FolderWriter"]
+
 _AT_ONCE = 1000
 """The number of lines that are written together."""
 

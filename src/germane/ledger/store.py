@@ -22,13 +22,28 @@ from pathlib import Path
 from typing import Any, ClassVar, Protocol, Self
 from urllib.parse import SplitResult, parse_qsl, unquote, urlencode, urlsplit
 
-from germane.addons import find
+from germane.addons import absent, find
 from germane.encoding import decode, encode
 from germane.errors import InputError, LedgerError
 from germane.ledger import files_of, secret_of
 from germane.types import FrozenDict, Judgement, Usage, freeze
 
-__all__ = ["Ledger", "LedgerTable", "SQLiteLedger", "is_there", "password_apart"]
+__all__ = [
+    "COLUMNS",
+    "DECLARED",
+    "FORMAT",
+    "INDEXES",
+    "SELECT",
+    "Ledger",
+    "LedgerTable",
+    "Row",
+    "SQLiteLedger",
+    "check_format",
+    "from_row",
+    "is_there",
+    "password_apart",
+    "without_password",
+]
 
 FORMAT = 4
 """The file's `user_version`. Formats 1 to 3 had other keys, and no items: their answers cannot be looked up any more."""
@@ -531,9 +546,10 @@ def store_of(where: str | Path) -> str | None:
     """Return the function, `module:object`, that opens the ledger at a URL; None for a file."""
     match = _SCHEME.match(str(where))
     scheme = match[1].lower() if match else ""
-    if scheme in {"postgresql", "postgres"}:
-        return "germane.ledger.postgres:PostgresLedger"
     declared: str | None = find("stores", scheme) if scheme else None
+    if declared is None and (owner := absent("stores", scheme)):
+        problem = f"a ledger at {scheme}:// needs the add-on {owner}, which is not there"
+        raise InputError(problem, fix="name a file: --ledger ledger.sqlite")
     return declared
 
 

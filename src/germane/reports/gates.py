@@ -30,6 +30,8 @@ from germane.statistics.power import flip_of_mean
 from germane.tables.cases import CaseScores
 from germane.types import Json
 
+__all__ = ["Gate"]
+
 GateOutcome = Literal["passed", "failed", "undecided"]
 DecidedBy = Literal["corrected", "judged", "gold", "labels"]
 """The figures that decide: the judge's corrected by people's labels, the judge's own, gold, or people's labels alone."""

@@ -19,6 +19,8 @@ from germane.reports.summary import Basis, Source, known_measure
 from germane.types import FrozenDict, Json
 from germane.version import __version__
 
+__all__ = ["judge_in_all"]
+
 if TYPE_CHECKING:  # `germane rank` starts without a judge
     from germane.judges.judge import Judge
     from germane.judging.spending import Spent

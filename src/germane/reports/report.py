@@ -51,6 +51,8 @@ from germane.tables.judgements import AskedCounts, asked_json
 from germane.tables.scores import ScoreRow, ScoreTable
 from germane.types import Json, Status
 
+__all__ = ["Report", "check_ranges", "find_baseline", "panel_notes"]
+
 if TYPE_CHECKING:
     from germane.measures.explaining import Explanation
     from germane.reports.correct import Corrections

@@ -36,6 +36,7 @@ from germane.types import MAX_DEPTH, Json, Step
 __all__ = [
     "JsonFault",
     "check_readable",
+    "check_unmasked",
     "json_in",
     "locate",
     "location_in",

@@ -16,6 +16,8 @@ from germane.encoding import digest, encode
 from germane.tables.scores import SampleKey
 from germane.types import NOTHING, Json, Judgement, Usage
 
+__all__ = ["AskedCounts", "asked_counts", "count_asked", "load_judgement"]
+
 AskedCounts: TypeAlias = Counter[tuple[str, str, str]]
 """The number of judgements of a kind with a value in a field of their provenance: {(kind, field, value): n}."""
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from tests.cli.test_parts import means, same_tables
+from tests.addons.cluster.test_parts import means, same_tables
 
 from .conftest import Cli
 

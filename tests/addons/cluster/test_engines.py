@@ -16,15 +16,13 @@ from zlib import crc32
 import pytest
 
 from germane import Report
+from germane.addons.cluster.engines import Engine
+from germane.addons.cluster.share import Share
 from germane.errors import InputError
-from germane.evaluation.parts.engines import Engine
-from germane.evaluation.parts.share import Share
 from germane.ledger.store import SQLiteLedger
-from tests.cli.conftest import started, wait_for
+from tests.cli.conftest import Cli, started, wait_for, write_jsonl
 from tests.server import Act, ModelServer
 from tests.server.asked import Asked
-
-from .conftest import Cli, write_jsonl
 
 CONTEXTS, JOBS = 5, 4
 KEY = {"OPENAI_API_KEY": "test"}
@@ -266,7 +264,7 @@ def test_a_script_that_each_worker_would_run_again(tmp_path: Path) -> None:
     write_jsonl(tmp_path / "s.jsonl", *samples)
     setup = (
         "from germane.evaluation.spec import Callbacks, Spec\n"
-        "from germane.evaluation.parts.running import run_in_parts\n"
+        "from germane.addons.cluster.running import run_in_parts\n"
     )
     work = "run_in_parts(Spec.of(paths=('s.jsonl',), measures=('RR',), engine='processes:2', folder='r'), Callbacks())"
     for guard, code in (("", 1), ("if __name__ == '__main__': ", 0)):

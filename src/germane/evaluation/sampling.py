@@ -11,21 +11,17 @@ from array import array
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import ceil
-from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
 from germane.errors import InputError
-from germane.evaluation.answers import PlannedCase
 from germane.measures.graders import Grader
 from germane.reports.summary import canonical_name, interval_of_cases, range_of
 from germane.tables.cases import CaseScores, CaseValues
 from germane.tables.scores import ScoreTable
+from germane.targets.answers import PlannedCase
 from germane.types import Json
-
-if TYPE_CHECKING:
-    pass
 
 PILOT = 100
 """The number of cases in the first stage."""

@@ -16,13 +16,13 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
+from germane.addons.cluster.engines import Engine
+from germane.addons.cluster.merging import merge_parts
+from germane.addons.cluster.remote import is_there, pack, remove, unpacked
+from germane.addons.cluster.share import Share
 from germane.encoding import decode, encode, now
 from germane.errors import GermaneError, InputError, Interrupted, JudgeError, LimitReached
 from germane.evaluation.choice import keeps_answers, open_ledger
-from germane.evaluation.parts.engines import Engine
-from germane.evaluation.parts.merging import merge_parts
-from germane.evaluation.parts.remote import is_there, local, pack, remove, unpacked
-from germane.evaluation.parts.share import Share
 from germane.evaluation.plan import Plan, split_evaluations
 from germane.evaluation.run import run, stored_manifest
 from germane.evaluation.session import command_to_resume, ledger_of, new_folder
@@ -31,6 +31,7 @@ from germane.folder.manifest import read_manifest, write_manifest
 from germane.folder.writer import FolderWriter
 from germane.reports.data import ReportData
 from germane.reports.report import Report
+from germane.samples.urls import local
 from germane.tables.judgements import asked_counts
 from germane.types import Json
 
@@ -149,7 +150,7 @@ def run_in_parts(spec: Spec, callbacks: Callbacks) -> tuple[Report, ReportData |
         plan = Plan(resumed, callbacks.warn)
         if plan.defaults is not None:
             callbacks.note(plan.defaults.why)
-        engine = Engine.parse(plan.spec.engine or "")
+        engine = Engine.parse(plan.spec.get("engine") or "")
         _check(plan, engine)
         whole = Path(spec.resume) if spec.resume else new_folder(plan.spec, plan.suite.paths)
         target = FolderWriter(whole).lock()
@@ -178,7 +179,7 @@ def run_in_parts(spec: Spec, callbacks: Callbacks) -> tuple[Report, ReportData |
 def _check(plan: Plan, engine: Engine) -> None:
     """InputError for what cannot be run in parts, and for what is wrong in the input, before anything is paid."""
     spec = plan.spec
-    if spec.part:
+    if spec.get("part"):
         raise InputError("--part and --engine do not go together", fix="leave one of them out")
     if spec.baseline or spec.fail_on_regression:
         from germane.reports.report import find_baseline

@@ -16,10 +16,10 @@ import pytest
 
 from germane import Report, evaluate
 from germane.addons.batches.table import AskedTable
+from germane.addons.cluster.postgres import PostgresLedger
 from germane.errors import InputError, LedgerError
 from germane.judges import LLMJudge
 from germane.ledger.opening import open_at
-from germane.ledger.postgres import PostgresLedger
 from germane.ledger.store import SQLiteLedger, without_password
 from germane.types import FrozenDict, Judgement, Usage
 from tests.cli.conftest import write_jsonl
@@ -143,7 +143,7 @@ def test_a_restart_in_the_middle_is_waited_for(server: PostgresServer) -> None:
 
 def test_a_server_that_stays_away_is_waited_for_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """Not once for each answer that is still to be written; it may come back."""
-    monkeypatch.setattr("germane.ledger.postgres._WAIT_SECONDS", 1.5)
+    monkeypatch.setattr("germane.addons.cluster.postgres._WAIT_SECONDS", 1.5)
     with PostgresServer() as alone, PostgresLedger(alone.url) as ledger:
         alone.stop()
         times = [time.monotonic()]

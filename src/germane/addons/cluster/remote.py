@@ -1,9 +1,8 @@
-"""Files at URLs (s3, gs, az, file, memory, ...) through fsspec: copied here to be read, put there when they are whole."""
+"""Files at URLs through fsspec: copied here to be read, put there when they are whole."""
 
 from __future__ import annotations
 
 import atexit
-import re
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -13,21 +12,10 @@ from typing import Any
 
 from germane.clean import mask_urls
 from germane.errors import InputError, MissingPart, install_extra
-from germane.samples.files import check_unmasked, copied, without_scheme
+from germane.samples.files import check_unmasked
 
-_URL = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+):/+(.*)", re.DOTALL)
-"""One slash, as a path leaves one of two; a Windows drive is a single letter."""
 _LAST = "manifest.json"
 """The file of a report folder that is put last: where it stands, all of them do."""
-
-
-def url_of(path: str | Path) -> str:
-    """The URL that a path is meant as; "" where it is one of a file here."""
-    match = _URL.fullmatch(str(path))
-    if match is None:
-        return ""
-    slash = "/" if match[1].lower() in {"file", "local", "memory"} else ""
-    return f"{match[1].lower()}://{slash}{match[2].rstrip('/')}"
 
 
 @contextmanager
@@ -78,12 +66,6 @@ def fetched(url: str) -> Path:
         local = scratch() / (Path(path).name or "data")
         files.get(path, str(local), recursive=True)
     return local
-
-
-def local(named: str | Path) -> Path:
-    """The file or folder that is named by a path, or a copy of what a URL names, which messages call by the URL."""
-    path = without_scheme(str(named))
-    return copied(fetched(url), mask_urls(url)) if (url := url_of(path)) else Path(path)
 
 
 def put(local: Path, url: str) -> None:

@@ -81,36 +81,36 @@ class Share:
     def __str__(self) -> str:
         return f"{self.number}/{self.of}"
 
+    def entry(
+        self,
+        tables: StoredTables,
+        rows: Iterable[int],
+        cases: int,
+        inputs: Sequence[Path],
+        gates: Iterable[Gate],
+    ) -> dict[str, Json]:
+        """The entry of a part's manifest for merging: its number, the count of `cases`, the inputs' digests, and the gates of the whole.
 
-def part_entry(
-    tables: StoredTables,
-    folder: Path,
-    share: Share,
-    rows: Iterable[int],
-    cases: int,
-    inputs: Sequence[Path],
-    gates: Iterable[Gate],
-) -> dict[str, Json]:
-    """The entry of a part's manifest for merging: its number, the count of `cases`, the inputs' digests, and the gates of the whole.
-
-    Means that belong beside others are means over all parts: their values are kept, each with how often it came. Which
-    cases the part's samples are is written next to its tables.
-    """
-    (folder / _ROWS).write_text("".join(f"{row}\n" for row in rows), "ascii")
-    beside = [
-        [system, name, sorted(Counter(values).items())]
-        for (system, name), values in sorted(tables.beside.items())
-    ]
-    kept = [gate.stored() for gate in gates]
-    digests = []
-    with (folder / _LINES).open("w", encoding="ascii") as lines:
-        for path in inputs:
-            with path.open("rb") as file:
-                digests.append(hashlib.file_digest(file, "sha256").hexdigest())
-                file.seek(0)
-                lines.writelines(f"{len(digests)} {crc32(line):08x}\n" for line in islice(file, _MOST_LINES))
-    numbers = {"number": share.number, "of": share.of, "cases": cases, "inputs": digests}
-    return {**numbers, "gates": kept, "beside": beside}
+        Means that belong beside others are means over all parts: their values are kept, each with how often it came. Which
+        cases the part's samples are is written next to its tables.
+        """
+        (tables.path / _ROWS).write_text("".join(f"{row}\n" for row in rows), "ascii")
+        beside = [
+            [system, name, sorted(Counter(values).items())]
+            for (system, name), values in sorted(tables.beside.items())
+        ]
+        kept = [gate.stored() for gate in gates]
+        digests = []
+        with (tables.path / _LINES).open("w", encoding="ascii") as lines:
+            for path in inputs:
+                with path.open("rb") as file:
+                    digests.append(hashlib.file_digest(file, "sha256").hexdigest())
+                    file.seek(0)
+                    lines.writelines(
+                        f"{len(digests)} {crc32(line):08x}\n" for line in islice(file, _MOST_LINES)
+                    )
+        numbers = {"number": self.number, "of": self.of, "cases": cases, "inputs": digests}
+        return {**numbers, "gates": kept, "beside": beside}
 
 
 def changed_line(folders: Sequence[Path]) -> tuple[int, int] | None:

@@ -10,12 +10,11 @@ from pathlib import Path
 import pytest
 
 from germane import Report, read_samples
+from germane.addons.cluster.share import Share
 from germane.errors import InputError
-from germane.evaluation.parts.share import Share
 from germane.evaluation.spec import Spec
+from tests.cli.conftest import Cli, write_jsonl
 from tests.server import ModelServer
-
-from .conftest import Cli, write_jsonl
 
 MEASURES = "context_precision@5 nDCG@10 RR RBP@10 context_recall"
 TABLES = ("scores", "samples", "places", "labels")

@@ -19,11 +19,10 @@ from typing import Any, TypeAlias
 
 import msgspec
 
+from germane.addons.cluster.share import changed_line, read_rows
 from germane.clean import some_of
 from germane.encoding import SHORT, canonical, decode, now, short_name
 from germane.errors import InputError
-from germane.evaluation.parts.remote import local
-from germane.evaluation.parts.share import changed_line, read_rows
 from germane.evaluation.spec import differing_options
 from germane.folder.judgements import KEY
 from germane.folder.layout import Table
@@ -35,6 +34,7 @@ from germane.reports.data import ReportData
 from germane.reports.gates import Gate
 from germane.reports.manifest import judge_in_all
 from germane.reports.report import Report, check_ranges, panel_notes
+from germane.samples.urls import local
 from germane.tables.judgements import AskedCounts, asked_counts, count_asked, load_judgement
 from germane.types import Json
 from germane.version import __version__

@@ -10,9 +10,10 @@ import fsspec
 import pytest
 
 from germane import Report
-from germane.evaluation.parts.remote import put, url_of
+from germane.addons.cluster.remote import put
+from germane.samples.urls import url_of
+from tests.cli.conftest import Cli, write_jsonl
 
-from .conftest import Cli, write_jsonl
 from .test_parts import rows, same_tables
 
 WORDS = ("-m", "context_precision@5 nDCG@10", "--judge", "lexical", "--no-cache")

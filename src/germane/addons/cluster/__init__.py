@@ -1,0 +1,30 @@
+"""One evaluation on many cores or machines: in parts that are merged, by an engine, with a shared ledger and files at URLs."""
+
+from pathlib import Path
+
+from germane.addons import Addon
+from germane.flags import DATA, OUTPUT, Flag, borrowed
+
+_HERE = "germane.addons.cluster"
+
+ADDON = Addon(
+    about="One evaluation on many cores or machines: parts, engines, a ledger in PostgreSQL, files at URLs.",
+    verbs={
+        "merge": (
+            f"{_HERE}.verb:merge",
+            "Join the reports of `germane run --part` into one, the same as of a run in one part.",
+        )
+    },
+    parts={"part": f"{_HERE}.share:Share"},
+    engines=dict.fromkeys(("processes", "dask"), f"{_HERE}.running:run_in_parts"),
+    stores=dict.fromkeys(("postgresql", "postgres"), f"{_HERE}.postgres:PostgresLedger"),
+    urls={name: f"{_HERE}.remote:{name}" for name in ("check_store", "fetched", "is_there", "pack", "put", "scratch")},
+    flags=[
+        Flag("--part", "run", DATA, "Run part I of N, e.g. 1/16; `germane merge` joins the reports.", value="I/N", holds="part"),
+        Flag("--engine", "run", DATA, "Run all parts at once: processes:8 or dask[:ADDRESS].", value="ENGINE", holds="part"),
+        Flag("DIR...", "merge", DATA, "The report folders of all parts, written by `germane run --part 3/16 -o DIR`.", Path, name="folders", at_url="kept"),
+        Flag("-o --output", "merge", OUTPUT, "The new report folder, and report files (.html .json .md ...); repeatable.", Path, value="PATH", many=True, required=True, at_url="kept"),
+        Flag("--force", "merge", OUTPUT, "Overwrite the report of another evaluation in the folder of -o.", bool),
+        *borrowed("merge", "run", "--json", "--verbose", "--quiet"),
+    ],
+)  # fmt: skip

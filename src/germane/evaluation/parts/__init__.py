@@ -1,1 +1,0 @@
-"""One evaluation in several parts: what each has, who runs them, and how they become one report."""

@@ -1,0 +1,36 @@
+"""Paths that are URLs (s3, gs, az, file, memory, ...): recognised here, read and written by an add-on."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+from germane import addons
+from germane.clean import mask_urls
+from germane.samples.files import copied, without_scheme
+
+__all__ = ["local", "url_of", "with_urls"]
+
+_URL = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+):/+(.*)", re.DOTALL)
+"""One slash, as a path leaves one of two; a Windows drive is a single letter."""
+
+
+def url_of(path: str | Path) -> str:
+    """Return the URL that a path is meant as; "" for a file of this machine."""
+    match = _URL.fullmatch(str(path))
+    if match is None:
+        return ""
+    slash = "/" if match[1].lower() in {"file", "local", "memory"} else ""
+    return f"{match[1].lower()}://{slash}{match[2].rstrip('/')}"
+
+
+def with_urls(work: str) -> Any:
+    """Return an add-on's function that does this with files at URLs; `Addon.urls` lists them. InputError without the add-on."""
+    return addons.required("urls", work, "a path that is a URL", "name a file or folder of this machine")
+
+
+def local(named: str | Path) -> Path:
+    """Return the file or folder at a path, or a copy of what stands at a URL, which messages call by the URL."""
+    path = without_scheme(str(named))
+    return copied(with_urls("fetched")(url), mask_urls(url)) if (url := url_of(path)) else Path(path)
