@@ -39,11 +39,7 @@ def test_every_flag_is_used(verb: str) -> None:
     }:  # options of the Spec, used by their names or handed to the judge
         folders = [Path(inspect.getfile(spec)).parent, Path(inspect.getfile(parse)).parent]
         text = "".join(file.read_text("utf-8") for folder in folders for file in folder.rglob("*.py"))
-        used = {
-            *re.findall(r"(?:spec|chosen)\.(\w+)", text),
-            *re.findall(r"spec\.get\(\"(\w+)\"", text),
-            *re.findall(r'spec\.first\("(\w+)"', text),
-        }
+        used = set(re.findall(r"(?:spec|chosen)\.(?:(?:first|get)\(\"(?=\w))?(\w+)", text))
         used |= {name for name, flag in options().items() if flag.judge}
         taken |= (options().keys() & used | {"output"}) & given
     elif verb == "compare":

@@ -41,9 +41,10 @@ def questions(*, output: Path, json: bool, **flags: Any) -> int:
     from germane.evaluation.plan import split_evaluations
     from germane.evaluation.run import forecast
     from germane.folder.manifest import read_manifest
+    from germane.samples.urls import local
 
     refuse_input(output, [*flags["paths"], flags.get("labels"), flags.get("corpus"), flags.get("targets")])
-    paths = list(map(Path, flags["paths"]))
+    paths = [local(path) for path in flags["paths"][:2]]
     stored = paths[0] if len(paths) == 1 and (paths[0] / "manifest.json").is_file() else None
     chosen = spec_of({**flags, "resume": stored, "paths": [] if stored else flags["paths"]})
     with chosen.confined():
