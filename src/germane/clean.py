@@ -1,4 +1,4 @@
-"""Retrieved text is hostile: what is shown in a terminal or a spreadsheet is made harmless first."""
+"""Makes untrusted text harmless for terminals, spreadsheets, Markdown and CI logs, and masks secrets in URLs."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ _COMMAND = re.compile(
     r"|##(?=[a-z]*\[)",
     re.IGNORECASE,
 )
-"""The beginning of a command of a continuous integration server: GitHub's (both kinds), Azure's ##vso[, TeamCity's.
+"""The beginning of a CI command: GitHub's (both kinds), Azure's ##vso[, TeamCity's.
 
-GitHub obeys the names that it knows alone: `test_search.py::TestSearch::test_one` is not a command.
+GitHub obeys only the names that it knows: `test_search.py::TestSearch::test_one` is not a command.
 """
 _FORMULA = ("=", "+", "-", "@", "\t", "\r")
 
@@ -38,14 +38,14 @@ _FORMULA = ("=", "+", "-", "@", "\t", "\r")
 _STRAY_NON_JOINER = re.compile(
     "(?<![\u0600-\u06ff\u0750-\u077f\u08a0-\u0fff\u1000-\u109f\u1780-\u18af\ufb50-\ufefe])\u200c"
 )
-"""U+200C, which shows nothing, other than in scripts that are spelt with it: behind letters of Arabic, Indic, Mongolian."""
+"""The invisible U+200C, except after letters of scripts that need it (Arabic, Indic, Mongolian)."""
 
 
 MASK = "***"
-"""Written in place of a secret."""
+"""Replaces a secret."""
 
 _URL = re.compile(r"[a-z][a-z0-9+.-]*:/+\S+|\S+\?\S*=\S*", re.IGNORECASE)
-"""With a scheme, or without one and with a query."""
+"""A URL with a scheme, or without one and with a query."""
 _PASSWORD = re.compile(r"(:/+[^/?#@:]*):[^/?#]*(?=@)")
 _PARAMETER = re.compile(r"([?&])([^=&#]*=)?([^&#]+)")
 _NO_SECRET = {
@@ -60,7 +60,7 @@ _NO_SECRET = {
     "ref",
     "revision",
 }
-"""Parameters of a URL whose values are shown."""
+"""URL parameters whose values are shown."""
 
 
 def _is_hidden(name: str, value: str) -> bool:
@@ -68,7 +68,7 @@ def _is_hidden(name: str, value: str) -> bool:
 
 
 def mask_urls(value: Any) -> Any:
-    """The text, or JSON value, in which each URL shows neither a password nor the values of its query: these may be keys."""
+    """Return a text or JSON value with passwords and query values masked in its URLs, since they may be keys."""
     if isinstance(value, Mapping):
         return {name: mask_urls(inner) for name, inner in value.items()}
     if isinstance(value, list | tuple):
@@ -85,13 +85,13 @@ def _masked(url: re.Match[str]) -> str:
 
 
 def hidden_in(url: str) -> dict[str, str]:
-    """The values that `mask_urls` hides in a URL, by the names of their parameters."""
+    """Return the parameters of a URL that `mask_urls` masks, with their values."""
     found = {name[:-1]: value for _, name, value in _PARAMETER.findall(url)}
     return {name: value for name, value in found.items() if _is_hidden(name, value)}
 
 
 def clean(text: str) -> str:
-    """The text on one line without control characters, terminal escapes, direction overrides or workflow commands."""
+    """Return a text on one line, without control characters, terminal escapes, direction overrides and CI commands."""
     if text.isascii() and text.isprintable() and ":" not in text and "#" not in text:
         return text  # as most are
     if "\u200c" in text:
@@ -106,37 +106,34 @@ def clean(text: str) -> str:
 
 
 def clean_lines(text: str) -> str:
-    """A message of several lines, each of them clean."""
+    """Clean each line of a message."""
     return "\n".join(map(clean, text.split("\n")))
 
 
 _CONTROLS = "\\x00-\\x08\\x0b-\\x1f\\x7f-\\x9f\\u061c\\u200e\\u200f\\u2028-\\u202e\\u2066-\\u2069"
-"""Control characters other than tab and line feed, and characters that change a text's direction."""
+"""Control characters except tab and line feed, and characters that change the text direction."""
 _CONTROL = re.compile(f"[{_CONTROLS}]")
 _TERMINAL = re.compile(rf"\x1b\[[0-9;?]*[A-Za-z]|\r|[{_CONTROLS}]")
 _JSON_ESCAPED = re.compile(f"(?<=#)#|[{_CONTROLS}]")
 _ANYWHERE = re.compile(r"##(?=[a-z]*\[)", re.IGNORECASE)
 _AT_START = re.compile(r"^([^\S\n]*)::(?=.*::|.*\Z)", re.MULTILINE)
-"""What may be a workflow command, whatever its name: two colons at the start of a line, and two more."""
+"""Any possible CI command: two colons at the start of a line, and two more."""
 
 
 def clean_json(text: str) -> str:
-    """A JSON document without control characters, direction overrides and workflow commands (##[ counts anywhere in a line).
-
-    They are escaped: its values are the same.
-    """
+    """Escape control characters, direction overrides and CI commands in a JSON document; its values stay the same."""
     return _JSON_ESCAPED.sub(lambda match: f"\\u{ord(match[0]):04x}", text)
 
 
 def without_controls(text: str) -> str:
-    """The text without control characters and direction overrides; tabs and line feeds stay."""
+    """Remove control characters and direction overrides, except tabs and line feeds."""
     return _CONTROL.sub("", text)
 
 
 class CleanStream:
-    """A text stream that drops control characters and escape sequences, and breaks up workflow commands.
+    """A text stream that removes control characters and escape sequences, and breaks up CI commands.
 
-    Colours and moves of the cursor pass where the stream shows colours. `inner` is the stream itself, for commands of our own.
+    With `colours` colour codes and cursor moves are kept. `inner` is the wrapped stream.
     """
 
     def __init__(self, inner: TextIO, *, colours: bool) -> None:
@@ -146,7 +143,7 @@ class CleanStream:
         return getattr(self.inner, name)
 
     def write(self, text: str) -> int:
-        """Write the text, cleaned."""
+        """Write cleaned text."""
         kept = _TERMINAL.sub(self._kept, text)
         kept = _ANYWHERE.sub("# #", kept)
         started, line_end, rest = ("", "", kept) if self._fresh else kept.partition("\n")
@@ -157,7 +154,7 @@ class CleanStream:
         return len(text)
 
     def writelines(self, lines: Iterable[str]) -> None:
-        """Write each of the lines, cleaned."""
+        """Write cleaned lines."""
         for line in lines:
             self.write(line)
 
@@ -166,7 +163,7 @@ class CleanStream:
 
 
 def shorten(text: str, most: int, *, end: int = 0) -> str:
-    """The cleaned text, cut to at most `most` characters with an ellipsis; `end` of them are the last ones."""
+    """Return the cleaned text cut to `most` characters with an ellipsis, keeping the last `end` characters."""
     if end and len(text) > 4 * most:
         text = f"{text[: 2 * most]} {text[-2 * most :]}"
     line = " ".join(clean(text if end else text[: 4 * most]).split())
@@ -176,7 +173,7 @@ def shorten(text: str, most: int, *, end: int = 0) -> str:
 
 
 def counted(number: int, singular: str, plural: str = "") -> str:
-    """`1 query`, `2,000 queries`: a number and its noun, in the plural by the rule where `plural` does not give it."""
+    """Return a number with its noun: `1 query`, `2,000 queries`; `plural` is for irregular nouns."""
     if number == 1:
         return f"1 {singular}"
     if not plural and re.search(r"[^aeiou]y$", singular):
@@ -185,13 +182,13 @@ def counted(number: int, singular: str, plural: str = "") -> str:
 
 
 def some_of(names: Sequence[str], most: int = 10) -> str:
-    """The first of these names, each cut to 60 characters, and how many more there are."""
+    """Return the first names, each cut to 60 characters, and the number of others."""
     more = f" and {len(names) - most:,} more" if len(names) > most else ""
     return ", ".join(shorten(name, 60) for name in names[:most]) + more
 
 
 def cell(value: object) -> object:
-    """A value for a spreadsheet: text that would be read as a formula gets a leading apostrophe."""
+    """Return a value for a spreadsheet; a text that would be a formula gets a leading apostrophe."""
     if isinstance(value, str):
         text = "".join(char for char in value if char in "\n\t" or unicodedata.category(char) != "Cc")
         return f"'{text}" if text.startswith(_FORMULA) else text
@@ -199,7 +196,7 @@ def cell(value: object) -> object:
 
 
 def markdown_text(text: str, most: int = 200) -> str:
-    """The shortened text for Markdown: nothing in it is markup, a link, or what GitHub takes for a person, an issue or a commit."""
+    """Return shortened text for Markdown without markup, links, or references that GitHub resolves."""
     words = shorten(text, most)
     for char in "\\|`*_<>[]~$&":
         words = words.replace(char, f"\\{char}")
@@ -211,10 +208,10 @@ _REFERENCE = re.compile(
     r"|(?<![\w.])(?=[a-f]*\d)[0-9a-f]{6}(?=[0-9a-f]{1,34}\b)",
     re.IGNORECASE,
 )
-"""The beginning of what GitHub makes a link of. A comment behind it, which is not shown, divides the text; an entity does not."""
+"""The beginning of a reference that GitHub links. An invisible comment after it prevents the link; an entity does not."""
 
 
 @lru_cache(maxsize=4096)
 def fold(name: str) -> str:
-    """A name without case, underscores, dashes and blanks: `expectedRelevantCount` is `expected_relevant_count`."""
+    """Return a name without case, underscores, dashes and blanks."""
     return name.replace("_", "").replace("-", "").replace(" ", "").casefold()

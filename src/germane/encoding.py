@@ -1,4 +1,4 @@
-"""The encoding of values: JSON at speed, the digests of keys and items, and times in UTC."""
+"""Fast JSON, the digests of keys and items, and times in UTC."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ Json: TypeAlias = Any
 
 
 def encode(value: Json, *, sort_keys: bool = False) -> bytes:
-    """A JSON value as UTF-8 without spaces or lone surrogates. NaN must not be in it: the records that are stored refuse it."""
+    """Encode a JSON value as UTF-8 without spaces; lone surrogates become U+FFFD. NaN is not allowed."""
     try:
         return orjson.dumps(value, option=orjson.OPT_SORT_KEYS if sort_keys else None)
     except orjson.JSONEncodeError:  # half a surrogate pair; a number of more than 64 bits
@@ -36,7 +36,7 @@ _encode_record = _encoder.encode
 
 
 def encode_record(record: msgspec.Struct) -> bytes:
-    """A record of `types` as JSON in UTF-8: its fields in their order, without those at their default."""
+    """Encode a record as JSON in UTF-8, without fields at their default."""
     try:
         return _encode_record(record)
     except UnicodeEncodeError:  # half a surrogate pair
@@ -44,7 +44,7 @@ def encode_record(record: msgspec.Struct) -> bytes:
 
 
 def encode_records(records: Sequence[msgspec.Struct]) -> bytes:
-    """Records as lines of JSON in UTF-8, each with a line feed at its end."""
+    """Encode records as lines of JSON in UTF-8."""
     try:
         return _encoder.encode_lines(records)
     except UnicodeEncodeError:
@@ -55,7 +55,7 @@ _LONE = re.compile("[\ud800-\udfff]")
 
 
 def replace_surrogates(value: Json) -> Json:
-    r"""The value with every lone surrogate (a `\ud83d` without its other half) replaced by U+FFFD."""
+    r"""Replace every lone surrogate (a `\ud83d` without its other half) in a value by U+FFFD."""
     if isinstance(value, str):
         return value if value.isascii() else _LONE.sub("\ufffd", value)
     if isinstance(value, dict):
@@ -67,7 +67,7 @@ R = TypeVar("R", bound=msgspec.Struct)
 
 
 def without_surrogates(record: R) -> R:
-    """The record with every lone surrogate replaced by U+FFFD."""
+    """Return the record with every lone surrogate replaced by U+FFFD."""
     try:
         _encode_record(record)
     except UnicodeEncodeError:
@@ -77,7 +77,7 @@ def without_surrogates(record: R) -> R:
 
 
 def decode(text: str | bytes) -> Json:
-    """The value of what `encode` or another program wrote, without lone surrogates; ValueError where it is not JSON."""
+    """Decode JSON without lone surrogates. Raises ValueError."""
     try:
         return orjson.loads(text)
     except orjson.JSONDecodeError:
@@ -85,29 +85,29 @@ def decode(text: str | bytes) -> Json:
 
 
 class Line(msgspec.Struct):
-    """A record of a `--json` document: its JSON, its schema and its attributes are declared once.
+    """A record of a `--json` document; declares its JSON, its schema and its attributes.
 
-    The JSON object holds the fields in their order, without those that are UNSET and those whose JSON name begins with `_`
-    (`rename=internal(...)`). `__post_init__` fills the fields that follow from others.
+    Fields that are UNSET, and those whose JSON name begins with `_` (`rename=internal(...)`), are not in the JSON object.
+    `__post_init__` computes the fields that follow from others.
     """
 
     def as_json(self) -> dict[str, Json]:
-        """The record as scripts read it."""
+        """Return the record as JSON."""
         fields: dict[str, Json] = json_of(self)
         return fields
 
     def replace(self, **fields: Any) -> Self:
-        """A copy with other values; what follows from them is computed anew (which `msgspec.structs.replace` does not do)."""
+        """Return a copy with other values, from which dependent fields are computed anew."""
         return type(self)(**{**structs.asdict(self), **fields})
 
 
 def internal(*names: str, **named: str) -> dict[str, str]:
-    """The `rename` of a record with fields that are not part of the document; `named` are JSON names of other fields."""
+    """Return the `rename` of a record with fields that are not part of the document; `named` are JSON names of others."""
     return {**{name: f"_{name}" for name in names}, **named}
 
 
 def json_of(value: Json) -> Json:
-    """A record, or records in lists and mappings, as JSON."""
+    """Return a record, or records in lists and mappings, as JSON."""
     if isinstance(value, Line):
         names = zip(value.__struct_fields__, value.__struct_encode_fields__, strict=True)
         fields = ((key, getattr(value, name)) for name, key in names if key[0] != "_")
@@ -118,21 +118,21 @@ def json_of(value: Json) -> Json:
 
 
 def canonical(value: Json) -> bytes:
-    """The one spelling of a JSON value: sorted keys, no spaces, UTF-8."""
+    """Encode a JSON value in its canonical spelling: sorted keys, no spaces, UTF-8."""
     return encode(value, sort_keys=True)
 
 
 def digest(value: Json) -> str:
-    """The first 128 bits of the SHA-256 of a JSON value, in hex."""
+    """Return the first 128 bits of the SHA-256 of a canonical JSON value, in hex."""
     return hashlib.sha256(encode(value, sort_keys=True)).hexdigest()[:32]
 
 
 SHORT = 16
-"""The bytes of a short name."""
+"""The length of a short name in bytes."""
 
 
 def short_name(text: bytes) -> bytes:
-    """The 16 bytes of a key or an item, which is a digest in hex; of any other text its digest."""
+    """Return the 16 bytes of a hex digest (a key or an item), or the digest of any other text."""
     if len(text) == 2 * SHORT:
         try:
             return unhexlify(text)
@@ -142,7 +142,7 @@ def short_name(text: bytes) -> bytes:
 
 
 def relevance_items(cells: Iterable[tuple[str, str]], history: Iterable[tuple[str, str]] = ()) -> list[str]:
-    """The items of the questions whether passages are relevant, each to the query before it.
+    """Return the items of relevance questions about (query, passage) pairs.
 
     An item is the digest of {"history": ..., "kind": "relevance", "passage": ..., "query": ...}.
     """
@@ -165,5 +165,5 @@ def deflated(parts: Iterable[bytes]) -> bytes:
 
 
 def now(to: str = "seconds") -> str:
-    """This moment in UTC (ISO 8601), `to` the "seconds" or "milliseconds"."""
+    """Return the current time in UTC (ISO 8601), to the "seconds" or "milliseconds"."""
     return datetime.datetime.now(datetime.UTC).isoformat(timespec=to)

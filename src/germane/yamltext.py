@@ -1,8 +1,8 @@
-"""YAML, strictly, as a tree that knows the line and column of every key and value.
+"""Strict YAML as a tree of nodes with the line and column of every key and value.
 
-Built from the parser's events, because the usual loaders lose the places, take the last of two equal keys, read
-`no` as False and expand aliases without end. Values follow the core schema of YAML 1.2: only `true` and `false` are
-booleans, only decimal, `0o` and `0x` are whole numbers; and a text that is wanted as text stays what it was written as.
+Built from parser events: the usual loaders lose the places, keep the last of two equal keys, read `no` as False and expand
+aliases without a limit. Values follow the core schema of YAML 1.2: only `true` and `false` are booleans, only decimal, `0o`
+and `0x` are whole numbers. A scalar keeps its text for fields that want text.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ _FIXES = {
 
 @dataclass(slots=True)
 class Node:
-    """A value of a YAML file: a scalar with its text, a list, or a mapping with the place of each key."""
+    """A YAML value: a scalar with its text, a list, or a mapping with the place of each key."""
 
     location: SourceLocation
     text: str | None = None
@@ -78,11 +78,11 @@ class Node:
     keys: dict[str, SourceLocation] = field(default_factory=dict)
     size: int = 1
     spelt: dict[str, str] = field(default_factory=dict)
-    """Field of the model that read this mapping -> the key that it was read from."""
+    """Maps the fields of the model that read this mapping to the keys that they were read from."""
 
     @property
     def kind(self) -> str:
-        """Its type, and a short text itself, for a message."""
+        """The type of the value, or a short text itself, for messages."""
         if self.text is None:
             return "a mapping" if self.items is None else "a list" if self.items else "an empty list"
         return (
@@ -90,15 +90,15 @@ class Node:
         )
 
     def is_null(self) -> bool:
-        """True if it is empty, `~` or `null`."""
+        """Return True if it is empty, `~` or `null`."""
         return self.plain and self.text in _NULLS
 
     def fault(self, problem: str, fix: str) -> InputError:
-        """The error on this value, at its location."""
+        """Return an error at this value."""
         return InputError(problem, fix=fix, place=self.location)
 
     def json(self) -> Json:
-        """The value as JSON; InputError on a number that is not finite."""
+        """Return the value as JSON. Raises InputError for a number that is not finite."""
         if self.pairs is not None:
             return {key: inner.json() for key, inner in self.pairs.items()}
         if self.items is not None:
@@ -119,7 +119,7 @@ class Node:
         raise self.fault(f"{text[:40]} is not a finite number", "leave it out or put it in quotes")
 
     def at(self, path: Sequence[Step]) -> SourceLocation:
-        """The place of what stands at a path below it, or of the last thing on the way that is there."""
+        """Return the place of the value at a path, or of the last value on the way that exists."""
         step = path[0] if path else None
         if isinstance(step, int) and self.items and step < len(self.items):
             return self.items[step].at(path[1:])
@@ -128,7 +128,7 @@ class Node:
         return self.location
 
     def follow(self, path: Sequence[Step]) -> tuple[tuple[Step, ...], Node]:
-        """The value at a path of a model's fields, as far as it is there: the steps taken, and its node."""
+        """Return the existing part of a path of field names as the file's own steps, and the node there."""
         node, steps = self, list[Step]()
         for step in path:
             inner: Node | None = None
@@ -143,7 +143,7 @@ class Node:
         return tuple(steps), node
 
     def changed(self, change: Callable[[Node], Node]) -> Node:
-        """The node with every scalar in it changed."""
+        """Return a copy in which every scalar is changed."""
         if self.pairs is not None:
             return replace(self, pairs={key: inner.changed(change) for key, inner in self.pairs.items()})
         if self.items is not None:
@@ -152,7 +152,7 @@ class Node:
 
 
 def node_of(value: Json, location: SourceLocation) -> Node:
-    """A JSON value as a node, all of it at one place."""
+    """Return a JSON value as a node, all at one place."""
     if isinstance(value, Mapping):
         pairs = {str(key): node_of(inner, location) for key, inner in value.items()}
         return Node(location, pairs=pairs, keys=dict.fromkeys(pairs, location))
@@ -168,9 +168,9 @@ _SLOT = re.compile(r"\{\{\s*([A-Za-z_][A-Za-z0-9_.]*)\s*\}\}")
 
 
 def with_environment(node: Node, environ: Mapping[str, str] | None = None, *, strict: bool = True) -> Node:
-    """The node with every `${{ NAME }}` replaced by the variable of the environment, or of `environ`.
+    """Replace every `${{ NAME }}` by the environment variable, or by its value in `environ`.
 
-    InputError where one is not set, or the file is not trusted; without `strict` what is not set stays as it is.
+    Raises InputError for an unset variable (without `strict` it stays) and for a file that is not trusted.
     """
     variables = os.environ if environ is None else environ
 
@@ -190,7 +190,7 @@ def with_environment(node: Node, environ: Mapping[str, str] | None = None, *, st
 
 
 def unset_variables(node: Node, environ: Mapping[str, str]) -> list[str]:
-    """The names of the variables in `${{ NAME }}` that the environment does not have, each once."""
+    """Return the names in `${{ NAME }}` that the environment lacks."""
     names: dict[str, None] = {}
 
     def look(scalar: Node) -> Node:
@@ -202,14 +202,14 @@ def unset_variables(node: Node, environ: Mapping[str, str]) -> list[str]:
 
 
 def not_set(name: str) -> str:
-    """An environment variable without a value, in words."""
+    """Describe an unset environment variable."""
     return f"the environment variable {name} (it is not set)"
 
 
 def with_variables(node: Node, values: Mapping[str, Json]) -> Node:
-    """The node with every `{{name}}` (or `{{name.key}}`) that `values` hold replaced; others stay as they are.
+    """Replace every `{{name}}` or `{{name.key}}` that `values` hold; others stay.
 
-    A text that is nothing but one of them becomes its value.
+    A text that is only one of them becomes its value.
     """
 
     def changed(scalar: Node) -> Node:
@@ -223,7 +223,7 @@ def with_variables(node: Node, values: Mapping[str, Json]) -> Node:
 
 
 def fill_slots(text: str, values: Mapping[str, Json], quote: Callable[[str], str] = str) -> str:
-    """The text with every `{{name}}` that `values` hold replaced, in one pass: no value is a slot."""
+    """Replace every `{{name}}` that `values` hold in one pass, so that values are never expanded."""
 
     def replaced(slot: re.Match[str]) -> str:
         value = _value_of(slot, values)
@@ -239,12 +239,12 @@ def _value_of(slot: re.Match[str], values: Json) -> Json:
 
 
 def as_text(value: Json) -> str:
-    """A text as it is, anything else as JSON."""
+    """Return a text unchanged, and any other value as JSON."""
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
 
 
 def parse_yaml(text: str, file: str) -> Node:
-    """The only document of a YAML text; InputError where there is none, or more than one."""
+    """Return the only document of a YAML text. Raises InputError."""
     if control := _CONTROL.search(text):
         location = location_in(file, text, control.start())
         problem = f"the character U+{ord(control[0]):04X} is not allowed in YAML"
@@ -276,7 +276,7 @@ def _syntax(error: yaml.MarkedYAMLError, text: str, file: str) -> InputError:
 
 
 class _Builder:
-    """Events to nodes, with a limit on depth and on what aliases unfold to."""
+    """Builds nodes from events, with limits on depth and on the size of expanded aliases."""
 
     def __init__(self, file: str) -> None:
         self._file = file
@@ -284,7 +284,7 @@ class _Builder:
         self._unfolded = 0
 
     def document(self, events: Iterator[Any]) -> Node | None:
-        """The root of the only document; None where there is none."""
+        """Return the root of the only document, or None."""
         root: Node | None = None
         for event in events:
             if isinstance(event, yaml.DocumentStartEvent) and root is not None:
@@ -361,14 +361,14 @@ class _Builder:
 
 
 class Scalar(str):
-    """A scalar of a YAML file where a model reads it: its text, and its node, which knows its value."""
+    """The text of a scalar for a model, with the node that knows its value."""
 
     __slots__ = ("node",)
     node: Node
 
 
 def for_model(node: Node) -> Any:
-    """A node as pydantic takes it: scalars as texts, lists as lists, mappings as nodes."""
+    """Return a node for pydantic: scalars as texts, lists as lists, mappings as nodes."""
     if node.items is not None:
         return [for_model(item) for item in node.items]
     if node.text is None:
@@ -401,7 +401,7 @@ _WRITE = {
 
 
 def wrong_in(error: ValidationError, value: Json) -> Invalid:
-    """The first fault that pydantic found in a value, with the part of its path that is really there."""
+    """Return the first fault that pydantic found in a value, with the existing part of its path."""
     loc, wrong = all_faults(error)[0]
     path: list[Step] = []
     at: Any = value
@@ -414,7 +414,7 @@ def wrong_in(error: ValidationError, value: Json) -> Invalid:
 
 
 def all_faults(error: ValidationError) -> list[tuple[tuple[Step, ...], Invalid]]:
-    """Every fault that pydantic found: where, by its own names, and the fault in our words; the inmost where one holds another."""
+    """Return the faults that pydantic found, each with its path; of nested ones only the innermost."""
     results = list(map(_in_words, error.errors(include_url=False)))
     above = {loc[:depth] for loc, _ in results for depth in range(len(loc))}
     return [(loc, wrong) for loc, wrong in results if loc not in above]
@@ -438,7 +438,7 @@ def _in_words(fault: ErrorDetails) -> tuple[tuple[Step, ...], Invalid]:
 
 
 def no_word(value: Json) -> Json:
-    """Numbers in quotes and booleans are refused, which pydantic would read; numbers of numpy pass."""
+    """Return the value. Raises Invalid for texts and booleans, which pydantic would convert to numbers."""
     if isinstance(value, str | bytes | bool):
         raise Invalid(f"is {describe(value)}", "write a number")
     return value
@@ -448,7 +448,7 @@ Number = Annotated[float, Field(allow_inf_nan=False), BeforeValidator(no_word)]
 
 
 def plain_value(value: Any) -> Json:
-    """The JSON value of what a model was given: `no` as text, `0.5` as a number."""
+    """Return the JSON value of a model's input: `no` as text, `0.5` as a number."""
     if isinstance(value, Scalar):
         return value.node.json()
     if isinstance(value, list):
@@ -457,13 +457,13 @@ def plain_value(value: Any) -> Json:
 
 
 def folder_of(info: ValidationInfo | Keys) -> Path:
-    """The folder that paths in the file are relative to."""
+    """Return the folder that paths in the file are relative to."""
     folder: Path = (info.context or {}).get("folder", Path())
     return folder
 
 
 def as_list(value: Any) -> Any:
-    """A single value as a list of one."""
+    """Return a single value as a list of one."""
     return list(value) if isinstance(value, list | tuple) else [value]
 
 
@@ -486,10 +486,7 @@ JsonMapping = Annotated[FrozenDict, PlainValidator(_mapping, json_schema_input_t
 
 @dataclass(slots=True)
 class Keys:
-    """The keys of a mapping while a model reads them: `values` by its fields, `others` as they are written.
-
-    `what` names the mapping in warnings.
-    """
+    """The keys of a mapping while a model reads it: `values` by field, `others` as written. `what` names the mapping."""
 
     what: str
     node: Node
@@ -498,14 +495,14 @@ class Keys:
     context: Mapping[str, Any]
 
     def warn(self, problem: str, fix: str, location: SourceLocation) -> None:
-        """Pass a warning on, where somebody wants them."""
+        """Pass a warning on to the context's `warn`, if there is one."""
         if (warn := self.context.get("warn")) is not None:
             warn(Notice(problem, fix, location))
 
     def refuse(self, key: str, names: Iterable[str], instead: str = "") -> bool:
-        """Report a key that is close to a known one as a fault, and say whether it is; it had no effect unseen.
+        """Report a key that is close to a known one as a fault; return True if it is. `instead` extends the fix.
 
-        `instead` says what else to write. InputError where no list of faults is in the context.
+        Raises InputError where the context has no list of faults.
         """
         if (near := nearest(key, names)) is None:
             return False
@@ -516,28 +513,35 @@ class Keys:
 
 
 def misspelt(what: str, key: str, near: str, location: SourceLocation, instead: str = "") -> InputError:
-    """The error on a key that is close to a known one."""
+    """Return the error for a key that is close to a known one."""
     return InputError(f"{what} has no key {key!r}", fix=f"did you mean {near!r}?{instead}", place=location)
 
 
 def misspelling_of(key: str, what: str, node: Node) -> InputError | None:
-    """The error on the key of a mapping that is close to this one, which it lacks; None where there is none."""
+    """Return the error for a key that misspells a missing one, or None."""
     near = nearest(key, node.pairs or ())
     return misspelt(what, near, key, node.keys[near]) if near else None
 
 
 _FEW = 10
-"""Of no more keys than these all are named where one is not known."""
+"""The largest number of known keys that a message lists in full."""
 
 
 class YamlModel(BaseModel):
     """A mapping of a YAML file. Keys may be snake_case, camelCase or kebab-case; null counts as absent.
 
-    `what` names the mapping in messages, `aliases` are other names of its fields, `text_field` the field that a
-    text in place of the mapping sets, `computed` fields that no key may set, `nodes` fields that stay nodes, `ignored` keys
-    that are known and have no effect, `unread` keys of AgentV with what to write instead. The context of the validation
-    has `folder`, which paths are relative to, `warn`, which gets a Notice for every unknown key, and `faults`, to which a
-    key that is close to a known one is added; it is raised where there is no such list. With `any_key` it is a warning too.
+    Attributes:
+        what: Names the mapping in messages.
+        aliases: Other names of fields.
+        text_field: The field that a text in place of the mapping sets.
+        computed: Fields that no key may set.
+        nodes: Fields that stay nodes.
+        ignored: Known keys without effect.
+        unread: Keys of AgentV, with what to write instead.
+        any_key: Warn about misspelt keys, instead of refusing them.
+
+    The validation context has `folder` (which paths are relative to), `warn` (called with a Notice for every unknown key) and
+    `faults` (a list of misspelt keys; without it they are raised).
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid", arbitrary_types_allowed=True)
@@ -552,10 +556,7 @@ class YamlModel(BaseModel):
 
     @classmethod
     def complete(cls, keys: Keys) -> None:
-        """Fill in computed values and take the keys that are no field.
-
-        Here each of them is a fault where it is close to a known one, else a warning.
-        """
+        """Set computed values and handle unknown keys: a fault where one is close to a known key, else a warning."""
         fields = list(dict.fromkeys(cls.spellings().values()))
         remove = f"remove it; known: {', '.join(fields)}" if len(fields) <= _FEW else "remove it"
         for key in keys.others:
@@ -571,13 +572,13 @@ class YamlModel(BaseModel):
 
     @classmethod
     def spellings(cls) -> dict[str, str]:
-        """Every name that a key may have -> the field that it sets."""
+        """Map every accepted key to its field."""
         fields = [name for name in cls.model_fields if name not in cls.computed]
         return {spelling: name for name in fields for spelling in (name, *cls.aliases.get(name, ()))}
 
     @classmethod
     def __get_pydantic_json_schema__(cls, core: Any, handler: GetJsonSchemaHandler) -> dict[str, Any]:
-        """The schema of the mapping, or of the text that may stand in its place."""
+        """Return the schema of the mapping, or of a text in its place."""
         schema = handler.resolve_ref_schema(handler(core))
         return {"anyOf": [schema["properties"][cls.text_field], schema]} if cls.text_field else schema
 
@@ -599,7 +600,7 @@ class YamlModel(BaseModel):
 
     @classmethod
     def _sorted(cls, node: Node, context: Mapping[str, Any]) -> Keys:
-        """The values of the fields, and the keys that are none; two keys of one field are an error."""
+        """Return the values of the fields and the unknown keys. Raises InputError for two keys of one field."""
         names = names_of(cls)
         ignored = {fold(key) for key in cls.ignored}
         values: dict[str, Any] = {}
@@ -623,7 +624,7 @@ class YamlModel(BaseModel):
 
 @cache
 def names_of(model: type[YamlModel]) -> dict[str, str]:
-    """Every name that a key may have, folded -> the field that it sets."""
+    """Map every accepted key, folded, to its field."""
     return {fold(spelling): name for spelling, name in model.spellings().items()}
 
 
@@ -631,10 +632,9 @@ M = TypeVar("M", bound=YamlModel)
 
 
 def read_model(model: type[M], node: Node, faults: list[InputError] | None = None, **context: Any) -> M:
-    """The model of a mapping. InputError with file, line and column at its first fault.
+    """Return the model of a mapping. Raises InputError with file, line and column at its first fault.
 
-    With `faults` every fault is added to these, and the model is read without the keys that hold them; what makes that
-    impossible is raised.
+    With `faults` all faults are added to it, and the model is read without their keys, if that is possible.
     """
     try:
         return model.model_validate(node, context={**context, "faults": faults})

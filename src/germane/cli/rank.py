@@ -1,4 +1,4 @@
-"""`germane rank`: runs against gold labels, with the exactness of trec_eval."""
+"""`germane rank`: scores runs against gold labels, as trec_eval does."""
 
 from __future__ import annotations
 
@@ -27,8 +27,7 @@ _POLARS = {
     "POLARS_ROW_GROUP_PREFETCH_SIZE": "1",
     "_RJEM_MALLOC_CONF": "narenas:1,muzzy_decay_ms:0",
 }
-"""Settings of polars, read when it is imported: with more threads the memory of a large run grows, and time does not fall; its
-allocator, with one arena, gives back what is free."""
+"""Environment of polars. More threads need more memory and no less time; an allocator with one arena frees memory."""
 
 
 def rank(**flags: Any) -> int:
@@ -77,7 +76,10 @@ def rank(**flags: Any) -> int:
 def files_of(
     runs: Sequence[Path], chosen: Any, *, skip: bool = False
 ) -> tuple[GoldFile, list[tuple[Source, str]], Mapping[str, Any]]:
-    """Return the gold, each run with the name of its system, and how documents are read, as the flags say; `skip` bad rows."""
+    """Return the gold, each run with the name of its system, and the keyword arguments of `rank_part`, by the flags.
+
+    `skip`: leave out rows that cannot be read.
+    """
     from germane.samples.contexts import document_ids
     from germane.samples.files import BadRows
     from germane.samples.runs.choosing import GoldFile
@@ -96,7 +98,7 @@ def files_of(
 
 
 def _scored(chosen: Any, measures: Sequence[Measure]) -> tuple[list[BlockRows], Sequence[str]]:
-    """The scores of each run, and the remarks about the gold, which is held no longer."""
+    """Return the scores of each run, and the remarks on the gold."""
     from germane.evaluation import rank as ranking
 
     gold, runs, how = files_of(chosen.runs, chosen, skip=chosen.on_bad_row == "skip")
@@ -135,11 +137,11 @@ def _print(report: Report, chosen: Any) -> None:
 
 
 _MOST_COMPARED = 32 << 20
-"""Bytes of a run beyond which its lists are not compared with another's: that holds both in memory."""
+"""The largest run in bytes whose lists are compared with another's, since both are held in memory."""
 
 
 def _overlap(chosen: Any) -> Iterator[str]:
-    """The mean rank-biased overlap of the lists of two runs, over the queries of both."""
+    """Return the mean rank-biased overlap of the lists of two runs, over the queries of both."""
     from germane.samples.files import BadRows
     from germane.samples.runs.hits import read_run
     from germane.statistics.ranking import mean_overlap
@@ -155,7 +157,7 @@ def _overlap(chosen: Any) -> Iterator[str]:
 
 
 def _system_names(runs: Sequence[Path]) -> list[str]:
-    """One run is the only system and needs no name; several are named by their files."""
+    """Return the names of the systems, after their files; one run needs no name."""
     if len(runs) == 1:
         return [""]
     stems = [run.name.removesuffix(".gz").removesuffix(".zst").rsplit(".", 1)[0] for run in runs]

@@ -46,9 +46,9 @@ from germane.types import Json, Sample
 DEFAULT_MEASURES = "nDCG@10 AP RR P@10 R@10 Judged@10"
 _ABSENT = "no results for this query"
 _MOST_QUERIES = 10_000
-"""Queries of a run whose lists are searched for other spellings of gold ids."""
+"""The number of queries whose lists are searched for other spellings of gold ids."""
 _MOST_LISTED = 100_000
-"""Retrieved ids that are compared with gold ids of which none was found."""
+"""The number of retrieved ids that are compared with gold ids if none of these was retrieved."""
 
 DocumentId: TypeAlias = Callable[[str], str]
 
@@ -64,14 +64,21 @@ def rank(
     doc_id: DocumentId | None = None,
     queries: Iterable[Sample] = (),
 ) -> Report:
-    """The report on one system's run: a score per query with gold and measure.
+    """Score one system's run against gold: a report with a score per query with gold and measure.
 
-    Run and gold are mappings, the paths of files, or tables of pandas, polars or Arrow with a row per result and per
-    grade (`query_id`, `doc_id`, `score` or `relevance`, or other usual names of these).
-    `duplicates`: a document that stands twice in a query is an error, or only its best place counts. `doc_id` maps
-    the ids of chunks to those of their documents, on both sides; of several chunks of one document the best counts.
-    `queries` bring tags, metadata and clusters, for `report.slices("lang")` and the intervals.
-    Raises InputError where no query of the run has gold, and MeasureError for measures that need other labels.
+    Args:
+        run: A mapping, the path of a file, or a table (pandas, polars, Arrow) with a row per result: `query_id`, `doc_id`, `score`.
+        qrels: Gold in such a form, with `relevance` in place of `score`.
+        measures: Measures of gold labels.
+        system: The name of the system.
+        missing: Score queries without results 0, or skip them.
+        duplicates: A document that is in a query twice is an error, or counts at its best place.
+        doc_id: Maps the ids of chunks to those of documents, in run and gold; the best chunk of a document counts.
+        queries: Samples with tags, metadata and clusters, for `report.slices("lang")` and intervals.
+
+    Raises:
+        InputError: No query of the run has gold, or a file cannot be read.
+        MeasureError: A measure needs other labels.
     """
     part = rank_part(
         run, qrels, measures, system=system, missing=missing, duplicates=duplicates, doc_id=doc_id
@@ -89,9 +96,9 @@ def rank_part(
     duplicates: Literal["error", "first"] = "error",
     doc_id: DocumentId | None = None,
 ) -> BlockRows:
-    """The scores of one run as a part, which merges with those of other systems; raises what `rank` raises.
+    """Return the scores of one run as a part, which can be merged with other systems'; raises what `rank` raises.
 
-    `run` and `qrels` may be a Source and a GoldFile, which say how files are read.
+    `run` and `qrels` may be a Source and a GoldFile.
     """
     checked = _checked(measures)
     name, hits = hits_of(run, qrels, duplicates=duplicates, doc_id=doc_id)
@@ -105,9 +112,9 @@ def hits_of(
     duplicates: Literal["error", "first"] = "error",
     doc_id: DocumentId | None = None,
 ) -> tuple[str, Hits]:
-    """Return the name of a run, and the ranks of its gold documents; the arguments are those of `rank_part`.
+    """Return the name of a run and the ranks of its gold documents; arguments as of `rank_part`.
 
-    InputError where no query of the run has gold.
+    Raises InputError where no query of the run has gold.
     """
     run = run if isinstance(run, Source) else Source(run)
     if not isinstance(qrels, GoldFile):
@@ -119,7 +126,7 @@ def hits_of(
 
 
 def _with_unmet(run: Source, hits: Hits, doc_id: DocumentId | None) -> Hits:
-    """Return the hits with a note about gold ids that occur in no list, or only in another spelling."""
+    """Return the hits with a note on gold ids that were never retrieved, or only in another spelling."""
     relevant = hits.grades > 0
     missed = relevant.copy()
     missed[hits.doc] = False
@@ -140,7 +147,7 @@ def _with_unmet(run: Source, hits: Hits, doc_id: DocumentId | None) -> Hits:
 
 
 def _absent_note(docs: Sequence[str], run: Source, doc_id: DocumentId | None) -> str | None:
-    """Return the note about gold ids none of which occurs in a list; None where one does."""
+    """Return the note on gold ids of which none was retrieved for any query, or None where one was."""
     absent, listed = dict.fromkeys(docs), dict[str, None]()
     for _, docs_of in run.ids():
         found = docs_of if doc_id is None else list(map(doc_id, docs_of))
@@ -157,7 +164,7 @@ def _absent_note(docs: Sequence[str], run: Source, doc_id: DocumentId | None) ->
 
 
 def _other_values(run: Source) -> Iterator[tuple[str, str]]:
-    """Iterate over the values of a run's columns that are not read, and of the other keys in its lists, each with a description."""
+    """Iterate over a run's values that are not read (columns, keys in lists), each with a description."""
     from germane.labelling.moving import other_values
     from germane.samples.fields import read_contexts
 
@@ -177,7 +184,7 @@ def _other_values(run: Source) -> Iterator[tuple[str, str]]:
 
 
 def _rows_of(run: Source) -> Iterable[Any]:
-    """Return the rows of a run, or its one mapping; none of TREC's columns."""
+    """Return the rows of a run, or its one mapping; [] for TREC."""
     from germane.samples.cells import Cells
     from germane.samples.reading import READERS
 
@@ -195,7 +202,7 @@ def _rows_of(run: Source) -> Iterable[Any]:
 def _missed_queries(
     hits: Hits, missed: NDArray[np.bool_], lists: Lists
 ) -> Iterator[tuple[list[str], Iterable[str]]]:
-    """The gold ids that each query of these lists missed, and its results without gold."""
+    """Iterate over queries in these lists with missed gold: the missed ids, and the results without gold."""
     ends = np.cumsum(hits.sizes)
     rows = np.unique(np.searchsorted(ends, np.flatnonzero(missed), "right"))
     for row in rows[hits.lengths[rows] > 0][:_MOST_QUERIES].tolist():
@@ -208,7 +215,7 @@ def _missed_queries(
 def _scored(
     name: str, hits: Hits, measures: Sequence[Measure], system: str, missing: Literal["zero", "skip"]
 ) -> BlockRows:
-    """The scores of the queries of the gold, and the remarks about the run of this name."""
+    """Return the scores of the queries with gold, and the remarks on the run."""
     counted = (hits.lengths >= 0) | (missing == "zero")
     lengths = np.maximum(hits.lengths, 0)
     table = RankedLabels.of_hits(hits.row, hits.rank, hits.grade, lengths, hits.sizes, hits.grades)
@@ -231,7 +238,7 @@ def _scored(
 def _remarks(
     name: str, hits: Hits, nothing: NDArray[np.bool_], missing: Literal["zero", "skip"]
 ) -> Iterator[str]:
-    """The remarks about the run of this name: queries that count 0 or are left out, and results that were dropped.
+    """Iterate over the remarks on a run: queries that count 0 or are left out, and dropped results.
 
     `nothing` marks the queries without relevant documents.
     """
@@ -259,7 +266,7 @@ def _remarks(
 
 
 def _first(hits: Hits, marked: NDArray[np.bool_]) -> tuple[int, list[str]]:
-    """How many queries are marked, and the first of them."""
+    """Return the number of marked queries, and the first of them."""
     rows = np.flatnonzero(marked)
     return len(rows), [hits.queries[row] for row in rows[:EXAMPLES].tolist()]
 
@@ -273,11 +280,18 @@ def ranked_report(
     notes: Iterable[str] = (),
     corpus: Mapping[str, Json] | None = None,
 ) -> Report:
-    """One report on the runs of one or more systems.
+    """Build one report on the runs of several systems.
 
-    `queries` tell what is known of them: tags, metadata and clusters, in slices of which (`by`) the report is shown.
-    `notes` are remarks about the gold, `corpus` is the identity of what was searched.
-    InputError where none of them was scored.
+    Args:
+        parts: The scores of each run.
+        gates: The gates of the report.
+        queries: Samples with tags, metadata and clusters.
+        by: Show the report by this slice of the queries.
+        notes: Remarks on the gold.
+        corpus: The identity of the corpus.
+
+    Raises:
+        InputError: None of the queries was scored.
     """
     made = list(parts)
     merged = made[0] if len(made) == 1 else merge(made)
@@ -302,7 +316,7 @@ def ranked_report(
 
 
 def _checked(measures: str | Iterable[Measure]) -> tuple[Measure, ...]:
-    """The measures; MeasureError where there is none, or where one cannot be computed from gold labels alone."""
+    """Return the measures. Raises MeasureError where there is none, or one needs more than gold labels."""
     values = parse_measures([measures]) if isinstance(measures, str) else tuple(measures)
     if not values:
         raise MeasureError("no measure is given", fix=f"write -m '{DEFAULT_MEASURES}'")
@@ -326,7 +340,7 @@ def _checked(measures: str | Iterable[Measure]) -> tuple[Measure, ...]:
 
 
 def _matched(name: str, hits: Hits) -> Hits:
-    """The hits of a run; InputError where none of its queries is in the gold."""
+    """Return the hits. Raises InputError where no query of the run has gold."""
     if (hits.lengths >= 0).any():
         return hits
     if not hits.ignored:

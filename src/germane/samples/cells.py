@@ -1,4 +1,4 @@
-"""The cells of tables, read alike from CSV, TSV, Parquet and DataFrames: quotes, separators, lists, words for nothing."""
+"""The cells of CSV, TSV, Parquet and DataFrames: quotes, separators, lists, and words for missing values."""
 
 from __future__ import annotations
 
@@ -39,23 +39,23 @@ MISSING = frozenset(
         "null",
     ]
 )
-"""The words that stand for nothing in a cell: those that pandas reads as missing."""
+"""Words that mean a missing value: those that pandas reads as missing."""
 NAMING = frozenset({"id", "query", "system"})
-"""The fields whose cells are taken as they are written, words for nothing included."""
+"""Fields whose cells are kept as written, including words for missing values."""
 TEXTS = frozenset({"reference", "criterion", "response", "error", "cluster"})
 LISTS = frozenset({"contexts", "retrieved_context_ids", "qrels", "forbidden", "tags"})
 _KEEP_LISTS = "pandas and datasets keep lists with to_json(orient='records', lines=True) or to_parquet"
 
 
 class TableRow(dict[str, Json]):
-    """A row of a table: its texts are cells, which are read as the field of their column needs it."""
+    """A row of a table, whose texts are cells."""
 
 
 # rows of CSV and TSV
 
 
 def delimiter_of(first: str, usual: str) -> str:
-    """The separator of a table whose first line is this: that of a CSV file without any comma may be `;` or a tab."""
+    """Return the separator of a table by its first line: `;` or a tab in a CSV file without commas, else the usual one."""
     outside = re.sub(
         r'"[^"]*"|\d,\d', "", first
     )  # a comma within a number is none between cells, where ; stands as well
@@ -73,10 +73,12 @@ def table_rows(
     before: int = 0,
     width: int = 0,
 ) -> Iterator[tuple[int, list[str]]]:
-    """Iterate over the rows of a CSV or TSV file that are not empty, each with the line on which it starts.
+    """Iterate over the non-empty rows of a CSV or TSV file, each with the line on which it starts.
 
-    `note` gets a remark where a CSV file has another separator. Of lines that are not the first ones, `before` is the number of
-    those that were read already, `width` the number of their cells. InputError for a row that cannot be read, or one of `bad`.
+    Raises InputError for an invalid row, or adds it to `bad`.
+
+    `note` gets a remark where a CSV file has another separator. To continue a table, `before` is the number of lines that were
+    read already, and `width` the number of cells of its first row.
     """
     lines = iter(lines)
     first: list[str] = []  # blank lines and the first that is not
@@ -116,11 +118,11 @@ def _csv_rows(
 _QUOTED = re.compile(r'"((?:[^"]|"")*)"(?=\t|\r?\n?\Z)')
 _OPEN = re.compile(r'"(?:[^"]|"")*\Z')
 _LONGEST_CELL = 1 << 24
-"""Characters after which a cell that was opened by a quote is not looked for any further."""
+"""The longest quoted TSV cell in characters; a quote that is not closed within it is a letter."""
 
 
 def _tsv_rows(lines: Iterable[str], number: int, width: int) -> Iterator[tuple[int, list[str]]]:
-    """Iterate over rows of TSV, in which a quote is a letter except around a whole cell; tabs and line ends belong to such a cell."""
+    """Iterate over rows of TSV; a quote is a letter unless it encloses a whole cell, which may hold tabs and line ends."""
     left, waiting = iter(lines), list[str]()  # lines that were read ahead, the next one last
     while (line := waiting.pop() if waiting else next(left, None)) is not None:
         start = number = number + 1
@@ -138,7 +140,7 @@ def _tsv_rows(lines: Iterable[str], number: int, width: int) -> Iterator[tuple[i
 
 
 def _rest_of_cell(waiting: list[str], left: Iterator[str]) -> list[str]:
-    """The next lines up to that in which a cell, opened before, is closed; none where it is not, which puts them back."""
+    """Return the next lines up to the closing quote of a cell; [] (and the lines are put back) where there is none."""
     taken: list[str] = []
     size = 0
     while size < _LONGEST_CELL and (line := waiting.pop() if waiting else next(left, None)) is not None:
@@ -154,7 +156,7 @@ def _rest_of_cell(waiting: list[str], left: Iterator[str]) -> list[str]:
 
 
 def _tsv_cells(line: str) -> tuple[list[str], bool]:
-    """The cells of a line, and True if a quote at the beginning of one is not closed in it."""
+    """Return the cells of a line, and True if a quote at the beginning of one is not closed."""
     if '"' not in line:
         return line.rstrip("\r\n").split("\t"), False
     cells: list[str] = []
@@ -180,7 +182,7 @@ _STRING = re.compile(r"""(?:[bBuUrR]{0,2})(?:'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*"
 
 
 def structure(text: str) -> Json:
-    """A list or an object written as JSON, else as Python writes it; None where it is neither without doubt."""
+    """Return the list or object written as JSON or as a Python literal, or None."""
     try:
         return list_in_cell(text)
     except Invalid:
@@ -188,7 +190,7 @@ def structure(text: str) -> Json:
 
 
 def list_in_cell(text: str) -> Json:
-    """The list or the object in a cell, as JSON or as Python writes it. Raises Invalid where it is none without doubt."""
+    """Return the list or object in a cell, written as JSON or as a Python literal. Raises Invalid."""
     text = text.strip()
     tree = None
     try:
@@ -213,7 +215,7 @@ def list_in_cell(text: str) -> Json:
 
 
 def refuse_printed_array(text: str) -> None:
-    """Raise Invalid for an array as NumPy prints it: Python reads quoted texts without a comma between them as one."""
+    """Raise Invalid for a printed NumPy array; Python would join its quoted texts, which have no commas."""
     if "array(" in _STRING.sub("", text):
         raise Invalid("is an array as NumPy prints it, and not a list", _KEEP_LISTS)
     end = -1
@@ -225,7 +227,7 @@ def refuse_printed_array(text: str) -> None:
 
 
 def looks_listed(cell: str) -> bool:
-    """True if a cell begins like a list, an object or an array, or is a Python tuple; a quote in front is that of a broken cell."""
+    """Return True if a cell starts like a list, an object or an array, or is a Python tuple."""
     text = cell.lstrip()
     tuple_begins = text.startswith(("('", '("'))
     return text.startswith(("[", "{", "array(", '"[', '"{')) or (tuple_begins and structure(text) is not None)
@@ -235,7 +237,7 @@ _PARTED = re.compile(r"[;|,]")
 
 
 def is_joined_ids(text: str) -> bool:
-    """True if a text looks like several ids: one with a separator in it, or equal shapes with digits and blanks between."""
+    """Return True if a text looks like several ids: joined by a separator, or equal patterns with digits and blanks between."""
     text = text.strip()
     if _PARTED.search(text):
         return True
@@ -251,10 +253,10 @@ def _shape(word: str) -> str:
 _JOINED_PASSAGES = re.compile(
     r"""[.!?]["')\]]?(?:\s*\|\s*\S|[;,](?=[^\W\d_a-z]))|[^\W\d_]{3}(?:\|(?=[^\W\d_a-z])|;(?=[^\W\d_]))"""
 )
-"""A separator where prose has none: behind the end of a sentence, or between two words without a blank."""
+"""A separator where prose has none: after a sentence, or between two words without a blank."""
 _ENTITY = re.compile(r"&#?\w+;")
 _OFTEN = 10
-"""Passages of the web may hold menus and code: from one cell in so many on, a separator means several passages."""
+"""A note about joined passages needs one such cell in this many; web pages may hold separators too."""
 
 
 class _FieldOf(Protocol):
@@ -265,7 +267,7 @@ Locate: TypeAlias = Callable[[Sequence[Step]], SourceLocation]
 
 
 class CellCounts:
-    """The number of cells of each column that deserve a note, by the reason, and the place of the first."""
+    """Counts cells that deserve a note, by reason and column, with the first place."""
 
     def __init__(self) -> None:
         self._counts: dict[tuple[str, str], tuple[int, SourceLocation]] = {}
@@ -273,19 +275,19 @@ class CellCounts:
         """The number of cells of each column that were read as one passage."""
 
     def add(self, reason: str, name: str, place: SourceLocation) -> None:
-        """Count a cell of this column: `missing`, or several `ids` or `passages` in one."""
+        """Count a cell: `missing`, or several `ids` or `passages` in one."""
         count, first = self._counts.get((reason, name)) or (0, place)
         self._counts[reason, name] = count + 1, first
 
     def is_missing(self, cell: str, name: str, place: Callable[[], SourceLocation]) -> bool:
-        """True if a cell holds a word for nothing, which is counted."""
+        """Return True for a word that means a missing value, and count it."""
         missing = cell.strip() in MISSING
         if missing:
             self.add("missing", name, place())
         return missing
 
     def taken(self) -> list[Notice]:
-        """A notice for each column and reason; the counts begin anew."""
+        """Return a notice for each column and reason, and reset the counts."""
         notices = [
             _notice(what, name, *found)
             for (what, name), found in self._counts.items()
@@ -297,7 +299,7 @@ class CellCounts:
 
 
 class Cells:
-    """Reads the rows of a table, and counts the cells of each column that deserve a note."""
+    """Reads the values of table rows, and counts cells that deserve a note."""
 
     def __init__(self, field_of: _FieldOf) -> None:
         self.field_of = field_of
@@ -321,7 +323,7 @@ class Cells:
         return fields, listed_as, numbered
 
     def values(self, row: TableRow, where: Locate) -> dict[str, Json]:
-        """The values of a row, None where a cell is missing. Raises Invalid with the path of a cell that is none of its field."""
+        """Return the values of a row; None = missing. Raises Invalid with the path of an invalid cell."""
         fields, listed_as, numbered = self._columns(tuple(row))
         made: dict[str, Json] = {}
         for name, field in fields:
@@ -341,7 +343,7 @@ class Cells:
         return made
 
     def _passage(self, value: Json, name: str, where: Locate) -> Json:
-        """The passage in a column of its own: an object, or the text."""
+        """Return the passage in a column of its own: an object, or the text."""
         if not isinstance(value, str):
             return value
         if not value.strip() or self.counts.is_missing(value, name, partial(where, (name,))):
@@ -350,7 +352,7 @@ class Cells:
         return item if isinstance(item, dict) else value
 
     def _value(self, cell: str, name: str, field: str | None, where: Locate) -> Json:
-        """The value of a cell: words stay as they are, lists and objects are read, one value is a list of one."""
+        """Return the value of a cell for its field; a single value is a list of one where the field is a list."""
         if field is None or field in NAMING:
             return cell
         if self.counts.is_missing(cell, name, partial(where, (name,))):
@@ -365,7 +367,7 @@ class Cells:
         return _value(cell, field)
 
     def warn(self, warn: Warn) -> None:
-        """A notice for each remark on the file, and one for each column and reason that cells were counted for."""
+        """Warn with the remarks on the file and the counted cells."""
         for text, location in self.notes:
             warn(Notice(text, "", location))
         for notice in self.counts.taken():
@@ -374,7 +376,7 @@ class Cells:
 
 
 def _value(cell: str, field: str) -> Json:
-    """The value of a cell that is no text: a list or an object, one value of a list, yes or no, a number."""
+    """Return the value of a cell: a list or an object, one value of a list, yes or no, or a number."""
     if looks_listed(cell):
         return list_in_cell(cell)
     text = cell.strip()
@@ -395,7 +397,7 @@ _NUMBERED = re.compile(r"(?P<name>.+?)[_. \[]?(?P<number>\d+)\]?")
 
 
 def _notice(what: str, name: str, count: int, first: SourceLocation) -> Notice:
-    """The notice on some cells of a column, which is called `name`."""
+    """Return the notice about cells of a column."""
     if what == "missing":
         problem = f"{name!r} holds a word like nan, None or N/A in {counted(count, 'row')}, read as missing"
         return Notice(problem, "leave such cells empty", first)

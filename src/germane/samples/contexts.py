@@ -1,4 +1,4 @@
-"""Retrieved contexts in a system's answer or its tool calls; document ids from chunk ids, or from the column that meets the gold."""
+"""Finds retrieved contexts in answers and tool calls, and maps chunk ids to document ids."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ ContextsFrom = Literal["auto", "text"]
 FALLBACK = "contexts were read as the blocks of text between blank lines"
 _KEYS = ("retrieved_context", "retrieved_contexts", "contexts", "retrievedContext", "retrievedContexts")
 PATTERN_SECONDS = 2.0
-"""Seconds that a regular expression from a file may search one text."""
+"""The time limit in seconds of a regular expression from a file on one text."""
 _FENCE = re.compile(r"```[^\n`]*\n(.*?)(?:```|\Z)", re.DOTALL)
 _BLANK = re.compile(r"\n[^\S\n]*(?:\n[^\S\n]*)+")
 
@@ -36,7 +36,7 @@ _BLANK = re.compile(r"\n[^\S\n]*(?:\n[^\S\n]*)+")
 class ContextsFound:
     """The contexts of one list, or the calls of an agent; both None = none found.
 
-    `note` says what to know of it; `error` is that of an answer or a search which says that it failed.
+    `note` explains how they were found; `error` is that of an answer or a search that failed.
     """
 
     contexts: tuple[Context, ...] | None = None
@@ -45,18 +45,17 @@ class ContextsFound:
     error: str | None = None
 
     def add_to(self, sample: Sample) -> Sample:
-        """The sample with these contexts or calls, and with their error where it has none."""
+        """Return the sample with these contexts or calls, and with their error where it has none."""
         error = self.error if sample.error is None else sample.error
         return replace(sample, contexts=self.contexts, calls=self.calls, error=error)
 
 
 def find_contexts(sample: Sample, contexts_from: ContextsFrom = "auto") -> ContextsFound:
-    """The contexts of a sample: its own list, else what its response and messages hold.
+    """Return the contexts of a sample: its own list, else those in its response and messages.
 
-    The order: its own list; a JSON object with `retrieved_context`, `retrieved_contexts` or `contexts`; tool
-    calls with `output.results`; a JSON array; fenced JSON. A text under one of these keys, a text that only looks like
-    JSON, or any text under `contexts_from="text"`, is split at blank lines, and the note says so; of what only looks like
-    JSON nothing is read where there is no blank line. Messages that were only expected are no place to look: they are gold.
+    The order: its own list; a JSON object with `retrieved_context`, `retrieved_contexts` or `contexts`; tool calls with
+    `output.results`; a JSON array; fenced JSON. A text under one of these keys, broken JSON with blank lines, or any text
+    under `contexts_from="text"`, is split at blank lines, with a note. Expected messages are gold and are not searched.
     """
     if sample.contexts is not None or sample.calls is not None:
         return ContextsFound(sample.contexts, sample.calls)
@@ -67,7 +66,7 @@ def find_contexts(sample: Sample, contexts_from: ContextsFrom = "auto") -> Conte
 def find_in(
     text: str, messages: Sequence[Message] = (), contexts_from: ContextsFrom = "auto"
 ) -> ContextsFound:
-    """The contexts in an answer's text and in the tool calls of its messages."""
+    """Return the contexts in an answer's text and in the tool calls of its messages."""
     if contexts_from == "text":
         return ContextsFound(_blocks(text), note=FALLBACK) if text.strip() else ContextsFound()
     document = _json(text)
@@ -98,7 +97,7 @@ def find_in(
 
 
 def only_contexts(content: Json) -> bool:
-    """True if the content of a message is nothing but retrieved contexts: a list of them, or an object around one."""
+    """Return True if the content of a message is only a list of contexts, or an object around one."""
     document = _json(content) if isinstance(content, str) else content
     if isinstance(document, dict):
         return len(document) == 1 and _under_keys(document) is not None
@@ -109,7 +108,7 @@ _BROKEN = object()
 
 
 def _json(text: str) -> Json:
-    """The JSON value that a text is; `_BROKEN` where it is not one."""
+    """Return the JSON value of a text, or `_BROKEN`."""
     stripped = text.strip().removeprefix("\ufeff")
     if not stripped.startswith(("{", "[")):
         return _BROKEN
@@ -120,13 +119,13 @@ def _json(text: str) -> Json:
 
 
 def _under_keys(document: Json) -> tuple[Context, ...] | None:
-    """The contexts that a JSON object has under one of the keys for them."""
+    """Return the contexts that a JSON object has under a known key, or None."""
     values = passages_in(document) if isinstance(document, dict) else None
     return None if values is None else _read(values)
 
 
 def _read(values: Json) -> tuple[Context, ...] | None:
-    """The contexts of a list; None where it holds something else."""
+    """Return the contexts of a list, or None where it holds something else."""
     try:
         return read_contexts(values)
     except ValueError:
@@ -134,7 +133,7 @@ def _read(values: Json) -> tuple[Context, ...] | None:
 
 
 def _calls(messages: Sequence[Message]) -> Iterator[dict[str, Json]]:
-    """Each use of a tool that returned results, or failed, as one search."""
+    """Iterate over the searches: each tool call that returned results or failed."""
     for message in messages:
         for used in message.tool_calls:
             contexts, error = _results(used.output)
@@ -144,7 +143,7 @@ def _calls(messages: Sequence[Message]) -> Iterator[dict[str, Json]]:
 
 
 def _results(output: Json) -> tuple[tuple[Context, ...] | None, str | None]:
-    """The results that a tool returned, else those of the spans nested in it, folded into this one; and its error."""
+    """Return the results of a tool, else those of the calls nested in it, and its error."""
     if isinstance(output, str):
         output = _json(output)
     if not isinstance(output, dict):
@@ -176,9 +175,9 @@ def _blocks(text: str) -> tuple[Context, ...]:
 
 
 def document_ids(pattern: str) -> Callable[[str], str]:
-    """The function from a chunk's id to its document's: what the pattern (or its first group) matches, else the id itself.
+    """Return the function that maps a chunk id to the match of a pattern (or of its first group), else to itself.
 
-    InputError where the pattern is none, or an id takes it longer than two seconds.
+    Raises InputError for an invalid pattern; the function does where it takes longer than PATTERN_SECONDS.
     """
     import regex  # not at the top: few evaluations have such a rule
 
@@ -203,9 +202,9 @@ def document_ids(pattern: str) -> Callable[[str], str]:
 
 
 def compile_rule(pattern: str | None) -> Callable[[Sample], Sample]:
-    """The function that maps the ids of a sample's contexts (of its calls and stages too) by `document_ids`; None changes nothing.
+    """Return the function that maps the ids of a sample's contexts, calls and stages by `document_ids`.
 
-    Gold ids are document ids already.
+    Gold ids are document ids already. A pattern of None changes nothing.
     """
     if pattern is None:
         return lambda sample: sample
@@ -223,7 +222,7 @@ def compile_rule(pattern: str | None) -> Callable[[Sample], Sample]:
 
 
 Lists: TypeAlias = Mapping[Any, Sequence[str]]
-"""The ids of the documents of each query."""
+"""The document ids of each query."""
 
 
 def column_of_documents(
@@ -235,15 +234,18 @@ def column_of_documents(
     other: str = "the gold",
     fix: str = "--columns doc=... names one",
 ) -> tuple[str, str, bool]:
-    """Return the one of some columns whose documents are wanted, else the first; the note about that or ""; if any is wanted.
+    """Choose the column whose documents are wanted, else the first one.
 
     Args:
         name: The file.
-        lists: Return the documents of each query as read with each column.
-        wanted: Map each query to the documents of the other side with their grades, of which those above 0 are wanted.
-        doc_id: Return the document of a chunk; it has been applied to `wanted`.
-        other: What the column has to meet.
-        fix: What to write to choose another column.
+        lists: For each column, a function that reads the documents of each query by it.
+        wanted: For each query the grades of the other side's documents; those above 0 are wanted.
+        doc_id: Maps the id of a chunk to that of its document; applied to `wanted` already.
+        other: What the column has to match, in the note.
+        fix: What to write to choose another column, in the note.
+
+    Returns:
+        The column, a note where it is in doubt (else ""), and whether any column matches.
     """
     read, meeting = dict[str, Lists](), list[str]()
     for column, listed in lists.items():
@@ -272,15 +274,15 @@ def column_of_documents(
 
 
 class DocumentIds:
-    """Samples with the ids of their documents from the column that meets their gold, where contexts have several.
+    """Gives samples the document ids of the column that matches their gold, where contexts have several ids.
 
-    The other ids of a context are its metadata. From the first such context on samples are held until the column is decided:
-    at the end of the file, or after a thousand samples.
+    The other ids become metadata. From the first such context on samples are held until the column is chosen, at the end
+    of the file or after HELD samples.
 
     Args:
         file: The file that is read.
-        warn: Take the notice that the column was in doubt.
-        doc_id: Return the document of a chunk.
+        warn: Called with the notice that the column is in doubt.
+        doc_id: Maps the id of a chunk to that of its document.
     """
 
     HELD = 1000
@@ -292,15 +294,15 @@ class DocumentIds:
         self._held: list[Sample] = []
         self._others: dict[str, None] = {}
         self.own = ""
-        """The name of the column that was read; "" until a context has a second one."""
+        """The column that was read; "" until a context has a second id."""
         self._beside = False
         self.column: str | None = None
-        """The column that is read instead, "" = none; None until it is decided."""
+        """The column that is read instead, "" = none; None until it is chosen."""
         self.whole: Callable[[], tuple[DocumentIds, Iterator[Sample]]] | None = None
-        """Read the whole file, of which only some samples are taken here: all of them decide."""
+        """Reads the whole file, where only some of its samples are taken: all of them decide."""
 
     def take(self, samples: Iterable[Sample], rows: Callable[[int], Json]) -> Iterator[Sample]:
-        """Yield the samples that are ready when these are there; `rows` returns what the one of a number was read from."""
+        """Yield the samples that are ready; `rows(n)` returns the row of sample n."""
         for number, sample in enumerate(samples):
             others = {} if self.column is not None else _other_columns(sample)
             if others and not isinstance(row := rows(number), Sample):
@@ -316,7 +318,7 @@ class DocumentIds:
                     yield from self.rest()
 
     def rest(self) -> Iterator[Sample]:
-        """Decide, and yield the samples that are held."""
+        """Choose the column, and yield the samples that are held."""
         if self.own and self.column is None and self.whole is not None:
             all_ids, samples = self.whole()
             next((1 for _ in samples if all_ids.column is not None), None)
@@ -350,7 +352,7 @@ class DocumentIds:
 
 
 def _other_columns(sample: Sample) -> dict[str, None]:
-    """The keys in the metadata of contexts that hold another id than the context's."""
+    """Return the metadata keys of contexts that hold another id than the context's."""
     known = [context for context in sample.contexts or () if context.metadata is not NOTHING]
     known += [context for call in sample.calls or () for context in call.contexts if context.metadata]
     return {
@@ -362,14 +364,14 @@ def _other_columns(sample: Sample) -> dict[str, None]:
 
 
 def _id_under(context: Context, key: str) -> str | None:
-    """The id that a context has under a key of its metadata, else its own."""
+    """Return the id of a context under a key of its metadata, else its own."""
     with suppress(Invalid):
         return read_id(context.metadata[key]) if key in context.metadata else context.id
     return context.id
 
 
 def _beside(row: Json, keys: Container[str]) -> str | None:
-    """The name of the id that stands in a passage beside one of these keys, before it; None where there is none."""
+    """Return the name of the preferred id in a passage that also has one of these keys, or None."""
     if isinstance(row, Mapping):
         names = id_keys(tuple(key for key in row if isinstance(key, str)))
         if names[1:] and any(name in keys for name in names):
@@ -391,7 +393,7 @@ def _lists(samples: Iterable[Sample], column: str) -> Lists:
 
 
 def _gold(sample: Sample, doc_id: Callable[[str], str] | None) -> dict[str, int]:
-    """The relevant documents of a sample."""
+    """Return the relevant documents of a sample."""
     names = {
         *(name for name, grade in (sample.qrels or {}).items() if grade > 0),
         *(name for group in sample.gold or () for name in group),

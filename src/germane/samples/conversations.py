@@ -1,11 +1,11 @@
-"""Questions about long conversations: LongMemEval and LoCoMo, each a JSON document of its project's own shape.
+"""Reads LongMemEval and LoCoMo, questions about long conversations, from their own JSON documents.
 
 - LongMemEval: a list of questions with `haystack_sessions`. Gold are the sessions in `answer_session_ids`; the turns with
   `has_answer` are evidence. A question whose id ends with `_abs` cannot be answered.
 - LoCoMo: a list of conversations with `qa`. Gold are the turns (`D1:3`) that `evidence` names, whose texts are quoted; a question
   of category 5 (adversarial) cannot be answered.
 
-The conversations themselves are what is searched: they are the corpus, and no part of a sample.
+The conversations are the corpus that is searched, and no part of a sample.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _ADVERSARIAL = 5
 
 
 def rows_of_collection(document: Json) -> Iterator[tuple[int, dict[str, Json]]] | None:
-    """The rows of a document in one of these shapes, each with the index of the entry that it is from; None for another document."""
+    """Iterate over the rows of a LongMemEval or LoCoMo document with the index of each entry; None for another document."""
     first = document[0] if isinstance(document, list) and document else None
     if not isinstance(first, dict):
         return None
@@ -73,7 +73,7 @@ def _locomo(document: list[Json]) -> Iterator[tuple[int, dict[str, Json]]]:
 
 
 def _turns(conversation: Json) -> dict[str, str]:
-    """The text of each turn of a conversation, by its id."""
+    """Return the text of each turn of a conversation, by its id."""
     sessions = conversation.values() if isinstance(conversation, dict) else ()
     turns = [turn for session in sessions for turn in _listed(session) if isinstance(turn, dict)]
     results = ((turn.get("dia_id"), turn.get("text")) for turn in turns)
@@ -85,7 +85,7 @@ def _turns(conversation: Json) -> dict[str, str]:
 
 
 def _sample(row: dict[str, Json], *, answerable: bool) -> dict[str, Json]:
-    """The row without what is not there; a question that cannot be answered says so."""
+    """Return the row without empty fields; a question that cannot be answered has `answerable: false`."""
     kept = {name: value for name, value in row.items() if value not in (None, [], {})}
     return kept if answerable else {**kept, "answerable": False}
 
@@ -95,7 +95,7 @@ def _listed(value: Json) -> list[Json]:
 
 
 def _text(value: Json) -> Json:
-    """Answers are numbers now and then."""
+    """Return a number as text; some answers are numbers."""
     return str(value) if isinstance(value, int | float) and not isinstance(value, bool) else value
 
 

@@ -1,4 +1,4 @@
-"""The fields of a sample as people write them: their other names, and the other shapes of their values."""
+"""The fields of a sample: their other names, and the other shapes that their values may have."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from germane.types import Context, FrozenDict, Id, Json, Message, Record, Step, 
 
 T = TypeVar("T")
 EMPTY = " "
-"""A passage whose text is known and empty; "" stands for one whose text is not known, only its id."""
+"""The text of a passage that is known to be empty; "" is that of a passage of which only the id is known."""
 IDS = "retrieved_context_ids"
 
 
@@ -36,11 +36,11 @@ DOCUMENT_IDS = (
     "chunk_id",
     "node_id",
 )
-"""The names of a document's id besides `id` and `_id`, in order of preference: of several that differ, the first counts."""
+"""The names of a document's id besides `id` and `_id`, in order of preference."""
 
 
 class Field(NamedTuple):
-    """A field: its meaning, the other names that it may have (each also in camelCase), and an example of its value."""
+    """A field: its meaning, its other names (each also in camelCase), and an example of its value."""
 
     meaning: str
     names: tuple[str, ...] = ()
@@ -102,7 +102,7 @@ FIELDS = {
     "grade_scale": Field("the lowest and the highest grade of a context, if not 0 and 3", example=[0, 4]),
     "metadata": Field("anything else that is known of it"),
 }
-"""The fields of a sample, as every reader knows them."""
+"""The fields of a sample."""
 PASSAGE = {
     "text": Field("the passage", ("content", "page_content")),
     "id": Field("the id of its document", (*DOCUMENT_IDS, "_id")),
@@ -143,7 +143,7 @@ RESULT = {
 
 
 def spellings(fields: Mapping[str, Field]) -> dict[str, str]:
-    """Each accepted name -> the field that it means, a field's own name before the others."""
+    """Map each accepted name to its field; a field's own name takes precedence over other names."""
     return {
         spelling: name
         for name, field in fields.items()
@@ -153,7 +153,7 @@ def spellings(fields: Mapping[str, Field]) -> dict[str, str]:
 
 
 def camel_case(name: str) -> str:
-    """A name in snake_case, written in camelCase."""
+    """Return a name in snake_case as camelCase."""
     return re.sub(r"_([a-z])", lambda match: match[1].upper(), name)
 
 
@@ -162,7 +162,7 @@ OF_GOLDENS = frozenset(
     for name in ("expected_output", "actual_output", "retrieval_context")
     for name in (name, camel_case(name))
 )
-"""The keys beside which `context` is not what was retrieved, but the ideal passages of DeepEval's goldens."""
+"""Keys of DeepEval's goldens, in which `context` holds the ideal passages and not the retrieved ones."""
 
 
 SPELLINGS, PASSAGE_SPELLINGS = spellings(FIELDS), spellings(PASSAGE)
@@ -170,19 +170,19 @@ _ID_RANKS = {fold(name): rank for rank, name in enumerate(("id", *DOCUMENT_IDS))
 _SAYS_DOCUMENT = frozenset(
     name for text in ("id", "doc_id", "document_id", "context_id") for name in (text, camel_case(text))
 )
-"""The names under which two different ids of one passage are an error; others may be those of a chunk."""
+"""Names under which two different ids of one passage are an error; other names may hold the id of a chunk."""
 
 
 @lru_cache(maxsize=1000)
 def id_keys(keys: tuple[str, ...]) -> tuple[str, ...]:
-    """Those of the keys that may hold a document's id, in order of preference."""
+    """Return the keys that may hold a document's id, in order of preference."""
     return tuple(
         sorted((key for key in keys if fold(key) in _ID_RANKS), key=lambda key: _ID_RANKS[fold(key)])
     )
 
 
 def id_in(row: Json) -> str | None:
-    """The id of a document in a row, or in the metadata of a passage; None where it has none."""
+    """Return the id of a document in a row or in the metadata of a passage, or None."""
     if not isinstance(row, Mapping):
         return None
     for key in id_keys(tuple(filter(_is_text, row))):
@@ -201,7 +201,7 @@ _OWN = frozenset(Context.__struct_fields__)
 
 
 def _whole(value: Json) -> Json:
-    """A whole number, in whatever form (2.0, a number of NumPy); anything else as it is, for the record to refuse."""
+    """Return a whole number of any type (2.0, a number of NumPy) as int, and any other value unchanged."""
     if type(value) is int or isinstance(value, bool) or not isinstance(value, Real):
         return value
     if isinstance(value, Integral):
@@ -217,7 +217,7 @@ def _number(value: Json) -> Json:
 
 
 def read_id(value: Json) -> str:
-    """The id as text: a text, a whole number in whatever form, or bytes in UTF-8. Raises Invalid on anything else."""
+    """Return an id as text, from a text, a whole number of any type, a UUID, or UTF-8 bytes. Raises Invalid for other values."""
     if type(value) is str and value:
         return value
     if isinstance(value, bytes):
@@ -232,7 +232,7 @@ def read_id(value: Json) -> str:
 
 
 def _at(step: Step, read: Callable[[Json], Json], value: Json) -> Json:
-    """The value as `read` makes it; a fault is below this step."""
+    """Return `read(value)`; the path of a fault starts with this step."""
     try:
         return read(value)
     except Invalid as wrong:
@@ -240,13 +240,13 @@ def _at(step: Step, read: Callable[[Json], Json], value: Json) -> Json:
 
 
 Column: TypeAlias = Callable[[Json], Json]
-"""A function that brings the values of a list into shape. The path of a fault begins with the value's place."""
+"""A function that normalizes a list of values. The path of a fault starts with the value's index."""
 
 
 def _each(read: Callable[[Json], Json], usual: Any = None) -> Column:
-    """A list whose values are read so; what is not a list stays as it is, for the record to refuse.
+    """Return a function that applies `read` to each value of a list and returns other values unchanged.
 
-    Where all values are of the `usual` type, they stay as they are.
+    A list whose values all have the `usual` type is returned as it is.
     """
 
     def read_all(values: Json) -> Json:
@@ -278,7 +278,7 @@ def _question(value: Json) -> Json:
 
 
 def _qrels(value: Json) -> Json:
-    """A list of ids is grade 1 for each."""
+    """Return grades by document; each id of a list has grade 1."""
     if isinstance(value, _LISTS):
         return dict.fromkeys(_ids(value), 1)
     if not isinstance(value, dict):
@@ -288,7 +288,7 @@ def _qrels(value: Json) -> Json:
 
 
 def _gold(value: Json) -> Json:
-    """Groups of ids; a list of ids alone does not say which of them are needed."""
+    """Return groups of ids. Raises Invalid for a flat list, which does not say which of its ids are needed."""
     if isinstance(value, _LISTS) and (
         ids := [at for at, group in enumerate(value) if isinstance(group, str)]
     ):
@@ -298,7 +298,7 @@ def _gold(value: Json) -> Json:
 
 
 def _superseded(value: Json) -> Json:
-    """A list of stale ids does not say which version is current."""
+    """Map stale ids to current ones; those of a list have no current one."""
     if isinstance(value, _LISTS):
         return dict.fromkeys(_ids(value))
     if not isinstance(value, dict):
@@ -307,7 +307,7 @@ def _superseded(value: Json) -> Json:
 
 
 def _metadata(value: Json) -> Json:
-    """A mapping; anything else under the one name `metadata`."""
+    """Return a mapping with text keys; any other value is put under the key `metadata`."""
     if not isinstance(value, Mapping):
         return {"metadata": value}
     return {str(key): value for key, value in value.items()}
@@ -329,12 +329,12 @@ _OF_PASSAGE: dict[str, tuple[frozenset[type], Callable[[Json], Json]]] = {
     "start": (frozenset({int}), _offset),
     "end": (frozenset({int}), _offset),
 }
-"""The types of a passage's values that need no other look, and how others are read."""
+"""For each field of a passage the types of values that are kept unchanged, and the reader of others."""
 _EXAMPLE = 'write a string or an object like {"id": "d7", "text": "..."}'
 
 
 def _passage(value: Json) -> Json:
-    """A passage under the names of our fields, its values as their types need them; raises Invalid where it contradicts itself."""
+    """Return a passage under our field names. Raises Invalid where it contradicts itself."""
     if not isinstance(value, dict):
         if isinstance(value, Context):
             return value
@@ -354,7 +354,7 @@ def _passage(value: Json) -> Json:
 
 @lru_cache(maxsize=1000)
 def _others(keys: tuple[Any, ...]) -> tuple[tuple[Any, str | None], ...]:
-    """The keys of a passage that are not our own fields' names, each with the field that it means; None = metadata."""
+    """Return the keys of a passage that are not our field names, each with its field; None = metadata."""
     ids = {key: rank for rank, key in enumerate(id_keys(tuple(filter(_is_text, keys))))}
     others = [key for key in keys if key not in _OWN]
     others.sort(key=lambda key: ids.get(key, -1))
@@ -362,9 +362,9 @@ def _others(keys: tuple[Any, ...]) -> tuple[tuple[Any, str | None], ...]:
 
 
 def _named(passage: dict[str, Json]) -> dict[str, Json]:
-    """A passage under the names of our fields, its values as they are, and what has no meaning here as metadata.
+    """Return a passage under our field names with unchanged values; unknown keys become metadata.
 
-    Raises Invalid where two keys of one field say two things, and where it has neither text nor id.
+    Raises Invalid where two keys of one field differ, and where there is neither text nor id.
     """
     others = _others(tuple(passage))
     made = _renamed(passage.copy(), others) if others else passage
@@ -380,7 +380,7 @@ def _named(passage: dict[str, Json]) -> dict[str, Json]:
 
 
 def _renamed(passage: dict[str, Json], others: tuple[tuple[Any, str | None], ...]) -> dict[str, Json]:
-    """The passage, changed: with the values of these keys under the names of their fields, or as metadata."""
+    """Move the values of these keys to their fields or to the metadata, and return the passage."""
     more: dict[Any, Json] = {}
     for key, name in others:
         value = passage.pop(key)
@@ -402,7 +402,7 @@ def _renamed(passage: dict[str, Json], others: tuple[tuple[Any, str | None], ...
 
 
 def _add(key: str, name: str, value: Json, made: dict[str, Json]) -> None:
-    """Add the value of a key under the name of its field; raises Invalid where it has another value there already."""
+    """Set a field. Raises Invalid where it already has another value."""
     if made.get(name) is None:
         made[name] = value
     elif str(value) != str(_at(name, _OF_PASSAGE[name][1], made[name])):
@@ -411,9 +411,9 @@ def _add(key: str, name: str, value: Json, made: dict[str, Json]) -> None:
 
 
 def passages_in(value: Json) -> list[Json] | None:
-    """The list of passages in what a retrieval returned: itself, or that under a usual key; None where there is none.
+    """Return the list of passages in the result of a retrieval: the result itself or the value of a usual key, else None.
 
-    Chroma's lists of one query are put together by place, and a hit of a store has the text of its payload.
+    The parallel lists of Chroma are zipped, and the hit of a vector store gets the text in its payload.
     """
     if isinstance(value, _LISTS):
         return list(map(_hit, value))
@@ -430,14 +430,14 @@ def passages_in(value: Json) -> list[Json] | None:
 
 
 def _only(lists: Json) -> Any:
-    """The one list in a list of lists; None for others."""
+    """Return the inner list of a list that holds one list, else None."""
     return (
         lists[0] if isinstance(lists, _LISTS) and len(lists) == 1 and isinstance(lists[0], _LISTS) else None
     )
 
 
 def _hit(passage: Json) -> Json:
-    """A passage with the text that stores keep beside it: in Elasticsearch's `_source`, Qdrant's `payload` or the metadata."""
+    """Return a passage with the text in Elasticsearch's `_source`, Qdrant's `payload` or the metadata."""
     if not isinstance(passage, dict) or any(PASSAGE_SPELLINGS.get(key) == "text" for key in passage):
         return passage
     for kept in map(passage.get, ("_source", "payload", "metadata")):
@@ -448,7 +448,7 @@ def _hit(passage: Json) -> Json:
 
 
 def _scored(value: Json) -> Json:
-    """A passage with its score, as vector stores return it; raises Invalid on what is neither that nor a passage."""
+    """Return the passage of a (passage, score) pair, as vector stores return it. Raises Invalid for other values."""
     if not isinstance(value, _LISTS) or len(value) != 2 or isinstance(value[0], _LISTS):
         raise Invalid(f"is {describe(value)}", _EXAMPLE)
     passage, score = _passage(value[0]), _number(value[1])
@@ -461,13 +461,13 @@ _read_passages = _each(_passage)
 
 
 class _Rankings(msgspec.Struct):
-    """Lists of passages, as a class: msgspec looks at `list[tuple[Context, ...]]` anew in each call."""
+    """Lists of passages. A class, because msgspec inspects `list[tuple[Context, ...]]` anew in each call."""
 
     lists: list[tuple[Context, ...]]
 
 
 def _rankings(lists: Json) -> Json:
-    """Lists of passages: as records at once where their values are of the types of these, else under the names of our fields."""
+    """Return lists of passages: records where all values have the expected types, else mappings under our field names."""
     try:
         made = msgspec.convert({"lists": lists}, _Rankings).lists
         # of an empty text the record does not say whether it is known, and an id may stand in the metadata
@@ -490,7 +490,7 @@ def _rankings(lists: Json) -> Json:
 
 
 def passages(values: Json) -> Json:
-    """One list of passages under the names of our fields, as `_rankings` reads several."""
+    """Return one list of passages, normalized as by `_rankings`."""
     try:
         return _rankings([values])[0]
     except Invalid as wrong:
@@ -499,7 +499,7 @@ def passages(values: Json) -> Json:
 
 
 def failure(value: Json) -> str | None:
-    """The reason that an `error` gives, as APIs write it: a text, true, or an object with a message; None where it says no."""
+    """Return the reason in an `error` value (a text, true, or an object with a message), or None where it reports no error."""
     if isinstance(value, dict):
         texts = (value.get(name) for name in ("message", "detail", "reason"))
         value = next((text for text in texts if isinstance(text, str) and text), value)
@@ -511,7 +511,7 @@ def failure(value: Json) -> str | None:
 
 
 def failure_of(answer: Mapping[str, Json]) -> str | None:
-    """The reason of an answer that says it failed: its `error`, its `errors`, or a `status` such as "failed" or 500; None for others."""
+    """Return why an answer failed, by its `error`, `errors`, or a `status` such as "failed" or 500, or None."""
     error = failure(answer.get("error")) or failure(answer.get("errors"))
     status = answer.get("status")
     word = str(status).strip().lower() if isinstance(status, str | int) else ""
@@ -528,7 +528,7 @@ def _call(value: Json) -> Json:
 
 
 def without_failed(calls: Json) -> tuple[Json, str | None]:
-    """Searches without those that failed and were repeated, and the error of the first of the others that failed."""
+    """Drop failed searches that were repeated; return the others and the error of the first that failed."""
     if not isinstance(calls, _LISTS):
         return calls, None
     kept: list[Json] = []
@@ -562,7 +562,7 @@ def _evidence(value: Json) -> Json:
 
 
 def _tool_call(value: Json) -> Json:
-    """One use of a tool, in our own shape or as chat APIs write it."""
+    """Return one tool call, given in our own shape or as chat APIs write it."""
     fix = 'write {"tool": "search", "input": {...}, "output": {...}}'
     if not isinstance(value, dict):
         if hasattr(value, "tool"):  # a record already
@@ -587,7 +587,7 @@ def _tool_call(value: Json) -> Json:
 
 
 def _message(value: Json) -> Json:
-    """One turn of a conversation; keys that have no meaning here are passed over."""
+    """Return one turn of a conversation; unknown keys are dropped."""
     if not isinstance(value, dict):
         return value
     key = "tool_calls" if "tool_calls" in value else "toolCalls"
@@ -599,7 +599,7 @@ def _message(value: Json) -> Json:
 
 
 def _conversation(value: Json) -> Json:
-    """A bare string is one message of the user."""
+    """Return the turns of a conversation; a bare string is one message of the user."""
     return [{"role": "user", "content": value}] if isinstance(value, str) else _each(_message)(value)
 
 
@@ -607,7 +607,7 @@ _YES_NO = {"true": True, "false": False}
 
 
 def yes_no(value: Json) -> Json:
-    """Yes or no as tables have it: 1.0 in a column in which one is missing, a text in a column of texts; others as they are."""
+    """Return True or False for 1.0, 0, "true" and "False", which tables hold, and any other value unchanged."""
     if isinstance(value, str):
         return _YES_NO.get(value.strip().lower(), value)
     whole = _whole(value)
@@ -634,11 +634,11 @@ READ: dict[str, Column] = {
     "grade_scale": _each(_wholes),
     "metadata": _each(_metadata),
 }
-"""The function that brings a column of values into their record's shape, where they may have another one."""
+"""The function that normalizes the column of each field."""
 
 
 def converted(values: Json, kind: Any) -> Any:
-    """A record, or several, of values under the names of its fields; raises Invalid where a value cannot be what it should."""
+    """Convert values to a record or records. Raises Invalid with the path of the first wrong value."""
     try:
         return msgspec.convert(values, kind)
     except msgspec.ValidationError as error:
@@ -646,13 +646,13 @@ def converted(values: Json, kind: Any) -> Any:
 
 
 def read_contexts(values: Json) -> tuple[Context, ...]:
-    """A ranked list of passages, best first. Raises Invalid."""
+    """Return a ranked list of passages, best first. Raises Invalid."""
     contexts: tuple[Context, ...] = converted(passages(values), tuple[Context, ...])
     return contexts
 
 
 def read_messages(values: Json) -> tuple[Message, ...]:
-    """The messages of a conversation. Raises Invalid."""
+    """Return the messages of a conversation. Raises Invalid."""
     messages: tuple[Message, ...] = converted(_conversation(values), tuple[Message, ...])
     return messages
 
@@ -672,7 +672,7 @@ _FIXES = {
 
 
 def explained(error: msgspec.ValidationError, values: Json) -> Invalid:
-    """The fault that msgspec found in these values, in our words and with its path."""
+    """Translate an error of msgspec to Invalid, with the path of the wrong value."""
     at = _PATH.search(str(error))
     path, value = _followed(at[1] if at else "", values)
     if isinstance(error.__cause__, Invalid):
@@ -691,7 +691,7 @@ def explained(error: msgspec.ValidationError, values: Json) -> Invalid:
 
 
 def _limited(kind: str, sign: str | None, limit: str | None) -> str:
-    """The value to write, by a type and its limit."""
+    """Return the fix for a value of the wrong type or beyond a limit."""
     fix = _FIXES.get(kind, f"write {kind}")
     if kind == "str" and sign:
         return f"{fix} that is not empty"
@@ -701,7 +701,7 @@ def _limited(kind: str, sign: str | None, limit: str | None) -> str:
 
 
 def _followed(steps: str, values: Any) -> tuple[list[Step], Json]:
-    """The path and the value that an error of msgspec means, which leaves out the keys of mappings."""
+    """Return the path and the value that an error of msgspec means; msgspec leaves out the keys of mappings."""
     path: list[Step] = []
     for name, number, _ in _STEP.findall(steps):
         step: Step = name or (int(number) if number else _bad_key(values))
@@ -711,12 +711,12 @@ def _followed(steps: str, values: Any) -> tuple[list[Step], Json]:
 
 
 def _bad_key(grades: Mapping[str, Json]) -> str:
-    """The first document whose grade is none: of all mappings only gold has values of a type."""
+    """Return the first document with an invalid grade; only gold has mappings with typed values."""
     return next(key for key, grade in grades.items() if type(grade) is not int or grade.bit_length() > 63)
 
 
 def written(path: tuple[Step, ...], row: Json) -> Iterator[Step]:
-    """The part of a path by our names that is really there in a row, by the row's own names."""
+    """Translate a path of our field names to the row's own names, as far as the row has it."""
     for step in path:
         if isinstance(row, list | tuple) and isinstance(step, int) and step < len(row):
             result: Step | None = step

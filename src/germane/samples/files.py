@@ -1,6 +1,6 @@
-"""Input files: opened, plain, gzipped or in Zstandard; lines, rows of tables and strict JSON with their places; warnings.
+"""Reads and writes files: plain, gzip or Zstandard; lines, strict JSON, and errors with file, line and column.
 
-JSON is read strictly: no key twice, no NaN, no bottomless nesting; and every fault knows where in the text it stands.
+Strict JSON has no duplicate keys, no NaN and a limited depth.
 """
 
 from __future__ import annotations
@@ -67,31 +67,30 @@ _PACKED = {
     b"\x04\x22\x4d\x18": "packed with LZ4",
     b"\x1f\x9d": "packed with compress",
 }
-"""The first bytes of files that are packed in a way that is not read."""
+"""The first bytes of compressed files and archives that cannot be read."""
 _TAR = slice(257, 262)
 
 
 LINE_LIMIT = 64
-"""Megabytes that a line may have, where GERMANE_MAX_LINE names no other number: a longer one is an error, and does not
-fill the memory first."""
+"""The default length limit of a line in megabytes; GERMANE_MAX_LINE sets another one."""
 _BUFFER = 1 << 18
 _COPIES: dict[str, str] = {}
-"""The temporary copies that there are, with the names of what was copied."""
+"""Maps each temporary copy to the name of its original."""
 
 
 def shown_name(path: str | Path) -> str:
-    """The file's name in messages; `-` is standard input, a temporary copy goes by its original."""
+    """Return the name of a file for messages: `<stdin>` for `-`, and the original's name for a temporary copy."""
     return "<stdin>" if str(path) == "-" else _COPIES.get(str(path), str(path))
 
 
 def copied(path: Path, name: str) -> Path:
-    """The same path, which goes by this name in messages: it is a copy."""
+    """Register a path as a copy, shown under this name in messages, and return it."""
     _COPIES[str(path)] = name
     return path
 
 
 def check_unmasked(url: str) -> None:
-    """InputError where a URL was read from a file in which its key is masked."""
+    """Raise InputError if the key in a URL was masked when the URL was stored."""
     if f"={MASK}" in url or f":{MASK}@" in url:
         raise InputError(
             f"{url} lacks its key, which is stored nowhere", fix="give the URL again, with the key"
@@ -99,7 +98,7 @@ def check_unmasked(url: str) -> None:
 
 
 def without_scheme(path: str) -> str:
-    """A path that may be written as `file://path`."""
+    """Return a path without a leading `file://`."""
     return path.removeprefix("file://")
 
 
@@ -108,7 +107,7 @@ _readable_paths: ContextVar[tuple[Path, ...] | None] = ContextVar("readable_path
 
 @contextmanager
 def untrusted(paths: Iterable[str | Path]) -> Iterator[None]:
-    """Within it files are not trusted: they make nothing run or be sent, expand no variable, and read only these paths, links resolved."""
+    """Context in which files may run or send nothing, expand no variable, and read only these paths (links resolved)."""
     readable = _readable_paths.set(tuple(Path(path).resolve() for path in paths))
     try:
         yield
@@ -117,19 +116,19 @@ def untrusted(paths: Iterable[str | Path]) -> Iterator[None]:
 
 
 def check_trusted(does: str, named_at: SourceLocation | None = None) -> None:
-    """InputError where a file that is not trusted would do this: called before anything runs, is sent or expanded."""
+    """Raise InputError if the current file is not trusted; called before anything runs, is sent or expanded."""
     if _readable_paths.get() is not None:
         problem = f"{does}, and the file that names it is not trusted"
         raise InputError(problem, fix="look at it, then leave out --untrusted", place=named_at)
 
 
 def repository_root(folder: Path) -> Path:
-    """The nearest folder above with a .git in it, else the folder itself."""
+    """Return the nearest parent folder with a .git in it, else the folder itself."""
     return next((up for up in (folder, *folder.parents) if (up / ".git").exists()), folder)
 
 
 def dataset_files(folder: Path, name: str) -> list[Path]:
-    """The files of a part of a data set (`queries`, `corpus`): JSON Lines as BEIR has it, or Parquet as MTEB has it."""
+    """Return the files of a part of a data set (`queries`, `corpus`): JSON Lines as in BEIR, or Parquet as in MTEB."""
     for end in (".jsonl", ".jsonl.gz", ".jsonl.zst", ".parquet"):
         if (file := folder / f"{name}{end}").exists():
             return [file]
@@ -137,7 +136,7 @@ def dataset_files(folder: Path, name: str) -> list[Path]:
 
 
 def check_readable(path: str | Path, named_at: SourceLocation | None = None) -> None:
-    """InputError where a file stands outside of what may be read."""
+    """Raise InputError if an untrusted file names a path outside of what may be read."""
     paths, real = _readable_paths.get(), Path(path).resolve()
     if paths is not None and not any(real.is_relative_to(path) for path in paths):
         problem = f"{real} is outside of the repository, and the file that names it is not trusted"
@@ -145,9 +144,9 @@ def check_readable(path: str | Path, named_at: SourceLocation | None = None) -> 
 
 
 class OnDisk:
-    """A file that can be read twice and by others: the same one, or a temporary copy of standard input or of packed Parquet.
+    """A file that can be opened several times; standard input and packed Parquet are copied to a temporary file.
 
-    The copy is made when its path is first asked for, and deleted with this object.
+    The copy is made when `path` is first used, and deleted with this object.
     """
 
     def __init__(self, path: str | Path = "-") -> None:
@@ -155,7 +154,7 @@ class OnDisk:
 
     @functools.cached_property
     def path(self) -> Path:
-        """The path of the file, or of its copy."""
+        """The path of the file or of its copy."""
         piped = str(self.given) == "-"
         if not piped:
             check_readable(self.given)
@@ -178,10 +177,9 @@ def _delete_copy(name: str) -> None:
 
 @contextmanager
 def opened(path: str | Path, *, limited: bool = True) -> Iterator[BinaryIO]:
-    """The bytes of a file (`-` = standard input), unpacked where packed, without a byte-order mark.
+    """Open a file for reading (`-` = standard input), decompressed and without a byte-order mark.
 
-    Everything that can go wrong with the file itself becomes an InputError that names it. `limited`: so does a line
-    beyond the limit.
+    Raises InputError with the file's name for any fault of the file, and with `limited` for a line beyond the limit.
     """
     name = shown_name(path)
     try:
@@ -212,10 +210,9 @@ def opened(path: str | Path, *, limited: bool = True) -> Iterator[BinaryIO]:
 
 @contextmanager
 def whole_file(path: str | Path) -> Iterator[IO[bytes]]:
-    """A file to write that appears whole or not at all: what stands under its name stays until all is written.
+    """Open a file for writing that replaces an existing one only when it is complete.
 
-    A link stays a link, and a file keeps its mode. A device, a pipe or a mounted file is written in place. An OSError names
-    the file.
+    Links and file modes are kept. A device, a pipe or a mounted file is written in place. An OSError names the file.
     """
     path = Path(path)
     try:
@@ -257,9 +254,9 @@ def _move(unfinished: Path, target: Path) -> None:
 
 
 def write_whole(path: str | Path, content: bytes | Iterable[str]) -> None:
-    r"""Write bytes, or pieces of text as UTF-8, to a file that appears whole or not at all.
+    r"""Write bytes, or pieces of text as UTF-8, to a file that appears only when it is complete.
 
-    Half a surrogate, as of a file name that is not UTF-8, is written as JSON escapes it: `\udce9`.
+    Lone surrogates, as in file names that are not UTF-8, are escaped as in JSON: `\udce9`.
     """
     with whole_file(path) as file:
         if isinstance(content, bytes):
@@ -269,7 +266,7 @@ def write_whole(path: str | Path, content: bytes | Iterable[str]) -> None:
 
 
 def _unpacked(raw: io.BufferedReader, name: str) -> io.BufferedReader:
-    """The stream without its compression, by the file's first bytes."""
+    """Return the decompressed stream, by the file's first bytes."""
     start = raw.peek(4)[:4]
     if start[:2] == _GZIP:
         return io.BufferedReader(gzip.GzipFile(fileobj=raw))
@@ -284,7 +281,7 @@ def _unpacked(raw: io.BufferedReader, name: str) -> io.BufferedReader:
 
 
 def _refuse_packed(stream: io.BufferedReader, name: str) -> None:
-    """InputError for a file that is packed, or an archive, of which nothing is read."""
+    """Raise InputError for an archive or an unsupported compression."""
     start = stream.peek(1 << 16)
     kind = next((kind for magic, kind in _PACKED.items() if start.startswith(magic)), "")
     if start[_TAR] == b"ustar":
@@ -297,13 +294,13 @@ def _refuse_packed(stream: io.BufferedReader, name: str) -> None:
 
 
 def _damage() -> tuple[type[Exception], ...]:
-    """The exceptions that reading a damaged packed file raises."""
+    """Return the exceptions that a damaged compressed file raises."""
     zstandard = sys.modules.get("zstandard")
     return (gzip.BadGzipFile, EOFError, zlib.error, *([zstandard.ZstdError] if zstandard else []))
 
 
 def line_limit() -> int:
-    """The number of bytes that a line may have; InputError where GERMANE_MAX_LINE is not a number of megabytes."""
+    """Return the length limit of a line in bytes. Raises InputError for an invalid GERMANE_MAX_LINE."""
     value = os.environ.get("GERMANE_MAX_LINE") or str(LINE_LIMIT)
     if not value.isdecimal() or int(value) == 0:
         problem = f"the longest line, {value!r}, is not a number of megabytes"
@@ -312,7 +309,7 @@ def line_limit() -> int:
 
 
 class _LimitedLines(io.RawIOBase):
-    """A stream in which a line beyond the limit is an InputError."""
+    """A stream that raises InputError for a line beyond the limit."""
 
     def __init__(self, stream: io.BufferedReader, name: str) -> None:
         self._stream, self._name = stream, name
@@ -320,11 +317,11 @@ class _LimitedLines(io.RawIOBase):
         self._line, self._length = 1, 0  # of the line that is not at its end yet
 
     def readable(self) -> bool:
-        """True: the stream can be read."""
+        """Return True."""
         return True
 
     def readinto(self, buffer: Any) -> int:
-        """Fill the buffer; InputError where a line is too long."""
+        """Fill the buffer. Raises InputError where a line is too long."""
         count = self._stream.readinto1(buffer)
         data = bytes(buffer[:count])
         first = data.find(b"\n")
@@ -342,7 +339,7 @@ class _LimitedLines(io.RawIOBase):
 
 
 def whole_text(stream: BinaryIO, name: str) -> bytes:
-    """All bytes of a stream, whatever the length of its lines: those of one document."""
+    """Read a stream that is one document, without a limit on its lines."""
     limited = getattr(stream, "raw", None)
     if isinstance(limited, _LimitedLines):
         limited.limit = math.inf
@@ -356,9 +353,9 @@ def whole_text(stream: BinaryIO, name: str) -> bytes:
 
 
 class BadRows:
-    """The rows of a file that cannot be read: an error that shows the first ten, or left out where `skip`.
+    """Collects the rows of a file that cannot be read: an error that lists the first ten, or with `skip` a note.
 
-    `remarks` are notes on the rows that can. Faults are added, or raised within `with bad:`.
+    `remarks` are notes on other rows. Faults are added by `add`, or raised within `with bad:`.
     """
 
     SHOWN = 10
@@ -370,19 +367,19 @@ class BadRows:
         self._first: list[InputError] = []
 
     def clear(self) -> None:
-        """Forget all rows and remarks: the file is read again."""
+        """Drop all faults and remarks, to read the file again."""
         self.count = 0
         self.remarks.clear()
         self._first.clear()
 
     def add(self, fault: InputError) -> None:
-        """Count the fault of one row, and keep it if it is among the first ten by line."""
+        """Count the fault of one row; the first ten by line are kept."""
         self.count += 1
         bisect.insort(self._first, fault, key=lambda known: known.place.line or 0 if known.place else 0)
         del self._first[self.SHOWN :]
 
     def __enter__(self) -> None:
-        """Within it an InputError is the fault of one row."""
+        """Collect an InputError that is raised inside the block."""
 
     def __exit__(self, _: object, fault: BaseException | None, __: object) -> bool:
         if isinstance(fault, InputError):
@@ -390,7 +387,7 @@ class BadRows:
         return isinstance(fault, InputError)
 
     def check(self) -> None:
-        """InputError where there are any and they are not to be left out."""
+        """Raise InputError if there are faults and they are not to be skipped."""
         if self.skip or not self.count:
             return
         if self.count == 1:
@@ -399,7 +396,7 @@ class BadRows:
         raise InputError(f"{counted(self.count, 'row')} cannot be read", fix=fix, place=self._location)
 
     def notes(self) -> tuple[str, ...]:
-        """The remarks on the file, and a note on the rows that were left out, for readers of the result."""
+        """Return the remarks, and a note that lists the skipped rows."""
         if not self.count:
             return tuple(self.remarks)
         rows = "row that cannot be read is" if self.count == 1 else "rows that cannot be read are"
@@ -415,14 +412,14 @@ class BadRows:
 
 
 def numbered_lines(stream: BinaryIO) -> Iterator[tuple[int, bytes]]:
-    """The lines that are not blank, with their numbers from 1, without their ends."""
+    """Iterate over the lines that are not blank, numbered from 1, without their line ends."""
     for number, line in enumerate(stream, 1):
         if (stripped := line.rstrip(b"\r\n")) and not stripped.isspace():
             yield number, stripped
 
 
 def decoded(line: bytes, name: str, number: int) -> str:
-    """The text of a line; InputError names the line and column that are not UTF-8."""
+    """Return the text of a line. Raises InputError with the line and column of a byte that is not UTF-8."""
     try:
         return line.decode()
     except UnicodeDecodeError as fault:
@@ -432,7 +429,7 @@ def decoded(line: bytes, name: str, number: int) -> str:
 
 
 def read_lines(path: str | Path) -> Iterator[tuple[int, str]]:
-    """The lines of a UTF-8 file with their numbers, line ends kept."""
+    """Iterate over the numbered lines of a UTF-8 file, with their line ends."""
     name = shown_name(path)
     with opened(path) as file:
         for number, line in enumerate(file, 1):
@@ -440,12 +437,12 @@ def read_lines(path: str | Path) -> Iterator[tuple[int, str]]:
 
 
 def read_text(path: str | Path) -> str:
-    """The whole text of a UTF-8 file; InputError where it cannot be read."""
+    """Return the text of a UTF-8 file. Raises InputError where it cannot be read."""
     return "".join(line for _, line in read_lines(path))
 
 
 def location_in(path: str | Path, text: str, offset: int | None, first_line: int = 1) -> SourceLocation:
-    """The place of an offset in a text that starts at `first_line` of a file."""
+    """Return the place of an offset in a text that starts on `first_line` of a file."""
     if offset is None:
         return SourceLocation(shown_name(path), first_line)
     before = text[:offset]
@@ -454,14 +451,14 @@ def location_in(path: str | Path, text: str, offset: int | None, first_line: int
 
 @dataclass(frozen=True, slots=True)
 class Notice:
-    """A warning about input that is probably not meant: what, what to write instead, and where it occurs first."""
+    """A warning about input: the problem, what to write instead, and the first place where it occurs."""
 
     problem: str
     fix: str = ""
     place: SourceLocation | None = None
 
     def __str__(self) -> str:
-        """`place: problem; fix` on one line, as an error prints."""
+        """Return `place: problem; fix`, like an error."""
         return str(InputError(self.problem, fix=self.fix, place=self.place))
 
 
@@ -469,14 +466,14 @@ Warn: TypeAlias = Callable[[Notice], None]
 
 
 class Notices:
-    """A `warn` that keeps each distinct problem once, with the place of its first occurrence."""
+    """A callable `warn` that passes each distinct problem on once."""
 
     def __init__(self, pass_on: Warn | None = None) -> None:
         self._seen: dict[tuple[str, str], Notice] = {}
         self._pass_on = pass_on
 
     def __call__(self, notice: Notice) -> None:
-        """Take one notice; a problem that was reported before is dropped."""
+        """Pass a notice on, unless its problem was reported before."""
         key = (notice.problem, notice.fix)
         if key not in self._seen:
             self._seen[key] = notice
@@ -491,9 +488,9 @@ class Notices:
 
 
 def nearest(name: str, names: Iterable[str], cutoff: float = 0.8) -> str | None:
-    """The known name that `name` is probably a misspelling of; None where none is near.
+    """Return the known name that `name` probably misspells, or None.
 
-    Near is what difflib's ratio says, of short names also the same letters in another order.
+    Compares by difflib's ratio, and also matches the same letters in another order.
     """
     import difflib
 
@@ -520,20 +517,20 @@ _HINTS = {
 
 
 class JsonFault(ValueError):
-    """A text is not JSON that can be used: what is wrong at which offset, and what to write."""
+    """Raised for invalid JSON, with the problem, the offset and a fix."""
 
     def __init__(self, problem: str, fix: str, offset: int) -> None:
         super().__init__(problem)
         self.problem, self.fix, self.offset = problem, fix, offset
 
     def error(self, path: str | Path, text: str, first_line: int = 1, fix: str = "") -> InputError:
-        """The error that the user reads, of a text that starts at `first_line` of a file."""
+        """Return the InputError for a text that starts on `first_line` of a file."""
         location = location_in(path, text, self.offset, first_line)
         return InputError(self.problem, fix=fix or self.fix, place=location)
 
 
 class _Refused(ValueError):
-    """Raised inside the decoder, which does not say where it is."""
+    """Raised inside the decoder, which does not know the offset."""
 
 
 def _object(pairs: list[tuple[str, Json]]) -> dict[str, Json]:
@@ -553,9 +550,10 @@ _decode_repeated = json.JSONDecoder().decode
 
 
 def parse_strict_json(text: str, *, infinite: bool = False, surrogates: bool = False) -> Json:
-    """The value of a JSON text; JsonFault where it is not one. Lone surrogates become U+FFFD.
+    """Return the value of a JSON text. Raises JsonFault.
 
-    A key twice in an object is a fault, except in metadata, where the last counts. `surrogates` keeps them, for names of files. `infinite` allows NaN and Infinity, for scores.
+    A duplicate key is a fault, except in metadata, where the last one counts. `infinite` allows NaN and Infinity. Lone surrogates
+    become U+FFFD, unless `surrogates` keeps them, as for names of files.
     """
     try:
         value = _decode_infinite(text) if infinite else _decode(text)
@@ -577,9 +575,9 @@ def parse_strict_json(text: str, *, infinite: bool = False, surrogates: bool = F
 def json_in(
     text: str, path: str | Path, line: int = 1, *, fix: str = "", otherwise: str = "", **allowed: bool
 ) -> Json:
-    """Return the value of a JSON text that begins at a line of a file; `allowed` as of `parse_strict_json`.
+    """Return the value of a JSON text that starts on a line of a file; `allowed` as of `parse_strict_json`.
 
-    InputError says where it is not JSON, what is wrong, and what to write: `fix`, else what the fault suggests, else `otherwise`.
+    Raises InputError with the place and with `fix`, else the fault's own fix, else `otherwise`.
     """
     try:
         return parse_strict_json(text, **allowed)
@@ -588,7 +586,7 @@ def json_in(
 
 
 def read_json_lines(path: str | Path) -> Iterator[tuple[SourceLocation, Json]]:
-    """Iterate over the values of a file of JSON lines, each with its place; InputError at the first line that is not JSON."""
+    """Iterate over the values of a JSON Lines file with their places. Raises InputError at the first invalid line."""
     for number, line in read_lines(path):
         if not line.isspace():
             yield SourceLocation(shown_name(path), number), json_in(line, path, number)
@@ -600,9 +598,9 @@ _COLON = re.compile(rb"\\u003[aA]")
 
 
 def parse_json_lines(lines: bytes) -> list[Json]:
-    """The values of lines of JSON, much faster than by `parse_strict_json`. Blank lines have no value.
+    """Return the values of lines of JSON, much faster than `parse_strict_json`; blank lines are skipped.
 
-    ValueError where one may be no JSON or have a key twice: `parse_strict_json` then names the fault.
+    Raises ValueError where a line may be invalid or have a duplicate key; `parse_strict_json` then finds the fault.
     """
     try:
         values: list[Json] = _decode_lines(lines)
@@ -623,7 +621,7 @@ def _syntax(error: json.JSONDecodeError) -> JsonFault:
 
 
 def _refused(text: str, *, infinite: bool) -> JsonFault | None:
-    """The first key that is there twice, or the first NaN, in a text that the decoder refused; None where it is all metadata."""
+    """Return the fault of the first duplicate key or NaN in a text, or None if duplicates occur only in metadata."""
     seen: set[tuple[Step, ...]] = set()
     for path, offset, is_key in _steps(text):
         if is_key and path in seen and "metadata" not in path[:-1]:
@@ -636,7 +634,7 @@ def _refused(text: str, *, infinite: bool) -> JsonFault | None:
 
 
 def _steps(text: str) -> Iterator[tuple[tuple[Step, ...], int, bool]]:
-    """Every key and value of a JSON text: its path, its offset, whether it is a key."""
+    """Iterate over the keys and values of a JSON text as (path, offset, is a key)."""
     path: list[Step | None] = []
     for match in _TOKEN.finditer(text):
         word = match[0]
@@ -654,6 +652,6 @@ def _steps(text: str) -> Iterator[tuple[tuple[Step, ...], int, bool]]:
 
 
 def locate(text: str, path: Sequence[Step]) -> int | None:
-    """The offset of the value at a path of a JSON text; None where there is none."""
+    """Return the offset of the value at a path of a JSON text, or None."""
     target = tuple(path)
     return next((offset for steps, offset, is_key in _steps(text) if steps == target and not is_key), None)

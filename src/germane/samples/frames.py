@@ -1,4 +1,4 @@
-"""Tables and objects of Python code as the rows of a sample file: DataFrames, arrays, documents of other libraries."""
+"""Converts DataFrames, arrays and documents of other libraries to rows of samples."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ LIST = 'put it into a list: evaluate([{"query": "...", "contexts": [...]}], ...)
 
 
 def records(source: Any) -> Iterator[Any]:
-    """The rows of a table, or of a list of mappings, as plain mappings; what is not a mapping stays as it is.
+    """Iterate over the rows of a table, or of a list of mappings, as plain mappings; other rows are passed on unchanged.
 
-    NaN, None and the missing values of pandas are absent; NumPy arrays are lists; documents of LangChain (`page_content`)
-    and nodes of LlamaIndex (`node`, `get_content()`) are contexts. InputError where it holds no samples.
+    NaN, None and pandas' missing values are left out; NumPy arrays are lists; documents of LangChain (`page_content`) and
+    nodes of LlamaIndex (`node`, `get_content()`) are contexts. Raises InputError where the source holds no samples.
     """
     if isinstance(source, bytes):
         raise InputError("this is bytes, and a list of samples is needed", fix=LIST)
@@ -46,7 +46,7 @@ def _mapping(row: Mapping[Any, Any], number: int) -> dict[str, Json]:
 
 
 def not_rows(source: Mapping[Any, Any]) -> InputError:
-    """The error of a mapping where samples are needed: the splits of a data set, columns of several rows, or one sample."""
+    """Return the error for a mapping in place of samples: the splits of a data set, columns, or one sample."""
     values = list(source.values())
     if any(hasattr(value, "columns") or hasattr(value, "column_names") for value in values):
         names = ", ".join(map(repr, list(source)[:5]))
@@ -63,7 +63,7 @@ def not_rows(source: Mapping[Any, Any]) -> InputError:
 
 
 def is_table(value: Any) -> bool:
-    """True for a DataFrame, or another table whose rows `records` gives."""
+    """Return True for a DataFrame or another table."""
     kind = type(value)  # of which a lazy frame need not be asked
     return any(hasattr(kind, name) for name in ("columns", "to_pylist", "__arrow_c_stream__")) or hasattr(
         value, "columns"
@@ -71,13 +71,13 @@ def is_table(value: Any) -> bool:
 
 
 _BATCH = 1 << 16
-"""Rows of a Parquet file that are read together; four times as many take 40 MB more and no less CPU."""
+"""Parquet rows per batch; four times as many take 40 MB more and as much CPU."""
 
 
 def parquet_batches(
     path: str | Path, columns: Callable[[list[str]], Iterable[str]] = lambda names: names
 ) -> Iterator[Any]:
-    """A Parquet file some rows at a time, as DataFrames of polars; `columns` chooses from the names of its columns."""
+    """Iterate over a Parquet file in DataFrames of polars; `columns` selects from the names of its columns."""
     location = SourceLocation(shown_name(path))
     try:
         import polars
@@ -98,7 +98,7 @@ def parquet_batches(
 
 
 def _records(source: Any) -> Iterable[Any]:
-    """The rows of a table, by the method that its library has for that; anything else as it is."""
+    """Return the rows of a table by its library's own method, and any other iterable unchanged."""
     if hasattr(source, "iter_rows"):  # polars
         return source.iter_rows(named=True)  # type: ignore[no-any-return]
     if hasattr(source, "to_pylist"):  # pyarrow
@@ -113,7 +113,7 @@ def _records(source: Any) -> Iterable[Any]:
 
 
 def in_columns(table: Any) -> Any:
-    """The table with its index as columns where that has names; a lazy frame collected; of Arrow's stream a frame of polars."""
+    """Return a table with its named index as columns, a lazy frame collected, or a polars frame of an Arrow stream."""
     if hasattr(table, "lazy") and hasattr(table, "collect"):
         return table.collect()
     if hasattr(table, "to_dict") and hasattr(table, "reset_index") and hasattr(table, "columns"):
@@ -139,7 +139,7 @@ def _fields(row: Mapping[Any, Any]) -> Iterator[tuple[str, Json]]:
 
 
 def plain(value: Any) -> Json:
-    """The value as JSON has it; None where it is missing. What is not known stays as it is: the reader names it."""
+    """Return a value as JSON, None where it is missing; unknown types are returned unchanged."""
     for read in ("tolist", "to_list"):  # an array or a number of NumPy, a series of pandas or polars
         if hasattr(value, read):
             value = getattr(value, read)()
@@ -159,7 +159,7 @@ def plain(value: Any) -> Json:
 
 
 def fields_of(value: Any) -> Mapping[str, Any] | None:
-    """The fields of a data class, a named tuple or a pydantic model; None for others."""
+    """Return the fields of a data class, a named tuple or a pydantic model, or None."""
     if is_dataclass(value) and not isinstance(value, type):
         return {field.name: getattr(value, field.name) for field in fields(value)}
     method = getattr(value, "_asdict", None) or getattr(value, "model_dump", None)
@@ -167,7 +167,7 @@ def fields_of(value: Any) -> Mapping[str, Any] | None:
 
 
 def document(value: Any) -> dict[str, Json] | None:
-    """A document of LangChain or Haystack, or a node of LlamaIndex with or without its score, as a context; None for others."""
+    """Return a document of LangChain or Haystack, or a node of LlamaIndex, as a context, or None."""
     node = getattr(value, "node", value)
     if hasattr(node, "page_content"):
         text = node.page_content

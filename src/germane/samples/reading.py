@@ -1,4 +1,4 @@
-"""Samples from files: JSON Lines, JSON, CSV, TSV and Parquet, one reader per format, and the check that ids differ."""
+"""Reads samples from JSON Lines, JSON, CSV, TSV and Parquet files, with one reader per format, and checks that ids differ."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ from germane.samples.rows import Columns, Row, RowReader, names_for
 from germane.types import Json, Sample, Step
 
 SampleSource: TypeAlias = Iterable[Sample | Mapping[str, Json]] | str | Path
-"""Samples or mappings, a DataFrame (pandas, polars, or a table of Arrow) with a row per sample, or a file's path."""
+"""Samples or mappings, a DataFrame (pandas, polars, Arrow) with a row per sample, or the path of a file."""
 
 
 def read_samples(
@@ -104,7 +104,7 @@ def _is_beir(path: Path) -> bool:
 
 
 def faults_in(path: Path, columns: Columns | None = None, most: int = 50) -> list[InputError]:
-    """Every fault of a file of samples, or of a folder of them, up to `most`."""
+    """Return the faults of a file or folder of samples, at most `most`."""
     if _is_beir(path):
         try:
             for _query in read_samples(path):
@@ -152,10 +152,7 @@ def _samples_of_folder(
 
 
 def data_files(folder: Path) -> list[Path]:
-    """The files of samples in a folder and below it; hidden ones and those of reports are left out.
-
-    InputError where there is none.
-    """
+    """Return the files of samples below a folder, without hidden ones and reports. Raises InputError if there is none."""
     files = (file for file in sorted(folder.rglob("*")) if suffix_of(file) in READERS and file.is_file())
     paths = [file for file in files if not _is_hidden(file.relative_to(folder), folder)]
     if not paths:
@@ -171,7 +168,7 @@ def _is_hidden(file: Path, folder: Path) -> bool:
 
 
 def rows_of(source: Any) -> Iterable[Sample | Mapping[str, Json]]:
-    """The samples in a SampleSource, as samples or plain mappings; InputError where it is one sample or a text."""
+    """Return the samples in a SampleSource as samples or plain mappings. Raises InputError for one sample or a text."""
     if isinstance(source, str | Path):
         return read_samples(_file(source))
     if isinstance(source, Mapping):
@@ -184,10 +181,10 @@ def rows_of(source: Any) -> Iterable[Sample | Mapping[str, Json]]:
 def read_questions(
     source: SampleSource | Iterable[str], warn: Warn | None = None, *, asked: bool = False
 ) -> Iterator[Sample]:
-    """The samples in a SampleSource; where a system is `asked` the contexts for them, texts are questions too.
+    """Iterate over the samples in a SampleSource; with `asked` (a system is asked for contexts) texts are questions too.
 
-    `warn` gets a Notice for each field that is probably misspelt, and where nothing says what was retrieved one for the
-    columns that are not known. Raises InputError as `read_samples` does.
+    `warn` gets a Notice for each field that is probably misspelt, and one for unknown columns where no sample has contexts.
+    Raises InputError as `read_samples` does.
     """
     rows = rows_of(source)
     if asked:
@@ -214,7 +211,7 @@ def _file(source: str | Path) -> Path:
 
 
 def suffix_of(path: Path) -> str:
-    """The extension that says which format a file has, without that of its compression."""
+    """Return the extension that names the format, without .gz or .zst."""
     return Path(path.name.lower().removesuffix(".gz").removesuffix(".zst")).suffix
 
 
@@ -225,9 +222,9 @@ def samples_from(
     warn: Warn | None = None,
     file: bool = True,
 ) -> Iterator[Sample]:
-    """The samples that dicts describe, by the same rules as a line of JSONL; a Sample passes as it is.
+    """Iterate over samples built from mappings by the rules of a JSONL line; samples are passed on unchanged.
 
-    Rows that are not all those of a `file` do not choose among several columns that could be the document's id.
+    `file`: the rows are a whole file, so that they decide which of several columns holds the document's id.
     """
     numbered = (
         (n, _visible(row), functools.partial(_at, SourceLocation("samples", n)))
@@ -239,7 +236,7 @@ def samples_from(
 
 
 def _as_samples(rows: Iterator[Row], warn: Warn | None = None) -> Iterator[Row]:
-    """The rows as they are, or as the samples that an add-on makes of them where it reads rows like the first one."""
+    """Iterate over the rows, or over the samples that an add-on makes of them where it knows the first row's shape."""
     first = next(rows, None)
     if first is None:
         return
@@ -250,7 +247,7 @@ def _as_samples(rows: Iterator[Row], warn: Warn | None = None) -> Iterator[Row]:
 
 
 def _visible(row: Any) -> Any:
-    """The row without lone surrogates."""
+    """Return the row without lone surrogates."""
     if isinstance(row, Sample):
         return without_surrogates(row)
     if not isinstance(row, Mapping):
@@ -280,11 +277,11 @@ def _at(location: SourceLocation, _: Sequence[Step]) -> SourceLocation:
 
 
 _TOGETHER = 64
-"""The number of rows that are read together."""
+"""The number of rows in a batch."""
 
 
 def _batches(rows: Iterator[Row]) -> Iterator[list[Row]]:
-    """Rows in batches that grow from one, so that little is read in vain where reading stops early."""
+    """Iterate over batches that grow from one row, so that little is read in vain where reading stops early."""
     size = 1
     while True:
         batch: list[Row] = []
@@ -302,7 +299,7 @@ def _batches(rows: Iterator[Row]) -> Iterator[list[Row]]:
 def _samples(
     rows: Iterator[Row], reader: RowReader, file: SourceLocation, unit: str, ids: DocumentIds | None
 ) -> Iterator[Sample]:
-    """The rows, read, each identity once."""
+    """Iterate over the samples of rows. Raises InputError for a repeated id, system and trial."""
     # of a sample without system and trial, as most are, its id stands for its key
     seen, queries = dict[str | tuple[str, str, int], int](), dict[str, bytes]()
     renamed = dict[str, None]()
@@ -338,9 +335,9 @@ _DOCUMENT = "this looks like one JSON document: name the file .json, or write on
 
 
 def _read_jsonl(path: Path, _: Cells | None = None, faults: list[InputError] | None = None) -> Iterator[Row]:
-    """JSON Lines: one object per line; blank lines are passed over.
+    """Iterate over the objects of a JSON Lines file; blank lines are skipped.
 
-    With `faults` every key is looked at, what is not JSON is added to these, and the lines after it are read.
+    With `faults` invalid lines are added to it, and reading goes on.
     """
     number, size = 0, 1
     with opened(path) as file:
@@ -378,7 +375,7 @@ _ENDS = b"}\n", b"}\r\n", b"}"
 
 
 def _rows_of_lines(lines: Sequence[bytes]) -> list[Json] | None:
-    """The values of lines; None unless it is sure that each line is one, and has no key twice."""
+    """Return the values of lines, or None unless each line certainly is one value without duplicate keys."""
     unusual = [1 for line in lines if not line.startswith(b"{") or not line.endswith(_ENDS)]
     if unusual and len(lines) > 1:  # else no value goes on in the next line: none has } before {
         return None
@@ -392,18 +389,18 @@ def _rows_of_lines(lines: Sequence[bytes]) -> list[Json] | None:
 def _json_location(
     path: Path, text: str | bytes, first_line: int, above: tuple[Step, ...], steps: Sequence[Step]
 ) -> SourceLocation:
-    """The location of a path below `above` in a JSON text, or of what is above it; the line alone where both are empty."""
+    """Return the location of a path below `above` in a JSON text, else that of `above`; only the line where both are empty."""
     text = text.decode() if isinstance(text, bytes) else text
     offset = locate(text, (*above, *steps)) if above or steps else None
     return location_in(path, text, locate(text, above) if offset is None and above else offset, first_line)
 
 
 _HOLDERS = ("samples", "data", "rows", "examples", "items", "test_cases", "results", "observations")
-"""The keys under which an object may hold its array of samples."""
+"""The keys under which a JSON object may hold its array of samples."""
 
 
 def _read_json(path: Path, _: Cells) -> Iterator[Row]:
-    """One JSON document: an array of samples, numbered from 1, an object that holds one, or a collection of another shape."""
+    """Iterate over the rows of a JSON document: an array of samples, an object that holds one, or a known collection."""
     text = read_text(path)
     if not text.strip():
         return
@@ -433,9 +430,9 @@ def _read_json(path: Path, _: Cells) -> Iterator[Row]:
 
 
 def _read_table(delimiter: str, path: Path, cells: Cells) -> Iterator[Row]:
-    """CSV or TSV with a header: one sample per row, lists and objects as JSON in their cell.
+    """Iterate over the rows of CSV or TSV with a header; cells may hold lists and objects as JSON.
 
-    Several columns of contexts (`context_1`, `context_2`, ...) are one list, in their order.
+    Columns `context_1`, `context_2`, ... are one list, in this order.
     """
     file = shown_name(path)
     lines = (line for _, line in read_lines(path))
@@ -455,7 +452,7 @@ def _read_table(delimiter: str, path: Path, cells: Cells) -> Iterator[Row]:
 
 
 def _header(header: list[str], cells: Cells, where: SourceLocation) -> list[str]:
-    """The names of the columns, several of one name for contexts numbered; InputError where they cannot be told apart."""
+    """Return the names of the columns, numbered where several hold contexts. Raises InputError for other duplicates."""
     if twice := next((name for name in header if name and header.count(name) > 1), None):
         if cells.field_of(twice, header) != "contexts":
             raise InputError(f"two columns are named {twice!r}", fix="rename one of them", place=where)
@@ -468,7 +465,7 @@ def _header(header: list[str], cells: Cells, where: SourceLocation) -> list[str]
 
 
 def _read_parquet(path: Path, _: Cells) -> Iterator[Row]:
-    """Parquet: one sample per row; lists and objects are columns of such a type, or as in a cell of CSV."""
+    """Iterate over the rows of a Parquet file; lists and objects have such a type, or are text as in CSV."""
     for number, row in enumerate(chain.from_iterable(map(records, parquet_batches(path))), 1):
         yield number, row, functools.partial(_at, SourceLocation(f"{path}, row {number}"))
 
@@ -482,4 +479,4 @@ READERS: dict[str, tuple[Reader, str]] = {
     ".tsv": (functools.partial(_read_table, "\t"), "line"),
     ".parquet": (_read_parquet, "row"),
 }
-"""The reader of each extension, which .gz or .zst may follow, and what it counts."""
+"""Maps each extension, which .gz or .zst may follow, to its reader and the unit of its numbers."""

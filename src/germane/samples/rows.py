@@ -1,4 +1,4 @@
-"""Dicts to samples and back: one row in, one Sample out, whatever file or table it came from."""
+"""Converts mappings to samples and back: one row is one Sample, whatever file or table it comes from."""
 
 from __future__ import annotations
 
@@ -31,13 +31,13 @@ from germane.types import Context, Json, Sample
 
 Columns: TypeAlias = Mapping[str, str]
 Row: TypeAlias = tuple[int, Json, Locate]
-"""The row's number (its id where it has none), the row, and the function that locates a path in it."""
+"""A row with its number (the id of a sample without one) and a function that locates a path in it."""
 
 _OF_IDS = {IDS, "qrels", "forbidden"}
 
 
 def parse_columns(text: str) -> dict[str, str]:
-    """`query=Query,contexts=Context` as a mapping of our names to the file's."""
+    """Parse `query=Query,contexts=Context` to a mapping of our field names to the file's."""
     columns: dict[str, str] = {}
     for pair in filter(None, (p.strip() for p in text.split(","))):
         ours, equals, named = (piece.strip() for piece in pair.partition("="))
@@ -49,7 +49,7 @@ def parse_columns(text: str) -> dict[str, str]:
 
 
 def check_columns(columns: Columns) -> None:
-    """InputError where a mapping names a field that samples do not have."""
+    """Raise InputError if a mapping names an unknown field."""
     for ours in columns:
         if ours not in SPELLINGS:
             near = nearest(ours, SPELLINGS)
@@ -58,14 +58,11 @@ def check_columns(columns: Columns) -> None:
 
 
 _OWN_METADATA = {"ms", "draft", "spans", "trace", "embedding_model", "reranker_model"}
-"""Metadata that germane itself writes: of targets, drafted sets and traces."""
+"""Metadata keys that germane itself writes."""
 
 
 def names_for(lacking: str, others: Iterable[str]) -> str:
-    """The names by which what is lacking is read, where samples have other fields, which are not known; else "".
-
-    `lacking` is a text in which the fields are named.
-    """
+    """Return the accepted names of the fields mentioned in `lacking`, where samples have unknown fields (`others`); else ""."""
     fields = [name for name in ("contexts", "qrels", "reference", "response", IDS) if name in lacking]
     unknown = [name for name in dict.fromkeys(others if fields else ()) if name not in _OWN_METADATA]
     if not unknown:
@@ -78,10 +75,13 @@ def names_for(lacking: str, others: Iterable[str]) -> str:
 
 
 class RowReader:
-    """Rows to samples; `columns` maps our field names to the names used in the rows, `warn` gets what looks wrong.
+    """Converts rows to samples.
 
-    A row without an id has `prefix` and its number for one. Of a sample whose query `only` does not want, nothing but what
-    names it is read: its id, query, system, trial and tags.
+    Args:
+        columns: Our field names mapped to the names used in the rows.
+        warn: Called with a Notice for each suspicious field.
+        prefix: Precedes the number that is the id of a row without one.
+        only: Predicate of queries; of other samples only id, query, system, trial and tags are read.
     """
 
     def __init__(
@@ -102,21 +102,21 @@ class RowReader:
         self.cells = Cells(self.field_of)
 
     def field_of(self, key: str, among: Iterable[str] = ()) -> str | None:
-        """The field that a key means in a row with the keys `among`; None = metadata."""
+        """Return the field that a key means in a row with the keys `among`; None = metadata."""
         name = self._mapped.get(key) or SPELLINGS.get(key)
         if key == "context" and key not in self._mapped and not OF_GOLDENS.isdisjoint(among):
             return None
         return None if name in self._taken and key not in self._mapped else name
 
     def read(self, row: Json, number: int, where: Locate) -> Sample:
-        """The sample that a row describes; `number` is its id where it has none. Raises InputError."""
+        """Return the sample of a row; `number` is its id where it has none. Raises InputError."""
         samples, faults = self.read_all([(number, row, where)])
         if faults:
             raise faults.pop()
         return samples[0]
 
     def read_all(self, rows: Sequence[Row]) -> tuple[list[Sample], list[InputError]]:
-        """The samples that rows describe, read together, up to the first row that describes none, and the fault of that row."""
+        """Return the samples of rows up to the first faulty row, and the fault of that row."""
         if self._only is not None:
             rows = [(number, self._as_wanted(row, self._only), where) for number, row, where in rows]
         rows, faults = self._with_values(rows)
@@ -134,7 +134,7 @@ class RowReader:
         return samples, faults
 
     def _with_values(self, rows: Sequence[Row]) -> tuple[Sequence[Row], list[InputError]]:
-        """The rows with the values of their cells, where they are of a table, up to the first fault, and that fault."""
+        """Return the rows with the values of their cells up to the first fault, and that fault."""
         if not any(isinstance(row, TableRow) for _, row, _ in rows):
             return rows, []
         made: list[Row] = []
@@ -146,7 +146,7 @@ class RowReader:
         return made, []
 
     def as_read(self, rows: Sequence[Row], number: int) -> Json:
-        """The row of this number with the values of its cells."""
+        """Return the row of this number with the values of its cells."""
         _, row, where = rows[number]
         return self._values_of(row, where)
 
@@ -154,7 +154,7 @@ class RowReader:
         return self.cells.values(row, where) if isinstance(row, TableRow) else row
 
     def _as_wanted(self, row: Json, only: Callable[[str], bool]) -> Json:
-        """The row or, where its query is not wanted, what names its sample."""
+        """Return the row, reduced to the fields that name its sample where its query is not wanted."""
         fields = self._plan(tuple(row), tuple(row)).fields if isinstance(row, dict) else ()
         query = next((row[key] for key, name, _ in fields if name == "query"), None)
         if not isinstance(query, str) or only(query):
@@ -162,7 +162,7 @@ class RowReader:
         return type(row)({key: row[key] for key, name, _ in fields if name in _NAMING})
 
     def faults_of(self, row: Json, number: int, where: Locate) -> list[InputError]:
-        """Every fault of a row: each is looked for in what the others leave."""
+        """Return every fault of a row; each faulty value is removed before the next fault is looked for."""
         input_errors: list[InputError] = []
         left = type(row)(row) if isinstance(row, dict) else row
         while True:
@@ -181,9 +181,9 @@ class RowReader:
                 return input_errors
 
     def _samples(self, rows: Sequence[Row], among: tuple[Any, ...] | None = None) -> list[Sample]:
-        """The samples of rows, read column by column. Raises Invalid where one is not valid; of one row alone with its path.
+        """Return the samples of rows. Raises Invalid for an invalid row, with a path where it is the only row.
 
-        `among` are the keys that the rows had before null was left out.
+        `among` are the keys that the rows had before null values were left out.
         """
         groups: dict[tuple[Any, ...] | None, list[int]] = {}
         for at, row in enumerate(rows):
@@ -203,7 +203,7 @@ class RowReader:
     def _alike(
         self, keys: tuple[Any, ...] | None, rows: Sequence[Row], among: tuple[Any, ...] | None
     ) -> list[Sample]:
-        """The samples of rows that all have these keys (None = they are samples); the others as of `_samples`."""
+        """Return the samples of rows that all have these keys; None = the rows are samples."""
         if keys is None:
             return [row for _, row, _ in rows]
         columns = dict(zip(keys, zip(*[row.values() for _, row, _ in rows], strict=True), strict=True))
@@ -231,7 +231,7 @@ class RowReader:
     def _values(
         self, plan: _Plan, columns: Mapping[str, Sequence[Json]], rows: Sequence[Row]
     ) -> list[dict[str, Json]]:
-        """The values of rows with these columns, by the names of their fields."""
+        """Return the values of rows by the names of their fields."""
         values: dict[str, Sequence[Json]] = {}
         for key, name, read in plan.fields:
             try:
@@ -261,7 +261,7 @@ class RowReader:
         return [dict(zip(values, row, strict=True)) for row in zip(*values.values(), strict=True)]
 
     def _plan_of(self, keys: tuple[Any, ...], among: tuple[Any, ...]) -> _Plan:
-        """The meaning of the keys of a row that had the keys `among`: of several spellings of a field, our own name or else the first one is read."""
+        """Return the meaning of the keys of a row; of several spellings of a field our own name or else the first one is read."""
         self._absent.difference_update(keys)
         means = {key: self.field_of(key, among) for key in keys}
         order = {spelling: position for position, spelling in enumerate(SPELLINGS)}
@@ -271,7 +271,7 @@ class RowReader:
         return _Plan(fields, tuple(key for key in keys if key not in read), among)
 
     def warn_at_end(self, file: SourceLocation, renamed: Sequence[str] = ()) -> None:
-        """A notice for each mapped name that no row had, for cells that were counted, and for ids with several queries."""
+        """Warn about mapped names that no row had, counted cells, and ids with several queries."""
         if self._warn is None:
             return
         self.cells.warn(self._warn)
@@ -283,7 +283,7 @@ class RowReader:
             self._warn(Notice(problem, "check the name in columns: upper and lower case are two", file))
 
     def _named(self, wrong: Invalid, row: dict[str, Json]) -> Invalid:
-        """The fault with the row's own names in its path, and with an example of that field."""
+        """Return the fault with the row's own names in its path and an example of the field."""
         if not wrong.path:
             wrong.problem = f"{'this sample ' * wrong.problem.startswith('has no')}{wrong.problem}"
             if wrong.problem.endswith("has no query") and row:
@@ -302,14 +302,14 @@ class RowReader:
         return wrong
 
     def _count_joined(self, plan: _Plan, columns: Mapping[str, Sequence[Json]], rows: Sequence[Any]) -> None:
-        """Count the lists of one id that looks like several: `d1;d2` in a cell."""
+        """Count lists of one id that looks like several, such as `d1;d2`."""
         for key in (key for key, name, _ in plan.fields if name in _OF_IDS):
             for value, row in zip(columns[key], rows, strict=True):
                 if isinstance(value, list) and len(value) == 1 and is_joined_ids(str(value[0])):
                     self.cells.counts.add("ids", key, row[2]((key,)))
 
     def _warn_of(self, row: dict[str, Json], plan: _Plan, where: Locate) -> None:
-        """A notice for each key that is probably misspelt, or a second spelling with another value."""
+        """Warn about keys that are probably misspelt, and second spellings with another value."""
         assert self._warn is not None
         for key in plan.others:
             name = self.field_of(key, plan.among)
@@ -324,11 +324,11 @@ class RowReader:
 
 
 _NAMING = {"id", "query", "system", "trial", "tags"}
-"""The fields that name a sample, or choose it."""
+"""The fields that identify or select a sample."""
 
 
 class _Plan(NamedTuple):
-    """The meaning of the keys of a row: each key with its field and the function that reads its column; the keys that are metadata; and all keys of the row."""
+    """The meaning of a row's keys: (key, field, reader of its column), the metadata keys, and all keys."""
 
     fields: tuple[tuple[str, str, Column | None], ...]
     others: tuple[str, ...]
@@ -339,7 +339,7 @@ _NULL = type(None)
 
 
 def _keys_of(row: Row) -> tuple[Any, ...] | None:
-    """The keys of a row; None = it is a sample already."""
+    """Return the keys of a row, or None for a Sample."""
     if isinstance(row[1], Sample):
         return None
     if not isinstance(row[1], dict):
@@ -354,7 +354,7 @@ def _nearest_field(key: str) -> str | None:
 
 
 def _with_ids(contexts: Sequence[Json] | None, ids: Sequence[Json]) -> list[Json]:
-    """The contexts of each row, with the ids from a list of their own; without contexts, contexts that are ids only."""
+    """Return the contexts of each row with the ids of a separate list; without contexts, contexts that are only ids."""
     if wrong := [some for some in ids if not isinstance(some, list | tuple)]:
         raise Invalid(f"is {describe(wrong[0])}", "", IDS)
     if contexts is None:
@@ -379,9 +379,9 @@ def _joined(contexts: Json, ids: Json) -> Json:
 
 
 def sample_to_json(sample: Sample) -> dict[str, Json]:
-    """The sample as a JSON object that reads back equal, without what is at its default.
+    """Return a sample as a JSON object that reads back equal, without fields at their default.
 
-    `contexts: []` says that nothing came back.
+    `contexts: []` says that nothing was retrieved.
     """
     fields: dict[str, Json] = json.loads(encode_record(sample))  # whole numbers of any length stay whole
     return fields

@@ -1,4 +1,4 @@
-"""The scores of each case, as arrays: trials averaged, what is missing put at its bounds. The unit of every statistic."""
+"""The scores of each case as arrays: trials are averaged, missing scores have bounds. The case is the unit of every statistic."""
 
 from __future__ import annotations
 
@@ -19,11 +19,13 @@ _OK, _SKIPPED = STATUSES.index("ok"), STATUSES.index("skipped")
 
 @dataclass(frozen=True, slots=True)
 class CaseValues:
-    """One measure of one system, one row per case that should have been measured; arrays of shape (cases,).
+    """One measure of one system: arrays of shape (cases,), without skipped cases.
 
-    `case` is the number of the case in `CaseScores.cases`. `low` and `high` are the smallest and largest value that the
-    mean of its trials could have: equal where all of them were measured, which `complete` says. `measured` holds the
-    means of the trials that were measured, of the cases that have any.
+    Attributes:
+        case: The number of each case in `CaseScores.cases`.
+        low, high: The bounds of the mean over the case's trials; equal where it is `complete`.
+        complete: Whether all trials were measured.
+        measured: The means over the measured trials, of the cases that have any.
     """
 
     case: Ints
@@ -38,7 +40,7 @@ class CaseValues:
         return self.low if self.complete.all() else np.where(self.complete, self.low, np.nan)
 
     def taken(self, rows: NDArray[np.intp]) -> CaseValues:
-        """The values of these rows alone, in their order."""
+        """Return the values of these rows, in their order."""
         complete = self.complete[rows]
         return CaseValues(
             self.case[rows], self.low[rows], self.high[rows], complete, self.low[rows][complete]
@@ -46,10 +48,7 @@ class CaseValues:
 
 
 class CaseScores:
-    """A table of scores by case.
-
-    `cases` are the ids of its cases, `systems` the names of its systems, both in order of first appearance.
-    """
+    """A table of scores by case; `systems` and `cases` are in order of first appearance."""
 
     def __init__(self, table: ScoreTable) -> None:
         self.table, self.measures, self.whys = table, table.measures, table.whys
@@ -59,7 +58,7 @@ class CaseScores:
 
     @cached_property
     def numbers(self) -> Mapping[str, int]:
-        """The number of each case by its id."""
+        """Maps the id of each case to its number."""
         numbers: dict[str, int] = {}
         for case in self.table.keys.ids():
             numbers.setdefault(case, len(numbers))
@@ -67,18 +66,18 @@ class CaseScores:
 
     @cached_property
     def case(self) -> Ints:
-        """The number of the case of each of the table's samples, shape (samples,)."""
+        """The case number of each sample, shape (samples,)."""
         if len(self.systems) < 2 and not self.table.keys.trials:
             return np.arange(len(self.table.keys), dtype=np.int64)
         return np.array([self.numbers[case] for case in self.table.keys.ids()], np.int64)
 
     @cached_property
     def cases(self) -> list[str]:
-        """The ids of the cases, in order of first appearance."""
+        """The ids of the cases."""
         return list(self.numbers)
 
     def cases_of(self, system: str) -> Ints:
-        """The numbers of the cases of a system, each once, in order of first appearance."""
+        """Return the numbers of a system's cases, in order of first appearance."""
         mine = (
             self.case[self._system == self.systems.index(system)] if system in self.systems else self.case[:0]
         )
@@ -86,9 +85,9 @@ class CaseScores:
         return distinct[np.argsort(first)]
 
     def groups(self, keep: Ints | None = None) -> Iterator[tuple[str, int, Ints]]:
-        """(system, number of the measure, rows) of each system and measure, in order of first appearance.
+        """Iterate over (system, number of the measure, rows), in order of first appearance.
 
-        `keep` are the numbers of the table's samples that count, in ascending order.
+        `keep` restricts the rows to samples with these numbers, in ascending order.
         """
         width = self._width
         if width is not None and len(self.systems) == 1:
@@ -105,13 +104,13 @@ class CaseScores:
 
     @cached_property
     def _by_sample(self) -> tuple[Ints, Ints]:
-        """The rows in the order of their samples, and where those of each sample begin, and the last ones end."""
+        """The rows sorted by sample, and the start of each sample's rows."""
         order = np.argsort(self.table.sample, kind="stable")
         counts = np.bincount(self.table.sample, minlength=len(self.table.keys))
         return order, np.concatenate([[0], np.cumsum(counts)])
 
     def _rows_of_samples(self, samples: Ints) -> Ints:
-        """The rows of these samples, in ascending order."""
+        """Return the rows of these samples, in ascending order."""
         order, starts = self._by_sample
         rows = [order[starts[sample] : starts[sample + 1]] for sample in samples.tolist()]
         return np.sort(np.concatenate(rows)) if rows else order[:0]
@@ -123,16 +122,13 @@ class CaseScores:
     def of(
         self, system: str, measure: tuple[str, str], span: tuple[float, float], keep: Ints | None = None
     ) -> CaseValues:
-        """One measure, by its reported and its canonical name, of one system; no cases where it has no row of it.
-
-        `keep` as in `groups`.
-        """
+        """Return a measure, named (reported, canonical), of a system; without cases where it has no rows. `keep` as in `groups`."""
         groups = self._rows if keep is None else {(name, at): rows for name, at, rows in self.groups(keep)}
         rows = groups.get((system, self.measures.index(measure)), np.empty(0, np.int64))
         return self.of_rows(rows, span)
 
     def of_rows(self, rows: Ints, span: tuple[float, float]) -> CaseValues:
-        """The cases in these rows of one system and measure; `span` bounds a score that is not known at all."""
+        """Return the cases in the rows of one system and measure; `span` bounds a score that is unknown."""
         score_rows = self.table.taken(rows)
         due = score_rows.status != _SKIPPED
         ok = score_rows.status[due] == _OK
@@ -171,18 +167,18 @@ class CaseScores:
         return self.table.width
 
     def counts(self, rows: Ints, status: NDArray[np.uint8]) -> Ints:
-        """How many trials of each case have each status, shape (cases, statuses); `status` is that of these rows."""
+        """Return the number of trials by status, shape (cases, statuses); `status` is that of the rows."""
         codes = np.unique(self._case_of(rows), return_inverse=True)[1]
         size = len(STATUSES)
         cells = np.bincount(codes * size + status, minlength=size * (codes.max(initial=-1) + 1))
         return cells.reshape(-1, size)
 
     def reasons(self, rows: Ints) -> tuple[NDArray[np.uint8], NDArray[np.int32]]:
-        """The status of each row, and the number of its reason in `whys`."""
+        """Return the status of each row, and the index of its reason in `whys`."""
         return self.table.noted(rows)[:2]
 
     def clusters_of(self, case: Ints, clusters: Mapping[str, str] | None) -> NDArray[np.generic] | None:
-        """The cluster of each of these cases, a case without one alone in its own; None where none has one."""
+        """Return the cluster of each case, or None without clusters; a case without one is a cluster of its own."""
         if not clusters:
             return None
         if self._clusters is None or self._clusters[0] is not clusters:
@@ -196,7 +192,7 @@ class CaseScores:
 
 
 def _groups(keys: Ints) -> Iterator[tuple[int, Ints]]:
-    """The rows of each key, in order of the keys' first appearance."""
+    """Iterate over the rows of each key, in order of first appearance."""
     order = np.argsort(keys, kind="stable")
     distinct, firsts = np.unique(keys[order], return_index=True)
     split = np.split(order, firsts[1:]) if len(distinct) else []
@@ -204,7 +200,7 @@ def _groups(keys: Ints) -> Iterator[tuple[int, Ints]]:
 
 
 def _means(values: Floats, codes: Ints, n: int) -> tuple[Floats, NDArray[np.bool_]]:
-    """The mean of the values of each code, and which codes have any; the same bits in whatever order they come."""
+    """Return the mean of the values of each code, independent of their order, and which codes have values."""
     order = np.lexsort((values, codes))
     counts = np.bincount(codes, minlength=n)
     return np.bincount(codes[order], values[order], n) / np.maximum(counts, 1), counts > 0

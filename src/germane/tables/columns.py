@@ -1,4 +1,4 @@
-"""The common base of tables: rows as lines of JSON, and columns as DataFrames."""
+"""Shared by all tables: rows as lines of JSON, and columns as DataFrames."""
 
 from __future__ import annotations
 
@@ -15,27 +15,27 @@ from germane.errors import MissingPart, install_extra
 T = TypeVar("T")
 
 _AT_ONCE = 1000
-"""Rows that are taken apart, or encoded, together."""
+"""The number of rows in a batch."""
 
 Library: TypeAlias = Literal["pandas", "polars"]
 Frame: TypeAlias = Any
-"""A DataFrame of pandas or polars. Neither is imported before one is asked for."""
+"""A DataFrame of pandas or polars; neither is imported before one is asked for."""
 
 
 def batched(rows: Iterable[T], size: int = _AT_ONCE) -> Iterator[list[T]]:
-    """The rows in lists of `size`, the last one shorter, as `itertools.batched` of Python 3.12 gives them."""
+    """Iterate over lists of `size` rows, the last one shorter; like `itertools.batched` of Python 3.12."""
     remaining = iter(rows)
     while some := list(islice(remaining, size)):
         yield some
 
 
 def json_lines(rows: Iterable[Struct]) -> Iterator[bytes]:
-    """Records as lines of JSON, many together."""
+    """Iterate over lines of JSON, each item many lines."""
     return map(encode_records, batched(rows))
 
 
 def to_frame(columns: Mapping[str, Sequence[Json]], library: Library) -> Frame:
-    """A DataFrame of pandas or polars; nested values are JSON text in it. MissingPart where it is not installed."""
+    """Return a DataFrame, with nested values as JSON text. Raises MissingPart where the library is not installed."""
     flat = {name: list(map(_flat, values)) for name, values in columns.items()}
     try:
         module = import_module(library)
@@ -52,6 +52,6 @@ def _flat(value: Json) -> Json:
 
 
 def _series(pandas: Any, values: list[Json]) -> Any:
-    """Whole numbers stay whole where some are missing."""
+    """Return a column in which whole numbers stay whole beside missing values."""
     kinds = set(map(type, values)) - {type(None)}
     return pandas.array(values, dtype="Int64") if kinds == {int} else pandas.Series(values)

@@ -1,4 +1,4 @@
-"""Cases of two sets whose ids nobody gave: the same number of a line may be another query, and the texts say which are the same."""
+"""Matches the cases of two sets whose ids are only line numbers, by the texts of their queries."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from germane.types import Sample
 
 
 def texts_of(samples: Iterable[Sample]) -> dict[str, str]:
-    """Return the query of each case, white space aside, in order of first appearance."""
+    """Return the query of each case with normalized white space, in order of first appearance."""
     texts: dict[str, str] = {}
     for sample in samples:
         if sample.id not in texts:
@@ -19,7 +19,7 @@ def texts_of(samples: Iterable[Sample]) -> dict[str, str]:
 
 
 def are_line_numbers(ids: Iterable[str]) -> bool:
-    """Return True if the ids may be the numbers of lines, which samples without an id have: they rise from each to the next."""
+    """Return True if the ids may be line numbers, as samples without an id have: they rise."""
     names = list(ids)
     if not names or not all(name.isascii() and name.isdigit() and name[0] != "0" for name in names):
         return False
@@ -27,7 +27,7 @@ def are_line_numbers(ids: Iterable[str]) -> bool:
 
 
 def ids_of(texts: Mapping[str, str]) -> dict[str, list[str]]:
-    """Return the cases of each query, in order of occurrence."""
+    """Return the cases of each query, in order."""
     cases = defaultdict[str, list[str]](list)
     for case, text in texts.items():
         cases[text].append(case)
@@ -40,11 +40,11 @@ def differing(ours: Mapping[str, str], theirs: Mapping[str, str]) -> list[str]:
 
 
 def counterparts(ours: Mapping[str, str], theirs: Mapping[str, str]) -> dict[str, str | None]:
-    """Return the id that each case of `theirs` has in `ours`, None = it is not there; {} where equal ids are the same case.
+    """Map each case of `theirs` to its id in `ours`, None = it has none; {} where equal ids are the same case.
 
-    Cases go by their queries where the ids of both may be the numbers of lines and some number stands for two queries: equal
-    texts in order of occurrence if both sets have as many of them, else none of these. Rising ids that are not simply 1, 2,
-    3, ... may also have been given: they go by their queries only if one of these has another number in the other set.
+    Cases are matched by their queries where all ids may be line numbers and some id has different queries in the two sets. Equal
+    queries are matched in order if both sets have as many of them, else not at all. Rising ids other than 1, 2, 3, ... may have
+    been chosen by the user: they are matched by query only if one of the differing queries has another id in the other set.
     """
     different = differing(ours, theirs)
     if not different and not ours.keys().isdisjoint(theirs):
@@ -63,6 +63,6 @@ def counterparts(ours: Mapping[str, str], theirs: Mapping[str, str]) -> dict[str
 
 
 def is_count(ids: Iterable[str]) -> bool:
-    """Return True for 1, 2, 3, ..., also from 2, below a header."""
+    """Return True for 1, 2, 3, ..., or 2, 3, ... as below a header."""
     numbers = list(map(int, ids))
     return numbers[0] in {1, 2} and numbers[-1] - numbers[0] == len(numbers) - 1

@@ -1,4 +1,4 @@
-"""The table of judgements: one flat row per answer of a judge, and how many were asked in which way."""
+"""The table of judgements: one flat row per answer of a judge, and counts of how they were asked."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from germane.types import NOTHING, Json, Judgement, Usage
 __all__ = ["AskedCounts", "asked_counts", "count_asked", "load_judgement"]
 
 AskedCounts: TypeAlias = Counter[tuple[str, str, str]]
-"""The number of judgements of a kind with a value in a field of their provenance: {(kind, field, value): n}."""
+"""The number of judgements of a kind by a field of their provenance and its value: {(kind, field, value): n}."""
 
 _WRITTEN = tuple(name for name in Judgement.__struct_fields__ if name != "provenance")
 _OWN = frozenset(_WRITTEN)
@@ -41,7 +41,7 @@ _COUNTED = (
 
 
 class ItemAnswer(NamedTuple):
-    """The answer about an item of a kind, as JSON; None where that failed."""
+    """The answer about an item of a kind as JSON; None = it failed."""
 
     item: str
     kind: str
@@ -49,22 +49,22 @@ class ItemAnswer(NamedTuple):
 
 
 GRADED = "graded"
-"""The kind of the rows that hold what graders of an eval file found in a case."""
+"""The kind of rows with the results of an eval file's graders."""
 
 
 def result_of_case(sample: SampleKey, grader: str) -> tuple[str, ...]:
-    """The name of a grader's result in a case: the sample's id, system and trial, and the grader's name."""
+    """Return the name of a grader's result in a case: id, system and trial of the sample, and the grader."""
     name, system, trial = sample
     return name, system, str(trial), grader
 
 
 def result_item(sample: SampleKey, grader: str) -> str:
-    """The item of what a grader found in a case."""
+    """Return the item of a grader's result in a case."""
     return digest({"kind": GRADED, "of": result_of_case(sample, grader)})
 
 
 class Judgements(ABC):
-    """The judgements of an evaluation, in the order in which they were first used."""
+    """The judgements of an evaluation, in order of first use."""
 
     @abstractmethod
     def __iter__(self) -> Iterator[Judgement]: ...
@@ -82,7 +82,7 @@ class Judgements(ABC):
 
 
 class JudgementTable(Judgements):
-    """Judgements by key, in the order in which they were first used; a key that is there already stays as it is."""
+    """Judgements by key, in order of first use; the first one of a key is kept."""
 
     def __init__(self, judgements: Iterable[Judgement] = ()) -> None:
         self._rows: dict[str, Judgement] = {}
@@ -94,14 +94,14 @@ class JudgementTable(Judgements):
         return count_asked(Counter(), self)
 
     def add(self, judgement: Judgement) -> bool:
-        """Add a judgement, unless its key is known; returns whether it was new."""
+        """Add a judgement unless its key is known; return True if it was new."""
         if judgement.key in self._rows:
             return False
         self._rows[judgement.key] = judgement
         return True
 
     def extend(self, judgements: Iterable[Judgement]) -> Self:
-        """Add judgements; of several under one key the first stays."""
+        """Add judgements; the first one of a key is kept."""
         for judgement in judgements:
             self.add(judgement)
         return self
@@ -113,12 +113,12 @@ class JudgementTable(Judgements):
         return iter(self._rows.values())
 
     def to_columns(self) -> dict[str, Sequence[Json]]:
-        """The values of each field, for a DataFrame."""
+        """Return the values of each field for a DataFrame."""
         return judgement_columns(self)
 
 
 def judgement_columns(judgements: Iterable[Judgement]) -> dict[str, Sequence[Json]]:
-    """The flat rows of judgements as columns, with the usage in columns of its own; None where a row lacks a field."""
+    """Return the flat rows of judgements as columns, usage included; None where a row lacks a field."""
     rows = []
     for judgement in judgements:
         row = dump_judgement(judgement)
@@ -130,7 +130,7 @@ def judgement_columns(judgements: Iterable[Judgement]) -> dict[str, Sequence[Jso
 
 
 def is_asked_again(judgement: Judgement) -> bool:
-    """Return True if `germane audit --again` asked for a judgement: a comparison alone reads it."""
+    """Return True for a judgement of `germane audit --again`, which only a comparison reads."""
     how = judgement.provenance
     merged_again = judgement.parent is not None and (
         "votes" in how or "failed" in how
@@ -139,9 +139,9 @@ def is_asked_again(judgement: Judgement) -> bool:
 
 
 def count_asked(counts: AskedCounts, judgements: Iterable[Judgement]) -> AskedCounts:
-    """Count judgements by each way in which they were asked; returns the counts.
+    """Add judgements to the counts of how they were asked, and return these.
 
-    Those that `germane audit --again` asked for are left out. What a judgement was asked against counts once per verdict that a measure reads: not for the members of a panel.
+    Those of `germane audit --again` are left out. `against` is counted per verdict that a measure reads, not per member of a panel.
     """
     some = [judgement for judgement in judgements if not is_asked_again(judgement)]
     made = {id(how): _made(how) for how in {id(row.provenance): row.provenance for row in some}.values()}
@@ -158,10 +158,9 @@ def count_asked(counts: AskedCounts, judgements: Iterable[Judgement]) -> AskedCo
 
 
 class _Made(NamedTuple):
-    """A provenance, which many judgements of a ledger share, as it is counted and as it is written.
+    """A provenance as it is counted and written; many judgements share one.
 
-    `tail` is the end of a line, in place of the `nested` bytes in which the judgement's own JSON has it; these are 0
-    where it is not written like that.
+    `tail` ends a line in place of the last `nested` bytes of the judgement's own JSON; 0 = it cannot be written like that.
     """
 
     provenance: Mapping[str, Any]
@@ -205,7 +204,7 @@ def _ways(how: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
 
 
 def asked_json(counts: AskedCounts) -> dict[str, Json]:
-    """The counts per kind, for the manifest: {"relevance": {"n": 40, "fused": 36, "mode": {"schema": 40}, ...}}.
+    """Return the counts per kind for the manifest: {"relevance": {"n": 40, "fused": 36, "mode": {"schema": 40}, ...}}.
 
     `with_reference` and `without_reference` count what relevance was judged against, where that is known.
     """
@@ -223,7 +222,7 @@ def asked_json(counts: AskedCounts) -> dict[str, Json]:
 
 
 def asked_counts(row: Mapping[str, Mapping[str, Any]]) -> AskedCounts:
-    """The counts of which `asked_json` shows this; what relevance was judged against is told only where it was a reference."""
+    """Return the counts that `asked_json` wrote; of `against` only `reference` is restored."""
     counts: AskedCounts = Counter()
     against = {"with_reference": "reference", "without_reference": "other"}
     for kind, fields in row.items():
@@ -238,9 +237,9 @@ def asked_counts(row: Mapping[str, Mapping[str, Any]]) -> AskedCounts:
 
 
 def dump_judgement(judgement: Judgement) -> dict[str, Json]:
-    """A judgement as a flat JSON object: its fields and those of its provenance, leaving out what says nothing.
+    """Return a judgement as a flat JSON object with the fields of its provenance, without empty ones.
 
-    The key comes first, so that a reader can pass over a line that it does not want.
+    The key comes first, so that a reader can skip a line by its beginning.
     """
     fields: dict[str, Json] = to_builtins(_plain(judgement))
     for name, value in fields.pop("provenance", NOTHING).items():
@@ -250,7 +249,7 @@ def dump_judgement(judgement: Judgement) -> dict[str, Json]:
 
 
 def judgement_line(judgement: Judgement) -> bytes:
-    """The line of a judgement in judgements.jsonl: `dump_judgement` written down."""
+    """Return `dump_judgement` as a line of judgements.jsonl."""
     made = _made(judgement.provenance)
     if made.nested:
         return _encode(_plain(judgement))[: -made.nested] + made.tail
@@ -258,13 +257,13 @@ def judgement_line(judgement: Judgement) -> bytes:
 
 
 def _plain(judgement: Judgement) -> Judgement:
-    """The judgement with a usage that says nothing at its default, which is not written."""
+    """Return the judgement with an empty usage at its default, which is not written."""
     used = judgement.usage
     return replace(judgement, usage=_NOTHING) if used == _NOTHING and used is not _NOTHING else judgement
 
 
 def load_judgement(row: dict[str, Json]) -> Judgement:
-    """The judgement in a flat JSON object; ValueError where it is not one."""
+    """Return the judgement in a flat JSON object. Raises ValueError."""
     values = {name: row[name] for name in row if name in _OWN and (name != "usage" or row[name])}
     values["provenance"] = {name: value for name, value in row.items() if name not in _OWN}
     return convert(values, Judgement)

@@ -1,4 +1,4 @@
-"""The keys of the samples of a table: id, system and trial, as a few columns."""
+"""The keys (id, system, trial) of the samples of a table, as compact columns."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 SampleKey: TypeAlias = tuple[str, str, int]
-"""The name of a sample within an evaluation: its id, system and trial."""
+"""Identifies a sample within an evaluation: (id, system, trial)."""
 
 _Numbers: TypeAlias = "Sequence[int] | array[int] | NDArray[np.integer[Any]]"
 
 
 class Ids(NamedTuple):
-    """Samples of one system: their ids one after another as UTF-8, and where each ends; no sample has further trials."""
+    """Samples of one system without further trials: their ids as concatenated UTF-8, and the end of each."""
 
     text: bytes
     ends: NDArray[np.int64]
@@ -25,10 +25,10 @@ class Ids(NamedTuple):
 
 
 class SampleKeys:
-    """The keys of samples by their numbers, which count from 0 in order of first appearance.
+    """Distinct sample keys, numbered from 0 in order of first appearance.
 
-    Keys are found by their 64-bit hashes, which are computed once one may come again; those that share a hash are found in
-    `_collided`. Samples beyond the end of `_system` and `_trial` have 0 there.
+    Keys are found by 64-bit hashes, which are computed when a key is first looked up; `_collided` has the later keys that share
+    one. Samples beyond the end of `_system` and `_trial` have 0 there.
     """
 
     def __init__(self) -> None:
@@ -40,7 +40,7 @@ class SampleKeys:
         self._newest: SampleKey | None = None
 
     def number(self, key: SampleKey) -> int:
-        """The number of a key, which is added where it is new."""
+        """Return the number of a key; a new key is added."""
         if key == self._newest:
             return len(self) - 1
         if (number := self.find(key)) is not None:
@@ -54,7 +54,7 @@ class SampleKeys:
         return len(self) - 1
 
     def find(self, key: SampleKey) -> int | None:
-        """The number of a key; None where there is none."""
+        """Return the number of a key, or None."""
         if self._hashes is None:
             self._hashes, self._collided = {}, {}
             for number, known in enumerate(self):
@@ -65,7 +65,7 @@ class SampleKeys:
         return self._collided.get(key)
 
     def _numbered(self, key: SampleKey, number: int) -> None:
-        """Note the number of a new key."""
+        """Register the number of a new key."""
         assert self._hashes is not None
         if self._hashes.setdefault(hash(key), number) != number:
             self._collided[key] = number
@@ -83,7 +83,7 @@ class SampleKeys:
         self._extend(ids.text, ids.ends, codes, np.zeros_like(codes))
 
     def join(self, other: SampleKeys) -> None:
-        """Add the keys of another table, which are all new."""
+        """Add the keys of another table, all of them new."""
         systems = np.array(
             [self._systems.setdefault(system, len(self._systems)) for system in other._systems],
             dtype=np.int64,
@@ -99,7 +99,7 @@ class SampleKeys:
         self._add_codes(systems, trials)
 
     def _add_codes(self, systems: _Numbers, trials: _Numbers) -> None:
-        """The numbers of the systems of the newest samples, and their trials."""
+        """Append the system numbers and the trials of the newest samples."""
         before = len(self) - len(systems)
         for column, codes in ((self._system, systems), (self._trial, trials)):
             if np.any(codes):
@@ -107,14 +107,14 @@ class SampleKeys:
                 column.frombytes(np.asarray(codes, dtype=np.dtype(column.typecode)).tobytes())
 
     def ids(self) -> Iterator[str]:
-        """The sample ids, in the order of their numbers."""
+        """Iterate over the sample ids by number."""
         start = 0
         for end in self._ends:
             yield self._ids[start:end].decode()
             start = end
 
     def systems(self) -> tuple[list[str], NDArray[np.int32]]:
-        """The distinct systems, and the place among them of each key's."""
+        """Return the distinct systems, and the index of each key's system."""
         codes = np.zeros(len(self), dtype=np.int32)
         codes[: len(self._system)] = self._system
         return list(self._systems), codes
@@ -137,7 +137,7 @@ class SampleKeys:
         return self.taken([number])[0]
 
     def taken(self, numbers: Iterable[int]) -> list[SampleKey]:
-        """The keys (id, system, trial) with these numbers."""
+        """Return the keys with these numbers."""
         systems, ids, ends = list(self._systems), self._ids, self._ends
         return [
             (

@@ -1,4 +1,4 @@
-"""Labels: what people said of items. They are kept in addition to a judge's judgements and never replace them."""
+"""Labels: people's answers about items, kept beside the judgements of a judge."""
 
 from __future__ import annotations
 
@@ -23,11 +23,15 @@ Queue = Literal["random", "stratified", "targeted", "import"]
 class Label(msgspec.Struct, frozen=True, gc=False):
     """The answer of one person about one item.
 
-    `scale` names the scale of the answer: "graded" (0 to 3), "binary" (true or false), or the ends of another one
-    ("0-4"). An `answer` of None takes back what the person said before, or says that they are unsure (`reason`). `who` is None where nobody is named, `at` the time (ISO 8601, UTC
-    where it names no zone). `queue` says how the item came to be labelled,
-    `design` with which probabilities. `blind` = the person did not see the judge's verdict; `guideline` names what they
-    were told. `sample`, `system`, `call` and `rank` say where they saw it.
+    Attributes:
+        answer: None takes an earlier answer back, or says that the person is unsure (`reason`).
+        scale: "graded" (0 to 3), "binary" (true or false), or the ends of another scale ("0-4").
+        who: The person; None = not named.
+        at: The time in ISO 8601, UTC without a zone.
+        queue, design: How the item was chosen, and with which probabilities.
+        blind: The person did not see the judge's verdict.
+        guideline: The name of the instructions.
+        sample, system, call, rank: Where the person saw the item.
     """
 
     item: str
@@ -57,12 +61,12 @@ class LabelTable(list[Label]):
     """The labels of an evaluation, oldest first."""
 
     def to_columns(self) -> dict[str, Sequence[Json]]:
-        """The values of each field, for a DataFrame."""
+        """Return the values of each field for a DataFrame."""
         return {name: [getattr(label, name) for label in self] for name in Label.__struct_fields__}
 
 
 dump_label = asdict
-"""A label as the JSON object of labels.jsonl."""
+"""Return a label as the JSON object of labels.jsonl."""
 
 
 _SCALE = re.compile(r"([0-9]{1,9})-([0-9]{1,9})")
@@ -75,9 +79,9 @@ _KINDS = {"str": "text", "object": "an object", "int": "a whole number", "bool":
 
 
 def decode_labels(lines: bytes) -> list[Label]:
-    """The labels in lines of labels.jsonl; ValueError or InputError where one is not valid, which `load_label` explains.
+    """Return the labels in lines of labels.jsonl. Raises ValueError or InputError, which `load_label` explains.
 
-    Texts that many labels share are held once.
+    Repeated texts are held once.
     """
     labels = _labels_in(lines)
     for label in labels:
@@ -88,7 +92,7 @@ def decode_labels(lines: bytes) -> list[Label]:
 
 
 def load_label(row: Json, location: SourceLocation | None = None) -> Label:
-    """The label in a JSON object, or in a row of texts; InputError where it is not one."""
+    """Return the label in a JSON object or a row of texts. Raises InputError."""
     try:
         label = msgspec.convert(row, Label, strict=False)
     except msgspec.ValidationError as error:
@@ -110,7 +114,7 @@ _OLDEST = datetime.min.replace(tzinfo=UTC)
 
 
 def time_of(label: Label, location: SourceLocation | None = None) -> datetime:
-    """The time of a label, in UTC where it names no zone; before all others where it has none. InputError where it is no time."""
+    """Return the time of a label, UTC without a zone; the earliest possible one without a time. Raises InputError."""
     text = (label.at or "").strip()
     if not text:
         return _OLDEST
@@ -124,7 +128,7 @@ def time_of(label: Label, location: SourceLocation | None = None) -> datetime:
 
 
 def _checked(label: Label, location: SourceLocation | None) -> Label:
-    """The label; InputError where its time is none, or its answer is not on its scale."""
+    """Return the label. Raises InputError for an invalid time, and an answer that is not on the scale."""
     time_of(label, location)
     low, high = _ends(label.scale) or scale_ends(label.scale, location)
     answer = label.answer
@@ -138,7 +142,7 @@ def _checked(label: Label, location: SourceLocation | None) -> Label:
 
 
 def scale_ends(scale: str, location: SourceLocation | None = None) -> tuple[int, int]:
-    """The ends of a scale: 0 and 3 of `graded`, 0 and 1 of `binary`; InputError where there is no such scale."""
+    """Return the ends of a scale: (0, 3) for `graded`, (0, 1) for `binary`. Raises InputError for an unknown one."""
     ends = _ends(scale)
     if ends is None:
         problem, fix = f"unknown scale {scale[:40]!r}", "write graded, binary, or its ends: 0-4"
@@ -156,26 +160,26 @@ UNSURE, TAKEN_BACK = "unsure", "taken back"
 """The `reason` of a label without an answer."""
 
 UNNAMED = "unnamed"
-"""The one person of all labels that name nobody, where several people labelled; that person's label is the share of them."""
+"""The name that stands for all unnamed labels where several people labelled; its label is their mean."""
 
 
 class LabelBook:
-    """The labels that count for each item: of each person the newest (by `at`, then by order in the file), of UNNAMED all.
+    """The labels that count for each item: the newest of each person (by `at`, then file order), all of UNNAMED.
 
-    `votes` are the answers of several people on the scale of the newest one, one for each; `by_person` has all of UNNAMED's,
-    and measures take the mean of each person's and the mean over them. `get` is one label that stands for them, the lower median. An answer that is not a number has no median: the newest counts. Whoever took
-    back an answer says nothing; how many said that they are unsure is in `unsure`.
+    `votes` has one answer per person on the scale of the newest answer; `by_person` has all answers of UNNAMED. Measures average
+    over each person's answers, then over people. `get` returns the lower median, or the newest answer where answers are not
+    numbers. Withdrawn answers do not count; `unsure` counts the people who could not tell.
     """
 
     def __init__(self, labels: Iterable[Label] = ()) -> None:
         self._standing: dict[str, Label] = {}
         self._several: dict[str, tuple[tuple[Label, ...], ...]] = {}
-        """The labels of each person on items with more than one."""
+        """The labels of each person, for items with more than one."""
         self._unsure: dict[str, tuple[str | None, ...]] = {}
         self.add(labels)
 
     def add(self, labels: Iterable[Label]) -> None:
-        """Add all labels of items that are not here yet."""
+        """Add the labels of items that are not in the book yet."""
         of_items: dict[str, tuple[Label, ...]] = {}
         for label in labels:
             of_items[label.item] = (*of_items.get(label.item, ()), label)
@@ -196,22 +200,22 @@ class LabelBook:
                 self._unsure[item] = tuple(unsure)
 
     def get(self, item: str) -> Label | None:
-        """The label that stands for all of an item, or None."""
+        """Return the label that stands for all labels of an item, or None."""
         return self._standing.get(item)
 
     def votes(self, item: str) -> tuple[Label, ...]:
-        """The label of each person who gave one on the scale that counts, in an order that is the same for all items."""
+        """Return one label per person on the scale that counts, ordered by name."""
         return tuple(map(_middle, self.by_person(item)))
 
     def by_person(self, item: str) -> tuple[tuple[Label, ...], ...]:
-        """The labels of each person, as `votes`; more than one of UNNAMED alone."""
+        """Return the labels of each person; only UNNAMED has more than one."""
         if (several := self._several.get(item)) is not None:
             return several
         label = self._standing.get(item)
         return () if label is None else ((label,),)
 
     def unsure(self, item: str) -> int:
-        """The number of people who said that they cannot tell."""
+        """Return the number of people who said that they cannot tell."""
         return len(self._unsure.get(item, ()))
 
     def people(self, items: Iterable[str]) -> tuple[str | None, ...]:
@@ -224,7 +228,7 @@ class LabelBook:
         return tuple(sorted(names, key=lambda name: (name is None, name or "")))
 
     def answers(self, item: str, who: str | None) -> tuple[tuple[Label, ...], ...]:
-        """Return whose labels a person's label of an item is made of: the own, of who gave none all others', () if unsure."""
+        """Return the labels that a person's label of an item derives from: their own, else all others'; () if unsure."""
         if who in self._unsure.get(item, ()):
             return ()
         people = self.by_person(item)
@@ -241,9 +245,9 @@ class LabelBook:
 
 
 def newest_labels(labels: Iterable[Label]) -> list[Label]:
-    """The newest label of each item and person, of equal times the later row, in the order of the last that each gave.
+    """Return the newest label of each item and person (of equal times the later row), all of UNNAMED.
 
-    Of UNNAMED all count.
+    They are in the order of the last label of each.
     """
     newest: dict[tuple[str, str | int | None], Label] = {}
     for number, label in enumerate(labels):
@@ -262,7 +266,7 @@ def newest_labels(labels: Iterable[Label]) -> list[Label]:
 
 
 def _agreed(newest: list[Label]) -> tuple[Label, tuple[tuple[Label, ...], ...]]:
-    """The label that stands for all, and those of each person that count, of the newest ones of several people."""
+    """Return the label that stands for all, and the labels of each person, of the newest ones of several people."""
     newest.sort(key=time_of)  # stable: the later row of one time comes last
     latest = newest[-1]
     votes = [label for label in newest if label.scale == latest.scale]
@@ -274,24 +278,24 @@ def _agreed(newest: list[Label]) -> tuple[Label, tuple[tuple[Label, ...], ...]]:
 
 
 def _middle(labels: Sequence[Label]) -> Label:
-    """The lower median of several labels whose answers are numbers."""
+    """Return the lower median of labels whose answers are numbers."""
     if len(labels) == 1:
         return labels[0]
     return sorted(labels, key=lambda label: float(label.answer))[(len(labels) - 1) // 2]
 
 
 def by_people(label: Label) -> bool:
-    """True if a person gave the label separately from the samples; the others stand on the samples' contexts."""
+    """Return True if a person gave the label separately; other labels come from the contexts of samples."""
     return label.who is not None or label.queue != "import"
 
 
 def relevance_item(query: str, passage: str, history: Iterable[tuple[str, str]] = ()) -> str:
-    """The item of the question whether a passage is relevant to a query."""
+    """Return the item of the question whether a passage is relevant to a query."""
     return relevance_items([(query, passage)], history)[0]
 
 
 def has_labels(sample: Sample) -> bool:
-    """True if a label stands on any context of a sample."""
+    """Return True if any context of a sample has a label."""
     for contexts in _lists_of(sample):
         for context in contexts:
             if context.grade is not None or context.relevant is not None:
@@ -300,7 +304,7 @@ def has_labels(sample: Sample) -> bool:
 
 
 def _lists_of(sample: Sample) -> list[tuple[Context, ...]]:
-    """The contexts of each search, and the final list of an agent, which stands after its calls."""
+    """Return the contexts of each search, then the final list."""
     if not sample.calls:
         return [] if sample.contexts is None else [sample.contexts]
     lists = [call.contexts for call in sample.calls]
@@ -313,10 +317,10 @@ def add_labels(
     history: Iterable[tuple[str, str]] = (),
     items_of: Mapping[Any, str] = NOTHING,
 ) -> None:
-    """Append the labels that stand in a sample: `grade` and `relevant` of its contexts, by nobody in particular.
+    """Append the labels of a sample's contexts (`grade`, `relevant`), which name no person.
 
-    `history` is what relevance questions about the sample show of the conversation. A context that is only an id is
-    labelled under its id. `items_of` are items that are computed already, by query and passage.
+    `history` is the conversation that relevance questions show. A context that is only an id is labelled under its id.
+    `items_of` has items that are computed already, by (query, passage).
     """
     positions = [
         (call, rank, context)

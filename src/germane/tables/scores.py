@@ -26,11 +26,11 @@ Noted: TypeAlias = "tuple[Status, str | None, tuple[float, float] | None]"
 """Status, reason and bounds of a score that is not ok or has a note."""
 
 STATUSES: tuple[Status, ...] = get_args(Status)
-"""The status that each status code stands for: ok, skipped, incomplete, error."""
+"""The status of each status code."""
 _STATUS = {name: code for code, name in enumerate(STATUSES)}
 _NAN = math.nan
 _AT_ONCE = 10_000
-"""The number of rows that are made together."""
+"""The number of rows in a batch."""
 _WRITTEN = ("sample", "system", "trial", "measure", "type", "value", "status", "why")
 _written = attrgetter(*_WRITTEN)
 
@@ -59,7 +59,7 @@ _decode_row = msgspec.json.Decoder(ScoreRow).decode
 
 
 class ScoreRows(NamedTuple):
-    """Some rows of a table of scores, as arrays of shape (rows,)."""
+    """Columns of some rows of a table of scores; arrays of shape (rows,)."""
 
     value: NDArray[np.float64]
     status: NDArray[np.uint8]
@@ -69,12 +69,11 @@ class ScoreRows(NamedTuple):
 
 
 class ScoreTable:
-    """Scores in the order in which they were appended: input order, then measure order.
+    """Scores in the order in which they were appended: by sample, then by measure.
 
-    `samples`, `measures` and `whys` hold what the codes of `sample`, `measure` and `why` stand for. Of the `columns` value,
-    low and high are NaN where there is no value and there are no bounds. Columns are copies: changing one changes no table.
-
-    Status, reason and bounds are stored of those rows only that are not ok or have a note.
+    `samples`, `measures` and `whys` decode the numbers in `sample`, `measure` and `why`. `value`, `low` and `high` are NaN where
+    there is no value and there are no bounds. Columns are copies. Status, reason and bounds are stored only of rows that are not
+    ok or have a note.
     """
 
     def __init__(self, scores: Iterable[Score] = ()) -> None:
@@ -97,7 +96,7 @@ class ScoreTable:
         why: str | None = None,
         bounds: tuple[float, float] | None = None,
     ) -> None:
-        """Append one row. ValueError where a score has no value and is ok, or is not finite, or does not say why."""
+        """Append a row. Raises ValueError for a missing value without a reason, and a value that is not finite or not ok."""
         if value is None:
             if status == "ok" or not why:
                 raise ValueError(f"a score that is {status} has a value or says why it has none")
@@ -118,12 +117,12 @@ class ScoreTable:
         self._high.append(high)
 
     def add(self, score: Score) -> None:
-        """Append one score as a row."""
+        """Append a score."""
         key = (score.sample, score.system, score.trial)
         self.append(key, score.measure, score.type, score.value, score.status, score.why, score.bounds)
 
     def extend(self, other: ScoreTable, *, distinct: bool = False) -> Self:
-        """Append all rows of another table. `distinct`: no sample of it is in this one."""
+        """Append the rows of another table. `distinct`: this table has none of its samples."""
         measures = np.array(
             [self._measures.setdefault(measure, len(self._measures)) for measure in other._measures]
         )
@@ -156,11 +155,10 @@ class ScoreTable:
         values: Sequence[NDArray[np.float64]] | NDArray[np.float64],
         noted: Mapping[int, Noted],
     ) -> ScoreTable:
-        """A table of a value for each of distinct samples and measures (reported and canonical names), nan = none.
+        """Build a table from the values of distinct samples by measure (reported and canonical name); nan = no value.
 
-        `values` are a column for each measure, or all of them as a matrix with a row for each sample.
-
-        `noted` holds status, reason and bounds of the rows (sample after sample) that are not ok or have a note.
+        `values` has a column per measure, or is a matrix with a row per sample. `noted` gives status, reason and bounds of the rows
+        (sample after sample) that are not ok or have a note.
         """
         table = cls()
         if isinstance(samples, Ids):
@@ -192,7 +190,7 @@ class ScoreTable:
         return list(self._measures)
 
     def spell(self, canonical: Callable[[str], str]) -> None:
-        """Name the measures as they are spelled today; a stored table may hold an older spelling. InputError where it holds two."""
+        """Rename the measures of a stored table to today's spelling. Raises InputError where two become one."""
         measures = {
             (canonical(of) if name == of else name, canonical(of)): at
             for (name, of), at in self._measures.items()
@@ -210,7 +208,7 @@ class ScoreTable:
 
     @property
     def width(self) -> int | None:
-        """The number of measures of each sample where all have the same in their order, once each; else None."""
+        """The number of measures of each sample, if all samples have the same ones in the same order; else None."""
         width = len(self._measures)
         if not len(self) == len(self.keys) * width > 0:
             return None
@@ -234,17 +232,17 @@ class ScoreTable:
 
     @property
     def columns(self) -> ScoreRows:
-        """The values of all rows; status and reason by their number in `STATUSES` and in `whys`."""
+        """The values of all rows; status and reason as indices into `STATUSES` and `whys`."""
         return self.taken(np.arange(len(self)))
 
     def taken(self, rows: NDArray[np.int64]) -> ScoreRows:
-        """The values of these rows, without the columns of the others."""
+        """Return the values of these rows."""
         return ScoreRows(np.asarray(self._value)[rows], *self.noted(rows))
 
     def noted(
         self, rows: NDArray[np.int64]
     ) -> tuple[NDArray[np.uint8], NDArray[np.int32], NDArray[np.float64], NDArray[np.float64]]:
-        """Status, reason and bounds of these rows."""
+        """Return status, reason and bounds of these rows."""
         noted = np.asarray(self._exceptions, dtype=np.int64)
         status, why = np.zeros(len(rows), dtype=np.uint8), np.zeros(len(rows), dtype=np.int32)
         low = high = np.broadcast_to(np.float64(_NAN), len(rows))
@@ -259,7 +257,7 @@ class ScoreTable:
         return status, why, low, high
 
     def repeated_row(self) -> int | None:
-        """The first row whose sample and measure an earlier row has; None where every row is another's."""
+        """Return the first row that repeats the sample and measure of an earlier one, or None."""
         if self.width is not None:
             return None
         pairs = self.sample.astype(np.int64) * max(1, len(self._measures)) + self.measure
@@ -271,7 +269,7 @@ class ScoreTable:
         return int(again.argmax())
 
     def rows_of(self, measure: tuple[str, str]) -> NDArray[np.int64]:
-        """The rows of a measure, by its reported and its canonical name, that have a value."""
+        """Return the rows of a measure, named (reported, canonical), that have a value."""
         rows = np.flatnonzero(np.asarray(self._measure) == self._measures[measure])
         result: NDArray[np.int64] = rows[~np.isnan(np.asarray(self._value)[rows])]
         return result
@@ -285,7 +283,7 @@ class ScoreTable:
         return self.rows(range(len(self)))
 
     def rows(self, numbers: Iterable[int]) -> Iterator[Score]:
-        """The scores in the rows of these numbers, as records."""
+        """Iterate over the scores in these rows as records."""
         remaining = iter(numbers)
         while some := list(islice(remaining, _AT_ONCE)):
             yield from self._scores_of(np.array(some, dtype=np.int64))
@@ -312,17 +310,17 @@ class ScoreTable:
             )
 
     def of_sample(self, key: SampleKey) -> Iterator[Score]:
-        """The scores of one sample, by every measure; none where the table does not have it."""
+        """Iterate over the scores of one sample."""
         number = self.keys.find(key)
         return self.rows(() if number is None else np.flatnonzero(self.sample == number).tolist())
 
     def of_samples(self, keys: Iterable[SampleKey]) -> Iterator[Score]:
-        """The scores of these samples, in the table's order."""
+        """Iterate over the scores of these samples, in the table's order."""
         numbers = [number for key in keys if (number := self.keys.find(key)) is not None]
         return self.rows(np.flatnonzero(np.isin(self.sample, numbers)).tolist())
 
     def to_columns(self) -> dict[str, Sequence[Json]]:
-        """The values of each field, for a DataFrame; bounds are `low` and `high`."""
+        """Return the values of each field for a DataFrame; bounds are `low` and `high`."""
         samples, measures, whys, rest = self.samples, self.measures, self.whys, self.columns
         sample, measure = self.sample.tolist(), self.measure.tolist()
         return {
@@ -341,16 +339,16 @@ class ScoreTable:
     # on disk
 
     def lines(self) -> Iterator[bytes]:
-        """The rows of scores.jsonl, byte by byte the same for the same scores."""
+        """Iterate over the lines of scores.jsonl; equal scores have equal bytes."""
         return chain.from_iterable(map(BytesIO, self.texts()))
 
     def texts(self) -> Iterator[bytes]:
-        """The lines of all rows, many together."""
+        """Iterate over the lines of scores.jsonl, many together."""
         for first in range(0, len(self), _AT_ONCE):
             yield self.text(first, min(first + _AT_ONCE, len(self)))
 
     def text(self, first: int, end: int) -> bytes:
-        """The lines from row `first` to before `end`, one after the other."""
+        """Return the lines of rows first to end - 1."""
         sample, measure = np.asarray(self._sample[first:end]), self._measure[first:end]
         begins = np.diff(sample, prepend=-1) != 0
         keys, place = self.keys.taken(sample[begins].tolist()), np.cumsum(begins) - 1
@@ -373,14 +371,14 @@ class ScoreTable:
         return b"".join(chain.from_iterable(zip(*columns, strict=True))) if end > first else b""
 
     def add_row(self, row: ScoreRow) -> None:
-        """Append a row as it is stored: an upper bound without an end is null. ValueError where it contradicts itself."""
+        """Append a stored row, in which an upper bound of null is infinite. Raises ValueError for an invalid row."""
         low, high = row.bounds or (None, None)
         bounds = None if low is None else (low, math.inf if high is None else high)
         key = row.sample, row.system, row.trial
         self.append(key, row.measure, row.type, row.value, row.status, row.why, bounds)
 
     def read(self, lines: Iterable[bytes], file: str = "scores.jsonl") -> Self:
-        """Append the lines of a file; InputError names a damaged one."""
+        """Append the lines of a file. Raises InputError for a damaged one."""
         number = 0
         try:
             for number, line in enumerate(lines, 1):  # noqa: B007 - for the error
@@ -398,6 +396,6 @@ def _floats(values: Iterable[float]) -> list[float | None]:
 
 
 def dump_score(score: Score) -> dict[str, Json]:
-    """A score as the JSON object that scripts rely on."""
+    """Return a score as the JSON object that scripts rely on."""
     fields = dict(zip(_WRITTEN, _written(score), strict=True))
     return {**fields, "bounds": list(score.bounds) if score.bounds else None}

@@ -1,4 +1,4 @@
-"""The column of the document's id: of several that could hold it, the one that run and gold have in common."""
+"""Chooses the column of the document's id where several could hold it: the one that run and gold have in common."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from germane.samples.runs.source import Gold, Source
 
 @dataclass
 class GoldFile:
-    """Gold, read once for all runs, by the column of the document's id that the first run has."""
+    """Gold that is read once for all runs; the first run decides the column of the document's id."""
 
     source: Source
     chosen: bool = field(default=False, init=False)
@@ -38,9 +38,9 @@ class GoldFile:
 def choose_columns(
     run: Source, qrels: GoldFile, doc_id: Callable[[str], str] | None
 ) -> tuple[list[str], Gold]:
-    """Choose the columns of a run and of gold that hold the document's id, and return the notes about that, and the gold.
+    """Choose the columns of the document's id of a run and of gold; return notes on the choice, and the gold.
 
-    `doc_id` maps the ids of chunks to those of documents, in the gold too. That of the gold is chosen by the first run.
+    `doc_id` maps the ids of chunks to those of documents, and is applied to the gold.
     """
     runs, notes = _by_column(run), list[str]()
     golds = {} if qrels.chosen else _by_column(qrels.source)
@@ -78,7 +78,7 @@ def _relevant(source: Source) -> Lists:
 
 
 def _by_column(source: Source) -> dict[str, Source]:
-    """Return the source as read by each of the columns that could hold the document's id; by "" where none is in doubt."""
+    """Return the source by each possible column of the document's id, or by "" where there is no choice."""
     if any(role(key) == "doc" for key in source.columns or ()):
         return {"": source}
     names = _document_columns(source)
@@ -86,7 +86,7 @@ def _by_column(source: Source) -> dict[str, Source]:
 
 
 def _document_columns(source: Source) -> Sequence[str]:
-    """Return the columns that could hold the document's id, or the keys in a list of documents, in order of preference."""
+    """Return the columns, or the keys in a list of documents, that could hold the document's id, in order of preference."""
     names, first = _first_row(source)
     names = names or [str(name) for name in first]
     folded = {fold(name): name for name in reversed(names)}
@@ -105,7 +105,7 @@ def _document_columns(source: Source) -> Sequence[str]:
 
 
 def _first_row(source: Source) -> tuple[list[str], Mapping[Any, Any]]:
-    """Return the header of a table, and the first row of other sources as a mapping."""
+    """Return the header of a table, or the first row of another source."""
     rows, file, fmt = source.source, source.file, source.format
     if file is None:
         if isinstance(rows, list):

@@ -1,4 +1,4 @@
-"""Lines as columns: where each field starts and ends, its bytes as words of eight, its number from its digits."""
+"""Texts and rows as columns of numpy: offsets into one buffer, words of eight bytes, hashes, and numbers from digits."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ _POWERS = 10 ** np.arange(19)
 _MASKS = np.array([(1 << 8 * length) - 1 for length in range(9)], np.uint64)
 _TENS = 10.0 ** np.arange(19)
 _DIGITS = 15
-"""Digits of a number that are put together here: as a whole number they are below 2**53, so that one division rounds once."""
+"""The longest number that is computed from its digits: below 2**53 one division rounds once."""
 _ZEROS, _HIGH, _TO_HIGH = (np.uint64(byte * 0x0101010101010101) for byte in (0x30, 0x80, 0x46))
-"""Eight times `0`, the highest bit of a byte, and what brings every byte above `9` there."""
+"""Eight times `0`, the highest bit of each byte, and the summand that sets it for bytes above `9`."""
 _PAIRS = np.uint64(0x000000FF000000FF)
 _SLOT_BITS = 4
-"""The table in front of an Index has 2**4 to 2**5 slots for each of its texts."""
+"""The lookup table of an Index has 2**4 to 2**5 slots per text."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -80,7 +80,7 @@ class Texts:
 
     @property
     def words(self) -> list[Keys]:
-        """The bytes of each text as numbers of eight bytes, shape (texts,) each, with zeros behind its end."""
+        """The bytes of each text as little-endian words of eight bytes, shape (texts,) each, padded with zeros."""
         length = self.end - self.start
         if len(self.data) > 32 * int(length.sum()) + 4096:  # a few texts of a long buffer
             return self.compact().words
@@ -316,7 +316,7 @@ def all_queries(blocks: Iterable[Rows]) -> Lists | None:
 
 
 class Fields:
-    """The fields of plain lines: where each starts and ends. NotPlain where the bytes are no UTF-8."""
+    """The fields of plain lines. Raises NotPlain for bytes that are not UTF-8 and control characters."""
 
     def __init__(self, data: bytes, between: str) -> None:
         if data.startswith(b"\xef\xbb\xbf"):
@@ -337,14 +337,14 @@ class Fields:
         self._lines = np.concatenate([[0], self._ends[last[:-1]] + 1])
 
     def bounds(self, column: int) -> tuple[Numbers, Numbers]:
-        """Where the field of that number starts and ends in each line; NotPlain where a line has fewer."""
+        """Return where the field of that number starts and ends in each line. Raises NotPlain where a line has fewer fields."""
         if (self.counts <= column).any():
             raise NotPlain("a line has too few columns")
         start = self._ends[self._first + column - 1] + 1 if column else self._lines
         return start, self._ends[self._first + column]
 
     def texts(self, column: int, *, strip: bool = False) -> Texts:
-        """The texts of a column; with `strip` without blanks around them."""
+        """Return the texts of a column, with `strip` without white space around them."""
         start, end = self.bounds(column)
         if strip:
             start, end = start.copy(), end.copy()
@@ -358,12 +358,12 @@ class Fields:
         return Texts(self.data, start, end)
 
     def numbers(self, column: int, *, whole: bool = False) -> Floats:
-        """The numbers of a column; NotPlain where one is none, or with `whole` not written with digits alone."""
+        """Return the numbers of a column. Raises NotPlain for an invalid number, with `whole` also for one that is not only digits."""
         return _numbers(self.data, *self.bounds(column), whole=whole)
 
 
 def _numbers(data: Bytes, start: Numbers, end: Numbers, *, whole: bool = False) -> Floats:
-    """Numbers from their digits, which are exact below 2**53; others as Python reads them."""
+    """Return numbers computed from their digits where that is exact, else as Python reads them."""
     negative = data[start] == 45
     points = np.flatnonzero(data == 46)
     second: NDArray[np.bool_] | bool = False
@@ -391,7 +391,7 @@ def _numbers(data: Bytes, start: Numbers, end: Numbers, *, whole: bool = False) 
 
 
 def _digits(word: Keys, length: Numbers) -> tuple[Numbers, NDArray[np.bool_]]:
-    """The whole numbers that the last bytes of each word spell, up to eight of them, and whether they are digits; 0 of none."""
+    """Return the whole numbers spelt by the last bytes of each word, and whether these are digits; no bytes are 0."""
     others = _MASKS.take(8 - length, mode="clip")
     word = (word & ~others) | (_ZEROS & others)
     are_digits = (((word + _TO_HIGH) | (word - _ZEROS)) & _HIGH) == 0
@@ -404,7 +404,7 @@ def _digits(word: Keys, length: Numbers) -> tuple[Numbers, NDArray[np.bool_]]:
 
 
 def _as_python_does(texts: Texts) -> Floats:
-    """Texts as Python reads them as numbers; NotPlain where one is none."""
+    """Return numbers as Python reads them. Raises NotPlain for an invalid one."""
     words = np.stack(texts.words, axis=-1) if texts.words else np.zeros((len(texts), 1), np.uint64)
     spelt = words.view(f"S{8 * words.shape[1]}").ravel()
     if b"_" in spelt.tobytes() or (texts.start == texts.end).any():

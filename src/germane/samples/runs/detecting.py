@@ -1,4 +1,4 @@
-"""The format of a file of results, by its first bytes."""
+"""Detects the format of a run or of gold by its first bytes."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ WHOLE = re.compile(rb"([+-]?\d{1,18})(?:\.0*)?")
 
 
 def format_of(path: str | Path, fmt: Format | None = None, kind: Kind = RUN) -> Format:
-    """The given format, else Parquet by the file's first bytes, JSON by its first character, TREC by its columns, or a table."""
+    """Return the given format, else Parquet by magic bytes, JSON by the first character, TREC by the columns, or a table."""
     fmt = fmt or _detected(first_lines(path), path, kind)
     if fmt == "trec" and kind is RUN:
         with opened(path) as stream:
@@ -34,7 +34,7 @@ def format_of(path: str | Path, fmt: Format | None = None, kind: Kind = RUN) -> 
 
 
 def refuse_shifted(cells: Sequence[str], location: SourceLocation) -> None:
-    """InputError where a run of five columns lacks the second one, Q0, and so the document would be read from the rank."""
+    """Raise InputError for a run of five columns without Q0, whose ranks would be read as documents."""
     shifted = (
         len(cells) == 5 and cells[1].upper() != "Q0" and all(is_number(cell.encode()) for cell in cells[2:4])
     )
@@ -61,14 +61,14 @@ def _detected(lines: list[bytes], path: str | Path, kind: Kind) -> Format:
 
 
 def first_lines(path: str | Path) -> list[bytes]:
-    """The first lines that are not blank or comments; the last one may be cut off."""
+    """Return the first lines that are not blank or comments; the last one may be cut off."""
     with opened(path) as stream:
         head: bytes = stream.peek(1 << 16)[: 1 << 16]  # type: ignore[attr-defined]
     return [line for line in head.splitlines() if line.strip() and line[:1] != b"#"]
 
 
 def _one_document(lines: list[bytes], suffix: str) -> bool:
-    """True if JSON goes on after its first line: it is one document, not one object per line."""
+    """Return True if the file is one JSON document, and not one object per line."""
     if lines[0].lstrip()[:1] == b"[":
         return True
     if len(lines) == 1:
@@ -87,7 +87,7 @@ def _looks_trec(cells: list[bytes], kind: Kind) -> bool:
 
 
 def is_number(text: bytes) -> bool:
-    """True if Python reads these bytes as a number."""
+    """Return True if Python reads these bytes as a number."""
     try:
         float(text)
     except ValueError:

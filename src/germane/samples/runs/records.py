@@ -1,12 +1,12 @@
-"""Runs and gold row by row: the lines, records and objects that are not read in columns, and the faults in them.
+"""Reads runs and gold row by row, where they cannot be read in blocks, and names the faults of rows.
 
 A TREC run has lines `query Q0 document rank score tag ...`, TREC gold (qrels) lines `query 0 document grade`, as
-trec_eval reads them: split at ASCII white space, the rank ignored, lines that begin with # skipped, whatever
-follows the tag of a run ignored. A table has a header, or a known number of columns; JSON is one sample, one
-result or one grade per line, or one document: a list of these, or {query: {document: score}}.
+trec_eval reads them: split at ASCII white space, the rank ignored, lines that begin with # skipped, anything after the
+tag of a run ignored. A table has a header, or a known number of columns; JSON is one sample, one result or one grade per
+line, or one document: a list of these, or {query: {document: score}}.
 
-A row that cannot be read does not end the reading: `BadRows` takes its fault. Columns that are not needed may hold anything,
-bytes that are not UTF-8 included.
+A faulty row is added to `BadRows` and reading goes on. Columns that are not needed may hold anything, including bytes that
+are not UTF-8.
 """
 
 from __future__ import annotations
@@ -38,15 +38,15 @@ from germane.samples.runs.roles import chosen_key, frame_roles, roles_of_keys, t
 from germane.samples.runs.shapes import in_roles, scalar
 
 Record: TypeAlias = tuple[int, Mapping[str, Any], Mapping[str, str]]
-"""A row of a table or of JSON as role -> value, with its line, and the names of the columns that play roles."""
+"""A row as role -> value, with its line and the column names of the roles."""
 _ROWS_AT_ONCE = 1 << 15
 
 
 @dataclass
 class Reading:
-    """One pass over a run or gold: how it is read, its faults, and what decides the notes about it.
+    """One pass over a run or gold: its settings, its faults, and the state that decides its notes.
 
-    `bare` tells that a third column has no name, `mapped` that every query maps documents to numbers; None = no query yet.
+    `bare`: a third column has no name. `mapped`: every query maps documents to numbers; None = no query yet.
     """
 
     name: str
@@ -69,7 +69,7 @@ class Reading:
         self.bad.remarks.append(f"{self.name}: {text}")
 
     def finish(self) -> None:
-        """Add the remarks that all rows decide; InputError where rows cannot be read."""
+        """Add the remarks that depend on all rows. Raises InputError for bad rows."""
         self.bad.check()
         self.bad.remarks += map(str, self.counts.taken())
         if self.ranked.rises:
@@ -83,7 +83,7 @@ class Reading:
 
 
 def in_blocks(rows: Iterable[FileRow]) -> Iterator[Rows]:
-    """Return rows as columns, many together."""
+    """Iterate over rows as columns, many together."""
     remaining = iter(rows)
     while some := list(islice(remaining, _ROWS_AT_ONCE)):
         yield Rows.of(some)
@@ -93,7 +93,7 @@ def in_blocks(rows: Iterable[FileRow]) -> Iterator[Rows]:
 
 
 def trec_lines(lines: Iterable[bytes], first: int, reading: Reading) -> Iterator[tuple[Any, ...]]:
-    """Iterate over the rows of lines in TREC's columns, the first of which has this number."""
+    """Iterate over the rows of lines in TREC's columns; the first line has this number."""
     cells_of = _run_cells if reading.kind is RUN else _gold_cells
     for number, line in enumerate(lines, first):
         try:
@@ -128,7 +128,7 @@ def _gold_cells(line: bytes) -> tuple[bytes, bytes, float, float]:
 
 
 def _trec_fault(line: bytes, location: SourceLocation, kind: Kind) -> InputError:
-    """The fault of a line that is none of a run, or of gold."""
+    """Return the fault of an invalid line."""
     try:
         decoded(line, location.file, location.line)
     except InputError as fault:
@@ -153,7 +153,7 @@ def _nan(query: str, doc: str, where: SourceLocation) -> InputError:
 
 
 def record_rows(records: Iterable[Record], reading: Reading) -> Iterator[FileRow]:
-    """Iterate over the rows of all records that can be read."""
+    """Iterate over the rows of all valid records."""
     kind = reading.kind
     for line, record, names in records:
         place = reading.at(line)
@@ -186,7 +186,7 @@ def _counted(
     counts: CellCounts,
     place: SourceLocation,
 ) -> Mapping[str, Any]:
-    """The record, in which a cell that holds a word for nothing has no value; cells that look like several ids are counted."""
+    """Return the record without a word for a missing value in its list; count cells that look like several ids."""
     cell = None if "doc" in record else record.get(kind.list_role)
     if not isinstance(cell, str) or looks_listed(cell):
         return record
@@ -199,9 +199,9 @@ def _counted(
 
 
 def _rows_in(line: int, record: Mapping[str, Any], names: Mapping[str, str], kind: Kind) -> Iterator[FileRow]:
-    """The rows of one record: a single one, a list of ids, or a mapping of ids to scores or grades. Raises Invalid.
+    """Iterate over the rows of a record: a single one, a list of ids, or a mapping of ids to scores or grades.
 
-    In a list of gold ids each has grade 1.
+    The ids in a list of gold have grade 1. Raises Invalid.
     """
     query, number = record["query"], _score if kind is RUN else _grade
     if (query := _id(query)) is None:
@@ -242,7 +242,7 @@ def _rows_in(line: int, record: Mapping[str, Any], names: Mapping[str, str], kin
 
 
 def _in_cell(value: Any, column: str) -> Any:
-    """The list or object that a text writes, None for NaN; anything else as it is. Raises Invalid that names the column."""
+    """Return the list or object in a text, None for NaN, and other values unchanged. Raises Invalid with the column."""
     if isinstance(value, float) and isnan(value):
         return None
     try:
@@ -264,7 +264,7 @@ def _grade(value: Any) -> float:
 
 
 class _Cell(str):
-    """A cell of a table: a number may be written in it, which a text in JSON is not."""
+    """A cell of a table, in which a number may be written; a text in JSON is not a number."""
 
     __slots__ = ()
 
@@ -294,7 +294,7 @@ def _number(value: Any, what: str) -> float:
 
 
 def _paired(docs: list[Any], values: list[Any]) -> dict[str, Any]:
-    """Ids with their scores or grades."""
+    """Map ids to their scores or grades. Raises Invalid."""
     paired = {read_id(doc): value for doc, value in zip(docs, values, strict=False)}
     if not len(docs) == len(values) == len(paired):
         problem = f"{counted(len(docs), 'id')}, {len(paired)} of them different, have {len(values)} scores"
@@ -303,7 +303,7 @@ def _paired(docs: list[Any], values: list[Any]) -> dict[str, Any]:
 
 
 def _listed(query: str, value: Any, kind: Kind, key: str) -> list[str]:
-    """The ids in a list of ids or of objects with an id, or one id; of several of an object that under this key."""
+    """Return the ids in a list of ids or of objects (by `key` where they have it), or of one id. Raises Invalid."""
     if isinstance(value, str | Real) and (isinstance(value, str) or _id(value) is not None):
         return [text] if (text := (_id(value) or "").strip()) else []
     ids = [_id(item, key) for item in value] if isinstance(value, list | tuple) else [None]
@@ -316,7 +316,7 @@ def _listed(query: str, value: Any, kind: Kind, key: str) -> list[str]:
 
 
 def _id(item: Any, key: str = "") -> str | None:
-    """The id that this is, or that an object has, under this key or another one; None where it has none."""
+    """Return an id, or that of an object (by `key` where it has it), or None."""
     if isinstance(item, Mapping | Struct):
         fields = asdict(item) if isinstance(item, Struct) else item
         return id_in({key: fields[key]} if key in fields else fields)
@@ -326,7 +326,7 @@ def _id(item: Any, key: str = "") -> str | None:
 
 
 def json_lines(stream: BinaryIO, before: int, reading: Reading) -> Iterator[tuple[int, Any]]:
-    """Iterate over the values of lines of JSON with their numbers; `before` is how many lines came before."""
+    """Iterate over the values of lines of JSON with their numbers; `before` counts the lines before them."""
     for number, line in numbered_lines(stream):
         values: list[Any] = []
         with reading.bad:
@@ -335,19 +335,19 @@ def json_lines(stream: BinaryIO, before: int, reading: Reading) -> Iterator[tupl
 
 
 def json_document(stream: BinaryIO, reading: Reading) -> Iterator[tuple[int, Any]]:
-    """Iterate over the values of a list that is the whole document, or over the one value of another."""
+    """Iterate over the values of a list that is the whole document, or over another single value."""
     document = _parse(whole_text(stream, reading.name), 1, reading)
     return ((0, value) for value in (document if isinstance(document, list) else [document]))
 
 
 def _parse(text: bytes, line: int, reading: Reading) -> Any:
-    """Return the JSON value of a text; infinite scores are allowed, other than in samples."""
+    """Return the JSON value of a text, in which scores may be infinite."""
     name = reading.name
     return json_in(decoded(text, name, line), name, line, otherwise=reading.kind.json, infinite=True)
 
 
 def json_records(values: Iterable[tuple[int, Any]], reading: Reading) -> Iterator[Record]:
-    """Iterate over JSON objects under the roles of their keys; {query: ...} without a query id is a record per query."""
+    """Iterate over JSON objects by role; {query: ...} without a query id is one record per query."""
     chosen = tuple((reading.columns or {}).items())
     for line, value in values:
         try:
@@ -359,7 +359,7 @@ def json_records(values: Iterable[tuple[int, Any]], reading: Reading) -> Iterato
 
 
 def mapped_records(source: Mapping[Any, Any], reading: Reading) -> Iterator[Record]:
-    """Iterate over the lists of a mapping of Python under the roles of runs or gold, with ids as text."""
+    """Iterate over the queries of a Python mapping by role, with ids as text."""
     seen, names = set[str](), chosen_key(reading.columns)
     for key, listed in source.items():
         try:
@@ -395,7 +395,7 @@ def _records_in(
 
 
 def _check_lists(docs: str, record: Mapping[str, Any]) -> None:
-    """Raise Invalid for a list that holds no ids: a bare string among a sample's `contexts` is a text, among `doc_ids` an id."""
+    """Raise Invalid for a list without ids: texts in `contexts`, several calls, or a failed query."""
     if record.get("calls"):
         raise Invalid("this sample has several calls", "use germane run, which ranks per call")
     if (failed := failure(record.get("error"))) is not None:
@@ -412,10 +412,10 @@ def table_records(
     reading: Reading,
     head: tuple[int, list[str], dict[str, int], bool] | None = None,
 ) -> Iterator[Record]:
-    """Iterate over the rows of a table under the roles of its header, or of its number of columns.
+    """Iterate over the rows of a table by role.
 
-    `head`: the number of lines before these, the cells of the first one, the position of each role's column, and whether
-    it is a header; None = it is the first of `lines`.
+    `head` of lines that continue a table: the number of lines before them, the cells of the first row, the position of each
+    role's column, and whether that row is a header. None = the first of `lines` is the first row.
     """
     before, cells, positions, named = head or (0, [], {}, False)
     rows = table_rows(
@@ -440,13 +440,13 @@ def table_records(
 
 
 def is_bare(head: list[str], named: bool, reading: Reading) -> bool:
-    """Return True if a table of results begins with three columns without names, the third a number."""
+    """Return True if a run is a table without a header whose third of three columns is a number."""
     nameless = reading.kind is RUN and not named and not reading.columns
     return nameless and len(head) == 3 and is_number(head[2].encode())
 
 
 def _texts(lines: Iterable[bytes], before: int, reading: Reading) -> Iterator[str]:
-    """Iterate over the lines of a file as text; one that is not UTF-8 is a bad row, and empty."""
+    """Iterate over lines as text; a line that is not UTF-8 is a bad row, and empty."""
     for number, line in enumerate(lines, before + 1):
         text = "\n"
         with reading.bad:
@@ -455,7 +455,7 @@ def _texts(lines: Iterable[bytes], before: int, reading: Reading) -> Iterator[st
 
 
 def frame_records(frame: Any, reading: Reading, before: int = 0) -> Iterator[Record]:
-    """Iterate over the rows of a DataFrame under the roles of their columns; the line of a place is the number of the row."""
+    """Iterate over the rows of a DataFrame by role, with the number of each row."""
     frame = in_columns(frame)
     names = getattr(frame, "column_names", None) or frame.columns  # an Arrow table has both
     result = frame_roles([str(column) for column in names], reading.name, reading.columns, reading.kind)

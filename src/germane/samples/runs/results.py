@@ -13,18 +13,19 @@ Format: TypeAlias = Literal["trec", "tsv", "csv", "jsonl", "json", "parquet"]
 Qrels: TypeAlias = Mapping[str, Mapping[str, int]]
 """Gold: query id -> document id -> grade."""
 FileRow: TypeAlias = tuple[int, str, str | None, float | None, float | None]
-"""Line, query, document, score or grade, and the rank beside a score. Document None = the query is there, and nothing came back
-or is known; a result without a score has None."""
+"""(line, query, document, score or grade, rank beside a score). Document None = the query is there without results, score None
+= a result without a score.
+"""
 Numbers: TypeAlias = NDArray[np.int64]
 Floats: TypeAlias = NDArray[np.float64]
 
 
 class NotPlain(Exception):
-    """Some rows must be read one by one, for this reason."""
+    """Raised with a reason where rows must be read one by one."""
 
 
 MOST_COMPARED = 50_000
-"""Retrieved ids that are compared with missed gold ids in the search for other spellings."""
+"""The number of retrieved ids that are compared with missed gold ids to find other spellings."""
 EXAMPLES = 3
 """The number of queries that a remark names."""
 

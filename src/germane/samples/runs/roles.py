@@ -1,4 +1,4 @@
-"""The columns and keys that hold query, document, score, rank and grade."""
+"""Finds the columns and keys that hold query, document, score, rank and grade."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ BETWEEN = {"tsv": "\t", "csv": ","}
 
 
 def roles_of(names: Sequence[str], kind: Kind, columns: Mapping[str, str] | None = None) -> dict[str, str]:
-    """The name that plays each role; `columns` (role or its name -> name here) comes first."""
+    """Return the column of each role; `columns` (a role or one of its names -> column) takes precedence."""
     folded = {fold(name): name for name in reversed(names)}
     chosen = {role(key, kind.roles): name for key, name in (columns or {}).items()}
     result = {}
@@ -29,12 +29,12 @@ def roles_of(names: Sequence[str], kind: Kind, columns: Mapping[str, str] | None
 
 @lru_cache(maxsize=64)
 def roles_of_keys(keys: tuple[str, ...], kind: Kind, columns: tuple[tuple[str, str], ...]) -> dict[str, str]:
-    """The same, held for the keys that a file repeats."""
+    """Return `roles_of` for the keys of a record, cached."""
     return roles_of(keys, kind, dict(columns))
 
 
 def role(key: str, allowed: Sequence[str] = ()) -> str:
-    """The role that a key of `--columns` means: its own name or one of the names that it goes by."""
+    """Return the role that a key of `--columns` names. Raises InputError."""
     for ours in (*allowed, *RESULT):
         if fold(key) == fold(ours) or fold(key) in {fold(name) for name in RESULT[ours].names}:
             return ours
@@ -43,14 +43,14 @@ def role(key: str, allowed: Sequence[str] = ()) -> str:
 
 
 def chosen_key(columns: Mapping[str, str] | None) -> dict[str, str]:
-    """The column of the document's id that is chosen, by its role: it may be a key in a list of documents."""
+    """Return the chosen column of the document's id by its role; it may be a key in a list of documents."""
     return {"doc": name for key, name in (columns or {}).items() if role(key) == "doc"}  # noqa: B035
 
 
 def table_columns(
     head: Sequence[str], location: SourceLocation, kind: Kind, columns: Mapping[str, str] | None
 ) -> tuple[dict[str, int], bool]:
-    """The index of the column of each role, by a table's first row, and True if that row is a header."""
+    """Return the index of each role's column by a table's first row, and True if that row is a header. Raises InputError."""
     header = roles_of(head, kind, columns)
     named = "query" in header and len(header) > 1
     if columns and not named:
@@ -74,7 +74,7 @@ def table_columns(
 def frame_roles(
     names: Sequence[str], name: str, columns: Mapping[str, str] | None, kind: Kind = RUN
 ) -> dict[str, str]:
-    """The column that plays each role; InputError where none holds the query, or none the documents."""
+    """Return the column of each role. Raises InputError where none holds the query or none the documents."""
     result = roles_of(names, kind, columns)
     if "query" not in result or not {"doc", kind.list_role} & set(result):
         fix = "name them query_id and doc_id, or say columns={'query': ..., 'doc': ...}"

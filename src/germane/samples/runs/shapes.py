@@ -1,4 +1,4 @@
-"""Python's own shapes of runs and gold: mappings, lists of rows, records, tuples."""
+"""Converts Python's shapes of runs and gold: mappings, lists of rows, records and tuples."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ from germane.samples.runs.results import RUN, Kind
 
 
 def row_list(source: Any, name: str, kind: Kind) -> list[Any]:
-    """The rows of a list, a generator or another iterable of Python."""
+    """Return the rows of an iterable. Raises InputError for other values."""
     if isinstance(source, Iterable) and not isinstance(source, bytes):
         return list(source)
     raise InputError(f"{describe(source)} is not {kind.name}", fix=kind.python, place=SourceLocation(name))
 
 
 def row_fields(row: Any, kind: Kind) -> Any:
-    """The fields of a row as JSON has them: of a mapping, a record, or a tuple with the columns of a table without a header."""
+    """Return the fields of a mapping, a record, or a tuple with the columns of a table without a header."""
     if isinstance(row, Struct):
         row = asdict(row)
     fields = row if isinstance(row, Mapping) else fields_of(row)
@@ -41,7 +41,7 @@ def _is_scalar(value: Any) -> bool:
 
 
 def scalar(value: Any) -> Any:
-    """A number of NumPy or of another library as Python's own, bytes as text; anything else as it is."""
+    """Return a number of NumPy or of another library as Python's own and bytes as text; other values unchanged."""
     if isinstance(value, bytes):
         return read_id(value) if value else ""
     if type(value) in {int, float, str, bool} or not isinstance(value, Real | Decimal | np.bool_):
@@ -50,7 +50,7 @@ def scalar(value: Any) -> Any:
 
 
 def in_roles(listed: Any, kind: Kind) -> dict[str, Any]:
-    """What a query of a mapping is mapped to, under roles: documents with numbers, or a list. Raises Invalid."""
+    """Return the documents of a query by role, given as a mapping to numbers or a list. Raises Invalid."""
     if is_table(listed) and not hasattr(listed, "to_list"):
         raise Invalid("is a table", "give one table of all queries, or lists")
     if hasattr(listed, "to_dict") and hasattr(listed, "index"):  # a series of pandas
@@ -79,7 +79,7 @@ def in_roles(listed: Any, kind: Kind) -> dict[str, Any]:
 
 
 def _item(item: Any) -> Any:
-    """A document in a list: its id, its fields, or a pair of id and number as a tuple."""
+    """Return a document of a list: its id, its fields, or a pair (id, number)."""
     if isinstance(item, Struct):
         return item
     if _is_scalar(item) or isinstance(item, Mapping) or (fields := fields_of(item)) is not None:
@@ -90,7 +90,7 @@ def _item(item: Any) -> Any:
 
 
 def _document(value: Any) -> str:
-    """The id of a document of a query. Raises Invalid."""
+    """Return the id of a document. Raises Invalid."""
     try:
         return read_id(scalar(value))
     except Invalid as wrong:

@@ -1,7 +1,7 @@
-"""Ranked results and gold as columns, from files (TREC, TSV, CSV, JSON, Parquet; plain or packed) and objects of Python.
+"""Reads ranked results and gold as columns, from files (TREC, TSV, CSV, JSON, Parquet; plain or packed) and Python objects.
 
-A block of plain lines becomes columns by numpy; a block that is not plain is read row by row into the same columns. Blocks
-are cut where a query ends, so that memory is bounded by the block.
+Blocks of plain lines are read by numpy; other blocks are read row by row into the same columns. Blocks are cut where a query
+ends, so that memory is bounded by the block.
 """
 
 from __future__ import annotations
@@ -53,11 +53,11 @@ __all__ = ["Again", "Gold", "Source", "gold_file", "read_qrels"]
 T = TypeVar("T")
 
 BLOCK = 1 << 20
-"""Bytes that are parsed together."""
+"""The number of bytes that are parsed together."""
 
 
 class Again(Exception):
-    """A source must be read again from its beginning, in another way that it now knows."""
+    """Raised where a source must be read again from its beginning; the source knows how."""
 
 
 @dataclass(eq=False)
@@ -67,11 +67,12 @@ class Source:
     Attributes:
         source: The path of a file (`-` = standard input), a mapping, a table, or a list of rows.
         kind: RUN or GOLD.
-        fmt: The format of the file; None = by its content.
-        columns: Map query, doc, score, ... to the header's own names.
-        bad: Takes the rows that cannot be read.
-        keep_first: Settle grades that disagree by the first.
-        together: Read all rows before any query is looked at, since the rows of a query do not follow one another.
+        fmt: The format of the file; None = detected.
+        columns: Maps query, doc, score, ... to the file's own names.
+        bad: Collects the rows that cannot be read.
+        keep_first: Keep the first of two different grades of a document, instead of reporting an error.
+        together: Read all rows before the first query; needed where a query's rows do not follow one another.
+        notes: Remarks about the source, once it has been read.
     """
 
     source: Any
@@ -108,12 +109,12 @@ class Source:
         return None if self.file is None else format_of(self.file, self.fmt, self.kind)
 
     def by_column(self, name: str) -> Self:
-        """Return the same source, read with this column as the document's id, and whatever of it can be read."""
+        """Return the same source with this column as the document's id; bad rows are skipped."""
         columns = {**(self.columns or {}), "doc": name}
         return replace(self, columns=columns, bad=BadRows(skip=True), keep_first=True)
 
     def again(self, read: Callable[[], T]) -> T:
-        """Return what a function reads of this source; it is called again where the source must be read in another way."""
+        """Return `read()`, called once more whenever it raises Again."""
         while True:
             try:
                 return read()
@@ -121,14 +122,14 @@ class Source:
                 pass
 
     def read_together(self) -> None:
-        """Have all rows read before any query is looked at; raises Again."""
+        """Read all rows before the first query from now on. Raises Again."""
         self.together = True
         raise Again
 
     def lists(self) -> Iterator[Lists]:
-        """Iterate over the rows of whole queries, some queries at a time; then set `notes`.
+        """Iterate over the rows of whole queries, some queries at a time, then set `notes`.
 
-        InputError at the end for rows that cannot be read. Raises Again.
+        Raises InputError at the end for bad rows, and Again.
         """
         self.bad.clear()
         reading = Reading(self.name, self.kind, self.columns, self.bad)
@@ -160,14 +161,14 @@ class Source:
                 raise Again
 
     def ids(self) -> Iterator[tuple[str, list[str]]]:
-        """Iterate over queries, each with its documents in the order of the rows; a query may come again."""
+        """Iterate over queries with their documents, in the order of the rows; a query may come again."""
         for lists in self.lists():
             docs, ends = list(lists.rows.doc), lists.starts.tolist()
             bounds = zip(lists.queries, ends, ends[1:], strict=False)
             yield from ((query, docs[first:end]) for query, first, end in bounds)
 
     def first_ids(self) -> dict[str, list[str]]:
-        """Return the documents of the first queries, as many as are compared with gold documents."""
+        """Return the documents of the first queries, about MOST_COMPARED."""
         return self.again(self._first_ids)
 
     def _first_ids(self) -> dict[str, list[str]]:
@@ -181,7 +182,7 @@ class Source:
         return first
 
     def _scored_alike(self, lists: Lists, reading: Reading) -> Lists:
-        """Return the results of which each has a score, or none, like the first of its query; others are bad rows."""
+        """Return the lists without results that have a score where the query's first one has none, or the reverse."""
         rows = lists.rows
         missing = np.isnan(rows.number)
         if not missing.any() or missing.all():
@@ -197,7 +198,7 @@ class Source:
         return lists.kept(like_first)
 
     def _graded_once(self, lists: Lists, reading: Reading) -> Lists:
-        """Return the grades, each document's first alone; two that differ are a bad row unless the first is to be kept."""
+        """Return the lists with the first grade of each document. Another grade is a bad row, unless the first is kept."""
         rows = lists.rows
         codes, first = numbered(rows.doc, lists.of)
         if len(first) == len(rows):
@@ -211,7 +212,7 @@ class Source:
         return lists.kept(before == np.arange(len(rows)))
 
     def _rows(self, reading: Reading) -> Iterator[Rows]:
-        """Iterate over the rows of the file, or of the object of Python, as columns."""
+        """Iterate over the rows of the source as columns."""
         if self.file is None:
             yield from records.in_blocks(records.record_rows(self._records(reading), reading))
         elif self.format == "parquet":
@@ -228,7 +229,7 @@ class Source:
                     yield from self._line_rows(stream, reading)
 
     def _records(self, reading: Reading) -> Iterator[records.Record]:
-        """Iterate over the records of an object of Python."""
+        """Iterate over the records of a Python object."""
         if isinstance(self.source, Mapping):
             return records.mapped_records(self.source, reading)
         if not isinstance(self.source, list):
@@ -257,7 +258,7 @@ class Source:
             before += len(batch)
 
     def _line_rows(self, stream: BinaryIO, reading: Reading) -> Iterator[Rows]:
-        """Iterate over the rows of lines of TREC or of JSON."""
+        """Iterate over the rows of TREC or JSON Lines."""
         is_trec = self.format == "trec"
         for line, data in _blocks(stream):
             try:
@@ -275,7 +276,7 @@ class Source:
                     yield from records.in_blocks(made)
 
     def _table_rows(self, stream: BinaryIO, between: str, reading: Reading) -> Iterator[Rows]:
-        """Iterate over the rows of a table; from the first block on that is not plain, all are read row by row."""
+        """Iterate over the rows of a table; from the first block that is not plain, they are read one by one."""
         first = stream.readline()
         head, rest = None, chain([first], stream)
         with suppress(NotPlain):
@@ -291,9 +292,9 @@ class Source:
 
 
 def _blocks(stream: BinaryIO, line: int = 1, data: bytes = b"") -> Iterator[tuple[int, bytes]]:
-    """Iterate over blocks of whole lines, each with the number of its first line; blank ones are left out.
+    """Iterate over blocks of whole lines, each with the number of its first line, without blank blocks.
 
-    `data` is what was read before, from the line of this number on.
+    `data` was read before, from this line on.
     """
     while data := data + stream.read(BLOCK):
         data += stream.readline()
@@ -304,12 +305,12 @@ def _blocks(stream: BinaryIO, line: int = 1, data: bytes = b"") -> Iterator[tupl
 
 
 def _without_scores(lists: Lists) -> Lists:
-    """Return the same lists in the order of their rows."""
+    """Return the lists without scores."""
     return replace(lists, rows=replace(lists.rows, number=np.full(len(lists.rows), np.nan)))
 
 
 def gold_file(path: str | Path) -> str | Path:
-    """Return the gold of a folder as BEIR or MTEB has it: qrels/test.tsv or .parquet, or the only file in qrels; a file is itself."""
+    """Return the gold file of a BEIR or MTEB folder: qrels/test.tsv or .parquet, or the only file in qrels; a file is itself."""
     if not Path(path).is_dir():
         return path
     folder = Path(path) / "qrels"
@@ -323,7 +324,7 @@ def gold_file(path: str | Path) -> str | Path:
 
 
 class Gold:
-    """Gold in columns: its queries, how many documents each has (`sizes`), the documents and their grades."""
+    """Gold in columns: queries, the number of documents of each (`sizes`), all documents, and their grades."""
 
     def __init__(self, queries: Texts, sizes: Numbers, docs: Texts, grades: Floats) -> None:
         self.queries, self.sizes, self.docs, self.grades = queries, sizes, docs, grades
@@ -332,7 +333,7 @@ class Gold:
 
     @classmethod
     def read(cls, source: Source) -> Gold:
-        """Return the gold of a source; InputError where it holds none."""
+        """Return the gold of a source. Raises InputError where it has none."""
         for lists in list(source.lists()):  # one or none
             docs = lists.rows.doc.compact()
             return cls(lists.queries, np.diff(lists.starts), docs, lists.rows.number)
@@ -341,20 +342,20 @@ class Gold:
 
     @property
     def mapping(self) -> dict[str, dict[str, int]]:
-        """Query id -> document id -> grade."""
+        """Maps query id -> document id -> grade."""
         docs, grades, ends = list(self.docs), list(map(int, self.grades.tolist())), np.cumsum(self.sizes)
         bounds = zip(self.queries, (ends - self.sizes).tolist(), ends.tolist(), strict=True)
         return {query: dict(zip(docs[a:b], grades[a:b], strict=True)) for query, a, b in bounds}
 
     def rows(self, queries: Texts) -> Numbers:
-        """Return the number of each of these queries, -1 where it has no gold."""
+        """Return the number of each of these queries; -1 = it has no gold."""
         rows = np.full(len(queries), -1)
         positions, known = self._queries.find(queries, np.zeros(len(queries), np.int64))
         rows[positions] = known
         return rows
 
     def by_document(self, doc_id: Callable[[str], str]) -> Gold:
-        """Return gold with mapped ids; a document takes the best grade of its chunks."""
+        """Return gold with the ids of documents for chunks; a document has the best grade of its chunks."""
         docs = Texts.of(map(doc_id, self.docs))
         codes, first = numbered(docs, self._of)
         grades = np.full(len(first), -np.inf)
@@ -364,5 +365,5 @@ class Gold:
 
 
 def read_qrels(source: Any, **how: Any) -> Qrels:
-    """Return the gold grades in a file, a BEIR folder, a table or a mapping: query id -> document id -> grade; `how` as of Source."""
+    """Return the grades in a file, a BEIR folder, a table or a mapping: query id -> document id -> grade; `how` as of Source."""
     return Gold.read(Source(source, GOLD, **how)).mapping
