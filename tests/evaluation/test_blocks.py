@@ -10,7 +10,7 @@ from germane.evaluation.choice import Router
 from germane.evaluation.evaluation import Evaluation
 from germane.folder.rows import BlockRows, merge
 from germane.judges import LexicalJudge
-from germane.judging.pool import Pool
+from germane.judging.asker import Asker
 from germane.judging.spending import Budget, Spent
 from germane.measures.declaration import parse_measures
 from germane.measures.graders import graders_of
@@ -48,7 +48,7 @@ def parts(size: int, jobs: Iterable[Job]) -> list[BlockRows]:
     """Each block by itself, with a pool of its own, as an engine on many machines would do it."""
 
     async def one(block) -> BlockRows:
-        async with Pool(Router(LexicalJudge()), budget=Budget()) as pool:
+        async with Asker(Router(LexicalJudge()), budget=Budget()) as pool:
             return await Evaluation(block, (), pool, BlockRows()).run()
 
     remaining = iter(jobs)

@@ -14,7 +14,7 @@ from germane.errors import InputError
 from germane.judges import FakeJudge, LabelsJudge, PanelJudge, repeated
 from germane.judges.judge import Judge, Reply
 from germane.judges.panel import panel_of, votes_on, whole
-from germane.judging.pool import Pool
+from germane.judging.asker import Asker
 from germane.ledger.store import SQLiteLedger
 from germane.questions import (
     AnyQuestion,
@@ -48,7 +48,7 @@ def ask(
     ledger: SQLiteLedger | None = None,
 ) -> Judgement:
     async def run() -> Judgement:
-        async with Pool(lambda _: panel, ledger) as pool:
+        async with Asker(lambda _: panel, ledger) as pool:
             (answer,) = await pool.judge([question])
         return answer.judgement
 

@@ -12,7 +12,7 @@ from germane.errors import InputError, LimitReached
 from germane.judges import LLMJudge
 from germane.judges.judge import LocalJudge, Reply
 from germane.judges.panel import PanelJudge, repeated
-from germane.judging.pool import Pool
+from germane.judging.asker import Asker
 from germane.judging.spending import Budget, UsageLog, check_price
 from germane.ledger.store import SQLiteLedger
 from germane.questions.question import AnyQuestion
@@ -43,9 +43,9 @@ class Paid(LocalJudge):
         return [Reply(payload=q.typical(), usage=Usage(requests=1, cost_usd=0.1)) for q in questions]
 
 
-def ask(judge: Paid, count: int, budget: Budget, ledger: SQLiteLedger | None = None) -> Pool:
-    async def run() -> Pool:
-        async with Pool(lambda _: judge, ledger, budget=budget) as pool:
+def ask(judge: Paid, count: int, budget: Budget, ledger: SQLiteLedger | None = None) -> Asker:
+    async def run() -> Asker:
+        async with Asker(lambda _: judge, ledger, budget=budget) as pool:
             await pool.judge([Relevance(query="q", passage=f"p{n}") for n in range(count)])
         return pool
 
@@ -148,9 +148,9 @@ def test_a_question_that_was_never_sent_is_no_call(tmp_path: Path) -> None:
     """It is a failure, in this session and the next, and uses no limit up; what was sent and failed is a call."""
     judge, usage_log = Closed(1), UsageLog(tmp_path / "receipts.jsonl")
 
-    async def run() -> Pool:
+    async def run() -> Asker:
         with closing(usage_log):
-            async with Pool(lambda _: judge, usage_log=usage_log, budget=Budget(max_calls=5)) as pool:
+            async with Asker(lambda _: judge, usage_log=usage_log, budget=Budget(max_calls=5)) as pool:
                 await pool.judge([Relevance(query="q", passage=f"p{n}") for n in range(20)])
         return pool
 
@@ -165,9 +165,9 @@ def test_receipts_survive_a_kill(tmp_path: Path) -> None:
     path = tmp_path / "receipts.jsonl"
     judge, asked = Paid(), [Relevance(query="q", passage=f"p{n}") for n in range(3)]
 
-    async def session(usage_log: UsageLog, questions: Sequence[AnyQuestion], ledger: SQLiteLedger) -> Pool:
+    async def session(usage_log: UsageLog, questions: Sequence[AnyQuestion], ledger: SQLiteLedger) -> Asker:
         with closing(usage_log):
-            async with Pool(lambda _: judge, ledger, usage_log=usage_log) as pool:
+            async with Asker(lambda _: judge, ledger, usage_log=usage_log) as pool:
                 await pool.judge(questions)
         return pool
 

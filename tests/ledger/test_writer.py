@@ -16,7 +16,7 @@ import pytest
 from germane.errors import LedgerError
 from germane.judges import LLMJudge
 from germane.judges.judge import Judge, LocalJudge, Reply
-from germane.judging.pool import Pool
+from germane.judging.asker import Asker
 from germane.ledger.store import SQLiteLedger
 from germane.ledger.writer import GroupCommit
 from germane.questions.question import AnyQuestion
@@ -138,7 +138,7 @@ def test_a_place_is_given_on_after_the_commit(own: bool) -> None:
     ledger = Held()
 
     async def run(judge: Judge, asked: Callable[[], int]) -> None:
-        async with Pool(lambda _: judge, ledger) as pool:
+        async with Asker(lambda _: judge, ledger) as pool:
             answers = asyncio.ensure_future(
                 pool.judge([Relevance(query="q", passage=str(n)) for n in range(9)])
             )
@@ -213,13 +213,13 @@ def _use(folder: Path) -> None:
     )
     judge = Quick(asked)
 
-    async def one(pool: Pool, number: int) -> None:
+    async def one(pool: Asker, number: int) -> None:
         (answer,) = await pool.judge([Relevance(query="q", passage=f"p{number}")])
         os.write(used, f"{answer.judgement.key}\n".encode())
 
     async def run() -> None:
         with SQLiteLedger(folder / "l.sqlite") as ledger:
-            async with Pool(lambda _: judge, ledger) as pool:
+            async with Asker(lambda _: judge, ledger) as pool:
                 await asyncio.gather(*(one(pool, number) for number in range(4000)))
 
     asyncio.run(run())

@@ -13,7 +13,7 @@ from pydantic import Field
 
 from germane.errors import AnswerError
 from germane.judges import FakeJudge, Judge, LLMJudge, PanelJudge, Reply
-from germane.judging.pool import Pool
+from germane.judging.asker import Asker
 from germane.questions import AnyQuestion, ContextSetQuestion, PayloadModel, Question, Reason, Whole, YesNo
 from germane.questions.support import Support
 from germane.types import Json, Judgement
@@ -151,7 +151,7 @@ def test_what_a_model_cannot_count_is_asked_thing_by_thing(prompts: dict[str, st
 def vote(question: AnyQuestion, *answers: Json) -> Judgement:
     async def run() -> Judgement:
         members = [FakeJudge({question.kind: one}, name=f"m{n}") for n, one in enumerate(answers)]
-        async with Pool(lambda _: PanelJudge(members)) as pool:
+        async with Asker(lambda _: PanelJudge(members)) as pool:
             (answer,) = await pool.judge([question])
         return answer.judgement
 

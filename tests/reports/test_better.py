@@ -8,7 +8,7 @@ from germane import evaluate
 from germane.evaluation.evaluation import Evaluation, run_coroutine
 from germane.folder.rows import BlockRows
 from germane.graders.measure_grader import MeasureGrader
-from germane.judging.pool import Pool
+from germane.judging.asker import Asker
 from germane.judging.spending import Spent
 from germane.measures import Measure
 from germane.measures.graders import Grader
@@ -53,7 +53,7 @@ def test_required():
 
     async def run(samples):
         grader = Grader(measure=Measure.parse("leaks"), required=0.8)
-        async with Pool(lambda _: pytest.fail("nobody is asked")) as pool:
+        async with Asker(lambda _: pytest.fail("nobody is asked")) as pool:
             part = await Evaluation(samples, (grader,), pool, BlockRows()).run()
         return Report.build(part, manifest_of(Settings(), None, Spent()))
 

@@ -41,7 +41,7 @@ __all__ = ["Outputs", "check_writable", "finish"]
 if TYPE_CHECKING:
     from rich.progress import Progress as Bar
 
-    from germane.judging.pool import Pool
+    from germane.judging.asker import Asker
     from germane.reports.page.excerpt import Excerpt
 
 
@@ -363,7 +363,7 @@ class Progress(Callbacks):
         """Show how much of it is done."""
         self._show(what, done, total)
 
-    def on_judgements(self, pool: Pool) -> None:
+    def on_judgements(self, pool: Asker) -> None:
         """Show the number of questions that have their answer: of those that cost where their number is known."""
         if self._expected is not None:
             done = pool.spent.calls

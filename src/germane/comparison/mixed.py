@@ -19,7 +19,7 @@ from germane.comparison.judged import how_judged, verdicts_of
 from germane.comparison.moved import SharedSamples
 from germane.judges.labels import GoldJudge, LabelsJudge
 from germane.judging.driver import FindValues, results_of
-from germane.judging.queue import judgement_of
+from germane.judging.groups import judgement_of
 from germane.judging.recorded import StoredAnswers
 from germane.measures.graders import graders_of
 from germane.measures.measure import Measure

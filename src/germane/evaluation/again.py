@@ -23,7 +23,7 @@ from germane.folder.rows import BlockRows
 from germane.folder.writer import FolderWriter
 from germane.judges.judge import Judge
 from germane.judges.panel import DividedJudge, PanelJudge, Replica
-from germane.judging.pool import Pool
+from germane.judging.asker import Asker
 from germane.judging.recorded import StoredAnswers
 from germane.judging.spending import Budget, Spent, check_price
 from germane.labelling.schema import AgainLine, ShiftLine
@@ -209,7 +209,7 @@ async def _ask_all(
     budget, spent = Budget(spec.max_cost), Spent()
     asked, members = verdicts, len(getattr(judge, "members", (judge,)))
     for number in range(2 if asked else 0):
-        pool = Pool(Router(_again(judge, replica - number * members)), budget=budget)
+        pool = Asker(Router(_again(judge, replica - number * members)), budget=budget)
         with interruptible(pool.stop, pool.abort):
             async with pool:
                 failures = await asyncio.gather(*(_ask(verdict, pool) for verdict in asked))
@@ -222,7 +222,7 @@ async def _ask_all(
     return None, spent
 
 
-async def _ask(verdict: StoredVerdict, pool: Pool) -> GermaneError | None:
+async def _ask(verdict: StoredVerdict, pool: Asker) -> GermaneError | None:
     """Ask a verdict's question; return what stopped the pool, if anything."""
     try:
         (answer,) = await pool.judge([verdict.question])

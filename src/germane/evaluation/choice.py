@@ -37,7 +37,7 @@ __all__ = [
 if TYPE_CHECKING:
     from germane.folder.rows import Tables
     from germane.judges.labels import LabelsJudge
-    from germane.judging.pool import Pool
+    from germane.judging.asker import Asker
     from germane.judging.spending import Budget
     from germane.labelling.corpus import Corpus
     from germane.ledger.store import Ledger, LedgerTable
@@ -56,7 +56,7 @@ class Router:
         self._programs: dict[str, Judge] = {}
         self._ask: Any = None
 
-    def lend(self, pool: Pool) -> None:
+    def lend(self, pool: Asker) -> None:
         """Let scripts that ask for a judge ask this evaluation's, through its pool."""
         if self.judge is not None:
             self._ask = pool.judge

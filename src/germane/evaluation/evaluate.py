@@ -41,7 +41,7 @@ from germane.folder.rows import BlockRows, Tables
 from germane.folder.writer import FolderWriter
 from germane.judges.judge import Judge, Judges, members_of
 from germane.judges.panel import whole
-from germane.judging.pool import Pool
+from germane.judging.asker import Asker
 from germane.judging.spending import Budget, check_price
 from germane.measures.declaration import parse_measures
 from germane.measures.graders import Grader, graders_of
@@ -226,7 +226,7 @@ async def report_on(
     corpus: Corpus | None = None,
     target: Target | None = None,
     line: _NotebookLine | None = None,
-    pool: Pool | None = None,
+    pool: Asker | None = None,
 ) -> Report:
     """Judge and score jobs through a ledger, within the limits and into the folder of `spec`. See `aevaluate`.
 
@@ -258,7 +258,7 @@ async def report_on(
         asking = (
             nullcontext(pool)
             if pool is not None
-            else Pool(router, ledger, earlier=earlier, budget=budget, replay=replay, on_progress=on_progress)
+            else Asker(router, ledger, earlier=earlier, budget=budget, replay=replay, on_progress=on_progress)
         )
         async with asking as pool:  # noqa: PLR1704 - the same, where it is given
             router.lend(pool)
@@ -362,7 +362,7 @@ class _NotebookLine:
             )
 
 
-def _show_progress(line: _NotebookLine | None, judge: Judge | None, pool: Pool) -> None:
+def _show_progress(line: _NotebookLine | None, judge: Judge | None, pool: Asker) -> None:
     if line is not None and judge is not None:
         spent = f", ${pool.spent.cost:.4f}" if pool.spent.cost else ""
         text = f"{judge.name}: {pool.answered:,} of {counted(pool.expected, 'question')} answered{spent}"

@@ -26,7 +26,7 @@ from germane.folder.judgements import EarlierJudgements
 from germane.folder.rows import BlockRows
 from germane.judges.judge import Judge, members_of
 from germane.judges.panel import PanelJudge
-from germane.judging.pool import Pool
+from germane.judging.asker import Asker
 from germane.judging.spending import Spent, UsageLog
 from germane.ledger.store import Ledger
 from germane.measures.scoring import Job
@@ -236,7 +236,7 @@ class Forecaster:
         usage_log: UsageLog | None = None,
     ) -> None:
         self.forecast = Forecast(judge.name if judge is not None else "none needed")
-        self._pool = Pool(Router(judge), ledger, earlier=earlier)
+        self._pool = Asker(Router(judge), ledger, earlier=earlier)
         self._settings, self._usage_log = settings, usage_log or UsageLog()
         self._seen, self._timed = UsageLog(), UsageLog()
         self._waiting: set[SampleKey] = set()

@@ -49,8 +49,8 @@ from germane.evaluation.spec import Callbacks, Spec
 from germane.folder.manifest import read_manifest
 from germane.folder.writer import FolderWriter
 from germane.judges.judge import Judge
+from germane.judging.asker import Asker
 from germane.judging.caller import in_own_loop
-from germane.judging.pool import Pool
 from germane.judging.spending import Budget, UsageLog
 from germane.measures.scoring import Job
 from germane.questions.question import AnyQuestion
@@ -295,7 +295,7 @@ class _Run:
                 )
                 await _interruptibly(asking)
         router = Router(self.plan.judge)
-        pool = Pool(
+        pool = Asker(
             router,
             session.ledger,
             earlier=session.earlier,
@@ -396,7 +396,7 @@ class _Run:
             self.rows.append(planned.row)
         return self.plan.job(planned, notes)
 
-    def _stop(self, pool: Pool) -> None:
+    def _stop(self, pool: Asker) -> None:
         pool.stop()
         self.callbacks.on_stopping()
 

@@ -27,7 +27,7 @@ from germane.types import FrozenDict, Json
 __all__ = ["Callbacks", "Spec", "differing_options"]
 
 if TYPE_CHECKING:
-    from germane.judging.pool import Pool
+    from germane.judging.asker import Asker
     from germane.reports.data import ReportData
 
 OPTIONS = options()
@@ -293,7 +293,7 @@ class Callbacks:
     def on_progress(self, what: str, done: int, total: int) -> None:
         """`done` of `total` is done of what is under way: cases that ask their target, parts that workers run."""
 
-    def on_judgements(self, pool: Pool) -> None:
+    def on_judgements(self, pool: Asker) -> None:
         """The pool's counts (answered, asked, cost, errors) have changed."""
 
     def on_failures(self, command: str) -> None:

@@ -35,7 +35,7 @@ from germane.judges import load_judge
 from germane.judges.client.providers import PROVIDERS
 from germane.judges.judge import Judge, members_of
 from germane.judges.llm import LLMJudge, model_of
-from germane.judging.pool import Pool
+from germane.judging.asker import Asker
 from germane.ledger.store import LedgerTable
 from germane.measures.explaining import Explanation
 from germane.measures.scoring import Job
@@ -194,7 +194,7 @@ class _Session:
         self.judge = judge
         self.closing = asyncio.Event()
         self._users, self._idle = 0, asyncio.Event()
-        self._opened: asyncio.Future[tuple[Pool, LedgerTable | None]] = (
+        self._opened: asyncio.Future[tuple[Asker, LedgerTable | None]] = (
             asyncio.get_running_loop().create_future()
         )
         self._task = asyncio.create_task(self._run(place))
@@ -215,7 +215,7 @@ class _Session:
                 ledger = open_ledger(place)
                 if ledger is not None:
                     opened.callback(ledger.close)
-                async with Pool(Router(self.judge), ledger) as pool:
+                async with Asker(Router(self.judge), ledger) as pool:
                     self._opened.set_result((pool, ledger))
                     await self.closing.wait()
                     if self._users:
@@ -226,7 +226,7 @@ class _Session:
         finally:
             _sessions.discard(self)
 
-    async def __aenter__(self) -> tuple[Pool, LedgerTable | None]:
+    async def __aenter__(self) -> tuple[Asker, LedgerTable | None]:
         self._users += 1
         self._idle.clear()
         pool, ledger = await self._opened

@@ -82,9 +82,9 @@ _values = attrgetter(*_NAMES)
 class UsageLog:
     """The questions that an evaluation asks, need not ask and pays for, counted as answers arrive.
 
-    With a `path`, what was paid is known to the evaluation's next session: one line is written there for each group of
-    answers before they are used, so that a killed session's is too. It holds no answers, only what a ledger cannot know:
-    which of them this evaluation has paid for, what failures have cost, and which questions have failed.
+    With a `path`, the evaluation's next session knows what was paid: a line for each group of answers is written there before
+    the answers are used, so that a killed session's is known too. It holds no answers, only what a ledger cannot know: which of
+    them this evaluation has paid for, what failures have cost, and which questions have failed.
 
     Args:
         path: The file of lines; None for an evaluation that cannot be continued.
@@ -103,6 +103,7 @@ class UsageLog:
         self._keys = set[int]()
         self._path = path
         self._file: IO[bytes] | None = None
+        self.unwritten: list[bytes] = []
         if path is not None and not resumed:
             path.unlink(missing_ok=True)
         for row in TableFile(path).whole_rows() if path is not None else ():
@@ -160,12 +161,12 @@ class UsageLog:
             paid.add(judgement.usage)
         self.spent += paid
         if judge.stored or failed:
-            self._write(keys if paid.calls else [], failed, paid)
+            self._add(keys if paid.calls else [], failed, paid)
 
     def combined(self, key: str, votes: Iterable[str]) -> None:
-        """A panel's answer was made of these: it is paid for where one of them is."""
+        """Count a panel's answer as paid for where one of the votes that it was made of is."""
         if any(vote in self for vote in votes):
-            self._write([key], [], Spent())
+            self._add([key], [], Spent())
 
     # The file
 
@@ -175,21 +176,30 @@ class UsageLog:
         self.failed -= paid
         self.failed |= lost
 
-    def _write(self, keys: Sequence[str], failed: Sequence[str], spent: Spent) -> None:
-        """Write a line; what found no room before goes first. An evaluation that pays nothing has no file."""
+    def _add(self, keys: Sequence[str], failed: Sequence[str], spent: Spent) -> None:
+        """Add a line to those that `flush` writes."""
         if self._path is None:
             return
         self._note(keys, failed)
         cost = {name: value for name in _NAMES if (value := getattr(spent, name))}
         row = {**cost, "keys": [key[:16] for key in keys], "failed": [key[:16] for key in failed]}
+        self.unwritten.append(encode(row) + b"\n")
+
+    def flush(self) -> None:
+        """Write the new lines, after what found no room before; in a thread, where an event loop runs."""
+        if self._path is None or not self.unwritten:
+            return
         if self._file is None:
             self._file = self._path.open("ab")
             self._file.write(b"\n")  # ends a line that a killed run left half written
-        self._file.write(encode(row) + b"\n")
+        lines, self.unwritten = self.unwritten, []
+        self._file.write(b"".join(lines))
         self._file.flush()
 
     def close(self) -> None:
-        """Nothing more is paid. What found no room is tried once more: there may be some by now."""
+        """Write what is left, if there is room by now, and close the file."""
+        with suppress(OSError):
+            self.flush()
         if self._file is not None:
             with suppress(OSError):
                 self._file.close()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from queue import SimpleQueue
 from threading import Thread
 from typing import TypeAlias
@@ -19,10 +19,14 @@ class GroupCommit:
     """Puts judgements into a ledger on a thread of its own, so that no event loop waits for a disk or a lock.
 
     What arrives during a commit is committed together by the next one. Made and used in one event loop.
+
+    Args:
+        ledger: The ledger; None stores nothing.
+        before: Called in the thread before each commit. What it raises fails the commit, though the rows are stored.
     """
 
-    def __init__(self, ledger: Ledger) -> None:
-        self._ledger, self._loop = ledger, asyncio.get_running_loop()
+    def __init__(self, ledger: Ledger | None, before: Callable[[], object] = lambda: None) -> None:
+        self._ledger, self._before, self._loop = ledger, before, asyncio.get_running_loop()
         self._batches = SimpleQueue[_Batch | None]()
         self._thread = Thread(target=self._write, name="germane-ledger", daemon=True)
         self._thread.start()
@@ -52,9 +56,13 @@ class GroupCommit:
             if not group:
                 continue
             stored, failure = Stands(), None
+            rows = [row for judgements, _, _ in group for row in judgements]
             try:
-                rows = [row for judgements, _, _ in group for row in judgements]
-                stored = self._ledger.put(rows, replacing=[row for _, old, _ in group for row in old])
+                try:
+                    self._before()
+                finally:
+                    if rows and self._ledger is not None:
+                        stored = self._ledger.put(rows, replacing=[row for _, old, _ in group for row in old])
             except BaseException as error:  # noqa: BLE001 - whoever waits for the commit gets it
                 failure = error
             self._loop.call_soon_threadsafe(_settle, group, stored, failure)

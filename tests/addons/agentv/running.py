@@ -12,8 +12,8 @@ from germane.evalfiles import Case
 from germane.graders import CaseGrader, GraderResult
 from germane.judges.judge import Judge
 from germane.judges.llm import LLMJudge
+from germane.judging.asker import Asker
 from germane.judging.driver import Running
-from germane.judging.pool import Pool
 from germane.judging.spending import Budget
 from germane.ledger.store import Ledger
 from germane.questions import AnyQuestion
@@ -43,7 +43,7 @@ async def _graded(
         assert judge is not None, f"{question.kind} was asked, and no judge is named"
         return judge
 
-    async with Pool(route, ledger, budget=budget) as pool:
+    async with Asker(route, ledger, budget=budget) as pool:
         scripts.ask = pool.judge if judge is not None else None
         program = Running(grader.grade(case))
         await program.finish(pool)

@@ -11,7 +11,7 @@ from germane import aevaluate, evaluate
 from germane.errors import InputError, Interrupted, JudgeError, LedgerError
 from germane.judges import LLMJudge
 from germane.judges.client.retry import RetryPolicy
-from germane.judging.pool import Pool
+from germane.judging.asker import Asker
 from germane.ledger.store import SQLiteLedger
 from germane.questions.relevance import Relevance
 from germane.types import Judgement
@@ -52,7 +52,7 @@ class TestStopping:
             judge = judge_of(server, **flags)
 
             async def run() -> None:
-                async with Pool(lambda _: judge, ledger) as pool:
+                async with Asker(lambda _: judge, ledger) as pool:
                     when(lambda: server.count == sent, pool.stop)
                     await pool.judge(passages(60))
 
@@ -79,12 +79,12 @@ class TestStopping:
         ):
             judge, sent = judge_of(server, retry=patience), []
 
-            async def run() -> Pool:
+            async def run() -> Asker:
                 def stop() -> None:
                     sent.append(server.count)
                     pool.stop()
 
-                async with Pool(lambda _: judge, ledger) as pool:
+                async with Asker(lambda _: judge, ledger) as pool:
                     when(lambda: len(ledger) == 5, stop)
                     with pytest.raises(Interrupted):
                         await pool.judge(passages(40))

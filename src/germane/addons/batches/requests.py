@@ -22,7 +22,7 @@ from germane.judges.client.parsing import Completion, completion_in
 from germane.judges.client.providers import PROVIDERS
 from germane.judges.judge import trivial_answer
 from germane.judges.llm import model_of
-from germane.judging.queue import judgement_of
+from germane.judging.groups import judgement_of
 from germane.questions import AnyQuestion
 from germane.questions.fusing import Ask, FusedRequest, fused_requests, render_request
 from germane.questions.question import known_kinds

@@ -237,7 +237,7 @@ class Batches:
                 for line in lines:
                     answers.take(line, records.get(line["custom_id"]), "batch")
                 self._pay(row, answers)
-                self._ledger.put(answers.rows)
+                await asyncio.to_thread(self._store, answers)
                 self._stored += len(answers.rows)
                 failures += Counter(
                     why for request, why in answers.failed.items() if request not in answers.unrun
@@ -254,6 +254,10 @@ class Batches:
         self._table.done(row, reasons.most_common(1)[0][0] if reasons else "", refused=bool(refused))
         self._failures += failures
         self._ended.add(row.id)
+
+    def _store(self, answers: Answers) -> None:
+        self._usage_log.flush()
+        self._ledger.put(answers.rows)
 
     def _pay(self, row: BatchRow, answers: Answers) -> None:
         """Write down what this evaluation has paid, once: a batch may be read again after a kill."""

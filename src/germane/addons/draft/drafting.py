@@ -16,7 +16,7 @@ from germane.addons.draft.drawing import Turn, TurnOrder
 from germane.addons.draft.passages import Passage
 from germane.addons.draft.questions import Alone, Candidate, Draft, Standalone, SufficiencyReversed
 from germane.addons.draft.rivals import Search
-from germane.judging.pool import Pool
+from germane.judging.asker import Asker
 from germane.questions import Question, Sufficiency, Support
 from germane.questions.asking import Unanswered
 from germane.types import Json, Judgement
@@ -94,7 +94,7 @@ class Drafter:
 
     def __init__(
         self,
-        pool: Pool,
+        pool: Asker,
         search: Search,
         order: TurnOrder,
         plan: DraftOptions,

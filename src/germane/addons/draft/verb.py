@@ -31,7 +31,7 @@ from germane.evaluation import run_coroutine
 from germane.evaluation.choice import ledger_address, no_judge, open_ledger, pick_judge
 from germane.evaluation.spec import Spec
 from germane.judges import Judge
-from germane.judging.pool import Pool
+from germane.judging.asker import Asker
 from germane.judging.spending import Budget, check_price
 from germane.ledger.store import password_apart
 from germane.questions import AnyQuestion
@@ -98,7 +98,9 @@ def draft(
         return (author if question.kind == "draft" else checker).answering(question)
 
     async def run() -> Drafter:
-        async with Pool(judge_of, store, budget=Budget(max_cost, max_calls), replay=replayed or "") as asking:
+        async with Asker(
+            judge_of, store, budget=Budget(max_cost, max_calls), replay=replayed or ""
+        ) as asking:
             order = TurnOrder(turns, shares, number)
             drafter = Drafter(asking, search, order, plan, lambda done: _progress(drafter, number, done))
             try:

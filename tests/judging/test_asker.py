@@ -13,7 +13,7 @@ from germane.errors import Interrupted, JudgeError, LedgerError
 from germane.folder.judgements import EarlierJudgements
 from germane.judges.judge import Judge, LocalJudge, Reply, with_defaults
 from germane.judges.panel import PanelJudge
-from germane.judging.pool import Pool
+from germane.judging.asker import Asker
 from germane.ledger.store import SQLiteLedger
 from germane.questions.asking import Answer
 from germane.questions.listing import Claims
@@ -53,9 +53,9 @@ def relevance(n: int) -> Relevance:
     return Relevance(query="q", passage=f"passage {n}")
 
 
-def ask(judge: Counting, questions: Sequence[AnyQuestion], ledger: SQLiteLedger | None = None) -> Pool:
-    async def run() -> Pool:
-        async with Pool(lambda _: judge, ledger) as pool:
+def ask(judge: Counting, questions: Sequence[AnyQuestion], ledger: SQLiteLedger | None = None) -> Asker:
+    async def run() -> Asker:
+        async with Asker(lambda _: judge, ledger) as pool:
             await pool.judge(questions)
         return pool
 
@@ -75,8 +75,8 @@ def test_what_comes_again_is_shared_whether_it_was_asked_or_known(tmp_path: Path
     ledger = SQLiteLedger(tmp_path / "l.sqlite")
     ask(Counting(), [relevance(1)], ledger)
 
-    async def run() -> Pool:
-        async with Pool(lambda _: Counting(), ledger) as pool:
+    async def run() -> Asker:
+        async with Asker(lambda _: Counting(), ledger) as pool:
             await pool.judge([relevance(1), relevance(1), relevance(2)])
             await pool.judge([relevance(1), relevance(2)])
         return pool
@@ -116,7 +116,7 @@ def test_an_answer_is_durable_before_it_is_seen(tmp_path: Path) -> None:
     ledger, other = SQLiteLedger(path), SQLiteLedger(path)
 
     async def run() -> None:
-        async with Pool(lambda _: Counting(), ledger) as pool:
+        async with Asker(lambda _: Counting(), ledger) as pool:
             for n in range(5):
                 (answer,) = await pool.judge([relevance(n)])
                 assert other.find([answer.judgement.key])[answer.judgement.key] == answer.judgement
@@ -128,8 +128,8 @@ def test_without_a_ledger_an_answer_is_remembered_all_the_same() -> None:
     """What was answered, or has failed, is not asked again later in the same evaluation."""
     judge = Failing()
 
-    async def run() -> Pool:
-        async with Pool(lambda _: judge) as pool:
+    async def run() -> Asker:
+        async with Asker(lambda _: judge) as pool:
             await pool.judge([relevance(1), relevance(3)])
             await pool.judge([relevance(1), relevance(3)])
         return pool
@@ -160,7 +160,7 @@ def test_one_failure_is_one_judgement(tmp_path: Path) -> None:
     ledger = SQLiteLedger(tmp_path / "l.sqlite")
 
     async def run() -> list[str | None]:
-        async with Pool(lambda _: Failing(), ledger) as pool:
+        async with Asker(lambda _: Failing(), ledger) as pool:
             return [answer.judgement.error for answer in await pool.judge([relevance(n) for n in range(4)])]
 
     first, second, third, fourth = asyncio.run(run())
@@ -190,7 +190,7 @@ def test_a_judge_that_cannot_be_used_ends_the_asking_and_keeps_what_was_answered
 class Stopping(Counting):
     """Stops the pool while its second question is in flight."""
 
-    pool: Pool
+    pool: Asker
 
     async def answer(self, questions: tuple[AnyQuestion, ...]) -> Sequence[Reply]:
         if len(self.asked) == 1:
@@ -202,7 +202,7 @@ def ask_until_stopped(judge: Stopping, ledger: SQLiteLedger) -> None:
     """Ask ten questions of a judge that stops its pool: Interrupted is raised, and two were asked."""
 
     async def run() -> None:
-        async with Pool(lambda _: judge, ledger) as pool:
+        async with Asker(lambda _: judge, ledger) as pool:
             judge.pool = pool
             await pool.judge([relevance(n) for n in range(10)])
 
@@ -244,7 +244,7 @@ class TestInCompany:
 
         async def one(judge: Counting) -> Sequence[object]:
             with SQLiteLedger(path) as ledger:
-                async with Pool(lambda _: judge, ledger) as pool:
+                async with Asker(lambda _: judge, ledger) as pool:
                     return [answer.judgement for answer in await pool.judge(questions)]
 
         async def both() -> list[Sequence[object]]:
@@ -273,11 +273,11 @@ def test_an_unusable_stored_answer_makes_room_for_the_next(tmp_path: Path) -> No
 class TestGivingUp:
     def test_a_cancelled_caller_pays_for_nothing_more(self, tmp_path: Path) -> None:
         """Cancelled after a moment: what was in flight is finished and kept, nothing else is asked."""
-        ledger, judge = SQLiteLedger(tmp_path / "l.sqlite"), Counting(seconds=0.05)
+        ledger, judge = SQLiteLedger(tmp_path / "l.sqlite"), Counting(seconds=0.6)
 
         async def run() -> None:
-            async with asyncio.timeout(0.02):
-                async with Pool(lambda _: judge, ledger) as pool:
+            async with asyncio.timeout(0.3):
+                async with Asker(lambda _: judge, ledger) as pool:
                     await pool.judge([relevance(n) for n in range(50)])
 
         with pytest.raises(TimeoutError):
@@ -289,14 +289,14 @@ class TestGivingUp:
         """Answered and not committed yet: committed. In flight: not waited for."""
         ledger, judge = SQLiteLedger(tmp_path / "l.sqlite"), Slower()
 
-        def abort(pool: Pool) -> None:
+        def abort(pool: Asker) -> None:
             if len(judge.asked) == 5:
                 pool.abort()
             else:
                 asyncio.get_running_loop().call_later(0.01, abort, pool)
 
         async def run() -> None:
-            async with Pool(lambda _: judge, ledger) as pool:
+            async with Asker(lambda _: judge, ledger) as pool:
                 abort(pool)
                 await pool.judge([relevance(n) for n in range(8)])
 
@@ -351,7 +351,7 @@ def answers_of(judge: object, questions: Sequence[AnyQuestion]) -> list[Judgemen
 
     async def run() -> list[Judgement]:
         whole = with_defaults(judge)
-        async with Pool(lambda _: whole) as pool:
+        async with Asker(lambda _: whole) as pool:
             return [answer.judgement for answer in await pool.judge(questions)]
 
     return asyncio.run(run())
@@ -374,7 +374,7 @@ class TestSomebodysOwnJudge:
 
         async def run() -> list[str | None]:
             judge = Odd(wrong)
-            async with Pool(lambda _: judge) as pool:
+            async with Asker(lambda _: judge) as pool:
                 return [one.judgement.error for one in await pool.judge([relevance(n) for n in range(3)])]
 
         before, error, after = asyncio.run(run())
@@ -468,9 +468,9 @@ def test_windows_are_stored_with_what_they_were_merged_into(tmp_path: Path) -> N
     """Their parent is the key of the whole; an answer from the ledger has them too."""
 
     async def run(ledger: SQLiteLedger) -> tuple[Answer, Answer]:
-        async with Pool(lambda _: Windowed(), ledger) as pool:
+        async with Asker(lambda _: Windowed(), ledger) as pool:
             (live,) = await pool.judge([relevance(1)])
-        async with Pool(lambda _: Windowed(), ledger) as pool:
+        async with Asker(lambda _: Windowed(), ledger) as pool:
             ((stored,),) = await pool.lookup([[relevance(1)]])
             assert stored is not None
         return live, stored
@@ -491,7 +491,7 @@ def test_a_panel_s_answer_has_its_members_as_children(tmp_path: Path) -> None:
     file = tmp_path / "judgements.jsonl"
 
     async def run(route: Judge) -> tuple[Answer, ...]:
-        async with Pool(lambda _: route, earlier=EarlierJudgements([file])) as pool:
+        async with Asker(lambda _: route, earlier=EarlierJudgements([file])) as pool:
             return tuple(await pool.judge([relevance(1)]))
 
     (live,) = asyncio.run(run(panel))

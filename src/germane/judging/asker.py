@@ -1,10 +1,8 @@
-"""The pool: one async place where questions become judgements.
+"""The asker: questions in, judgements out.
 
-Questions that arrive together are keyed, deduplicated against what is pending, looked up in the ledger in one batch, and
-what is missing is handed to the judge in groups. An answer goes to the ledger as soon as it has arrived, and is committed
-before anybody sees it, and before the place of its request is given to the next one.
-
-A question to a panel becomes one question to each of its members, whose answers are stored under their own keys.
+Questions that arrive together are keyed, deduplicated, looked up in the ledger in one batch, and handed to their judges in groups.
+An answer is committed to the ledger before anybody sees it, and before the place of its request is given to the next one. A
+question to a panel becomes one question to each of its members, whose answers are stored under their own keys.
 """
 
 from __future__ import annotations
@@ -17,11 +15,11 @@ from typing import TYPE_CHECKING, Any, Self
 
 from msgspec.structs import replace
 
-from germane.errors import Interrupted, JudgeError, LedgerError
+from germane.errors import Interrupted, JudgeError
 from germane.folder.judgements import EarlierJudgements
 from germane.judges.judge import GroupScope, Judge, Reply
 from germane.judges.panel import PanelJudge
-from germane.judging.queue import JudgeQueue, Pending, replies_of
+from germane.judging.groups import Group, Pending, Queue, answer_of, grouped, replies_of
 from germane.judging.spending import Budget, Spent, UsageLog, unsent
 from germane.questions.asking import Answer, answered
 from germane.questions.prompts import marked_with
@@ -29,7 +27,7 @@ from germane.questions.question import AnyQuestion
 from germane.questions.relevance import Passages, examples_of
 from germane.types import Judgement
 
-__all__ = ["Pool"]
+__all__ = ["Asker"]
 
 if TYPE_CHECKING:
     from germane.ledger.store import Ledger
@@ -38,20 +36,19 @@ if TYPE_CHECKING:
 _log = logging.getLogger("germane")
 
 
-class Pool:
+class Asker:
     """Asks judges, through the ledger. Use as an async context manager.
 
     Args:
         route: The judge of a question.
         ledger: Where answers are stored; None stores none.
-        earlier: Judgements that hold without looking further: those of a resumed evaluation's earlier sessions.
+        earlier: Judgements of the evaluation's earlier sessions, which hold without a look into the ledger.
         usage_log: The log of what is paid, with what earlier sessions have paid; None = none.
-        budget: The limit of spending; where it is used up, the pool stops with LimitReached.
-        replay: The name of the ledger, where it alone answers: what a judge that costs would have to be asked fails, and
-            stands in `missing`.
-        before_asking: Called once, before the first question is put to a judge that costs: the last chance to raise.
-            Whether the ledger can be written is tried then too.
-        on_progress: Called with the pool whenever something was answered.
+        budget: The limit of spending; where it is reached, the asker stops with LimitReached.
+        replay: The name of the ledger where it alone answers: other questions fail, and stand in `missing`.
+        before_asking: Called before the first question is put to a judge that costs; it may raise. Whether the ledger can be
+            written is tried then too.
+        on_progress: Called with the asker whenever something was answered.
     """
 
     def __init__(
@@ -64,25 +61,25 @@ class Pool:
         budget: Budget | None = None,
         replay: str = "",
         before_asking: Callable[[], None] = lambda: None,
-        on_progress: Callable[[Pool], None] = lambda _: None,
+        on_progress: Callable[[Asker], None] = lambda _: None,
     ) -> None:
         self._usage_log = usage_log or UsageLog()
         self.expected = 0
-        """Questions that came in so far, and below those of them that have an answer: for a progress bar."""
+        """The number of questions so far, and in `answered` of those that have an answer: for a progress bar."""
         self.answered = 0
         self.missing: dict[str, AnyQuestion] = {}
         """The questions that a replayed ledger does not answer, by key."""
         self._route, self._ledger, self._on_progress = route, ledger, on_progress
-        self._replay = replay
-        self._budget = budget or Budget()
-        self._before_asking: Callable[[], None] | None = before_asking
+        self._replay, self._budget = replay, budget or Budget()
+        self._before_asking = before_asking
+        self._prepared: bool | None = None
+        """True once `before_asking` has returned, None until it is called: judges that cost wait for it."""
         self._earlier, self._own = earlier or None, dict[str, Judgement]()
         self._panels: set[PanelJudge] = set()
         self._pending: dict[str, Pending] = {}
         self._arrived: list[Pending] = []
-        self._unusable: dict[str, Judgement] = {}
-        self._queues: dict[int, JudgeQueue] = {}
-        self._running: set[GroupScope] = set()
+        self._queues: dict[int, Queue] = {}
+        self._scopes: set[GroupScope] = set()
         self._tasks: set[asyncio.Task[None]] = set()
         self._failure: BaseException | None = None
         self._marked = ExitStack()
@@ -139,13 +136,13 @@ class Pool:
         self._fail(arrived, self._failure)
         for queue in self._queues.values():
             self._fail(queue.clear(), self._failure)
-        for scope in self._running:
+        for scope in self._scopes:
             scope.stop()
 
     def abort(self) -> None:
         """Stop, and give up what is in flight too; what was answered is stored."""
         self.stop()
-        for scope in self._running:
+        for scope in self._scopes:
             scope.cancel()
 
     def _fail(self, pending: Iterable[Pending], error: BaseException) -> None:
@@ -156,12 +153,12 @@ class Pool:
                 value.future.exception()  # retrieved, even where nobody waits any more
 
     def _break(self, error: BaseException) -> None:
-        """Stop, and tell everybody who waits; answers that are in flight are stored all the same."""
+        """Stop, and fail all questions that wait; answers that are in flight are stored all the same."""
         self.stop(error)
         self._fail(list(self._pending.values()), error)
 
     def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
-        """Start a task that is waited for; what it raises stops the pool."""
+        """Start a task that is waited for; what it raises stops the asker."""
         task = asyncio.ensure_future(work)
         self._tasks.add(task)
         task.add_done_callback(self._done)
@@ -174,7 +171,7 @@ class Pool:
     # Answers that are known
 
     async def lookup(self, asked: Sequence[Sequence[AnyQuestion]]) -> Sequence[Sequence[Answer | None]]:
-        """For each list of questions: the answers that are known; None in place of those that must be asked for."""
+        """Return the known answers of each list of questions; None in place of those that must be asked for."""
         await asyncio.sleep(0)  # a replay does nothing else: signals are heard here
         if self._failure is not None:
             raise self._failure
@@ -182,7 +179,7 @@ class Pool:
         judgements = self.find(pair for pairs in keyed for pair in pairs)
         answers: list[list[Answer | None]] = [
             [
-                self._answer_of(judge, question, judgements.get(key))
+                self._known(judge, question, judgements.get(key))
                 for question, (key, judge) in zip(examples_of(questions), pairs, strict=True)
             ]
             for questions, pairs in zip(asked, keyed, strict=True)
@@ -194,14 +191,14 @@ class Pool:
         return answers
 
     def keyed(self, questions: Sequence[AnyQuestion]) -> list[tuple[str, Judge]]:
-        """The key of each question, and its judge."""
+        """Return the key of each question, and its judge."""
         if isinstance(questions, Passages):
             judge = self._route(questions.example)
             return [(key, judge) for key in judge.keys(questions)]
         return [((judge := self._route(question)).key(question), judge) for question in questions]
 
     def find(self, asked: Iterable[tuple[str, Judge]]) -> dict[str, Judgement]:
-        """The judgements under these keys, of this evaluation's own or in the ledger."""
+        """Return the judgements under these keys, of this evaluation's own or in the ledger."""
         judges = dict(asked)
         judgements = {key: self._own[key] for key in judges if key in self._own} if self._own else {}
         if self._earlier is not None:
@@ -211,8 +208,8 @@ class Pool:
             judgements |= self._ledger.find(keys)
         return judgements
 
-    def _answer_of(self, judge: Judge, question: AnyQuestion, judgement: Judgement | None) -> Answer | None:
-        """A known answer, once it is counted; None where there is none to use, and the question must be asked."""
+    def _known(self, judge: Judge, question: AnyQuestion, judgement: Judgement | None) -> Answer | None:
+        """Return a known answer, and count it; None where there is none to use, and the question must be asked."""
         if judgement is None or not (answer := self._read(question, judgement)).holds:
             return None
         self._usage_log.reused(judge, question, answer)
@@ -229,7 +226,7 @@ class Pool:
     # Questions that come in
 
     async def judge(self, questions: Sequence[AnyQuestion]) -> Sequence[Answer]:
-        """One answer per question, in order; returns when all are stored."""
+        """Return one answer per question, in order, once all are stored."""
         return await self._answers([(question, self._route(question)) for question in questions])
 
     async def _answers(self, asked: Sequence[tuple[AnyQuestion, Judge]]) -> list[Answer]:
@@ -263,15 +260,12 @@ class Pool:
             judgements = self.find([(value.key, value.judge) for value in arrived])
             missing: dict[int, list[Pending]] = {}
             for pending in arrived:
-                key, judge = pending.key, pending.judge
-                judgement = judgements.get(key)
-                if (answer := self._answer_of(judge, pending.question, judgement)) is not None:
+                pending.stale = judgements.get(pending.key)
+                if (answer := self._known(pending.judge, pending.question, pending.stale)) is not None:
                     self._settle(pending, answer)
                     continue
-                if judgement is not None:
-                    self._unusable[key] = judgement  # the next answer takes its place
-                self._usage_log.seen_before(key)
-                missing.setdefault(id(judge), []).append(pending)
+                self._usage_log.seen_before(pending.key)
+                missing.setdefault(id(pending.judge), []).append(pending)
             for some in missing.values():
                 self._queue(some[0].judge, some)
             self._on_progress(self)
@@ -291,14 +285,18 @@ class Pool:
             self.missing.update((pending.key, pending.question) for pending in pending)
             self._unanswered(judge, pending, f"not in {self._replay}")
             return
-        queue = self._queues.get(id(judge))
-        if queue is None:
-            queue = self._queues[id(judge)] = JudgeQueue(judge)
+        if type(judge.concurrency) is not int or judge.concurrency < 1:
+            problem = f"has a concurrency of {judge.concurrency!r}: it must be a whole number from 1"
+            raise JudgeError(f"the judge {judge.name} {problem}")
+        queue = self._queues.setdefault(id(judge), Queue(judge))
         if queue.lost:
             self._unanswered(judge, pending, queue.lost)
-        else:
-            queue.add(pending)
-            self._start_groups()
+            return
+        by_id = {id(value.question): value for value in pending}
+        for questions in grouped(judge, [value.question for value in pending]):
+            line = queue.lines[not any(question.has_followups for question in questions)]
+            line.append(Group(questions, [by_id[id(question)] for question in questions]))
+        self._start_groups()
 
     async def _ask_panel(self, pending: Pending, panel: PanelJudge) -> None:
         """Ask a panel's members, and combine their answers into the panel's."""
@@ -312,6 +310,7 @@ class Pool:
                 return
             raise
         self._usage_log.combined(pending.key, [vote.judgement.key for vote in votes])
+        await self._commit(())
         judgement = panel.combine(pending.key, pending.question, votes)
         children = [replace(vote.judgement, parent=pending.key) for vote in votes]
         self._settle(pending, replace(answered(pending.question, judgement), children=tuple(children)))
@@ -321,39 +320,46 @@ class Pool:
     def _start_groups(self) -> None:
         """Start what may be started. What the budget forbids waits for what is in flight, which may cost less."""
         for queue in self._queues.values():
-            while (group := queue.next()) is not None:
-                questions = [pending.question for pending in group]
-                reserved = self._budget.reserve(queue.judge, questions)
+            while (line := queue.next()) is not None:
+                if self._prepared is False and queue.judge.stored:
+                    break
+                group = line[0]
+                reserved = self._budget.reserve(queue.judge, group.questions)
                 if reserved is None:
                     # a running script may wait for this very answer: only judges that cost are waited for
                     if any(other.running and other.judge.stored for other in self._queues.values()):
                         return
-                    fitting = self._budget.fitting(queue.judge, questions)
-                    if not fitting:
-                        self.stop(self._budget.reached(queue.judge, questions))
+                    size = self._budget.fitting(queue.judge, group.questions)
+                    if not size:
+                        self.stop(self._budget.reached(queue.judge, group.questions))
                         return
-                    queue.split(fitting)
+                    line[0] = Group(group.questions[:size], group.pending[:size])
+                    line.insert(1, Group(group.questions[size:], group.pending[size:]))
                     continue
-                if self._before_asking is not None and queue.judge.stored:
-                    last_chance, self._before_asking = self._before_asking, None
-                    last_chance()
-                    if self._ledger is not None:
-                        self._ledger.ready()
-                self._spawn(self._ask(queue, queue.start(), reserved))
+                if self._prepared is None and queue.judge.stored:
+                    self._prepared = False
+                queue.running += 1
+                self._spawn(self._ask(queue, line.popleft(), reserved))
 
-    async def _ask(self, queue: JudgeQueue, pending: list[Pending], reserved: float) -> None:
+    async def _ask(self, queue: Queue, group: Group, reserved: float) -> None:
+        if self._prepared is False and queue.judge.stored:
+            self._before_asking()
+            if self._ledger is not None:
+                await asyncio.to_thread(self._ledger.ready)
+            self._prepared = True
+            self._start_groups()
         scope = GroupScope()
         try:
-            replies = await self._replies(queue, pending, scope)
+            replies = await self._replies(queue, group, scope)
             usages = [reply.usage for reply in replies or ()]
-            spared = len(pending) if replies is None else unsent(replies)
+            spared = len(group.pending) if replies is None else unsent(replies)
             self._budget.settle(queue.judge, reserved, usages, spared=spared)
             if replies is not None:
-                await self._settle_group(queue.judge, pending, replies, stopped=scope.stopped)
+                await self._settle_group(queue.judge, group.pending, replies, stopped=scope.stopped)
             elif self._failure is not None:
-                self._fail(pending, self._failure)
+                self._fail(group.pending, self._failure)
             else:
-                self._unanswered(queue.judge, [*pending, *queue.clear()], queue.lost)
+                self._unanswered(queue.judge, [*group.pending, *queue.clear()], queue.lost)
         finally:
             for work in scope.after_storing:
                 work()
@@ -361,24 +367,22 @@ class Pool:
         self._start_groups()
         self._on_progress(self)
 
-    async def _replies(
-        self, queue: JudgeQueue, pending: Sequence[Pending], scope: GroupScope
-    ) -> Sequence[Reply] | None:
-        """The judge's replies; None where the pool has stopped, or the judge cannot be used (`queue.lost`)."""
-        self._running.add(scope)
+    async def _replies(self, queue: Queue, group: Group, scope: GroupScope) -> Sequence[Reply] | None:
+        """Return the judge's replies; None where the asker has stopped, or the judge cannot be used (`queue.lost`)."""
+        self._scopes.add(scope)
         try:
             if self._failure is None:
-                return await replies_of(queue.judge, tuple([value.question for value in pending]), scope)
+                return await replies_of(queue.judge, group.questions, scope)
         except asyncio.CancelledError:
             if self._failure is None:
-                self._fail(pending, Interrupted("interrupted"))
+                self._fail(group.pending, Interrupted("interrupted"))
                 raise
         except JudgeError as error:
             if self._failure is None and not queue.lost:  # of a run that was stopped the stop is the reason
                 queue.lost = str(error)
                 self._drop_member(queue.judge, error)
         finally:
-            self._running.discard(scope)  # what was answered is stored, whoever gives up now
+            self._scopes.discard(scope)  # what was answered is stored, whoever gives up now
         return None
 
     def _drop_member(self, judge: Judge, error: JudgeError) -> None:
@@ -398,43 +402,42 @@ class Pool:
         self, judge: Judge, pending: Sequence[Pending], replies: Sequence[Reply], *, stopped: bool
     ) -> None:
         """Store what a judge has answered, then hand it out. What a stop has cut off fails with its reason."""
-        answers = [pending.answer(reply) for pending, reply in zip(pending, replies, strict=True)]
+        answers = [
+            answer_of(value.key, value.question, judge, reply)
+            for value, reply in zip(pending, replies, strict=True)
+        ]
         cut_off = self._failure if stopped else None
-        try:
-            self._usage_log.paid(judge, [answer.judgement for answer in answers], stopped=cut_off is not None)
-        finally:  # where that cannot be written down, the answers are stored all the same
-            stored = await self._store(judge, answers)
-            for value, answer in zip(pending, answers, strict=True):
-                if cut_off is not None and answer.judgement.error is not None:
-                    self._fail([value], cut_off)
-                    continue
-                first = stored.get(value.key, answer.judgement)
-                self._settle(
-                    value, answer if first is answer.judgement else self._read(value.question, first)
-                )
+        self._usage_log.paid(judge, [answer.judgement for answer in answers], stopped=cut_off is not None)
+        both = list(zip(pending, answers, strict=True))
+        kept = [pair for pair in both if judge.stored and judge.kept and pair[1].judgement.error is None]
+        rows = [row for _, answer in kept for row in (answer.judgement, *answer.children)]
+        stored = await self._commit(rows, [value.stale for value, _ in kept if value.stale is not None])
+        for value, answer in both:
+            if cut_off is not None and answer.judgement.error is not None:
+                self._fail([value], cut_off)
+                continue
+            first = stored.get(value.key, answer.judgement)
+            self._settle(value, answer if first is answer.judgement else self._read(value.question, first))
 
-    async def _store(self, judge: Judge, answers: Sequence[Answer]) -> Mapping[str, Judgement]:
-        """The judgements that stand in the ledger under these keys; LedgerError, and the pool stops, where it is full."""
-        if self._ledger is None or not (judge.stored and judge.kept):
-            return {}
-        usable = [answer for answer in answers if answer.judgement.error is None]
-        rows = [row for answer in usable for row in (answer.judgement, *answer.children)]
-        unusable = [self._unusable.pop(row.key) for row in rows if row.key in self._unusable]
-        if not rows:
+    async def _commit(
+        self, rows: Sequence[Judgement], stale: Sequence[Judgement] = ()
+    ) -> Mapping[str, Judgement]:
+        """Write down what was paid and store these rows; what then stands under their keys. Any fault stops the asker."""
+        if not (rows and self._ledger is not None) and not self._usage_log.unwritten:
             return {}
         if self._writer is None:
             from germane.ledger.writer import GroupCommit
 
-            self._writer = GroupCommit(self._ledger)
+            self._writer = GroupCommit(self._ledger, before=self._usage_log.flush)
         try:
-            return await self._writer.put(rows, replacing=unusable)
-        except LedgerError as error:
+            return await self._writer.put(rows, replacing=stale)
+        except Exception as error:
             self._break(error)  # at once: the place of this request is free, and nothing may take it
             raise
 
     def _unanswered(self, judge: Judge, pending: Sequence[Pending], why: str) -> None:
         """Settle questions that nobody was asked, with an error each."""
-        answers = [pending.answer(Reply(error=why)) for pending in pending]
+        answers = [answer_of(value.key, value.question, judge, Reply(error=why)) for value in pending]
         self._usage_log.paid(judge, [answer.judgement for answer in answers])
         for value, answer in zip(pending, answers, strict=True):
             self._settle(value, answer)

@@ -1,0 +1,176 @@
+"""Groups of questions on their way to a judge, its replies checked, and each reply as a judgement."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import logging
+from collections import deque
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple, cast
+
+from msgspec import structs
+
+from germane.clean import counted
+from germane.encoding import encode, now
+from germane.errors import AnswerError, GermaneError, JudgeError
+from germane.judges.judge import GroupScope, Judge, Reply
+from germane.questions.asking import Answer, answered
+from germane.questions.question import AnyQuestion, asked_as
+from germane.types import FrozenDict, Judgement, Usage
+
+__all__ = ["judgement_of"]
+
+_log = logging.getLogger("germane")
+_NOT_ONCE = "group() must return each of the questions that it gets, the same objects, exactly once"
+_LARGEST = 2**53
+
+
+@dataclass(slots=True, eq=False)
+class Pending:
+    """A distinct question that has no answer yet; `stale` is a stored answer that cannot be used, which the new one replaces."""
+
+    key: str
+    question: AnyQuestion
+    judge: Judge
+    future: asyncio.Future[Answer]
+    stale: Judgement | None = None
+
+
+class Group(NamedTuple):
+    """Questions that a judge is asked together, as it grouped them."""
+
+    questions: tuple[AnyQuestion, ...]
+    pending: Sequence[Pending]
+
+
+@dataclass(slots=True, eq=False)
+class Queue:
+    """The groups that wait for one judge; those whose answers lead to further questions go first.
+
+    `lost` is why the judge cannot be used any more, where others of a panel go on without it.
+    """
+
+    judge: Judge
+    running: int = 0
+    lost: str = ""
+    lines: tuple[deque[Group], deque[Group]] = field(default_factory=lambda: (deque(), deque()))
+
+    def next(self) -> deque[Group] | None:
+        """Return the line whose first group is asked next; None while the judge has enough to do."""
+        return next(filter(None, self.lines), None) if self.running < self.judge.concurrency else None
+
+    def clear(self) -> list[Pending]:
+        """Empty the queue and return the questions that stood in it."""
+        left = [pending for line in self.lines for group in line for pending in group.pending]
+        for line in self.lines:
+            line.clear()
+        return left
+
+
+def judgement_of(
+    key: str, question: AnyQuestion, judge: Judge, reply: Reply, parent: str | None = None
+) -> Judgement:
+    """Return the row of a reply; TypeError or ValueError where it is not JSON and cannot be stored."""
+    replica = judge.identity.get("replica")
+    asked = asked_as(question) if replica is None else {**asked_as(question), "replica": replica}
+    judgement = Judgement(
+        key=key,
+        item=question.item,
+        kind=question.kind,
+        judge=judge.name,
+        prompt=judge.prompt_hash(question),
+        answer=reply.payload if reply.error is None else None,
+        error=reply.error,
+        parent=parent,
+        request=reply.request,
+        usage=reply.usage,
+        ms=reply.ms,
+        at=now("milliseconds"),
+        provenance=FrozenDict({**asked, **reply.provenance}) if asked else reply.provenance,
+    )
+    encode([judgement.answer, judgement.provenance, judgement.error])
+    return judgement
+
+
+def answer_of(key: str, question: AnyQuestion, judge: Judge, reply: Reply) -> Answer:
+    """Return the judgement of a reply with its typed answer; a reply that cannot be read or stored becomes an error."""
+    try:
+        answer = answered(question, judgement_of(key, question, judge, reply))
+        children = [
+            judgement_of(judge.key(window), window, judge, child, parent=key)
+            for window, child in reply.children
+        ]
+    except Exception as error:  # noqa: BLE001 - whatever somebody's own judge put into it
+        why = f"what the judge {judge.name} said cannot be read: {type(error).__name__}: {error}"
+        return answer_of(key, question, judge, Reply(error=why, usage=reply.usage))
+    if not answer.usable and reply.error is None:
+        return Answer(structs.replace(answer.judgement, answer=None, error=answer.value.why), answer.value)
+    return structs.replace(answer, children=tuple(children))
+
+
+def grouped(judge: Judge, questions: Sequence[AnyQuestion]) -> list[tuple[AnyQuestion, ...]]:
+    """Return the questions as their judge groups them; JudgeError where it does not return each of them once."""
+    left = {id(question) for question in questions}
+    try:
+        groups = [group for group in judge.group(questions) if group]
+        for group in groups:
+            for question in group:
+                left.remove(id(question))
+    except GermaneError:
+        raise
+    except Exception as error:  # noqa: BLE001 - whatever a judge of the user raises
+        why = _NOT_ONCE if isinstance(error, KeyError) else f"{type(error).__name__}: {error}"
+        raise JudgeError(f"the judge {judge.name} cannot group questions: {why}") from None
+    if left:
+        raise JudgeError(f"the judge {judge.name} cannot group questions: {_NOT_ONCE}")
+    return groups
+
+
+async def replies_of(judge: Judge, questions: tuple[AnyQuestion, ...], scope: GroupScope) -> Sequence[Reply]:
+    """Return one reply per question. What goes wrong inside the judge is an error of these questions alone.
+
+    Raises:
+        GermaneError: The judge raised it on purpose (JudgeError: it cannot be used at all).
+        CancelledError: Somebody else cancelled the task.
+    """
+    try:
+        coming: object = judge.answer(questions)
+        if inspect.isawaitable(coming):
+            replies = await coming
+            if isinstance(replies, list | tuple):  # a plain mapping is a payload
+                replies = [Reply(payload=reply) if isinstance(reply, Mapping) else reply for reply in replies]
+            wrong = _wrong(replies, len(questions))
+        else:
+            wrong = "answer() is not a coroutine: write `async def answer(self, questions)`"
+    except AnswerError as error:
+        wrong = str(error)
+    except GermaneError:
+        raise
+    except asyncio.CancelledError:
+        if scope.cancelled:
+            raise
+        wrong = "it cancelled its own work"
+    except Exception as error:  # noqa: BLE001 - whatever somebody's own judge raises
+        _log.debug("the judge %s failed", judge.name, exc_info=True)
+        wrong = f"{type(error).__name__}: {error}"
+    return [Reply(error=f"the judge {judge.name} failed: {wrong}") for _ in questions] if wrong else replies
+
+
+def _wrong(replies: Any, count: int) -> str:
+    """Return why these are not one reply per question; "" where they are."""
+    if not isinstance(replies, Sequence):
+        return f"answer() must return a list of replies, not {type(replies).__name__}"
+    for reply in replies:
+        if not (isinstance(reply, Reply) and isinstance(reply.usage, Usage)):
+            return (
+                f"answer() must return Reply objects or their payloads as dicts, not {type(reply).__name__}"
+            )
+        if not isinstance(provenance := cast("object", reply.provenance), Mapping):
+            return f"a reply's provenance is a mapping, not {type(provenance).__name__}"
+        used: tuple[Any, ...] = (reply.usage.requests, reply.usage.input_tokens, reply.usage.output_tokens)
+        if not all(isinstance(number, int) and 0 <= number < _LARGEST for number in used):
+            return f"a reply's usage is not a count of requests and tokens: {used}"
+    count_text = f"{counted(len(replies), 'reply')} came to {counted(count, 'question')}"
+    return "" if len(replies) == count else count_text
