@@ -8,7 +8,8 @@ from pathlib import Path
 from xml.etree.ElementTree import Element, SubElement, indent, tostring
 
 from germane.clean import clean, clean_lines, shorten
-from germane.reports.data import CaseResult, CaseVerdict, ReportData
+from germane.reports.data import ReportData
+from germane.reports.derived.cases import CaseResult, CaseVerdict
 from germane.reports.gates import REQUIRED
 from germane.reports.summary import in_digits
 from germane.tables.scores import SampleKey
@@ -60,7 +61,7 @@ def _case(report: ReportData, case: CaseResult, words: Sequence[Mapping[str, Jso
     lines = [f"verdict: {case.verdict or '-'}, score: {in_digits(case.score)}"]
     for score in report.tables.scores.of_sample(case.key):
         lines.append(f"{score.measure}: {in_digits(score.value)}{f' ({score.why})' if score.why else ''}")
-        of_mean = report[score.measure, case.system].remarks()  # whose labels holds for each score too
+        of_mean = report[score.measure, case.system or ""].remarks()  # whose labels holds for each score too
         lines += [f"  {remark}" for remark in of_mean if remark.startswith(("uncalibrated", "mixed"))]
         for row in (row for row in words if row["measure"] == score.measure):
             lines += [f"  hit: {hit}" for hit in row["hits"]] + [f"  miss: {miss}" for miss in row["misses"]]

@@ -9,38 +9,20 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import groupby
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from msgspec.structs import asdict
 from numpy.typing import NDArray
 
-from germane.clean import clean, counted
-from germane.encoding import Line, internal
 from germane.errors import InputError
 from germane.folder.rows import Tables
 from germane.measures.measure import Measure
-from germane.reports.derived.cases import (
-    CASE_SCORE,
-    CaseResult,
-    CaseVerdict,
-    case_of,
-    dump_grader,
-    load_grader,
-)
+from germane.reports.derived.cases import CASE_SCORE, CaseResult, case_of, load_grader
 from germane.reports.derived.frames import columns_of, columns_of_samples
-from germane.reports.derived.searches import SearchLine, searches_of
+from germane.reports.derived.lines import SearchLine, searches_of
 from germane.reports.gates import Gate, GateResult, Verdict, decide
-from germane.reports.summary import (
-    MeasureSummary,
-    canonical_name,
-    in_digits,
-    interval_in_words,
-    p_in_words,
-    slices_of,
-    summarise,
-)
-from germane.statistics.intervals import IntervalEnds
+from germane.reports.summary import MeasureSummary, canonical_name, slices_of, summarise
 from germane.tables.cases import CaseScores
 from germane.tables.columns import Frame, to_frame
 from germane.tables.labels import Label
@@ -49,23 +31,6 @@ from germane.types import Json, Judgement, PlaceRow, Sample, Score
 
 if TYPE_CHECKING:
     from germane.measures.graders import Grader
-
-__all__ = [
-    "CASE_SCORE",
-    "CaseResult",
-    "CaseVerdict",
-    "FileLine",
-    "RankedLine",
-    "RankingLine",
-    "ReportData",
-    "SearchLine",
-    "Slice",
-    "SliceLine",
-    "SystemLine",
-    "dump_grader",
-    "load_grader",
-    "system_lines",
-]
 
 _FILE = re.compile(r"\.(json|jsonl|ndjson|csv|tsv|txt|eval)(\.gz|\.zst)?$")
 """The ending of a file that holds a report, which is no part of its name."""
@@ -99,6 +64,8 @@ class ReportData:
         self.stopped = stopped
         self.by: str | None = manifest.get("by")
         self.given_name = ""
+        self._sliced: dict[str, list[Slice]] = {}
+        self._cases_by: dict[str, Mapping[str, set[str]]] = {}
 
     @property
     def name(self) -> str:
@@ -171,14 +138,6 @@ class ReportData:
         if by not in self._cases_by:
             self._cases_by[by] = slices_of(self.samples(), by)
         return self._cases_by[by]
-
-    @cached_property
-    def _sliced(self) -> dict[str, list[Slice]]:
-        return {}
-
-    @cached_property
-    def _cases_by(self) -> dict[str, Mapping[str, set[str]]]:
-        return {}
 
     def own_slices(self) -> tuple[list[Slice], str]:
         """The slices that the report was asked for, or why there are none."""
@@ -397,77 +356,3 @@ class Slice:
     name: str
     summaries: Sequence[MeasureSummary]
     keep: NDArray[np.int64] = field(repr=False)
-
-
-class SystemLine(Line, kw_only=True):
-    """The measures of one of several systems."""
-
-    system: str
-    measures: dict[str, MeasureSummary]
-
-
-class SliceLine(SystemLine, kw_only=True):
-    """The measures of one system over one slice of the cases."""
-
-    slice: str
-
-
-class FileLine(SystemLine, kw_only=True):
-    """The measures of one system over the cases of one of several eval files."""
-
-    file: str
-
-
-class RankedLine(Line, rename=internal("n")):
-    """One system in its place, and its paired difference from the first over `difference_n` cases; null for the first itself.
-
-    `mde` is the smallest difference that this number of cases could have shown; a smaller one is not `distinguishable`.
-    """
-
-    system: str
-    mean: float | None
-    interval: IntervalEnds | None
-    difference: float | None = None
-    difference_interval: IntervalEnds | None = None
-    difference_n: int | None = None
-    p: float | None = None
-    p_holm: float | None = None
-    mde: float | None = None
-    distinguishable: bool | None = None
-    n: int = 0
-    """The number of cases that its mean is of."""
-
-    def in_words(self, width: int, n_first: int) -> str:
-        """Return the line as it is printed, the system's name filled up to a width; `n_first` is the `n` of the first system."""
-        text = f"  {clean(self.system) or '-':{width}}  {in_digits(self.mean)} ({interval_in_words(self.interval)})"
-        if self.difference_n is None:
-            return text
-        ends = interval_in_words(self.difference_interval, sign="+")
-        text += f"  {in_digits(self.difference, '+')} ({ends})  p {p_in_words(self.p)}"
-        text += "" if self.p_holm == self.p else f" (Holm {p_in_words(self.p_holm)})"
-        if {self.difference_n} != {self.n, n_first}:
-            text += f" over the {counted(self.difference_n, 'query')} of both"
-        return text if self.distinguishable else f"{text}  not distinguishable"
-
-
-class RankingLine(Line):
-    """The systems by one measure, the best first."""
-
-    measure: str
-    systems: list[RankedLine]
-
-    def __str__(self) -> str:
-        width = max(len(clean(line.system) or "-") for line in self.systems)
-        lines = (line.in_words(width, self.systems[0].n) for line in self.systems)
-        return "\n".join([f"systems by {clean(self.measure)}", *lines])
-
-
-S = TypeVar("S", bound=SystemLine)
-
-
-def system_lines(summaries: Iterable[MeasureSummary], kind: type[S], **of: str) -> list[S]:
-    """The measures of each system as scripts read them, one line of this kind per system; `of` are its other fields."""
-    measures: dict[str, dict[str, MeasureSummary]] = {}
-    for summary in summaries:
-        measures.setdefault(summary.system, {})[summary.measure] = summary
-    return [kind(system=system, measures=rows, **of) for system, rows in (measures or {"": {}}).items()]

@@ -29,6 +29,7 @@ from germane.questions.asking import Unanswered
 from germane.questions.question import AnyQuestion
 from germane.questions.relevance import HELPS, Relevance
 from germane.reports.data import ReportData
+from germane.reports.derived.cases import ResultRow
 from germane.reports.summary import known_measure
 from germane.tables.columns import batched
 from germane.tables.judgements import GRADED, result_item, result_of_case
@@ -38,19 +39,6 @@ from germane.types import FrozenDict, Json, Judgement, Sample, Score, freeze
 
 Facts: TypeAlias = dict[str, Any]
 """A JSON object of an explanation."""
-
-
-class ResultRow(Line):
-    """The result of one grader in a case, in words; reports of more than 5,000 scores leave it out."""
-
-    measure: str
-    score: float | None
-    status: str
-    why: str | None
-    hits: list[str]
-    misses: list[str]
-    reasoning: str
-    details: dict[str, Any]
 
 
 class LabelLine(Line):

@@ -11,24 +11,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from msgspec import UNSET, UnsetType
-from msgspec.structs import asdict
 
 from germane.addons import all_of, find, load
 from germane.clean import clean
 from germane.encoding import Line
 from germane.errors import InputError
 from germane.folder.layout import is_own
-from germane.reports.data import (
-    CaseResult,
-    FileLine,
-    RankingLine,
-    ReportData,
-    SearchLine,
-    SliceLine,
-    SystemLine,
-    system_lines,
-)
-from germane.reports.explain import FOUND, ResultRow, grader_results
+from germane.reports.data import ReportData
+from germane.reports.derived.cases import CaseResult
+from germane.reports.derived.lines import RankingLine, SearchLine, SystemLine, system_lines
+from germane.reports.explain import FOUND, grader_results
 from germane.reports.gates import GateResult, worst_exit_code
 from germane.reports.manifest import JudgeLine, Tokens
 from germane.reports.summary import MeasureSummary
@@ -41,12 +33,6 @@ from germane.types import Json
 
 if TYPE_CHECKING:
     from germane.reports.page.excerpt import Excerpt
-
-
-class CaseRow(CaseResult, kw_only=True):
-    """The score of one sample over all of its graders, the verdict on it, and the result of each grader."""
-
-    results: list[ResultRow] | UnsetType = UNSET
 
 
 class CorpusLine(Line):
@@ -76,12 +62,12 @@ class Document(Line, kw_only=True):
     notes: list[str]
     measures: dict[str, MeasureSummary] | UnsetType = UNSET
     systems: list[SystemLine] | UnsetType = UNSET
-    files: list[FileLine] | UnsetType = UNSET
-    slices: list[SliceLine] | UnsetType = UNSET
+    files: list[SystemLine] | UnsetType = UNSET
+    slices: list[SystemLine] | UnsetType = UNSET
     by_call: list[SearchLine] | UnsetType = UNSET
     ranking: list[RankingLine] | UnsetType = UNSET
     scores: list[ScoreRow] | UnsetType = UNSET
-    cases: list[CaseRow]
+    cases: list[CaseResult]
     corpus: CorpusLine | UnsetType = UNSET
     stopped: str | UnsetType = UNSET
 
@@ -97,9 +83,9 @@ class Documents(Line):
 
 def json_document(report: ReportData, *, scores: bool = True) -> dict[str, Json]:
     """The document of `--json`; its schema is published."""
-    systems, verdict = system_lines(report.summaries, SystemLine), report.verdict
-    files = [system_lines(of.summaries, FileLine, file=of.name) for of in report.files]
-    slices = [system_lines(of.summaries, SliceLine, slice=of.name) for of in report.own_slices()[0]]
+    systems, verdict = system_lines(report.summaries), report.verdict
+    files = [system_lines(of.summaries, file=of.name) for of in report.files]
+    slices = [system_lines(of.summaries, slice=of.name) for of in report.own_slices()[0]]
     ranked: list[RankingLine] = []
     if len(report.systems) > 1:
         from germane.reports.pairing import rankings  # which a report of one system has no use for
@@ -121,7 +107,7 @@ def json_document(report: ReportData, *, scores: bool = True) -> dict[str, Json]
         by_call=list(report.by_call) or UNSET,
         ranking=ranked or UNSET,
         scores=[] if scores else UNSET,
-        cases=[CaseRow(**asdict(case), results=results.get(case.key, UNSET)) for case in report.cases()],
+        cases=[case.replace(results=results.get(case.key, UNSET)) for case in report.cases()],
         corpus=report.manifest.get("corpus") or UNSET,
         stopped=report.stopped or UNSET,
     ).as_json()

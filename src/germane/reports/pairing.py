@@ -17,7 +17,8 @@ from numpy.typing import NDArray
 from germane.clean import counted
 from germane.encoding import Line, internal
 from germane.errors import InputError
-from germane.reports.data import RankedLine, RankingLine, ReportData
+from germane.reports.data import ReportData
+from germane.reports.derived.lines import RankedLine, RankingLine
 from germane.reports.gates import DecidedBy, left_out_in_words
 from germane.reports.summary import (
     higher_is_better,

@@ -24,7 +24,8 @@ from germane.folder.reader import StoredTables
 from germane.folder.rows import BlockRows, Tables
 from germane.folder.writer import FolderWriter
 from germane.measures.measure import Measure
-from germane.reports.data import CASE_SCORE, CaseResult, ReportData
+from germane.reports.data import ReportData
+from germane.reports.derived.cases import CASE_SCORE, CaseResult
 from germane.reports.gates import (
     REQUIRED,
     Gate,

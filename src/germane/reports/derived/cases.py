@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import fields
 from math import fsum
 from operator import mul
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from msgspec import UNSET, UnsetType
 
@@ -25,10 +25,23 @@ CaseVerdict = Literal["pass", "borderline", "fail", "undecided", "skipped"]
 """The verdict on a case over all of its graders."""
 
 
+class ResultRow(Line):
+    """The result of one grader in a case, in words; reports of more than 5,000 scores leave it out."""
+
+    measure: str
+    score: float | None
+    status: str
+    why: str | None
+    hits: list[str]
+    misses: list[str]
+    reasoning: str
+    details: dict[str, Any]
+
+
 class CaseResult(
     Line,
     kw_only=True,
-    rename=internal("system", "trial", "undecided_required", of_system="system", of_trial="trial"),
+    rename=internal("undecided_required"),
 ):
     """The score of one sample over all of its graders, and the verdict on it.
 
@@ -44,21 +57,16 @@ class CaseResult(
     score: float | None
     verdict: CaseVerdict | None
     failed_required: Sequence[str] = ()
-    of_system: str | UnsetType = UNSET
-    of_trial: int | UnsetType = UNSET
-    system: str = ""
-    trial: int = 0
+    system: str | UnsetType = UNSET
+    trial: int | UnsetType = UNSET
+    results: list[ResultRow] | UnsetType = UNSET
     undecided_required: Sequence[str] = ()
     """The required graders whose score is missing."""
 
-    def __post_init__(self) -> None:
-        if self.system or self.trial:
-            self.of_system, self.of_trial = self.system, self.trial
-
     @property
     def key(self) -> SampleKey:
-        """The key of its sample within an evaluation: id, system and trial."""
-        return self.sample, self.system, self.trial
+        """Return the key of its sample within an evaluation: id, system and trial."""
+        return self.sample, self.system or "", self.trial or 0
 
     @property
     def failed(self) -> bool:
@@ -69,12 +77,8 @@ class CaseResult(
 def case_of(
     key: SampleKey, scores: Sequence[Score], graders: Mapping[str, Grader], open_to: Collection[str]
 ) -> CaseResult:
-    """The result of one case; scores by the names in `open_to` decide nothing."""
-    from germane.measures.graders import (  # not at the top: `germane rank` has no graders
-        BORDERLINE,
-        PASS,
-        STRICT,
-    )
+    """Return the result of one case; scores by the names in `open_to` decide nothing."""
+    from germane.measures.graders import BORDERLINE, PASS, STRICT  # not at the top: `germane rank` has none
 
     rows = [(score, graders.get(score.measure)) for score in scores]
     due = [(score, grader) for score, grader in rows if score.status != "skipped"]
@@ -83,21 +87,17 @@ def case_of(
     mean = None
     if len(values) == len(due) and fsum(weights) > 0:
         mean = fsum(map(mul, weights, values)) / fsum(weights)
-    below = {
-        score.measure: _is_below(score, grader, grader.required)
-        for score, grader in rows
-        if grader is not None and grader.required is not None
-    }
+    below, strict = dict[str, bool | None](), set[str]()
+    for score, grader in rows:
+        if grader is not None and grader.required is not None:
+            below[score.measure] = _is_below(score, grader, grader.required)
+        if grader is not None and grader.strict and (score.why or "").startswith(STRICT):
+            strict.add(score.measure)
     least = next((grader.threshold for grader in graders.values() if grader.threshold is not None), None)
     if least is not None:
         below[CASE_SCORE] = None if mean is None else mean < least
-    failed = tuple(name for name, present in below.items() if present)
-    undecided = tuple(name for name, present in below.items() if present is None)
-    strict = {
-        score.measure
-        for score, grader in rows
-        if grader and grader.strict and (score.why or "").startswith(STRICT)
-    }
+    failed = tuple(name for name, is_below in below.items() if is_below)
+    undecided = tuple(name for name, is_below in below.items() if is_below is None)
     unsure = {score.measure for score, _ in due}.intersection(open_to)
     verdict: CaseVerdict | None = None
     if any(grader.declares for grader in graders.values()):
@@ -107,15 +107,14 @@ def case_of(
             verdict = "undecided"
         elif mean is None:
             verdict = "skipped"
-        elif mean >= PASS:
-            verdict = "pass"
         else:
-            verdict = "borderline" if mean >= BORDERLINE else "fail"
+            verdict = "pass" if mean >= PASS else "borderline" if mean >= BORDERLINE else "fail"
     sample, system, trial = key
+    named = bool(system or trial)
     return CaseResult(
         sample=sample,
-        system=system,
-        trial=trial,
+        system=system if named else UNSET,
+        trial=trial if named else UNSET,
         score=mean,
         verdict=verdict,
         failed_required=failed,
@@ -128,7 +127,7 @@ def _good(grader: Grader | None, value: float) -> float:
 
 
 def _is_below(score: Score, grader: Grader, least: float) -> bool | None:
-    """True if a required score is below its threshold; None where that depends on what is missing."""
+    """Return True if a required score is below its threshold; None if that depends on missing verdicts."""
     ends = (score.value, score.value) if score.value is not None else score.bounds
     if ends is None:
         return None
@@ -137,16 +136,16 @@ def _is_below(score: Score, grader: Grader, least: float) -> bool | None:
 
 
 def dump_grader(grader: Grader) -> dict[str, Json]:
-    """A grader as a JSON object with all its fields: what a stored report needs to compute cases and verdicts again.
+    """Return a grader as a JSON object: what a stored report needs to compute cases and verdicts again.
 
-    What grades a case and is not a measure comes from the eval file; its results stand in the judgements.
+    A grader that is not a measure comes from the eval file; its results are stored in the judgements.
     """
     row = {field.name: getattr(grader, field.name) for field in fields(grader) if field.name != "by"}
     return {**row, "measure": str(grader.measure)}
 
 
 def load_grader(row: Mapping[str, Json]) -> Grader:
-    """The grader in a JSON object."""
+    """Return the grader in a JSON object."""
     from germane.measures.graders import Grader  # not at the top: `germane rank` has no graders
 
     return Grader(**{**row, "measure": Measure.remembered(row["measure"]), "options": freeze(row["options"])})

@@ -7,7 +7,8 @@ from html import escape
 from itertools import islice, zip_longest
 
 from germane.clean import clean, counted, markdown_text, shorten
-from germane.reports.data import CaseResult, ReportData
+from germane.reports.data import ReportData
+from germane.reports.derived.cases import CaseResult
 from germane.reports.explain import grader_results, left_out, missing_gold, strips
 from germane.reports.manifest import spent_in_words
 from germane.reports.ranking import COUNTS, means_table

@@ -12,7 +12,8 @@ from rich.text import Text
 
 from germane.clean import clean, counted, shorten, some_of
 from germane.measures.measure import Measure
-from germane.reports.data import CaseResult, ReportData
+from germane.reports.data import ReportData
+from germane.reports.derived.cases import CaseResult
 from germane.reports.explain import grader_results, strips
 from germane.reports.manifest import asked_in_words, circular, spent_in_words
 from germane.reports.ranking import COUNTS, means_table
