@@ -1,4 +1,4 @@
-"""The end of every verb: files written, the report printed, the exit code of the verdict; and the progress of a run."""
+"""The end of every verb: write files, print the report, return the exit code of the verdict; and the progress of a run."""
 
 from __future__ import annotations
 
@@ -11,7 +11,6 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
-from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
@@ -47,7 +46,7 @@ if TYPE_CHECKING:
 
 class _Stdout(Console):
     def on_broken_pipe(self) -> None:
-        """End as with any other output: rich would leave with 1, which is a gate that failed."""
+        """Raise, as any other output does: rich would exit with 1, which means that a gate failed."""
         raise BrokenPipeError
 
 
@@ -61,11 +60,17 @@ def finish(
     baselines: Mapping[str, ReportData] = FrozenDict(),
     text: bool = True,
 ) -> int:
-    """Write the files asked for and print the reports; returns the verdict's exit code.
+    """Write the files, print the reports, and return the exit code of the verdict.
 
-    One report stands under "". Those of several evaluations stand under their paths: at the end there is a line for each,
-    an HTML file is one page with an index, and a format that holds one report is written to a file for each, FILE-NAME.
-    `verbose`: with every note. `baselines` are what reports are compared with, under the same names; without `text` no page holds texts.
+    Args:
+        reports: One report under "", or those of several evaluations under their paths: these have a line each at the end,
+            one HTML page with an index, and a file FILE-NAME each in formats that hold one report.
+        outputs: The files to write.
+        as_json: Print a JSON document.
+        quiet: Print only what failed.
+        verbose: Print every note.
+        baselines: The reports to compare with, under the same names.
+        text: Whether a page holds texts.
     """
     summary = os.environ.get("GITHUB_STEP_SUMMARY")
     changes: dict[str, Json] = {}
@@ -100,26 +105,24 @@ def finish(
 
 
 def _print(reports: Mapping[str, Report], *, quiet: bool, verbose: bool) -> None:
-    """The reports, each below its name where there are several, and a table of these.
-
-    `quiet`: only what failed, and on stderr the notes that change what a number means.
-    """
+    """Print the reports, several with their names and a table of all; `quiet`: only what failed, and some notes on stderr."""
     for name, report in ((clean(name), report) for name, report in reports.items()):
-        for note in quiet_notes(report) if quiet else ():
-            say(clean(f"note: {name}{': ' * bool(name)}{note}"))
-        if quiet and not report.verdict.passed:
-            say("\n".join([*([name] if name else []), *report.verdict.lines()]))
-        if not quiet:
-            if name:
-                print_console(Text(f"\n{name}", style="bold"))
-            print_console(render(report, every=verbose))
+        if quiet:
+            for note in quiet_notes(report):
+                say(clean(f"note: {name}{': ' * bool(name)}{note}"))
+            if not report.verdict.passed:
+                say("\n".join([*filter(None, [name]), *report.verdict.lines()]))
+            continue
+        if name:
+            print_console(Text(f"\n{name}", style="bold"))
+        print_console(render(report, every=verbose))
     if "" not in reports and not quiet:
         print_console(Text(f"\n{len(reports)} evaluations, each with a report of its own", style="bold"))
         print_console(evaluations_table(reports).rich())
 
 
 def _write(reports: Mapping[str, Report], path: Path, page: Callable[..., dict[str, Any]]) -> None:
-    """Write a report file; of several reports, where the format holds one, a file for each. `page` gives the sections."""
+    """Write a report file, or one per report if the format holds only one; `page` gives the sections of a page."""
     several = "" not in reports
     if several and formats.write_several(reports, path, page):
         say(f"wrote {shown_name(path)}")
@@ -137,23 +140,22 @@ _PAGES = {".html", ".md", ".svg", ".png"}
 
 
 def page_sections(report: ReportData, excerpt: Excerpt | None = None, *, text: bool = True) -> dict[str, Any]:
-    """The further sections of a page: agreement of the judge with people, stages that lost documents, simulated changes."""
-    from germane.reports.page.excerpt import Excerpt
-
-    excerpt = excerpt or Excerpt(report)
+    """Return the further sections of a page: the judge against people, stages that lost documents, simulated changes."""
     from germane.diagnosis.formats import diagnosis_page, stages_page
     from germane.diagnosis.stages import follow_samples
     from germane.diagnosis.whatif import diagnose
+    from germane.reports.page.excerpt import Excerpt
 
     page: dict[str, Any] = {"text": text}
+    drawn = (excerpt or Excerpt(report)).random
     if any(summary.basis.source == "judge" for summary in report.summaries):
         from germane.labelling.audit import audit_labelled
 
         page["audit"] = audit_labelled(report)
     with suppress(InputError):  # nothing relevant is known
-        page["stages"] = stages_page(follow_samples(excerpt.random.samples()))
+        page["stages"] = stages_page(follow_samples(drawn.samples()))
     with suppress(InputError):  # no measure is ranked
-        page["diagnosis"] = diagnosis_page(diagnose(excerpt.random), text=text)
+        page["diagnosis"] = diagnosis_page(diagnose(drawn), text=text)
     return page
 
 
@@ -170,14 +172,14 @@ def _tell_github(
         folder = os.environ.get("GITHUB_WORKSPACE")
         workspace = Path(folder).resolve() if folder else None
         with ignore_closed_stderr():
-            for command in chain.from_iterable(
-                github_commands(report, workspace) for report in reports.values()
+            for command in (
+                line for report in reports.values() for line in github_commands(report, workspace)
             ):
                 print(command, file=getattr(sys.stderr, "inner", sys.stderr))  # our own: not cleaned
 
 
 def print_console(renderable: RenderableType) -> None:
-    """Print to stdout, 120 columns wide where that is not a terminal."""
+    """Print to stdout, 120 columns wide unless that is a terminal."""
     console = _Stdout(highlight=False)
     if not console.is_terminal:
         console.width = 120
@@ -185,7 +187,7 @@ def print_console(renderable: RenderableType) -> None:
 
 
 class _Clean:
-    """A renderable in whose texts no control character stands; its own colours and lines stay."""
+    """A renderable whose texts are printed without control characters; its own colours and lines stay."""
 
     def __init__(self, renderable: RenderableType) -> None:
         self._renderable = renderable
@@ -197,9 +199,9 @@ class _Clean:
 
 
 def opened(folder: Path | None) -> Report:
-    """The report in a folder, of an interrupted run the part that is done; of a folder of reports the latest that holds a score.
+    """Return the report in a folder (default: germane-reports), as far as it got; in a folder of reports the latest with a score.
 
-    Without a folder that in germane-reports. The name of the latest is said on stderr. InputError where there is none.
+    Prints the name of the latest on stderr. InputError if there is none.
     """
     parent = folder or Path("germane-reports")
     inside = reports_in(parent) if folder is None or not (folder / "manifest.json").exists() else []
@@ -215,7 +217,10 @@ def opened(folder: Path | None) -> Report:
 
 
 def latest_reports(verb: str, n: int = 1) -> list[Path]:
-    """The latest complete reports in germane-reports, the latest last; their names are said on stderr. InputError for fewer."""
+    """Return the latest complete reports in germane-reports, the latest last, and print their names on stderr.
+
+    InputError if there are fewer.
+    """
     parent, result = Path("germane-reports"), list[Path]()
     for folder in reports_in(parent):
         with suppress(InputError):
@@ -223,23 +228,22 @@ def latest_reports(verb: str, n: int = 1) -> list[Path]:
                 result.insert(0, folder)
     if len(result) < n:
         what, named = ("no report", "REPORT") if n == 1 else (f"fewer than {n} finished reports", "A B")
-        raise InputError(
-            f"{what} in {parent}", fix=f"name {'it' if n == 1 else 'them'}: germane {verb} {named}"
-        )
+        fix = f"name {'it' if n == 1 else 'them'}: germane {verb} {named}"
+        raise InputError(f"{what} in {parent}", fix=fix)
     words = "the latest report" if n == 1 else f"the {n} latest reports, the older one first"
     say(f"{words}: {', '.join(map(str, result))}")
     return result
 
 
 def is_report(path: Path) -> bool:
-    """True if the path is a report folder, or a folder of reports."""
+    """Return True if the path is a report folder, or a folder of reports."""
     return (path / "manifest.json").exists() or any(path.glob("*/manifest.json"))
 
 
 def opened_together(folder: Path | None) -> dict[str, Report]:
-    """The report that `opened` finds, under ""; where it was the latest of a command with several evaluations, all of these.
+    """Return the report that `opened` finds under "", or all reports of its command if that made several.
 
-    They stand under the paths that were evaluated, in their order.
+    The latter stand under the paths that were evaluated, in their order.
     """
     latest = opened(folder)
     if latest.folder is None or (folder is not None and latest.folder == folder):
@@ -251,30 +255,16 @@ def opened_together(folder: Path | None) -> dict[str, Report]:
     return {name: opened(path) for name, path in folders.items()}
 
 
-class _Warnings(logging.Handler):
-    """Prints what the library logs (an endpoint that does not answer) as a warning."""
-
-    def __init__(self, callbacks: Callbacks) -> None:
-        super().__init__(logging.WARNING)
-        self._callbacks = callbacks
-
-    def emit(self, record: logging.LogRecord) -> None:
-        """Pass the record's message to the callbacks as a warning."""
-        self._callbacks.warn(record.getMessage())
-
-
 _FIRST, _HEARTBEAT = 1.0, 15.0
-"""Seconds to the first line on stderr that tells how far a run has come, and between two, where no terminal shows it."""
-
-
+"""Seconds to the first line of progress on stderr, and between two, if stderr is not a terminal."""
 _SLOW = 0.1
-"""Seconds per call from which they are shown: of a fast judge nobody asks."""
+"""Seconds per call from which they are shown: a fast judge needs no such figure."""
 
 
 class Progress(Callbacks):
-    """A progress bar on stderr while a run works, where stderr is a terminal, else a line now and then; warnings too.
+    """A progress bar on stderr while a run works, or a line now and then if stderr is not a terminal; warnings too.
 
-    Both say how much of the whole is done, the time left, the price and the errors so far.
+    Both show how much is done, the time left, the cost and the errors so far.
     """
 
     def __init__(self, *, quiet: bool = False) -> None:
@@ -286,7 +276,8 @@ class Progress(Callbacks):
         self._state = ("starting", 0, 0, "")
         self._over = threading.Event()
         self._bar: Bar | None = None
-        self._log = _Warnings(self)
+        self._log = logging.Handler(logging.WARNING)
+        self._log.emit = lambda record: self.warn(record.getMessage())  # type: ignore[method-assign]
         self._hints: list[str] = []
         self._expected: Expected | None = None
         self._stopping = False
@@ -319,7 +310,7 @@ class Progress(Callbacks):
             self._bar.stop()
 
     def _beat(self) -> None:
-        """The last line again where nothing has been answered for a while: a build server ends what is silent."""
+        """Print the last line again if nothing happened for a while: a build server ends what is silent."""
         while not self._over.wait(max(0.05, _HEARTBEAT)):
             self._say_line()
 
@@ -330,11 +321,11 @@ class Progress(Callbacks):
             say(f"{what}: {self._how_far()}" if self._began else what)
 
     def warn(self, text: str) -> None:
-        """Print a warning on stderr, above the progress bar where there is one."""
+        """Print a warning on stderr, above the progress bar if there is one."""
         self.note(f"warning: {text}")
 
     def note(self, text: str) -> None:
-        """Print a message on stderr, above the progress bar where there is one."""
+        """Print a message on stderr, above the progress bar if there is one."""
         if self._bar is None:
             say(text)
         else:
@@ -347,7 +338,7 @@ class Progress(Callbacks):
         self._show("judging", 0, total.calls, self._spending(Spent()))
 
     def on_stopping(self) -> None:
-        """Show that requests in flight are finished, in place of the bar."""
+        """Show that only requests in flight are finished, in place of the bar."""
         text = "interrupted: finishing the requests in flight; press Ctrl-C again to abandon them"
         if self._bar is None:
             say(text)
@@ -356,7 +347,7 @@ class Progress(Callbacks):
         self._stopping = True
 
     def on_baseline(self, baseline: ReportData) -> None:
-        """The report of --baseline, of each evaluation one."""
+        """Keep the baseline of an evaluation."""
         self.baselines.append(baseline)
 
     def on_progress(self, what: str, done: int, total: int) -> None:
@@ -364,7 +355,7 @@ class Progress(Callbacks):
         self._show(what, done, total)
 
     def on_judgements(self, pool: Asker) -> None:
-        """Show the number of questions that have their answer: of those that cost where their number is known."""
+        """Show the number of answered questions: of those that cost something, if their number is known."""
         if self._expected is not None:
             done = pool.spent.calls
             self._show("judging", done, max(self._expected.calls, done), self._spending(pool.spent))
@@ -372,7 +363,7 @@ class Progress(Callbacks):
             self._show("looking up answers", pool.answered, pool.expected)
 
     def _spending(self, spent: Spent) -> str:
-        """The cost and the number of errors so far, in words; "" where there are none."""
+        """Return the cost and the number of errors so far, in words."""
         words = []
         whole = self._expected.cost_usd if self._expected else None
         if spent.cost is not None and (spent.cost or whole):
@@ -382,7 +373,7 @@ class Progress(Callbacks):
         return ", ".join(words)
 
     def on_failures(self, command: str) -> None:
-        """Keep the command that asks again for the end."""
+        """Keep the command that asks again, to print it at the end."""
         self._hints.append(f"ask again what failed: {command}")
 
     def on_stopped(self, report: ReportData) -> None:
@@ -406,7 +397,7 @@ class Progress(Callbacks):
             self._say_line()
 
     def _how_far(self) -> str:
-        """The progress in words: done, time left, cost."""
+        """Return the progress in words: done, time left, cost."""
         what, done, total, more = self._state
         about = "~" if self._expected is not None and not self._expected.exact and what == "judging" else ""
         words = [f"{done:,} of {about}{total:,}"]
@@ -426,10 +417,10 @@ def _clock(seconds: float) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Outputs:
-    """The values of `-o`: report files and a report folder here, and the URLs to which others are copied.
+    """The values of `-o`: report files, a report folder, and URLs to which these are copied.
 
-    `files` are those to write, `urls` the URLs of those among them that are put elsewhere; `folder` is None where none is
-    named, and `store` the URL of the report's folder, which is then made here, at `made` or as usual.
+    `files` are written here, those in `urls` are then copied to their URL; `store` is the URL of the report's folder, which is
+    then made here at `made`.
     """
 
     files: list[Path]
@@ -440,7 +431,7 @@ class Outputs:
 
     @classmethod
     def of(cls, paths: Sequence[Path]) -> Self:
-        """Sort the values of -o into files, the report's folder and URLs; a file for a URL is written here first."""
+        """Sort the values of -o into files, the report's folder and URLs."""
         folder, store, files, urls = None, None, list[Path](), dict[Path, str]()
         for path in paths:
             if url := url_of(path):
@@ -456,17 +447,16 @@ class Outputs:
         return cls(files, urls, folder, store, with_urls("scratch")() / Path(store).name if store else None)
 
     def refuse_other(self, *, replace: bool) -> None:
-        """InputError, before anything is spent, where a report that is not to be replaced stands at the URL of the folder."""
+        """Raise InputError if another report is at the URL of the folder and shall not be replaced."""
         if self.store and not replace and with_urls("is_there")(f"{self.store}/manifest.json"):
             fix = "name a new URL, or give --force to replace it"
             raise InputError(f"{mask_urls(self.store)} holds the report of another evaluation", fix=fix)
 
     def put(self, reports: Mapping[str, Report], store: str | None = None) -> None:
-        """Put what was written where it belongs: files with those next to them, then each report's folder.
+        """Copy what was written to its URLs: files with those next to them, then each report's folder.
 
-        The folder goes to `store`; None = where the report's options say, "" = nowhere.
-
-        InputError where that fails; what is here stays here.
+        The folder goes to `store`; None = where the report's options say, "" = nowhere. InputError if that fails; what is
+        here stays here.
         """
         for local, url in self.urls.items():
             for file in local.parent.iterdir():
@@ -487,7 +477,7 @@ class Outputs:
 
 
 def check_writable(path: Path, inputs: Iterable[object]) -> None:
-    """InputError, before anything is spent, where no report can be written there or one of the inputs stands there."""
+    """Raise InputError, before anything is spent, if no report can be written there or it is one of the inputs."""
     formats.format_of(path)
     nearest = next(path for path in (path, *path.parents) if path.exists())
     if nearest == path and path.is_dir():
