@@ -33,39 +33,39 @@ from germane.types import Json, Score
 INTERVALS = f"95% confidence intervals ({LIKE_THESE})"
 SIGNS = "■ relevant  □ not relevant  · unjudged  ? no verdict"
 _WORST = 5
+"""The number of worst queries and of failed cases that are shown."""
 _HOW_MUCH = re.compile(r"^\d+ of \d+ ")
 """The beginning of the reason of a score that lacks some of its verdicts."""
 
 
 def render_plain(report: ReportData, width: int = 120, *, every: bool = True) -> str:
-    """The report as plain text, without colour; `every` as of `render`."""
+    """Return the report as plain text without colour; `every` as of `render`."""
     return plain_text(render(report, every=every), width)
 
 
 def render_html(report: ReportData) -> str:
-    """The report for a notebook: the means with their intervals as bars, and the worst queries with their strips.
+    """Return the report for a notebook: the means with their intervals as bars, and the worst queries with their strips.
 
-    No script, no colour of its own, so that it is light or dark as its page.
+    It has no script and no colour of its own, so that it is light or dark as its page.
     """
     table = means_table(report, report.files or None, "file" if report.files else "", COUNTS)
     summaries = [summary for file in report.files for summary in file.summaries] or report.summaries
     table.heads.append("")
     for row, summary in zip(table.rows, summaries, strict=True):
         row.append(bar(summary))
-    stand_in = (report.manifest.get("judge") or {}).get("stand_in")
     table.notes += [INTERVALS, *remarks_of(report), *corrected_in_words(report.summaries), *_whys(report)]
-    table.notes += [*([stand_in] if stand_in else []), *notes_of(report)]
+    table.notes += [*_stand_in(report), *notes_of(report)]
     tables = [table, *filter(None, [_worst(report)])]
     tables[-1].notes += report.verdict.lines()
     return "".join(table.html() for table in tables)
 
 
 _BAR, _BAR_HEIGHT = 120, 14
-"""Pixels of the bar that shows a mean."""
+"""The size of the bar that shows a mean, in pixels."""
 
 
 def bar(summary: MeasureSummary) -> Markup:
-    """A mean and its interval on the range of its measure, as an SVG element; nothing where there is no mean or no end."""
+    """Return a mean and its interval on the range of its measure as SVG; empty without a mean or an end of the range."""
     low, high = range_of(summary.type)
     if summary.mean is None or not isfinite(high - low):
         return Markup()
@@ -84,17 +84,16 @@ def bar(summary: MeasureSummary) -> Markup:
         shapes += f'<path d="M{start} {middle}H{end}" {line}/>'
     shapes += f'<circle cx="{at(mean)}" cy="{middle}" r="3" fill="currentColor"/>'
     title = f"{in_digits(mean)}, interval {interval_in_words(ends)}"
-    return Markup(
-        f'<svg width="{_BAR}" height="{_BAR_HEIGHT}" viewBox="0 0 {_BAR} {_BAR_HEIGHT}" role="img"'
-        f' aria-label="{title}">{shapes}</svg>'
-    )
+    size = f'width="{_BAR}" height="{_BAR_HEIGHT}" viewBox="0 0 {_BAR} {_BAR_HEIGHT}"'
+    return Markup(f'<svg {size} role="img" aria-label="{title}">{shapes}</svg>')
 
 
 _MOST_CALLS = 20
+"""The number of searches that are shown."""
 
 
 def by_call_table(report: ReportData) -> Table:
-    """The results of each search of the samples, a line per number of the search."""
+    """Return the results of each search of the samples, a line per number of the search."""
     several = len(report.systems) > 1
     note = "made by how many samples; spare: all gold had come; repeated: the same query again"
     if (more := len(report.by_call) - _MOST_CALLS) > 0:
@@ -102,25 +101,20 @@ def by_call_table(report: ReportData) -> Table:
     heads = ["call", "made", "first hit", "recall so far", "interval", "spare", "repeated"]
     table = Table([*["system"] * several, *heads], "llr" if several else "lr", notes=[note])
     for line in report.by_call[:_MOST_CALLS]:
-        cells = [
-            line.call,
-            line.samples,
-            line.first,
-            in_digits(line.recall),
-            interval_in_words(line.interval),
-        ]
+        recall = in_digits(line.recall), interval_in_words(line.interval)
         repeated = line.repeated if line.call > 1 else None
-        table.add([*[line.system or "-"] * several, *cells, line.spare, repeated])
+        cells = [line.call, line.samples, line.first, *recall, line.spare, repeated]
+        table.add([*[line.system or "-"] * several, *cells])
     return table
 
 
 def render(report: ReportData, *, every: bool = True) -> RenderableType:
-    """The report for a rich console; with `every` note, else with those that change what a number means, and three at most."""
-    return hanging(_parts(report, every=every))
+    """Return the report for a rich console, with `every` note or only those that change what a number means and a few more."""
+    return hanging(_sections(report, every=every))
 
 
-def _parts(report: ReportData, *, every: bool) -> Iterator[RenderableType]:
-    """The parts in the order of a terminal, which stops at the last: details, the basis of the means, means, gates, verdict."""
+def _sections(report: ReportData, *, every: bool) -> Iterator[RenderableType]:
+    """Iterate over the sections in the order of a terminal, which stops at the last: details, notes, means, gates, verdict."""
     slices, problem = report.own_slices()
     if problem:
         yield Text(f"no slices: {clean(problem)}", style="yellow")
@@ -129,7 +123,7 @@ def _parts(report: ReportData, *, every: bool) -> Iterator[RenderableType]:
     if report.by_call:
         yield by_call_table(report).rich()
     if len(report.systems) > 1:
-        from germane.reports.pairing import rankings  # which a report of one system has no use for
+        from germane.reports.pairing import rankings  # not at the top: most reports are of one system
 
         yield from (Text(str(ranking)) for ranking in rankings(report, report.measures[:1]))
     if (worst := _worst(report)) is not None:
@@ -156,33 +150,34 @@ _MOST_NOTES = 3
 """Notes above the table of means, unless more of them change what a number means."""
 
 
-def _notes(report: ReportData, most: int | None) -> Iterator[Text]:
-    """The notes, those first that change what a number means; of the others as many as make `most` lines, None = all."""
+def _stand_in(report: ReportData) -> list[str]:
+    """Return the remark on a judge that stands in for a model, if it is one."""
     stand_in = (report.manifest.get("judge") or {}).get("stand_in")
-    counted_notes = list(_counted_notes(report))
-    first = [Text(f"note     {note}") for note in (*([stand_in] if stand_in else ()), *counted_notes)]
-    whys = [Text(f"note     {why}", style="dim") for why in _whys(report)]
+    return [stand_in] if stand_in else []
+
+
+def _notes(report: ReportData, most: int | None) -> Iterator[Text]:
+    """Iterate over the notes, first those that change what a number means; others up to `most` in all, None = all."""
+    counted_notes, whys = list(_counted_notes(report)), [(why, "dim") for why in _whys(report)]
+    first = [(note, "") for note in (*_stand_in(report), *counted_notes)]
+    others = [*((line, "") for line in corrected_in_words(report.summaries))]
+    others += [(remark, "yellow") for remark in remarks_of(report)]
+    others += [(note, "") for note in notes_of(report) if note not in counted_notes]
     lost = any(summary.failed for summary in report.summaries)
-    first, others = (first + whys, []) if lost else (first, whys)
-    others += [Text(f"note     {clean(line)}") for line in corrected_in_words(report.summaries)]
-    others += [Text(f"note     {clean(remark)}", style="yellow") for remark in remarks_of(report)]
-    others += [Text(f"note     {note}") for note in notes_of(report) if note not in counted_notes]
+    first, others = (first + whys, others) if lost else (first, whys + others)
     room = len(others) if most is None else most - len(first)
     if len(others) > room:
         room = max(room - 1, 0)
-    room = min(room, len(others))
-    yield from (*first, *others[:room])
-    if hidden := len(others) - room:
-        yield Text(
-            f"note     {counted(hidden, 'more note')}: -v, `germane report` and the page show them",
-            style="dim",
-        )
+    yield from (Text(f"note     {clean(note)}", style=style) for note, style in (*first, *others[:room]))
+    if hidden := len(others) - min(room, len(others)):
+        more = f"{counted(hidden, 'more note')}: -v, `germane report` and the page show them"
+        yield Text(f"note     {more}", style="dim")
 
 
 def _whys(report: ReportData, most: int = 6) -> Iterator[str]:
-    """The reasons why scores are missing, each once, with the measures that it concerns.
+    """Iterate over the reasons why scores are missing, each once, with the measures that it concerns.
 
-    How many verdicts a score lacks makes no other reason.
+    Reasons that differ only in how many verdicts a score lacks are one.
     """
     measures: dict[tuple[str, int], list[str]] = {}
     for summary in report.summaries:
@@ -198,7 +193,7 @@ def _whys(report: ReportData, most: int = 6) -> Iterator[str]:
 
 
 def remarks_of(report: ReportData) -> list[str]:
-    """The remarks on the basis of the means, each with the measures that it concerns."""
+    """Return the remarks on the basis of the means, each with the measures that it concerns."""
     measures: dict[str, dict[str, None]] = {}
     for summary in report.summaries:
         for remark in summary.remarks():
@@ -207,7 +202,7 @@ def remarks_of(report: ReportData) -> list[str]:
 
 
 def quiet_notes(report: ReportData) -> Iterator[str]:
-    """The notes that change what a number means: scores that are missing, and what was counted while measuring."""
+    """Iterate over the notes that change what a number means: missing scores, and what was counted while measuring."""
     yield from _whys(report)
     yield from _counted_notes(report)
 
@@ -221,7 +216,7 @@ def _counted_notes(report: ReportData) -> Iterator[str]:
 
 
 def notes_of(report: ReportData) -> Iterator[str]:
-    """The notes of a report: counted ones, and sentences as they are."""
+    """Iterate over the notes of a report: counted ones, and sentences as they are."""
     yield from _counted_notes(report)
     if asked := asked_in_words(report.manifest):
         yield asked
@@ -230,34 +225,30 @@ def notes_of(report: ReportData) -> Iterator[str]:
 
 
 def _stop_reason(report: ReportData) -> Iterator[str]:
-    """The reason why no more cases were judged, and its consequences for the intervals."""
-    until = report.manifest.get("until") or {}
+    """Explain why no more cases were judged, and which intervals are wider than was asked for."""
+    until, sampled = report.manifest.get("until") or {}, report.manifest.get("sampled") or {"n": 0, "of": 0}
+    if not (widths := until.get("widths")):
+        return
     stages = ", then ".join(f"{count:,}" for count in until.get("stages", ()))
-    if widths := until.get("widths"):
-        asked = ", ".join(f"{name} +-{width:g}" for name, width in widths.items())
-        yield (
-            f"{stages} cases were judged (--until {asked}, or until all are); width is not bias: what a judge gets wrong, more "
-            "cases do not mend"
-        )
-        for summary in report.summaries:
-            half = (summary.interval[1] - summary.interval[0]) / 2 if summary.interval else None
-            if (width := widths.get(summary.measure)) is not None and (half is None or half > width):
-                system = f" of {clean(summary.system)}" if summary.system else ""
-                sampled = report.manifest.get("sampled") or {"n": 0, "of": 0}
-                by = (
-                    "by all cases"
-                    if sampled["n"] == sampled["of"]
-                    else "by any number of cases while so much is missing"
-                )
-                yield f"{summary.measure}{system}: +-{width:g} is not reached {by}, {in_digits(half)} is"
+    asked = ", ".join(f"{name} +-{width:g}" for name, width in widths.items())
+    bias = "width is not bias: what a judge gets wrong, more cases do not mend"
+    yield f"{stages} cases were judged (--until {asked}, or until all are); {bias}"
+    by = (
+        "by all cases" if sampled["n"] == sampled["of"] else "by any number of cases while so much is missing"
+    )
+    for summary in report.summaries:
+        half = (summary.interval[1] - summary.interval[0]) / 2 if summary.interval else None
+        if (width := widths.get(summary.measure)) is not None and (half is None or half > width):
+            system = f" of {clean(summary.system)}" if summary.system else ""
+            yield f"{summary.measure}{system}: +-{width:g} is not reached {by}, {in_digits(half)} is"
 
 
 _MOST_COVERED = 20_000
-"""Samples up to which what was judged of them is read back for a note."""
+"""Samples of a report whose places are read for a note."""
 
 
 def _covered(report: ReportData) -> Iterator[str]:
-    """The share of each system's judged items that had a verdict for the first system, in words."""
+    """Tell which share of each system's judged items had a verdict for the first system."""
     if len(report.systems) < 2 or len(report.tables.scores.samples) > _MOST_COVERED:
         return
     judged: dict[str, set[str]] = {}
@@ -270,7 +261,7 @@ def _covered(report: ReportData) -> Iterator[str]:
 
 
 def lowest(report: ReportData, most: int) -> list[Score]:
-    """The worst scores by the first measure of the first system, without those that could not be better."""
+    """Return the worst scores by the first measure of the first system, without those that could not be better."""
     if not report.summaries or report.summaries[0].n == 0:
         return []
     first = report.summaries[0]
@@ -281,7 +272,7 @@ def lowest(report: ReportData, most: int) -> list[Score]:
 
 
 def _worst(report: ReportData) -> Table | None:
-    """The worst queries by the first measure of the first system, with a sign for each place where lists are ranked."""
+    """Return the worst queries by the first measure of the first system, with a sign for each place of ranked lists."""
     rows = [
         [in_digits(score.value), strip, score.sample, shorten(query, 200)]
         for strip, score, query in strips(report, lowest(report, _WORST))
@@ -302,7 +293,7 @@ _MOST_NAMED = 3
 
 
 def evaluations_table(reports: Mapping[str, ReportData]) -> Table:
-    """A line for each of several evaluations: its verdict, its exit code and the first of its means."""
+    """Return a line for each of several evaluations: its verdict, its exit code and the first of its means."""
     table = Table(["evaluation", "verdict", "exit code", "means"], "l")
     for name, report in reports.items():
         means = [f"{summary.measure} {summary.in_words()}" for summary in report.summaries[:_MOST_NAMED]]
@@ -317,20 +308,20 @@ Results = Mapping[SampleKey, Sequence[dict[str, Json]]]
 
 
 def failed_cases(report: ReportData, results: Results) -> Iterator[tuple[CaseResult, list[dict[str, Json]]]]:
-    """The cases that fail, each with the results of the graders that it does badly by; the worst first."""
+    """Iterate over the failed cases, the worst first, each with the results of the graders that it does badly by."""
     for case in report.failed():
         rows = results.get(case.key, [])
         yield case, [row for row in rows if row["score"] is not None and row["misses"] and row["score"] < 1]
 
 
 def case_name(case: CaseResult) -> str:
-    """The id of a case's sample, with its system and trial where there are several."""
+    """Return the id of a case's sample, with its system and trial if there are several."""
     trial = f" trial {case.trial}" if case.trial else ""
     return f"{case.sample}{f' of {case.system}' if case.system else ''}{trial}"
 
 
 def _failed(report: ReportData) -> Iterator[Text]:
-    """The worst of the failed cases, with what each of their graders missed."""
+    """Iterate over the lines of the worst failed cases, with what each of their graders missed."""
     if not (failed := report.failed()):
         return
     yield Text(counted(len(failed), "failed case"), style="red")
@@ -343,7 +334,9 @@ def _failed(report: ReportData) -> Iterator[Text]:
 
 def _verdict(report: ReportData) -> Text:
     verdict = report.verdict
-    lines = verdict.lines(exit_code=report.manifest.get("made_by") != "pytest")  # whose own code says less
+    lines = verdict.lines(
+        exit_code=report.manifest.get("made_by") != "pytest"
+    )  # pytest has its own exit code
     text = Text("\n".join(lines))
     colour = _COLOUR.get(verdict.exit_code, "red") if verdict.gates or verdict.exit_code else ""
     text.stylize(f"bold {colour}".rstrip(), 9, 9 + len(verdict.word))
