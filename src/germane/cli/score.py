@@ -60,7 +60,7 @@ def score(
 
 
 def _refuse_source(output: Path, folder: Path) -> None:
-    """InputError where an output is the report that is scored: a new one holds only some of its judgements."""
+    """Raise InputError if an output is the report that is scored: a new one holds only some of its judgements."""
     from germane.folder.layout import is_own
 
     if output.resolve() == folder.resolve() or is_own(output, folder):

@@ -23,10 +23,10 @@ _MOST = 10
 def junit(
     reports: Iterable[tuple[str, ReportData, Mapping[SampleKey, Sequence[Mapping[str, Json]]]]],
 ) -> Iterator[str]:
-    """Reports as JUnit XML: of each a suite with a test per gate, and one with a test per case, under its name.
+    """Return reports as JUnit XML: for each a suite with a test per gate, and one with a test per case.
 
-    A gate that fails is a failure, one that is undecided an error; so are cases by their verdict, and one without a verdict
-    is skipped. With each report goes what each grader found in each case.
+    A failed gate or case is a failure, an undecided one an error; a case without a verdict is skipped. With each report go its
+    name and what each grader found in each case.
     """
     root = Element("testsuites", name="germane")
     for name, report, words in reports:
@@ -42,13 +42,13 @@ def junit(
 
 
 def _counts(suite: Element) -> dict[str, str]:
-    """The number of tests of each kind; a case's time is not measured."""
+    """Return the number of tests of each kind; the time of a case is not measured."""
     names = {"tests": "testcase", "failures": "failure", "errors": "error", "skipped": "skipped"}
     return {name: str(len(list(suite.iter(kind)))) for name, kind in names.items()} | {"time": "0"}
 
 
 def _gates(report: ReportData) -> Iterator[Element]:
-    """A test per gate, and one for how the evaluation ended where that is not due to a gate."""
+    """Iterate over a test per gate, and one for the end of the evaluation if no gate explains it."""
     words = {"failed": "failure", "undecided": "error"}
     for gate in report.verdict.gates:
         yield _test("gates", gate.gate, words.get(gate.outcome), gate.sentence or gate.detail)
@@ -112,10 +112,10 @@ def _location(report: ReportData, case: CaseResult) -> Sequence[Json] | None:
 
 
 def github_commands(report: ReportData, workspace: Path | None = None) -> Iterator[str]:
-    """Commands of GitHub's workflows at the line of each failed case (an error where a required grader failed), and per gate.
+    """Iterate over commands of GitHub's workflows: one at the line of each failed case, and one per gate.
 
-    Retrieved text, ids and file names are escaped: none of them can end a command or begin another one. GitHub wants
-    files as they stand in its `workspace`.
+    A case is an error if a required grader failed, else a warning. Texts, ids and file names are escaped: none of them can end a
+    command or begin another one. GitHub wants paths from its `workspace`.
     """
     failed = [case for case in report.cases() if case.failed]
     for case in failed[:_MOST]:
@@ -134,7 +134,7 @@ def github_commands(report: ReportData, workspace: Path | None = None) -> Iterat
 
 
 def _within(file: str, workspace: Path | None) -> str:
-    """The path from the workspace, wherever the run was started."""
+    """Return the path from the workspace, wherever the run was started."""
     whole = Path(file).resolve()
     return str(whole.relative_to(workspace)) if workspace and whole.is_relative_to(workspace) else file
 

@@ -109,16 +109,16 @@ class ReportData:
         raise KeyError(f"{measure} was not measured{f' of {system}' if system else ''}; measured: {have}")
 
     def reported(self, measure: str) -> str:
-        """The reported name of a measure, from any of its names; InputError where it was not measured."""
+        """Return the reported name of a measure, from any of its names; InputError if it was not measured."""
         try:
             return self[measure].measure
         except KeyError as error:
             raise InputError(str(error.args[0]), fix="name one that is measured") from None
 
     def slices(self, by: str) -> list[Slice]:
-        """The summaries over each slice of the cases: a tag, "tags", or the values of a field of their metadata.
+        """Return the summaries over each slice of the cases: a tag, "tags", or the values of a metadata field.
 
-        InputError where no sample is in any.
+        InputError if no sample is in any.
         """
         if by not in self._sliced:
             slices = self.cases_by(by)
@@ -134,13 +134,13 @@ class ReportData:
         return self._sliced[by]
 
     def cases_by(self, by: str) -> Mapping[str, set[str]]:
-        """The ids of the cases of each slice; InputError where no sample is in any."""
+        """Return the ids of the cases of each slice; InputError if no sample is in any."""
         if by not in self._cases_by:
             self._cases_by[by] = slices_of(self.samples(), by)
         return self._cases_by[by]
 
     def own_slices(self) -> tuple[list[Slice], str]:
-        """The slices that the report was asked for, or why there are none."""
+        """Return the slices that the report was asked for, or why there are none."""
         if not self.by:
             return [], ""
         try:
@@ -149,7 +149,7 @@ class ReportData:
             return [], str(error)
 
     def tag_slices(self, most: int) -> list[Slice]:
-        """The summaries over each tag's samples, of the `most` tags that most samples have; their names in order."""
+        """Return the summaries over the samples of each of the `most` commonest tags, in the order of their names."""
         results: dict[str, array[int]] = {}  # by tag the numbers of its samples
         keys = self.tables.scores.keys
         for key, tags in self.tables.tags():
@@ -160,7 +160,7 @@ class ReportData:
         return self._slices((tag, results[tag]) for tag in tags)
 
     def _slices(self, kept: Iterable[tuple[str, array[int]]]) -> list[Slice]:
-        """The slices of these names with the numbers of their samples, without those where nothing was scored."""
+        """Return the slices of these names and samples (by number), without those in which nothing was scored."""
         numbers = ((name, np.unique(np.array(samples, np.int64))) for name, samples in kept)
         slices = [Slice(name, self.summaries_of(keep), keep) for name, keep in numbers]
         return [value for value in slices if value.summaries]
@@ -171,11 +171,11 @@ class ReportData:
         return searches_of(self.samples()) if self.tables.any_has("calls") else ()
 
     def values_of(self, line: MeasureSummary) -> NDArray[np.float64]:
-        """The values that a summary's measure has over its system's samples, in input order; of those that have one."""
+        """Return the values that a summary's measure has over its system's samples, in input order."""
         return self.tables.scores.taken(self._rows_of(line, line.system)).value
 
     def _rows_of(self, line: MeasureSummary, system: str | None) -> NDArray[np.int64]:
-        """The rows of the scores of a summary's measure; None = of all systems."""
+        """Return the rows of the scores of a summary's measure; None = of all systems."""
         table = self.tables.scores
         rows = table.rows_of((line.measure, line.type))
         systems, codes = table.keys.systems()
@@ -199,7 +199,7 @@ class ReportData:
         return tuple(slices)
 
     def summaries_of(self, keep: NDArray[np.int64], why: str = "") -> list[MeasureSummary]:
-        """The summaries over the samples with these numbers; `why` is why none of them is corrected."""
+        """Return the summaries over the samples with these numbers; `why` says why none of them is corrected."""
         bases = {(line.measure, line.type, line.system): line.basis for line in self.summaries}
         lines = summarise(self.case_scores, clusters=self._clusters, keep=keep)
         for line in lines:
@@ -215,38 +215,38 @@ class ReportData:
     # the tables
 
     def samples(self) -> Iterator[Sample]:
-        """The samples of the report, read one after the other, in input order."""
+        """Iterate over the samples of the report, in input order."""
         return iter(self.tables.samples)
 
     def samples_of(self, keys: Collection[SampleKey]) -> dict[SampleKey, Sample]:
-        """The samples with these keys (id, system, trial), by key; one that is not there is left out."""
+        """Return the samples with these keys (id, system, trial), by key; unknown keys are left out."""
         return {sample.key: sample for sample in self.tables.samples_of(keys)}
 
     def places(self) -> Iterator[PlaceRow]:
-        """The places of rankings about which something was asked, and the texts and claims, in input order."""
+        """Iterate over the places of rankings that were judged, and the judged texts and claims, in input order."""
         return iter(self.tables.places)
 
     def judgements(self) -> Iterator[Judgement]:
-        """The judgements, each with how it was asked."""
+        """Iterate over the judgements, each with how it was asked."""
         return iter(self.tables.judgements)
 
     def labels(self) -> Iterator[Label]:
-        """The labels that people gave, each with its item, who gave it and when."""
+        """Iterate over the labels that people gave, each with its item, who gave it and when."""
         return iter(self.tables.labels)
 
     def scores(self) -> Iterator[Score]:
-        """The scores, in input order, then measure order."""
+        """Iterate over the scores, in input order, then measure order."""
         return iter(self.tables.scores)
 
     def to_pandas(self, table: str | None = None) -> Frame:
-        """A DataFrame of pandas with one row per sample: what it is, its value by each measure, and why one has none.
+        """Return a pandas DataFrame with one row per sample: its keys, its value by each measure, and why values are missing.
 
-        With the name of a table (samples, places, judgements, labels, scores) that one, as it is stored.
+        With the name of a table (samples, places, judgements, labels, scores): that table, as it is stored.
         """
         return to_frame(self._columns(table), "pandas")
 
     def to_polars(self, table: str | None = None) -> Frame:
-        """The same as a DataFrame of polars, which the extra `tables` brings."""
+        """Return the same as a DataFrame of polars, which needs the extra `tables`."""
         return to_frame(self._columns(table), "polars")
 
     def _columns(self, table: str | None) -> Mapping[str, Sequence[Json]]:
@@ -288,7 +288,7 @@ class ReportData:
     # what is derived from them
 
     def cases(self) -> Iterator[CaseResult]:
-        """One result per sample: weighted score, verdict, failed requirements; none where no graders are declared."""
+        """Iterate over the result of each sample: weighted score, verdict, failed requirements; empty without graders."""
         open_to = frozenset[str]() if self.manifest.get("allow_stand_in") else self.stand_ins
         for key, scores in groupby(self.scores() if self._sets else (), key=lambda score: score.key):
             yield case_of(key, list(scores), self.graders_of(key), open_to)
@@ -299,7 +299,7 @@ class ReportData:
         return any(grader.declares for graders in self._sets for grader in graders.values())
 
     def failed(self) -> list[CaseResult]:
-        """The cases that fail, the worst first."""
+        """Return the failed cases, the worst first."""
         failed = (case for case in self.cases() if case.failed) if self.has_verdicts else ()
         return sorted(failed, key=lambda case: case.score or 0.0)
 
@@ -309,7 +309,7 @@ class ReportData:
         return frozenset(line.measure for line in self.summaries if line.basis.stand_in)
 
     def graders_of(self, key: SampleKey) -> Mapping[str, Grader]:
-        """The graders of a sample by their reported name."""
+        """Return the graders of a sample by their reported name."""
         return self._sets[self._numbers.get(key, 0)] if self._sets else {}
 
     @cached_property
@@ -329,18 +329,18 @@ class ReportData:
         return [*names, *[CASE_SCORE] * any(grader.threshold is not None for grader in graders)]
 
     def worst(self, measure: str | Measure, n: int = 10, system: str | None = None) -> list[Score]:
-        """The `n` worst scores of a measure, worst first (the highest where lower is better); ties in input order."""
+        """Return the `n` worst scores of a measure, worst first (the highest if lower is better); ties in input order."""
         rows, goodness = self._goodness(measure, system)
         return list(self.tables.scores.rows(rows[np.argsort(goodness, kind="stable")[:n]].tolist()))
 
     def at_worst(self, measure: str | Measure, system: str | None = None) -> int:
-        """The number of scores of a measure that are as bad as any can be."""
+        """Return the number of scores of a measure that are as bad as possible."""
         return int((self._goodness(measure, system)[1] <= 0).sum())
 
     def _goodness(
         self, measure: str | Measure, system: str | None
     ) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
-        """The rows of a measure's scores that have a value, and how good each is: 0 to 1."""
+        """Return the rows of a measure's scores that have a value, and how good each is: 0 to 1."""
         summary = self[measure] if system is None else self[measure, system]
         rows, good = self._rows_of(summary, system), Measure.remembered(summary.type).definition.good
         return rows, np.array([good(value) for value in self.tables.scores.taken(rows).value.tolist()])

@@ -82,7 +82,7 @@ class Documents(Line):
 
 
 def json_document(report: ReportData, *, scores: bool = True) -> dict[str, Json]:
-    """The document of `--json`; its schema is published."""
+    """Return the document of `--json`; its schema is published."""
     systems, verdict = system_lines(report.summaries), report.verdict
     files = [system_lines(of.summaries, file=of.name) for of in report.files]
     slices = [system_lines(of.summaries, slice=of.name) for of in report.own_slices()[0]]
@@ -117,7 +117,7 @@ def json_document(report: ReportData, *, scores: bool = True) -> dict[str, Json]
 
 
 def json_documents(documents: Mapping[str, dict[str, Json]]) -> dict[str, Json]:
-    """The document of `--json` of several evaluations, from that of each by its path."""
+    """Return the document of `--json` of several evaluations, from that of each by its path."""
     code = worst_exit_code(document["exit_code"] for document in documents.values())
     return {"schema_version": 1, "passed": code == 0, "exit_code": code, "reports": dict(documents)}
 
@@ -137,7 +137,7 @@ def _judge(entry: Mapping[str, Json]) -> JudgeLine:
 
 
 def _jsonl(report: ReportData) -> Iterator[str]:
-    """One score per line, with what must be said of its mean, hits, misses and reasoning, and the verdict on its case."""
+    """Iterate over one score per line, with remarks on its mean, hits, misses and reasoning, and the verdict on its case."""
     results, verdicts, remarks = grader_results(report), _verdicts(report), _remarks(report)
     if not results and not any(remarks.values()):
         yield from (line.decode() for line in report.tables.scores.lines())
@@ -154,17 +154,17 @@ def _jsonl(report: ReportData) -> Iterator[str]:
 
 
 def _verdicts(report: ReportData) -> dict[SampleKey, str | None]:
-    """The verdict on each case that has one."""
+    """Return the verdict on each case that has one."""
     return {case.key: case.verdict for case in report.cases()} if report.has_verdicts else {}
 
 
 def _remarks(report: ReportData) -> dict[tuple[str, str], list[str]]:
-    """The remarks on each mean, by system and measure."""
+    """Return the remarks on each mean, by system and measure."""
     return {(summary.system, summary.measure): list(summary.remarks()) for summary in report.summaries}
 
 
 def _csv(report: ReportData) -> Iterator[str]:
-    """One score per line, with the mean of its measure and system, and the interval of the mean."""
+    """Iterate over one score per line, with the mean of its measure and system and its interval."""
     columns = report.tables.scores.to_columns()
     if report.manifest.get("graders"):
         verdicts = _verdicts(report)
@@ -195,11 +195,15 @@ def html(
     excerpt: Excerpt | None = None,
     **sections: Json,
 ) -> Iterator[str]:
-    """The report as one HTML file, compared with a baseline where one is given; without `text` no query, passage or reason.
+    """Return the report as one HTML file, in pieces.
 
-    `excerpt` holds the queries that are on the page; without one, of a large report the worst 200 and a random 1,000. Further
-    `sections` are what `germane audit`, `compare`, `stages` (without the documents) and `diagnose` say as JSON: `audit`,
-    `comparison`, `stages`, `diagnosis`.
+    Args:
+        report: The report.
+        baseline: A report to compare with.
+        text: Whether queries, passages and reasons are in it.
+        excerpt: The queries on the page; None = of a large report the worst 200 and a random 1,000.
+        sections: What `germane audit`, `compare`, `stages` (without the documents) and `diagnose` say as JSON: `audit`,
+            `comparison`, `stages`, `diagnosis`.
     """
     from germane.reports.page.data import SOURCES, Pages
     from germane.reports.page.excerpt import Excerpt
@@ -229,7 +233,7 @@ def _junit(reports: Iterable[tuple[str, ReportData]]) -> Iterator[str]:
 
 
 def _parquet(report: ReportData) -> bytes:
-    """The scores as a Parquet file, one per row; needs polars."""
+    """Return the scores as a Parquet file, one per row; needs polars."""
     out = io.BytesIO()
     report.to_polars("scores").write_parquet(out)
     return out.getvalue()
@@ -251,7 +255,7 @@ ENDINGS = (*FORMATS, *_PICTURES, ".parquet")
 
 
 def known_format(path: Path) -> str | None:
-    """The ending of a format, of germane or of an add-on, that a file's name has: the longest one; None where it has none."""
+    """Return the longest ending of a format, of germane or of an add-on, that a file's name has; None if it has none."""
     name = path.name.lower()
 
     def longest(endings: Iterable[str]) -> str | None:
@@ -263,7 +267,7 @@ def known_format(path: Path) -> str | None:
 
 
 def format_of(path: Path) -> str:
-    """The ending of the format that a file's name has. InputError where it has none."""
+    """Return the ending of the format of a file's name; InputError if it has none."""
     if kind := known_format(path):
         return kind
     problem = f"{path}: no report format ends in {path.suffix or 'nothing'}"
@@ -271,11 +275,9 @@ def format_of(path: Path) -> str:
 
 
 def write(report: ReportData, path: Path, *, baseline: ReportData | None = None, **page: Any) -> None:
-    """Write a report file; InputError where it has no known extension, or is one of the report's own files.
+    """Write a report file; InputError if it has no known ending, or is one of the report's own files.
 
-    HTML takes `baseline`, a report to compare with; HTML and Markdown take `comparison`, how it differs from the baseline.
-    HTML also takes `excerpt`, the queries of a large report that it shows, `text`, whether texts are in it, `audit`, how far its judge can be
-    trusted, `stages`, where documents were lost, and `diagnosis`, what would help.
+    HTML and pictures take `baseline`, a report to compare with; Markdown takes `comparison`, and HTML the sections of `html`.
     """
     kind = format_of(path)
     if report.folder is not None and is_own(path, report.folder):
@@ -302,7 +304,7 @@ def write_several(
 ) -> bool:
     """Write the reports of several evaluations, by their paths, to one HTML, JSON, JUnit, Markdown or text file.
 
-    False, and nothing is written, where the format holds one report. `page` gives what the page of each one takes by its name (see `html`).
+    Returns False, and writes nothing, if the format holds one report. `page` gives the sections of `html` by a report's name.
     """
     kind = path.suffix.lower()
     parts: Iterable[str]

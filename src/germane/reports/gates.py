@@ -98,7 +98,7 @@ class Gate:
 
     @classmethod
     def parse(cls, text: str, where: SourceLocation | None = None) -> Gate:
-        """The gate that a text names; InputError says what is wrong with another text."""
+        """Return the gate that a text names; InputError if it names none."""
         text = re.sub(_WORD, lambda word: _IN_WORDS[word[1]], text)
         forms = (f" {form}{_HELD}".replace(" ", r"\s*") for form in _WRITTEN)
         match = next(filter(None, (re.fullmatch(form, text) for form in forms)), None)
@@ -127,7 +127,7 @@ class Gate:
         )
 
     def check_named(self, measured: Iterable[str]) -> None:
-        """InputError where the gate's measure is none of these names, reads a mix of labels, or cannot change so much."""
+        """Raise InputError if the gate's measure is not among these, reads mixed labels, or cannot change so much."""
         names = dict.fromkeys(measured)
         if self.measure in names:
             measure = known_measure(self.measure)
@@ -147,22 +147,22 @@ class Gate:
         raise InputError(problem, fix=fix, place=self.location)
 
     def mixed(self) -> InputError:
-        """The error that labels=best cannot be gated."""
+        """Return the error that labels=best cannot be gated."""
         problem = f"the gate {self} rests on labels=best, a mix, not a corrected estimate"
         return InputError(problem, fix="gate on labels=human or labels=judge", place=self.location)
 
     def no_slices(self) -> InputError:
-        """The error that no case is in any slice."""
+        """Return the error that no case is in any slice."""
         problem = f"the gate {self}: no case has a tag, or metadata named {self.by!r}"
         return InputError(problem, fix="write by tag, or give the cases that metadata", place=self.location)
 
     def stored(self) -> Json:
-        """The entry of the manifest: the gate, and the file that declares it where it stands in one."""
+        """Return the entry of the manifest: the gate, and the file that declares it if one does."""
         return str(self) if self.location is None else [str(self), self.location.file]
 
     @classmethod
     def of_stored(cls, row: Json) -> Gate:
-        """The gate of a manifest's entry."""
+        """Return the gate of an entry of a manifest."""
         text, file = (row, None) if isinstance(row, str) else row
         return cls.parse(text, None if file is None else SourceLocation(file))
 
@@ -176,11 +176,11 @@ class Gate:
         return f"{how}({of}){self.op}{self.limit:g}"
 
     def name(self, system: str) -> str:
-        """The gate, with the system that it is decided for where that has a name."""
+        """Return the gate with the name of the system that it is decided for."""
         return f"{self} [{system}]" if system else str(self)
 
     def holds(self, low: float, high: float) -> GateOutcome:
-        """The outcome where its value may be anything from `low` to `high`: undecided unless all decide alike."""
+        """Return the outcome if its value may be anything from `low` to `high`: undecided unless all decide alike."""
         results = {COMPARE[self.op](end, self.limit) for end in (low, high)}
         if len(results) > 1 or (self.op in {"=", "=="} and low < self.limit < high):
             return "undecided"
@@ -188,7 +188,7 @@ class Gate:
 
 
 def _number(text: str) -> float:
-    """The number that a limit names; ValueError where it is none, or too large or too small to be held."""
+    """Return the number in a limit; ValueError if it is not a finite number or underflows to 0."""
     number = float(text)
     if not isfinite(number) or (number == 0 and re.search("[1-9]", text.lower().partition("e")[0])):
         raise ValueError(f"{text} is too {'small' if number == 0 else 'large'} for a limit")
@@ -226,7 +226,7 @@ class GateResult(Line, kw_only=True, rename=internal("stand_in", "few")):
         self.sentence, self.decided_by = self.sentence or None, self.decided_by or None
 
     def without_stand_in(self) -> GateResult:
-        """The result where a stand-in decides nothing: undecided if it rests on one."""
+        """Return the result without the verdicts of a stand-in: undecided if it rests on them."""
         if not self.stand_in or self.outcome == "undecided":
             return self
         sentence = self.sentence and f"{self.sentence}; {NO_DECISION}"
@@ -296,7 +296,7 @@ def with_count(
 
 
 def left_out_in_words(manifest: Mapping[str, Json]) -> str:
-    """What --limit and --filter left out of an evaluation, in words; "" where that is nothing."""
+    """Return what --limit and --filter left out of an evaluation, in words; "" if nothing."""
     counts, words = manifest.get("left_out") or {}, []
     if "filter" in counts:
         words.append(f"--filter left out {counted(counts['filter'], 'case')}")
@@ -306,13 +306,13 @@ def left_out_in_words(manifest: Mapping[str, Json]) -> str:
 
 
 def decides_corrected(gate: Gate, summary: MeasureSummary) -> bool:
-    """True if a gate is decided by the mean that people's labels correct."""
+    """Return True if a gate is decided by the mean that people's labels correct."""
     of_mean = gate.how in {"mean", "lower", "upper"} and gate.mean_of != "judged"
     return gate.mean_of == "corrected" or (of_mean and summary.corrected is not None)
 
 
 def _source(summary: MeasureSummary) -> DecidedBy:
-    """The source of the labels that a mean rests on, as `decided_by` names it."""
+    """Return the source of the labels that a mean rests on, as `decided_by` names it."""
     sources: dict[str, DecidedBy] = {"gold": "gold", "human": "labels"}
     return sources.get(summary.basis.source, "judged")
 
@@ -334,7 +334,7 @@ def _corrected(gate: Gate, summary: MeasureSummary) -> tuple[GateOutcome, str]:
 
 
 def _end(gate: Gate, summary: MeasureSummary) -> tuple[GateOutcome, str]:
-    """A gate on an end of the interval, which covers what is missing."""
+    """Decide a gate on an end of the interval, which covers missing scores."""
     if summary.interval is None:
         return "undecided", f"there is no interval: {summary.interval_why or 'nothing was measured'}"
     end = summary.interval[gate.how == "upper"]
@@ -344,12 +344,12 @@ def _end(gate: Gate, summary: MeasureSummary) -> tuple[GateOutcome, str]:
 
 
 def _printed_end(gate: Gate, ends: Sequence[float]) -> str:
-    """The end that a gate is on, rounded as in its interval."""
+    """Return the end that a gate is on, rounded as in its interval."""
     return f"{gate.how} end {interval_in_words(ends).split(' to ')[-(gate.how == 'upper')]}"
 
 
 def _of_cases(gate: Gate, summary: MeasureSummary, low: float, high: float) -> tuple[GateOutcome, str]:
-    """A gate on the mean, the least or the largest value, which may be anything from `low` to `high`."""
+    """Decide a gate on the mean, the least or the largest value, which may be anything from `low` to `high`."""
     value = {"mean": summary.mean, "min": summary.low, "max": summary.high}[gate.how]
     outcome, basis = gate.holds(low, high), summary.basis
     text = "not measured" if value is None else f"{gate.how} {value:.4f}"
@@ -370,7 +370,7 @@ POINT = ", decided on the point"
 
 
 def _may_flip(limit: float, summary: MeasureSummary) -> str:
-    """A warning where the limit lies inside the interval: how often another draw of queries would flip the gate."""
+    """Return a warning if the limit is inside the interval: how often other queries like these would flip the gate."""
     inside = summary.interval is not None and summary.interval[0] < limit < summary.interval[1]
     if not inside or summary.mean is None or summary.error is None or summary.units is None:
         return ""
@@ -409,7 +409,7 @@ def _between(gate: Gate, low: float, high: float, about: str) -> tuple[GateOutco
 
 
 def _by_slice(gate: Gate, names: Sequence[str], ends: Ends, slices: Slices) -> tuple[GateOutcome, str]:
-    """The least or largest mean of all slices; one with too few cases leaves it open where it would decide."""
+    """Decide a gate on the least or largest mean of all slices; undecided if a slice of too few cases would decide it."""
     numbers = {name: at for at, name in enumerate(names)}
     rows_of = {name: sorted(numbers[id_] for id_ in ids if id_ in numbers) for name, ids in slices.items()}
     rows = {name: mine for name, mine in rows_of.items() if mine}
@@ -436,9 +436,9 @@ _DRAWN, _MOST_DRAWS, _FEWEST_DRAWS, _DRAWN_TOGETHER = 8_000_000, 10_000, 100, 1 
 
 
 def _by_chance(gate: Gate, ends: Ends, slices: Sequence[Sequence[int]]) -> str:
-    """How often a gate on slices fails although all slices are alike, over sets of cases drawn from all of these cases.
+    """Return how often a gate on slices would fail by chance if all slices were alike: over random sets of these cases.
 
-    "" where the mean of all cases does not reach the limit, and luck is not what the gate would fail by.
+    "" if the mean of all cases does not reach the limit: the gate does not fail by chance then.
     """
     values = np.where(ends[0] == ends[1], ends[0], np.nan)
     members, starts = np.concatenate(slices), np.cumsum([0, *map(len, slices)])[:-1]
@@ -483,9 +483,9 @@ class Verdict:
         return _WORDS.get(self.exit_code, "interrupted")
 
     def lines(self, *, exit_code: bool = True) -> list[str]:
-        """The verdict with its reasons, then the gates, failed ones first: what both the terminal and -q print.
+        """Return the verdict with its reasons, then the gates, failed ones first, as the terminal and -q print them.
 
-        A line each, without control characters or workflow commands: ids of samples are in them.
+        One line each, without control characters or workflow commands, which ids of samples may hold.
         """
         reasons = [reason for reason in self.reasons if not reason.startswith(_OF_GATES)]
         because = f": {'; '.join(reasons)}" if reasons else ""
@@ -499,7 +499,7 @@ class Verdict:
         return list(map(clean, lines))
 
     def as_json(self) -> dict[str, Json]:
-        """The result of the gate for the manifest and the JSON document."""
+        """Return the verdict for the manifest and the JSON document."""
         fields = {"reasons": self.reasons, "gates": self.gates}
         return {"exit_code": self.exit_code, "passed": self.passed, **json_of(fields)}
 
@@ -513,7 +513,7 @@ _OF_GATES = ("gate failed", "gate undecided", "the gate passed", "all ", "no gat
 
 
 def worst_exit_code(codes: Iterable[int]) -> int:
-    """The exit code of several evaluations, in the precedence of `decide`."""
+    """Return the exit code of several evaluations, in the precedence of `decide`."""
     results = set(codes)
     return max(results - {2} if 1 in results else results, key=(0, 1, 3, 130, 2).index, default=0)
 
@@ -525,10 +525,10 @@ def decide(
     max_unmeasured: float = 0.05,
     interrupted: bool = False,
 ) -> Verdict:
-    """The exit code and why, in the order of precedence.
+    """Return the exit code and its reasons.
 
-    2 a measure that no sample could have (where no gate failed on what was measured, and it is not itself required), 130
-    interrupted, 3 too much unmeasured or a gate undecided, 1 a gate failed, 0.
+    In order of precedence: 2 = no sample could have a measure (unless a gate failed on what was measured, or the measure itself
+    is required), 130 = interrupted, 3 = too much is unmeasured or a gate is undecided, 1 = a gate failed, 0 = passed.
     """
     results = tuple(gates)
     told = {

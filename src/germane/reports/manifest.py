@@ -28,7 +28,7 @@ if TYPE_CHECKING:  # `germane rank` starts without a judge
 
 
 def manifest_of(settings: Settings, judge: Judge | None, spent: Spent) -> dict[str, Json]:
-    """The first entries of a manifest; what is counted from the rows is added when the report is built."""
+    """Return the first entries of a manifest; those counted from the rows are added when the report is built."""
     return {
         "germane": __version__,
         "created": now(),
@@ -38,7 +38,7 @@ def manifest_of(settings: Settings, judge: Judge | None, spent: Spent) -> dict[s
 
 
 def judge_entry(judge: Judge | None, spent: Spent) -> dict[str, Json]:
-    """The judge and what it cost."""
+    """Return the judge and its cost."""
     return {
         "source": judge.name if judge is not None else None,
         "identity": mask_urls(judge.identity) if judge is not None else None,
@@ -48,7 +48,7 @@ def judge_entry(judge: Judge | None, spent: Spent) -> dict[str, Json]:
 
 
 def judge_in_all(entries: Sequence[Mapping[str, Json]]) -> dict[str, Json]:
-    """The entry of one judge of several evaluations, with its cost in all; the price is not known where that of one is not."""
+    """Return the entry of one judge of several evaluations with its total cost, which is None if one is not known."""
     counts = {
         name: sum(of[name] for of in entries) for name in ("calls", "cached", "shared", "requests", "errors")
     }
@@ -73,7 +73,7 @@ class Bases:
         self._reads: Mapping[str, Any] = manifest.get("reads") or {}
 
     def of(self, canonical: str, system: str = "") -> Basis:
-        """The basis of a measure by its canonical name, over the cases of a system."""
+        """Return the basis of a measure by its canonical name, over the cases of a system."""
         measure = known_measure(canonical)
         counted = measure is not None and (measure.budget or measure.name == "tokens_to_first_relevant")
         tokenizer = TOKENIZER if counted else UNSET
@@ -138,7 +138,7 @@ class Bases:
 
 
 def asked_how(counts: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
-    """The numbers of judgements that shared a request, were in a list, in windows, or had no temperature."""
+    """Return the numbers of judgements that shared a request, were in a list, in windows, or had no temperature."""
     result = dict.fromkeys(_HOW, 0)
     for count in counts:
         result["fused"] += count.get("fused", 0)
@@ -149,7 +149,7 @@ def asked_how(counts: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
 
 
 def asked_in_words(manifest: Mapping[str, Json]) -> str:
-    """The models with the numbers of their judgements and how they were asked, in words; "" where no model was asked."""
+    """Return the models, their numbers of judgements and how they were asked, in words; "" if no model was asked."""
     counts = [*(manifest.get("asked") or {}).values()]
     models, modes = _sum(counts, "model"), _sum(counts, "mode")
     if not modes:
@@ -178,7 +178,7 @@ def _sum(counts: list[Mapping[str, Any]], field: str) -> FrozenDict:
 
 
 def spent_in_words(entry: Mapping[str, Json]) -> str:
-    """The cost of judging in words, from a manifest's entry."""
+    """Return the cost of judging in words, from an entry of a manifest."""
     calls, cached, shared = (entry.get(name, 0) for name in ("calls", "cached", "shared"))
     tokens, requests, price = entry.get("tokens") or {}, entry.get("requests", 0), entry.get("cost_usd")
     share = f" ({cached / (calls + cached):.0%})" if cached else ""
@@ -196,7 +196,7 @@ def spent_in_words(entry: Mapping[str, Json]) -> str:
 
 
 def models_in(identity: Mapping[str, Json]) -> Iterator[str]:
-    """The models that a judge of that identity asks: its own, a panel's, those that divide the work."""
+    """Iterate over the models that a judge of that identity asks: its own, a panel's, those that divide the work."""
     if identity.get("model"):
         yield str(identity["model"])
     for name in ("panel", "decisions", "rest"):
@@ -206,7 +206,7 @@ def models_in(identity: Mapping[str, Json]) -> Iterator[str]:
 
 
 def circular(manifest: Mapping[str, Json]) -> Iterator[str]:
-    """A warning for each model inside a system that is of the judge's family, which may favour its own."""
+    """Iterate over warnings about models of a system that are of the judge's family: it may favour their output."""
     identity = (manifest.get("judge") or {}).get("identity") or {}
     for judge in dict.fromkeys(models_in(identity)):
         for system, roles in (manifest.get("targets") or {}).items():
@@ -238,7 +238,7 @@ _FAMILIES = (
 
 
 def model_family(model: str) -> str:
-    """The maker of a model, by its name: gpt-4o -> openai; of an unknown name its first word."""
+    """Return the maker of a model by its name (gpt-4o -> openai); of an unknown name its first word."""
     name = re.split(r"[/:@]", model.casefold().strip())
     for word in reversed(name):
         for family, pattern in _FAMILIES:

@@ -196,7 +196,7 @@ class MeasureComparison(
         return self.figure
 
     def sentence(self, *, several: bool = False) -> str:
-        """The outcome as a sentence; `several`: of one of several comparisons, with the systems always named."""
+        """Return the outcome as a sentence; `several`: of several comparisons, which always names the systems."""
         match self.outcome or self.finding:
             case "same":
                 margin = self.decision.margin if self.decision else 0.0
@@ -225,9 +225,9 @@ class MeasureComparison(
 
 
 def adjusted(rows: Iterable[MeasureComparison], primary: Collection[str]) -> list[MeasureComparison]:
-    """The rows with p-values adjusted by Holm over these measures of all systems, diagnostic ones excepted.
+    """Return the rows with p-values adjusted by Holm over these measures of all systems, except diagnostic ones.
 
-    Where scores are missing there is no p-value, and the interval bounds it: 0.05 where it excludes 0, else 1.
+    A row without a p-value (scores are missing) counts as 0.05 if its interval excludes 0, else as 1.
     """
     comparisons = list(rows)
     tested = [row for row in comparisons if row.measure in primary and not is_diagnostic(row.type)]
@@ -265,7 +265,7 @@ class Side:
         return are_line_numbers(self.scores.cases[number] for number in self.scores.cases_of(self.system))
 
     def read(self) -> Iterator[Sample]:
-        """The system's samples in input order, one at a time."""
+        """Iterate over the system's samples in input order."""
         return (sample for sample in self.report.samples() if sample.system == self.system)
 
     @cached_property
@@ -275,7 +275,7 @@ class Side:
         return first is not None and any(True for _ in self.report.tables.samples_of({first}))
 
     def first_of(self, cases: Collection[str]) -> Mapping[str, Sample]:
-        """The first sample of each of these cases; the report's other samples are not read."""
+        """Return the first sample of each of these cases; other samples are not read."""
         keys = {key for key in self.report.tables.scores.keys if key[0] in cases and key[1] == self.system}
         first: dict[str, Sample] = {}
         for sample in self.report.tables.samples_of(keys):
@@ -283,18 +283,18 @@ class Side:
         return first
 
     def source(self, measure: str) -> str:
-        """The source of the labels that a measure reads, by its reported name."""
+        """Return the source of the labels that a measure reads, by its reported name."""
         return self.report[measure, self.system].basis.source
 
 
 def sides_of(reports: Sequence[ReportData], systems: Sequence[str] = ()) -> list[Side]:
-    """The systems to compare; the others are compared with the first.
+    """Return the systems to compare; the others are compared with the first.
 
-    One report: its systems, or those named. Several: the one system of each; where one holds several, `systems` names
-    one for all or one for each.
+    Of one report: its systems, or those named. Of several: the one system of each; `systems` names one for all or one for each
+    if a report holds several.
 
     Raises:
-        InputError: A system is not there, or it is not clear which one is meant, or there are fewer than two.
+        InputError: A system is unknown or ambiguous, or there are fewer than two.
     """
     if len(reports) == 1:
         chosen = [(reports[0], system) for system in systems or reports[0].systems]
@@ -326,10 +326,10 @@ def sides_of(reports: Sequence[ReportData], systems: Sequence[str] = ()) -> list
 def pairs_of(
     reports: Sequence[ReportData], systems: Sequence[str] = (), names: Sequence[str] = ()
 ) -> list[tuple[Side, Side]]:
-    """The pairs to compare: the first system with each other one; `names` are what they are called.
+    """Return the pairs to compare: the first system with each other one; `names` are their names.
 
-    Two reports that hold the same several systems, of which none is named: each system with itself in the other report.
-    InputError as of `sides_of`.
+    If two reports hold the same several systems and none is named: each system with itself in the other report. InputError as
+    of `sides_of`.
     """
     if len(reports) == 2 and not systems and all(len(report.systems) > 1 for report in reports):
         a, b = reports
@@ -343,7 +343,7 @@ def pairs_of(
 
 
 def _checked(names: Sequence[str], n: int) -> Sequence[str]:
-    """The given names; InputError where they are not one for each of the n systems."""
+    """Return the given names; InputError unless there is a different one for each of the n systems."""
     if names and (isinstance(names, str) or len(names) != n or len(set(names)) != n):
         fix = f"give {n} different names, the first system's first"
         raise InputError(f"names={names!r} for {n} systems", fix=fix)
@@ -351,7 +351,7 @@ def _checked(names: Sequence[str], n: int) -> Sequence[str]:
 
 
 def _names(chosen: Sequence[tuple[ReportData, str]]) -> list[str]:
-    """The shortest names that tell the sides apart: those given to reports, the systems', the folders', both, or letters."""
+    """Return the shortest names that differ: those given to reports, of the systems, of the folders, both, or letters."""
     given, stems = [report.given_name for report, _ in chosen], [report.name for report, _ in chosen]
     systems = [system for _, system in chosen]
     both = [f"{stem}:{system}" for stem, system in zip(stems, systems, strict=True)]
@@ -364,7 +364,7 @@ def _names(chosen: Sequence[tuple[ReportData, str]]) -> list[str]:
 
 
 def measures_in_common(sides: Sequence[Side]) -> list[str]:
-    """The reported names of the measures that every side has, of the same type, in the first one's order."""
+    """Return the reported names of the measures that every side has, of the same type, in the order of the first."""
     first, *others = sides
     return [name for name, of in first.types.items() if all(side.types.get(name) == of for side in others)]
 
@@ -404,7 +404,7 @@ class PairedSystems:
         return counterparts(*(texts_of(side.read()) for side in sides))
 
     def case_in_a(self, case: str) -> str | None:
-        """The id in A of a case of B; None where A does not have it and ids do not pair."""
+        """Return the id in A of a case of B; None if A does not have it."""
         return self.by_query.get(case, case)
 
     @cached_property
@@ -431,7 +431,7 @@ class PairedSystems:
         return ", ".join(f"{left}{several * f' in {name}'}" for left, name in words.values() if left)
 
     def only_in(self) -> tuple[list[str], list[str]]:
-        """The ids of the cases that only A has, and of those that only B has."""
+        """Return the ids of the cases that only A has, and of those that only B has."""
         a, b = (
             {side.scores.cases[number]: None for number in side.scores.cases_of(side.system).tolist()}
             for side in (self.a, self.b)
@@ -441,7 +441,7 @@ class PairedSystems:
         return [case for case in a if case not in both], [case for case in b if in_a[case] not in a]
 
     def samples_in_both(self) -> Iterator[tuple[str, list[Sample], list[Sample]]]:
-        """Each case that both have, with A's and B's samples of it: its trials. Only what waits for more of its case is held."""
+        """Iterate over the cases that both have, with A's and B's samples (trials) of each; few are held at a time."""
         sides = self.a, self.b
         name_of: tuple[Callable[[str], str | None], ...] = (str, self.case_in_a)
         due = [
@@ -458,12 +458,12 @@ class PairedSystems:
                         yield case, waiting[0].pop(case), waiting[1].pop(case)
 
     def _due(self, measure: str) -> list[CaseValues]:
-        """The values of the cases due for each side."""
+        """Return the values of the cases due for each side."""
         of, span = (measure, self.a.types[measure]), range_of(self.a.types[measure])
         return [side.scores.of(side.system, of, span) for side in (self.a, self.b)]
 
     def values(self, measure: str) -> tuple[CaseValues, CaseValues]:
-        """The cases due for both sides, in A's order, numbered as in A."""
+        """Return the cases due for both sides, in A's order, numbered as in A."""
         ours, theirs = self._due(measure)
         at = self._in_a[theirs.case]
         rows = np.flatnonzero(at >= 0)
@@ -473,10 +473,10 @@ class PairedSystems:
         return ours, replace(theirs.taken(positions[ours.case]), case=ours.case)
 
     def too_few(self, comparison: MeasureComparison) -> str:
-        """The reason why a comparison of all cases decides nothing; "" where it may decide.
+        """Return why a comparison of all cases decides nothing; "" if it may decide.
 
-        Fewer than half of the queries that should have been measured of either side were measured in both. What a side lacks
-        that evaluated a random sample is left out at random, and does not count.
+        It may not if fewer than half of the queries that should have been measured in either side were measured in both. Queries
+        left out of a random sample do not count.
         """
         n, due = comparison.n, [len(side.case) for side in self._due(comparison.measure)]
         sampled = [side.report.manifest.get("sampled") for side in (self.b, self.a)]
@@ -489,12 +489,12 @@ class PairedSystems:
     def compare(
         self, measure: str, keep: NDArray[np.bool_] | None = None, name: str = ""
     ) -> MeasureComparison:
-        """The comparison of one measure, by its reported name.
+        """Return the comparison of one measure.
 
         Args:
             measure: Its reported name.
             keep: Which of A's cases count, shape (cases of A's report,); None = all.
-            name: What these cases are called.
+            name: The name of the slice of these cases.
         """
         ours, theirs = self.values(measure)
         if keep is not None:

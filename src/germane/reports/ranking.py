@@ -29,10 +29,10 @@ def means_table(
     counts: Sequence[str] | None = None,
     of_all: str = "n",
 ) -> Table:
-    """A line per measure and system, of these slices or of the whole report; the slice's name stands under `first`.
+    """Return a line per measure and system, of these slices (named under `first`) or of the whole report.
 
-    `counts` are the columns of counts; None = those in which anything stands. `of_all` heads how many scores there are. Where
-    people's labels corrected a judge's mean, the corrected mean and its interval stand first.
+    Means that people's labels corrected come first, with their intervals. `counts` are the columns of counts, None = those that
+    are not all 0; `of_all` is the heading of the number of scores.
     """
     zero = "0" if counts else "-"
     lines = [("", summary) for summary in report.summaries]
@@ -55,7 +55,7 @@ def means_table(
 
 
 def ranked_table(report: ReportData) -> Table:
-    """The means of a ranking: a row per measure; of several systems a column for each, the best of a row bold."""
+    """Return the means of a ranking: a row per measure; of several systems a column for each, the best of a row bold."""
     measures, systems = list(report), report.systems
     if len(systems) == 1:
         return means_table(report, counts=(), of_all="n/N")
@@ -72,7 +72,7 @@ def ranked_table(report: ReportData) -> Table:
 
 
 def queries_table(report: ReportData) -> Table:
-    """The value of every query, a line each."""
+    """Return the values of every query, a line each."""
     heads = ["system", "query"] if len(report.systems) > 1 else ["query"]
     rows = (
         [*(system, query)[-len(heads) :], *map(in_digits, values)]
@@ -103,15 +103,15 @@ WRITTEN = (".csv", ".parquet", ".md", ".tex")
 
 
 def check_output(path: Path) -> None:
-    """InputError where `write` makes no file of this name."""
+    """Raise InputError if `write` makes no file of this name."""
     if path.suffix.lower() not in WRITTEN:
         raise InputError(f"-o {path}: rank writes no such file", fix=f"name it {', '.join(WRITTEN)}")
 
 
 def write(report: ReportData, path: Path) -> None:
-    """The values per query as .csv or .parquet, or the table of means as .md or .tex (booktabs), the best of a line bold.
+    """Write the values per query (.csv, .parquet), or the table of means (.md, .tex with booktabs), the best of a line bold.
 
-    MissingPart where a .parquet is asked for and polars is not installed.
+    MissingPart if a .parquet is asked for and polars is not installed.
     """
     check_output(path)
     suffix = path.suffix.lower()
@@ -133,7 +133,7 @@ def write(report: ReportData, path: Path) -> None:
 
 
 def per_query(report: ReportData) -> Iterable[tuple[SampleKey, list[float | None]]]:
-    """The values of every query, one for each measure; None where there is none."""
+    """Iterate over the values of every query, one per measure; None if there is none."""
     scores = report.tables.scores
     values = np.full((len(scores.samples), len(scores.measures)), np.nan)
     values[scores.sample, scores.measure] = scores.value

@@ -78,13 +78,19 @@ class Report(ReportData):
         corrected: bool = True,
         **declared: Json,
     ) -> Report:
-        """A report from an evaluation's tables; decides its gates.
+        """Return the report of an evaluation's tables, with its gates decided.
 
-        What the manifest does not say of the rows (graders, notes, prompts, how the judge was asked) is taken from the
-        tables; `gates` (None = those of the manifest) are decided, and what is `declared` is kept with them: `max_unmeasured`,
-        the share of scores that may be missing, `allow_stand_in`, whether gates decide on what a stand-in judged, and `over`, which limit was exceeded or what a replayed ledger lacks, if
-        so: the exit code is 3 then. Without `corrected` no mean is corrected with people's labels. InputError where a gate names what was
-        not measured.
+        Entries of the manifest that are counted from the rows (graders, notes, prompts, how the judge was asked) are taken from the
+        tables. InputError if a gate names a measure that was not computed.
+
+        Args:
+            tables: The five tables.
+            manifest: The manifest.
+            gates: The gates; None = those of the manifest.
+            interrupted: Whether the evaluation was interrupted.
+            corrected: Whether means are corrected with people's labels.
+            declared: Further entries: `max_unmeasured`, the share of scores that may be missing; `allow_stand_in`, whether gates
+                decide on verdicts of a stand-in; `over`, the limit that was exceeded, which makes the exit code 3.
         """
         made = {**_counted(tables), **manifest, **declared}
         if gates is None:
@@ -108,7 +114,7 @@ class Report(ReportData):
     def so_far(
         cls, tables: Tables, manifest: Mapping[str, Json], verdict: Verdict, *, stopped: str
     ) -> Report:
-        """The report of an evaluation that was stopped: its finished blocks, its costs, the command that continues it."""
+        """Return the report of an evaluation that was stopped: its finished blocks, its costs, the command that continues it."""
         made = {**_counted(tables), **manifest}
         if sampled := made.get("sampled"):
             made["sampled"] = {**sampled, "n": len(CaseScores(tables.scores).numbers)}
@@ -126,7 +132,7 @@ class Report(ReportData):
 
     @classmethod
     def unfinished(cls, folder: str | Path) -> Report:
-        """The report of an interrupted evaluation: the means so far, and the command that continues it."""
+        """Return the report of an interrupted evaluation: the means so far, and the command that continues it."""
         tables = StoredTables.unfinished(folder)
         check_ranges(tables)
         again = f"continue it: germane run --resume {folder}"
@@ -193,7 +199,7 @@ class Report(ReportData):
         return explain_score(self, score)
 
     def to_json(self, *, scores: bool = True) -> dict[str, Json]:
-        """The document of `--json` as a dictionary; `scores=False` leaves out the single scores."""
+        """Return the document of `--json`; `scores=False` leaves out the single scores."""
         from germane.reports.formats import json_document
 
         return json_document(self, scores=scores)
@@ -226,7 +232,7 @@ _MOST_NAMED = 4
 
 
 def reports_in(folder: Path) -> list[Path]:
-    """The report folders in a folder, the latest first, by the time in their manifests, then that of the files."""
+    """Return the report folders in a folder, the latest first, by the time in their manifests, then that of the files."""
 
     def made(manifest: Path) -> tuple[str, int]:
         created = ""
@@ -239,9 +245,9 @@ def reports_in(folder: Path) -> list[Path]:
 
 
 def same_command(folder: Path) -> dict[str, Path]:
-    """The report folders next to this one that the same command wrote, by the path that each evaluates, in their order.
+    """Return the report folders next to this one that the same command wrote, by the path that each evaluates.
 
-    Empty where that command wrote one report.
+    Empty if that command wrote one report.
     """
     command = read_manifest(folder).get("command")
     if not command:
@@ -256,9 +262,9 @@ def same_command(folder: Path) -> dict[str, Path]:
 
 
 def find_report(path: str | Path, *, corrected: bool = True) -> ReportData:
-    """The report that a path names: a report folder, a document of `--json`, or the latest report in a folder of reports.
+    """Return the report that a path names: a report folder, a `--json` document, or the latest report in a folder of reports.
 
-    `corrected` as of `Report.open`. InputError where there is none.
+    `corrected` as of `Report.open`. InputError if there is none.
     """
     path = Path(path)
     if path.is_file():
@@ -280,7 +286,7 @@ def find_report(path: str | Path, *, corrected: bool = True) -> ReportData:
 
 
 def find_baseline(path: str | Path | None) -> ReportData:
-    """The report that --baseline names; InputError where it names none."""
+    """Return the report that --baseline names; InputError if it names none."""
     if path is None:
         raise InputError("--fail-on-regression needs a baseline", fix="give --baseline REPORT")
     return find_report(path)
@@ -303,7 +309,7 @@ class ScoredDocument(Line):
 
 
 def read_document(path: Path) -> ReportData:
-    """The scores and the judge in a document of `--json`, as a report without samples and judgements."""
+    """Return the scores and the judge in a `--json` document, as a report without samples and judgements."""
     location = SourceLocation(str(path))
     fix = "name the folder that `germane run` wrote, or a document of germane run --json or germane rank --json -q"
     try:
@@ -337,7 +343,7 @@ def read_document(path: Path) -> ReportData:
 
 
 def _of_scores(tables: BlockRows, manifest: Mapping[str, Json]) -> ReportData:
-    """A report of scores alone."""
+    """Return a report of scores alone."""
     return ReportData(tables, manifest, Verdict(0, ()), *_summaries(tables, manifest))
 
 
@@ -348,12 +354,12 @@ class _ResultTables(BlockRows):
     cluster_of: dict[str, str] = field(default_factory=dict)
 
     def clusters(self) -> dict[str, str]:
-        """The cluster of each case that has one, by the case's id."""
+        """Return the cluster of each case that has one, by the case's id."""
         return self.cluster_of
 
 
 def report_of_results(results: ResultFile, types: Mapping[str, str]) -> ReportData:
-    """The scores of a file of another program, as a report without samples and verdicts.
+    """Return the scores of a file of another program, as a report without samples and verdicts.
 
     `types` name what each measure is, as `germane.results.naming.types_of` does.
     """
@@ -370,7 +376,7 @@ def report_of_results(results: ResultFile, types: Mapping[str, str]) -> ReportDa
 
 
 def is_of_results(report: ReportData) -> bool:
-    """True if another program wrote the scores of a report."""
+    """Return True if another program wrote the scores of a report."""
     return "results" in report.manifest
 
 
@@ -379,10 +385,10 @@ def open_together(
     ranges: Mapping[str, tuple[float, float]],
     directions: Mapping[str, bool],
 ) -> tuple[list[ReportData], list[str]]:
-    """The reports that are given or that paths name, without corrected means; and notes on what was guessed of measures.
+    """Return the reports that are given or named by paths, without corrected means, and notes on guesses about measures.
 
-    Of files of other programs the measures' `ranges` and `directions` are those given, else what is known of their names in all of
-    these files and in the reports among them.
+    For files of other programs the `ranges` and `directions` of measures are those given, else what is known of their names in
+    all of these files and reports.
     """
     from germane.results.naming import types_of  # not at the top: `germane rank` reads no such files
     from germane.results.reading import read_results, stated_directions
@@ -414,9 +420,9 @@ def required_gates(
     stand_ins: Collection[str] = (),
     summaries: Iterable[MeasureSummary] = (),
 ) -> list[GateResult]:
-    """One gate per required grader: every case that has it must reach its threshold; skipped is not reached.
+    """Return one gate per required grader: every case that has it must reach its threshold.
 
-    `stand_ins` are the graders that a stand-in for a model judged; `summaries` say how many samples each was measured on.
+    `stand_ins` are the graders that a stand-in for a model judged; `summaries` say on how many samples each was measured.
     """
     listed, results = list(cases), []
     for name in required:
@@ -438,7 +444,7 @@ def required_gates(
 
 
 def _checked(gate: Gate, report: ReportData) -> list[GateResult]:
-    """The results of a gate, per system; a gate of one of several eval files is decided by the cases of its own file."""
+    """Return the results of a gate, per system; a gate of one of several eval files is decided by the cases of that file."""
     for file in report.files:
         if gate.location is not None and gate.location.file == file.name:
             if not file.summaries:
@@ -452,7 +458,7 @@ def _checked(gate: Gate, report: ReportData) -> list[GateResult]:
 
 
 def _counted(tables: Tables) -> dict[str, Json]:
-    """The entries of a manifest that are counted from the rows."""
+    """Return the entries of a manifest that are counted from the rows."""
     if tables.is_complete:
         return {}  # its manifest says so already
     beside: dict[str, dict[str, float]] = {}  # by system the means that belong beside those over gold labels
@@ -475,7 +481,7 @@ _SLACK = 1e-9
 
 
 def check_ranges(tables: StoredTables) -> None:
-    """InputError at the first stored score whose value or bounds are outside of its measure's range, or a sample there twice."""
+    """Raise InputError at the first stored score outside its measure's range, or if a sample is stored twice."""
     if tables.is_complete and tables.files["samples"].count() > len(tables.scores.keys):
         deque(tables.samples, 0)  # which says where one stands twice
     _check_values(tables.scores, tables.files["scores"].path, lines=True)
@@ -502,7 +508,7 @@ def _check_values(scores: ScoreTable, path: Path, *, lines: bool) -> None:
 
 
 def panel_notes(asked: AskedCounts) -> dict[str, int]:
-    """The agreement of a panel, as a note with the number of its questions; {} where no panel was asked."""
+    """Return the agreement of a panel as a note with the number of its questions; {} without a panel."""
     panel = sum(n for (_, field, _), n in asked.items() if field == "panel")
     if not panel:
         return {}
@@ -517,7 +523,7 @@ def panel_notes(asked: AskedCounts) -> dict[str, int]:
 def _summaries(
     tables: Tables, manifest: Mapping[str, Json], *, corrected: bool = True
 ) -> tuple[list[MeasureSummary], Corrections | None]:
-    """A summary of each measure and system, and what corrects their means, where there are labels of people."""
+    """Return a summary of each measure and system, and the corrections of their means if people gave labels."""
     bases, corrections, summaries = Bases(manifest, tables), None, list[MeasureSummary]()
     tables.scores.spell(canonical_name)
     for line in summarise(tables.scores, clusters=tables.clusters()):

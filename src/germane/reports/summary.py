@@ -135,7 +135,7 @@ class CorrectedSummary(
 
     @classmethod
     def of(cls, mean: CorrectedMean) -> CorrectedSummary:
-        """The corrected mean as a record."""
+        """Return the record of a corrected mean."""
         names = {*cls.__struct_fields__} - {"estimand"}
         return cls(**{name: getattr(mean, name) for name in names})
 
@@ -215,20 +215,20 @@ class MeasureSummary(Line, kw_only=True, rename=internal(*_INTERNAL, finite_boun
         self.interval_why, self.corrected_why = self.interval_why or None, self.corrected_why or None
 
     def __repr__(self) -> str:
-        """The mean, its interval and its count: what a notebook shows of `report["nDCG@10"]`."""
+        """Return the mean, its interval and its count, as a notebook shows `report["nDCG@10"]`."""
         system = f" of {self.system}" if self.system else ""
         interval = f" ({self.interval_in_words()})" if self.interval else ""
         return f"<{self.measure}{system} {self.in_words()}{interval}, {self.count_in_words()}>"
 
     def remarks(self) -> Iterator[str]:
-        """The remarks that belong to the mean wherever it is printed, one per line."""
+        """Iterate over the remarks that belong to the mean wherever it is printed."""
         if self.mean is not None:
             yield from self.basis.remarks
             if self.basis.labels and self.corrected_why:
                 yield f"not corrected: {self.corrected_why}"
 
     def in_words(self) -> str:
-        """The mean, and where failures took cases or trials out of it, over how many it is and what it would be over all."""
+        """Return the mean; if cases or trials failed, also over how many it is and what it could be over all."""
         if self.mean is None:
             return "-"
         if not self.failed or self.mean_bounds is None:
@@ -246,13 +246,13 @@ class MeasureSummary(Line, kw_only=True, rename=internal(*_INTERNAL, finite_boun
         return f"{self.mean:.4f} {over} ({could} over all)"
 
     def count_in_words(self) -> str:
-        """The number of cases with a value and of all cases; with their trials, and the share of all of a random sample."""
+        """Return the number of cases with a value and of all cases, their trials, and the share that was sampled."""
         share = f"{100 * self.sampled.n / self.sampled.of:.3g}%" if self.sampled else ""
         more = ", ".join(filter(None, (self.trials_in_words(), share)))
         return f"{self.n}/{self.total}" + (f" ({more})" if more else "")
 
     def trials_in_words(self) -> str:
-        """The number of trials of each case: "5 trials each"; "" where each has one."""
+        """Return the number of trials of each case ("5 trials each"); "" if each has one."""
         if not self.trials:
             return ""
         return (
@@ -260,17 +260,17 @@ class MeasureSummary(Line, kw_only=True, rename=internal(*_INTERNAL, finite_boun
         )
 
     def interval_in_words(self) -> str:
-        """The interval with four digits, rounded outwards; "-" where there is none."""
+        """Return the interval as it is printed."""
         return interval_in_words(self.interval)
 
     def corrected_cells(self) -> tuple[str, str]:
-        """The corrected mean and its interval; "-" where there is none."""
+        """Return the corrected mean and its interval as they are printed."""
         mean = self.corrected
         return (in_digits(mean.mean), interval_in_words(mean.ends)) if mean else ("-", "-")
 
 
 def with_thresholds(lines: Sequence[MeasureSummary], scale: str) -> list[MeasureSummary]:
-    """The summaries, each with the grade from which a label counts where not all count from the same one.
+    """Return the summaries; if labels count from different grades, each says from which.
 
     `scale` is that of the judge: graded or binary.
     """
@@ -298,7 +298,7 @@ def _counts_from(line: MeasureSummary, scale: str) -> str:
 
 
 def known_measure(name: str) -> Measure | None:
-    """The measure of this name; None for a name that an eval file gave."""
+    """Return the measure of this name; None if the name comes from an eval file."""
     try:
         return Measure.parse(name)
     except InputError:
@@ -306,12 +306,12 @@ def known_measure(name: str) -> Measure | None:
 
 
 def canonical_name(name: str) -> str:
-    """The canonical spelling of a measure; a name that an eval file gave stays as it is."""
+    """Return the canonical spelling of a measure; a name from an eval file is returned as it is."""
     return str(known_measure(name) or name.strip())
 
 
 def range_of(canonical: str) -> tuple[float, float]:
-    """The range of a measure by its canonical name; 0 to 1 where nothing is known of it."""
+    """Return the range of a measure by its canonical name; 0 to 1 if it is not known."""
     if stated := declared(canonical):
         return stated.range
     measure = known_measure(canonical)
@@ -319,7 +319,7 @@ def range_of(canonical: str) -> tuple[float, float]:
 
 
 def check_change(canonical: str, change: float, problem: str, location: SourceLocation | None = None) -> None:
-    """InputError with the `problem` where a measure's mean can never change by that amount."""
+    """Raise InputError with the `problem` if a measure's mean can never change by that amount."""
     low, high = range_of(canonical)
     if abs(change) > high - low:
         fix = f"{canonical.partition(' [')[0]} is from {low:g} to {high:g}: write a smaller number, e.g. 0.02 or 2%"
@@ -327,7 +327,7 @@ def check_change(canonical: str, change: float, problem: str, location: SourceLo
 
 
 def higher_is_better(canonical: str) -> bool:
-    """True if more of a measure is better, or nothing is known of it."""
+    """Return True if higher values of a measure are better, or the measure is not known."""
     if stated := declared(canonical):
         return stated.higher
     measure = known_measure(canonical)
@@ -335,7 +335,7 @@ def higher_is_better(canonical: str) -> bool:
 
 
 def is_diagnostic(canonical: str) -> bool:
-    """True if a measure describes the labels or the lists (Judged@10, RBP's residual) and not how good these are."""
+    """Return True if a measure describes the labels or the lists (Judged@10, RBP's residual), not their quality."""
     measure = known_measure(canonical)
     return measure is not None and (
         measure.definition.diagnostic or measure.settings.get("part") == "residual"
@@ -348,10 +348,10 @@ def summarise(
     clusters: Mapping[str, str] | None = None,
     keep: NDArray[np.int64] | None = None,
 ) -> list[MeasureSummary]:
-    """One summary per (system, measure), in order of first appearance.
+    """Return one summary per system and measure, in order of first appearance.
 
     Args:
-        scores: The scores, by case, as a table or as rows.
+        scores: The scores: by case, as a table or as rows.
         clusters: The cluster of each case that shares one with others, by the case's id.
         keep: The numbers of the table's samples that count, in ascending order; None = all.
     """
@@ -425,7 +425,7 @@ def _summary(
 
 
 def _sum(values: NDArray[np.float64]) -> float:
-    """The sum, rounded once, without an object for each value at a time."""
+    """Return the sum, rounded once; values become Python objects block by block."""
     blocks = (values[at : at + _BLOCK].tolist() for at in range(0, len(values), _BLOCK))
     return fsum(chain.from_iterable(blocks))
 
@@ -433,9 +433,9 @@ def _sum(values: NDArray[np.float64]) -> float:
 def interval_of_cases(
     values: CaseValues, clusters: NDArray[np.generic] | None, span: tuple[float, float], *, times: float = 1.0
 ) -> Interval:
-    """The interval of the mean over all cases that should have been measured; `span` is the range of the measure.
+    """Return the interval of the mean over all cases that should have been measured; `span` is the range of the measure.
 
-    With `times` the one that `times` as many cases like these would give.
+    `times`: as if there were this many times as many cases like these.
     """
     low, high = values.low, values.high
     if not np.isfinite(high).all():
@@ -451,18 +451,18 @@ def interval_of_cases(
 
 
 def limits_of(span: tuple[float, float], *sides: CaseValues) -> tuple[float, float] | None:
-    """The range of a measure; None where a value is outside of it, as that of a measure that is not loaded may be."""
+    """Return the range of a measure; None if a value lies outside it, as with a measure that is not loaded."""
     ends = [(side.low.min(), side.high.max()) for side in sides if len(side.low)]
     return span if all(span[0] <= low and high <= span[1] for low, high in ends) else None
 
 
 def in_digits(value: float | None, sign: str = "", digits: int = 4) -> str:
-    """A number as it is printed; "-" where there is none. `sign` "+": with its sign."""
+    """Return a number as it is printed, "-" for None; `sign` "+" keeps its sign."""
     return "-" if value is None else f"{value:{sign}.{digits}f}"
 
 
 def p_in_words(value: float | None) -> str:
-    """A p-value as it is printed."""
+    """Return a p-value as it is printed."""
     return in_digits(value) if value is None or value >= 0.00005 else f"{value:.1g}"
 
 
@@ -475,9 +475,9 @@ LIKE_THESE, THESE = "for queries like these", "for these queries"
 
 
 def interval_in_words(ends: Sequence[float] | None, digits: int = 4, sign: str = "") -> str:
-    """An interval as it is printed, rounded outwards; one number where it has no width, "-" where there is none.
+    """Return an interval as it is printed: rounded outwards, one number if it has no width, "-" for None.
 
-    `sign` "+": with its sign.
+    `sign` "+" keeps the signs.
     """
     if ends is None:
         return "-"
@@ -489,11 +489,11 @@ def interval_in_words(ends: Sequence[float] | None, digits: int = 4, sign: str =
 
 
 def sample_slices(sample: Sample, by: str) -> list[str]:
-    """The slices that a sample is in.
+    """Return the names of the slices that a sample is in.
 
-    `by` is a field of the metadata or what stands before the colon in tags (`lang` for `lang:de`), each of whose values is
-    a slice, one tag, or "tags": each tag is a slice. "turn" and "calls", where no sample has a field or tag of that name,
-    are the turn of the conversation (1 + what its user said before) and the number of searches.
+    `by` is a field of the metadata or the part of tags before a colon (`lang` for `lang:de`), each value of which is a slice;
+    one tag; or "tags": each tag is a slice. "turn" and "calls" are the turn of the conversation (from 1) and the number of
+    searches, unless a sample has a field or tag of that name.
     """
     values = [tag.partition(":")[2] for tag in sample.tags if tag.startswith(f"{by}:")]
     if isinstance(value := sample.metadata.get(by), str | int | float):
@@ -510,9 +510,9 @@ def sample_slices(sample: Sample, by: str) -> list[str]:
 
 
 def slices_of(samples: Iterable[Sample], by: str) -> dict[str, set[str]]:
-    """The ids of the cases of each slice, by its name; of one tag also those without it.
+    """Return the ids of the cases of each slice, by its name; for a single tag also those without it.
 
-    InputError where no sample is in any.
+    InputError if no sample is in any.
     """
     slices: dict[str, set[str]] = {}
     cases: set[str] = set()
@@ -536,12 +536,12 @@ def slices_of(samples: Iterable[Sample], by: str) -> dict[str, set[str]]:
 
 
 def _by_number(name: str) -> list[tuple[int, str]]:
-    """Orders names with numbers in them by the numbers: turn=2 before turn=10."""
+    """Return a sort key by which numbers in names are in order: turn=2 before turn=10."""
     return [(int(piece), "") if piece.isdecimal() else (-1, piece) for piece in re.split(r"(\d+)", name)]
 
 
 def corrected_in_words(summaries: Iterable[MeasureSummary]) -> Iterator[str]:
-    """A sentence for each corrected mean: the judge's mean, the corrected one and its intervals."""
+    """Iterate over a sentence for each corrected mean: the judge's mean, the corrected one and its intervals."""
     for summary in summaries:
         if (mean := summary.corrected) is not None:
             measure = Measure.remembered(summary.type)

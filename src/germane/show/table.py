@@ -55,7 +55,7 @@ class Table:
         self.bold.append(bold)
 
     def plain(self) -> Iterator[str]:
-        """The lines in columns, however wide, between the title and the notes."""
+        """Iterate over the lines in columns, however wide, between the title and the notes."""
         yield from filter(None, [self.title])
         widths = [max(map(len, cells)) for cells in zip(self.heads, *self.rows, strict=True)]
         for row in (self.heads, *self.rows):
@@ -65,7 +65,7 @@ class Table:
         yield from (f"  {clean(note)}" for note in self.notes)
 
     def rich(self, *, edge: bool = True) -> RenderableType:
-        """The table for a console, fitted to its width without cutting anything; `edge`: with space around it."""
+        """Return the table for a console, fitted to its width without cutting anything; `edge`: with space around it."""
         from rich.text import Text
 
         from germane.show.terminal import FittedTable
@@ -88,16 +88,16 @@ class Table:
         Console(file=out, highlight=False).print(self.rich(edge=False))
 
     def _written(self, escape: Callable[[str], str], bold: str) -> list[list[str]]:
-        """Headings and rows with their cells escaped, and what stands out put in place of @ in `bold`."""
+        """Return headings and rows with their cells escaped; bold ones take the place of @ in `bold`."""
         return [
             [bold.replace("@", escape(cell)) if at in marked else escape(cell) for at, cell in enumerate(row)]
             for row, marked in zip((self.heads, *self.rows), ((), *self.bold), strict=True)
         ]
 
     def markdown(self, escape: Callable[[str], str] = markdown_text, most: int | None = None) -> str:
-        """The table in Markdown with its notes below, each cell escaped.
+        """Return the table in Markdown with its notes below, each cell escaped.
 
-        With `most`: so many of its rows, how many more there are, and nothing where there are none.
+        With `most`: at most this many rows and how many more there are; "" without rows.
         """
         if most is not None and not self.rows:
             return ""
@@ -109,7 +109,7 @@ class Table:
         return text + "".join(f"{escape(note)}\n\n" for note in self.notes)
 
     def html(self) -> str:
-        """The table for a notebook, title and notes below it: no script, no colour of its own, so light or dark as its page is."""
+        """Return the table for a notebook, title and notes below it; without script or colour, it is light or dark as its page."""
         from html import escape  # brings the names of 2,000 characters, which a terminal does not need
 
         left = "style='text-align:left'"
@@ -121,7 +121,7 @@ class Table:
         return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>{lines}"
 
     def tex(self, rules: tuple[str, str, str] = ("toprule", "midrule", "bottomrule")) -> str:
-        """The table as LaTeX's tabular, in the rules of booktabs or others."""
+        """Return the table as LaTeX's tabular, with the rules of booktabs or others."""
         head, *rows = (
             " & ".join(row) + r" \\"
             for row in self._written(lambda cell: cell.translate(_TEX), r"\textbf{@}")
@@ -141,11 +141,11 @@ class TextDocument(list[str | Table]):
     """Lines and tables, one below the other; a line may begin with #, ## or - as in Markdown, and is cleaned."""
 
     def text(self) -> str:
-        """The document as plain text: Markdown whose texts stand as they are."""
+        """Return the document as plain text: Markdown whose texts are not escaped."""
         return self._joined(clean, lambda text: shorten(text, 200).replace("|", "\\|"))
 
     def markdown(self) -> str:
-        """The document as Markdown in whose texts nothing is markup."""
+        """Return the document as Markdown whose texts are escaped."""
         return self._joined(*[lambda text: markdown_text(text, 1000)] * 2)
 
     def _joined(self, of_line: Callable[[str], str], of_cell: Callable[[str], str]) -> str:
@@ -155,7 +155,7 @@ class TextDocument(list[str | Table]):
         )
 
     def _blocks(self) -> Iterator[Table | tuple[str, str]]:
-        """The tables, and each line as the sign of a heading or of a list in front of it, and the rest."""
+        """Iterate over the tables, and over each line as its mark (heading, list) and the rest."""
         for block in self:
             if isinstance(block, str):
                 mark = next((mark for mark in ("# ", "## ", "- ") if block.startswith(mark)), "")
@@ -164,7 +164,7 @@ class TextDocument(list[str | Table]):
                 yield block
 
     def rich(self) -> RenderableType:
-        """The document for a console: headings stand out, and no table is cut."""
+        """Return the document for a console: headings in bold, tables uncut."""
         from rich.text import Text
 
         from germane.show.terminal import hanging
@@ -180,7 +180,7 @@ class TextDocument(list[str | Table]):
 
 
 def csv_lines(rows: Iterable[Iterable[object]], delimiter: str = ",") -> Iterator[str]:
-    """The lines of rows, headings first, for a spreadsheet, each value as `germane.clean.cell` has it."""
+    """Iterate over the lines of a CSV file, headings first, with each value as `germane.clean.cell` writes it."""
     import csv  # which a terminal does not need
 
     out = io.StringIO(newline="")

@@ -18,7 +18,7 @@ _PIECE = re.compile(r"\s+|[-+]\d[\d.]*|[^\s_(,=\-/:@]*[_,=\-/:]*|\(|@")
 
 
 def plain_text(renderable: RenderableType, width: int) -> str:
-    """The output of a console of this width as plain text without colour."""
+    """Return the output of a console of this width as plain text without colour."""
     out = io.StringIO()
     console = Console(
         file=out, width=width, no_color=True, highlight=False, legacy_windows=False, force_jupyter=False
@@ -62,7 +62,7 @@ class FittedTable:
         return [max((row[n].cell_len for row in rows), default=0) for n in columns]
 
     def _line(self, row: Sequence[Text], columns: Sequence[int], widths: Sequence[int], gap: str) -> Text:
-        """These cells of a row, each filled up to its width on the side on which it does not stand."""
+        """Return these cells of a row, each padded to its width on the side opposite to its alignment."""
         result = Text()
         for at, (n, width) in enumerate(zip(columns, widths, strict=True)):
             space = Text(" " * (width - row[n].cell_len))
@@ -70,7 +70,7 @@ class FittedTable:
         return result
 
     def _columns(self, width: int) -> list[RenderableType]:
-        """The table as it is; empty where it is too wide."""
+        """Return the table as it is; empty if it is too wide."""
         columns, side = range(len(self.heads)), " " if self.edge else ""
         widths = self._widths(columns)
         total = sum(widths) + 3 * (len(widths) - 1)
@@ -84,7 +84,7 @@ class FittedTable:
         return [*outer, head, Text(f"{side}{'─' * total}{side}"), *rows, *outer]
 
     def _stacked(self, width: int, *, beside: bool = False) -> list[RenderableType]:
-        """Each row as two lines, its names and below them its numbers, or `beside` as one; empty where they do not fit."""
+        """Return each row as its names and below them its numbers, or `beside` as one line; empty if they do not fit."""
         names = [n for n, side in enumerate(self.align) if side == "l"]
         numbers = [n for n, side in enumerate(self.align) if side == "r"]
         if not names or not numbers:
@@ -122,7 +122,7 @@ class FittedTable:
         return [*result, Text()]
 
     def _records(self, width: int) -> RenderResult:
-        """Each row as pairs of heading and value, as many on a line as fit; further lines are indented."""
+        """Iterate over each row as pairs of heading and value, as many on a line as fit; further lines are indented."""
         for row in self.rows:
             line = Text()
             for head, cell in zip(self.heads, row, strict=True):
@@ -134,7 +134,7 @@ class FittedTable:
             yield HangingText(line)
 
     def _cut(self, width: int) -> RenderResult:
-        """Each row on a line whose last cell is cut, or is on a line below where it had too little room."""
+        """Iterate over each row, whose last cell is cut, or on a line of its own if it had too little room."""
         every = range(len(self.heads) - 1)
         filled = {n: width for n, width in zip(every, self._widths(every, heads=False), strict=True) if width}
         columns, widths = list(filled), list(filled.values())
@@ -175,12 +175,12 @@ class HangingText:
 
 
 def hanging(rows: Iterable[RenderableType]) -> RenderableType:
-    """The renderables one below the other; where a line of text goes on, it is indented."""
+    """Return the renderables one below the other; continuation lines of text are indented."""
     return Group(*(HangingText(row) if isinstance(row, Text) else row for row in rows))
 
 
 def _wrapped(cell: Text, width: int) -> Text:
-    """The text with line breaks at its joints, after a space, _ , = - / : and before ( and @."""
+    """Return the text with line breaks at its joints: after a space, _ , = - / : and before ( and @."""
     if cell.cell_len <= width:
         return cell
     lines, line = [], ""

@@ -12,7 +12,7 @@ from germane.types import Json, PlaceRow
 
 
 def columns_of(tables: Tables, table: str) -> Mapping[str, Sequence[Json]]:
-    """The columns of a table by its name."""
+    """Return the columns of a table by its name."""
     if table == "samples":
         from germane.samples.rows import sample_to_json
 
@@ -35,7 +35,7 @@ def columns_of(tables: Tables, table: str) -> Mapping[str, Sequence[Json]]:
 
 
 def columns_of_samples(tables: Tables, measures: Iterable[str]) -> dict[str, Sequence[Json]]:
-    """One row per sample, in input order: a column per measure, and the reasons of values that are missing."""
+    """Return one row per sample, in input order: a column per measure, and the reasons of missing values."""
     rows: dict[SampleKey, dict[str, Json]] = {}
     for score in tables.scores:
         row = rows.setdefault(score.key, {})

@@ -137,7 +137,7 @@ class Pages:
         }  # fmt: skip
 
     def strips(self) -> dict[str, list[tuple[str, str]]]:
-        """The sources of the labels, and the system and the strip of each sample of the random queries."""
+        """Return for each source of labels the system and the strip of each sample of the random queries."""
         return {
             source: [
                 (system, strip)
@@ -150,7 +150,7 @@ class Pages:
     def _queries(
         self, report: ReportData, drawn: Collection[SampleKey]
     ) -> tuple[list[Facts], dict[str, Any], list[LabelSlot]]:
-        """The details of each query, what all queries have as columns, and the places where a label may be given.
+        """Return the details of each query, columns over all queries, and the places where a label may be given.
 
         Labels are given in the `drawn` samples.
         """
@@ -194,7 +194,7 @@ class Pages:
         return details, columns, list(slots.values())
 
     def _stored(self, facts: Facts) -> Facts:
-        """The facts with passages as numbers, or without any text."""
+        """Return the facts with passages as numbers, or without any text."""
         if not self._text:
             _without_text(facts)
         for context in (context for call in facts["calls"] for context in call["contexts"]):
@@ -208,7 +208,7 @@ class Pages:
 
 
 def _without_text(facts: Facts) -> None:
-    """Leave out what quotes the data: queries, references, claims and reasons."""
+    """Remove what quotes the data: queries, references, claims and reasons."""
     for name in ("query", "reference", "criterion", "response", "error"):
         facts[name] = None
     facts["matrices"] = []
@@ -223,7 +223,7 @@ def _without_text(facts: Facts) -> None:
 
 
 def _scored(report: ReportData) -> Iterator[tuple[Sample, list[Score]]]:
-    """Each sample with its scores, both in input order."""
+    """Iterate over each sample with its scores, in input order."""
     rows: dict[SampleKey, list[Score]] = {}
     for key, scores in groupby(report.scores(), key=lambda score: score.key):
         rows.setdefault(key, []).extend(scores)
@@ -235,14 +235,14 @@ def _scored(report: ReportData) -> Iterator[tuple[Sample, list[Score]]]:
 
 
 def _signs(labels: Sequence[Facts]) -> str:
-    """The signs of a place: what each of `SOURCES` says of it, in their order."""
+    """Return the signs of a place: the label of each of `SOURCES`, in their order."""
     of = {label["source"]: _sign(label) for label in labels}
     gold, judge, human = (of.get(source, ".") for source in ("gold", "judge", "human"))
     return gold + judge + human + (judge if human == "." else human)
 
 
 def _sign(label: Facts) -> str:
-    """A to D relevant with grade 0 to 3 or more, a to d not relevant, ? no verdict; a place without a label is a dot."""
+    """Return A to D for relevant with grade 0 to 3 or more, a to d for not relevant, ? for no verdict."""
     if label["relevant"] is None:
         return "?"
     grade = label["grade"]
@@ -251,12 +251,12 @@ def _sign(label: Facts) -> str:
 
 
 def _of_source(signs: str, at: int) -> str:
-    """The strip of one source from the signs of all: a sign per place, a bar between calls."""
+    """Return the strip of one source from the signs of all: a sign per place, a bar between calls."""
     return "|".join(call[at :: len(SOURCES)] for call in signs.split("|"))
 
 
 def _sources(report: ReportData, strips: Sequence[str]) -> dict[str, int]:
-    """The sources that label any place, and where their signs stand: that of the first ranked measure first."""
+    """Return the sources that label any place, with the position of their signs: that of the first ranked measure first."""
     read = dict.fromkeys(summary.basis.source for summary in report.summaries)
     starts = {
         source: at
@@ -273,7 +273,7 @@ def _sources(report: ReportData, strips: Sequence[str]) -> dict[str, int]:
 
 
 def _verdict_counts(report: ReportData) -> Json:
-    """The numbers of cases with a verdict and of those that failed; null where none has one."""
+    """Return the numbers of cases with a verdict and of those that failed; None if no case has one."""
     if not report.has_verdicts:
         return None
     verdicts = [case.failed for case in report.cases() if case.verdict is not None]
@@ -303,7 +303,7 @@ def _measure(summary: MeasureSummary, report: ReportData) -> Json:
 
 
 def _slices_of(report: ReportData) -> list[Slice]:
-    """The slices that the report is shown in, else its tags and the turns of conversations."""
+    """Return the slices that the report is shown in, else its tags and the turns of conversations."""
     if report.by:
         return report.own_slices()[0]
     turns = report.slices("turn") if report.tables.any_has("history") else []
@@ -311,7 +311,7 @@ def _slices_of(report: ReportData) -> list[Slice]:
 
 
 def _label_order(slots: Sequence[LabelSlot], ids: Sequence[str], excerpt: Excerpt) -> Json:
-    """The passages that are offered for labels, as `germane label` draws them: of those that were judged, else of all.
+    """Return the passages that are offered for labels, as `germane label` draws them: of those that were judged, else of all.
 
     `ids` are those of the queries on the page.
     """
@@ -337,19 +337,19 @@ def _label_order(slots: Sequence[LabelSlot], ids: Sequence[str], excerpt: Excerp
 
 
 def _last_list(facts: Facts) -> list[Json]:
-    """The last list of a sample as names and signs."""
+    """Return the last list of a sample as names and signs."""
     contexts = facts["calls"][-1]["contexts"] if facts.get("calls") else []
     names = (context["id"] or context.get("name") or context["item"][:8] for context in contexts)
     return [[name, _signs(context["labels"])] for name, context in zip(names, contexts, strict=True)]
 
 
 def _rounded(value: float | None) -> float | None:
-    """A score as the page holds it; the baseline's too, so that equal scores stay equal."""
+    """Return a score as the page holds it, and the baseline's, so that equal scores stay equal."""
     return None if value is None else round(value, 6)
 
 
 def _baseline(excerpt: Excerpt, whole: ReportData, now: Sequence[Facts]) -> Json:
-    """The baseline's ranked lists and scores, in the order of the page's samples; null where it has no such one."""
+    """Return the baseline's ranked lists and scores, in the order of the page's samples; null for samples it lacks."""
     report, baseline = excerpt.report, excerpt.of_other(whole)
     measures = [name for name in report.measures if name in baseline]
     explainer = Explainer(baseline)

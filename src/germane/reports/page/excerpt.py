@@ -65,7 +65,7 @@ class Excerpt:
         return self.report if self._drawn is None else self._cut(self.report, self._drawn)
 
     def of_other(self, other: ReportData) -> ReportData:
-        """Another report with the rows of the shown queries alone."""
+        """Return another report with the rows of the shown queries alone."""
         if isinstance(other.tables, BlockRows) and not self.capped:
             return other
         ids = set(self.report.tables.scores.keys.ids())
@@ -78,16 +78,16 @@ class Excerpt:
         return 1.0 if self._drawn is None else len(self._drawn) / self.total
 
     def absent(self, other: ReportData) -> int:
-        """The number of cases of another report that are not in this one."""
+        """Return the number of cases of another report that are not in this one."""
         ours = self.whole.case_scores.numbers
         return sum(case not in ours for case in other.case_scores.numbers)
 
     def in_words(self) -> str:
-        """The number of queries shown and the number of all; "" where all are shown."""
+        """Return the numbers of queries shown and of all; "" if all are shown."""
         return f"{self.kept:,} of {self.total:,}" if self.capped else ""
 
     def _cut(self, report: ReportData, cases: NDArray[np.int64] | None) -> ReportData:
-        """A report with the rows of these of the whole report's cases alone."""
+        """Return a report with the rows of these of the whole report's cases alone."""
         if cases is None and isinstance(report.tables, BlockRows):
             return report
         keys = self.whole.tables.scores.keys
@@ -101,7 +101,7 @@ class Excerpt:
 
 
 def _worst_first(report: ReportData, case: NDArray[np.int64], total: int) -> NDArray[np.int64]:
-    """The numbers of all cases: those that fail, then by their least value of the first measure; ties in input order."""
+    """Return the numbers of all cases: failed ones, then by their least value of the first measure; ties in input order."""
     table, least = report.tables.scores, np.full(total, np.inf)
     first = next((summary for summary in report.summaries if summary.n), None)
     if first is not None:
@@ -118,7 +118,7 @@ def _worst_first(report: ReportData, case: NDArray[np.int64], total: int) -> NDA
 
 
 def rows_about(report: ReportData, keys: Collection[SampleKey]) -> BlockRows:
-    """All rows that belong to these samples. Each table is read once, and of other rows no more than what names them."""
+    """Return all rows that belong to these samples; each table is read once."""
     tables: Tables = report.tables
     samples = list(tables.samples_of(keys))
     places = list(tables.places_of(keys))
@@ -138,7 +138,7 @@ def rows_about(report: ReportData, keys: Collection[SampleKey]) -> BlockRows:
 
 
 def _passages_of(sample: Sample) -> Iterator[str]:
-    """The items of a sample's passages: people label these whether or not a judge was asked about them."""
+    """Iterate over the items of a sample's passages, which people may label whether or not a judge was asked."""
     pairs = [
         (query, passage.context.passage)
         for passage in sample.ranked_passages()

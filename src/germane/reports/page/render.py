@@ -26,11 +26,11 @@ def page_html(
     blocks: Iterable[Iterable[bytes]] = (),
     charts: Mapping[str, str] = FrozenDict(),
 ) -> Iterator[str]:
-    """The HTML file in pieces.
+    """Return the HTML file in pieces.
 
     Args:
         data: What the page shows at once; written as JSON in which no text can end its element.
-        blocks: What it reads when it is looked at, in several groups of compressed blocks (JSON, deflated).
+        blocks: What it reads later, in several groups of compressed blocks (JSON, deflated).
         charts: SVG elements by their kind.
     """
     script, style = script_text(), style_text()
@@ -49,7 +49,7 @@ def page_html(
 
 
 def embedded(value: Json) -> str:
-    """JSON for the inside of a script element: no text in it can end the element, open a comment or break a line."""
+    """Return JSON for the inside of a script element: no text can end the element, open a comment or break a line."""
     text = encode(value).decode()
     for char in "<>&\u2028\u2029":
         text = text.replace(char, f"\\u{ord(char):04x}")
@@ -62,7 +62,7 @@ _SAFE = bytes.maketrans(b"<&>", b",./")
 
 @cache
 def script_text() -> str:
-    """All modules as one: in the order in which they import each other, without the words import and export."""
+    """Return all modules as one, in the order of their imports, without the words import and export."""
     done: dict[str, str] = {}
 
     def add(name: str) -> None:
@@ -83,12 +83,12 @@ def _file(name: str) -> str:
 
 @cache
 def style_text() -> str:
-    """The page's style sheet, with the colours of the dark theme."""
+    """Return the page's style sheet, with the colours of the dark theme."""
     return _file("page.css") + dark_colours("main")
 
 
 def policy_of(scripts: Iterable[str], styles: Iterable[str]) -> str:
-    """The content security policy that lets in these scripts and styles, by their hashes, and nothing else."""
+    """Return the content security policy that allows these scripts and styles, by their hashes, and nothing else."""
 
     def hashes(texts: Iterable[str]) -> str:
         digests = (hashlib.sha256(text.encode()).digest() for text in texts)
@@ -103,10 +103,10 @@ _MOST = 4
 
 
 def several_html(pages: Sequence[tuple[str, ReportData, Iterable[str]]]) -> Iterator[str]:
-    """One file for several evaluations, in pieces: an index, whose links open the page of each from the same file.
+    """Return one file for several evaluations, in pieces: an index, whose links open the page of each from the same file.
 
-    The page that is chosen stands behind the ? of the address, so that what it keeps behind the # stays its own. Of each
-    evaluation its name, its report and the pieces of its page are given.
+    The number of the page follows the ? of the address; what a page keeps there follows the #. Each evaluation has its name, its
+    report and the pieces of its page.
     """
     script, style = _file("index.js"), _file("index.css")
     policy = policy_of([script, script_text()], [style, style_text()])

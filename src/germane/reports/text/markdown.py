@@ -37,9 +37,9 @@ _MOST_PLACES = 10
 
 
 def markdown(report: ReportData, comparison: Mapping[str, Json] | None = None) -> Iterator[str]:
-    """The report for a pull request: who won, verdict, gates, means, changes and the ten worst; the rest is folded.
+    """Return the report for a pull request: who won, verdict, gates, means, changes and the ten worst; the rest is folded.
 
-    At most 60 lines are not folded. `comparison` is what `germane compare --json` says of it.
+    At most 60 lines are not folded. `comparison` is the document of `germane compare --json`.
     """
     if comparison:
         sentences = [row["sentence"] for row in comparison["comparisons"] if row["sentence"]]
@@ -76,7 +76,7 @@ def markdown(report: ReportData, comparison: Mapping[str, Json] | None = None) -
 def markdown_of(
     reports: Mapping[str, ReportData], comparisons: Mapping[str, Mapping[str, Json] | None]
 ) -> Iterator[str]:
-    """The report of one evaluation, or of several by their paths: a line for each, and each folded beneath.
+    """Return the report of one evaluation, or of several by their paths: a line for each, and each folded beneath.
 
     Those that did not pass are open.
     """
@@ -92,7 +92,7 @@ def markdown_of(
 
 
 def _first(lines: Sequence[str], most: int) -> Iterator[str]:
-    """The first of these lines and how many more there are, as a paragraph; nothing where there are none."""
+    """Iterate over the first of these lines and how many more there are, as a paragraph; empty without lines."""
     if lines:
         yield from lines[:most]
         more = len(lines) - most
@@ -100,13 +100,13 @@ def _first(lines: Sequence[str], most: int) -> Iterator[str]:
 
 
 def _folded(title: str, parts: Iterable[str]) -> Iterator[str]:
-    """The sections behind a title that opens them; nothing where there are none."""
+    """Iterate over the sections behind a title that opens them; empty without sections."""
     if text := "".join(parts):
         yield f"<details><summary>{title}</summary>\n\n{text}\n</details>\n"
 
 
 def _further_means(report: ReportData, means: Table) -> Iterator[str]:
-    """The means that the first table leaves out: its further rows, the means per file, those per slice."""
+    """Iterate over the means that the first table leaves out: its further rows, the means per file and per slice."""
     if len(means.rows) > _MOST_MEANS:
         yield means.markdown(most=3 * _MOST_ROWS)
     for file in report.files:
@@ -119,7 +119,7 @@ def _further_means(report: ReportData, means: Table) -> Iterator[str]:
 
 
 def _changes(comparison: Mapping[str, Json]) -> Iterator[str]:
-    """The difference of each measure to the baseline."""
+    """Iterate over the table of the differences to the baseline."""
     table = Table(["measure", "baseline", "now", "difference", "interval", "p", "n"])
     rows = comparison["comparisons"]
     for row in rows:
@@ -135,7 +135,7 @@ def _changes(comparison: Mapping[str, Json]) -> Iterator[str]:
 
 
 def _worst_cases(report: ReportData, results: Results) -> Iterator[tuple[SampleKey, str, str, str]]:
-    """Key, name, score and reason of the ten worst: failed cases, then the lowest by the first measure."""
+    """Iterate over key, name, score and reason of the ten worst: failed cases, then the lowest by the first measure."""
     failed = {case.key: (case, rows) for case, rows in failed_cases(report, results)}
     for key, (case, rows) in islice(failed.items(), _MOST_WORST):
         message = "; ".join(f"{row['measure']}: {miss}" for row in rows for miss in row["misses"][:3])
@@ -159,7 +159,7 @@ def _worst(report: ReportData, worst: Sequence[tuple[SampleKey, str, str, str]])
 
 
 def _lists(report: ReportData, keys: Sequence[SampleKey]) -> Iterator[str]:
-    """What came back for the worst queries, with the sign of each place's label, and the gold that did not come back."""
+    """Iterate over the table of what came back for the worst queries, with a sign per label, and the missing gold."""
     samples = report.samples_of(set(keys))
     scores = [next(iter(report.tables.scores.of_sample(key)), None) for key in keys]
     table = Table(["query", "came back", "missing gold"], "l")
@@ -178,7 +178,7 @@ def _lists(report: ReportData, keys: Sequence[SampleKey]) -> Iterator[str]:
 
 
 def _cases(keys: Sequence[SampleKey], results: Results, report: ReportData) -> Iterator[str]:
-    """The results of each grader in the worst cases, folded away."""
+    """Iterate over the folded table of the results of each grader in the worst cases."""
     cases = {case.key: case for case in report.cases() if case.key in results} if results else {}
     gold = {line.measure for line in report.summaries if line.basis.source == "gold"}
     rows = [
