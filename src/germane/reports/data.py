@@ -32,6 +32,8 @@ from germane.types import Json, Judgement, PlaceRow, Sample, Score
 if TYPE_CHECKING:
     from germane.measures.graders import Grader
 
+__all__ = ["ReportData"]
+
 _FILE = re.compile(r"\.(json|jsonl|ndjson|csv|tsv|txt|eval)(\.gz|\.zst)?$")
 """The ending of a file that holds a report, which is no part of its name."""
 
