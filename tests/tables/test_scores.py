@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from germane.errors import InputError
-from germane.tables.scores import Ids, Noted, ScoreTable
+from germane.tables.scores import Noted, ScoreTable
 from germane.types import Score
 
 texts = st.text(max_size=4)
@@ -159,18 +159,6 @@ def test_a_table_of_computed_values() -> None:
         ("q2", "RR", None, "skipped", "no results"),
         ("q2", "AP", None, "skipped", "no results"),
     ]
-
-
-def test_samples_can_be_given_as_one_text() -> None:
-    """Their ids one after another; other samples may follow."""
-    measures, values = [("RR", "RR")], [np.array([1.0, 0.5, 0.25])]
-    ids = ["q1", "", "fräge"]
-    ends = np.cumsum([len(name.encode()) for name in ids])
-    table = ScoreTable.of_columns(Ids("".join(ids).encode(), ends, "s"), measures, values, {})
-    same = ScoreTable.of_columns([(name, "s", 0) for name in ids], measures, values, {})
-    assert list(table.lines()) == list(same.lines())
-    more = ScoreTable([Score(sample="q0", measure="RR", type="RR", value=0.0)])
-    assert [score.sample for score in more.extend(table)] == ["q0", *ids]
 
 
 def test_samples_that_share_a_hash_are_told_apart(monkeypatch: pytest.MonkeyPatch) -> None:

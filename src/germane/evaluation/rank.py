@@ -40,7 +40,7 @@ from germane.samples.runs.results import EXAMPLES, GOLD, RUN
 from germane.samples.runs.roles import roles_of
 from germane.samples.runs.shapes import row_fields
 from germane.samples.runs.source import Source
-from germane.tables.scores import Ids, Noted, ScoreTable
+from germane.tables.scores import Noted, ScoreTable
 from germane.types import Json, Sample
 
 DEFAULT_MEASURES = "nDCG@10 AP RR P@10 R@10 Judged@10"
@@ -226,8 +226,7 @@ def _scored(
     for row in np.flatnonzero(~counted).tolist():
         rows = range(row * len(measures), (row + 1) * len(measures))
         noted |= dict.fromkeys(rows, ("skipped", _ABSENT, None))
-    names = [name.decode("utf-8", "surrogatepass").encode(errors="replace") for name in hits.queries.bytes()]
-    samples = Ids(b"".join(names), np.cumsum([*map(len, names)]), system)
+    samples = [(query, system, 0) for query in hits.queries]
     columns = [(str(measure), str(measure)) for measure in measures]
     scores = ScoreTable.of_columns(samples, columns, computed, noted)
     return BlockRows(

@@ -97,23 +97,10 @@ class CaseScores:
             return
         sample, measure = self.table.sample, self.table.measure
         width = max(1, len(self.measures))
-        kept = np.arange(len(sample)) if keep is None else self._rows_of_samples(keep)
+        kept = np.arange(len(sample)) if keep is None else np.flatnonzero(np.isin(sample, keep))
         for group, rows in _groups(self._system[sample[kept]] * width + measure[kept]):
             system, number = divmod(group, width)
             yield self.systems[system], number, kept[rows]
-
-    @cached_property
-    def _by_sample(self) -> tuple[Ints, Ints]:
-        """The rows sorted by sample, and the start of each sample's rows."""
-        order = np.argsort(self.table.sample, kind="stable")
-        counts = np.bincount(self.table.sample, minlength=len(self.table.keys))
-        return order, np.concatenate([[0], np.cumsum(counts)])
-
-    def _rows_of_samples(self, samples: Ints) -> Ints:
-        """Return the rows of these samples, in ascending order."""
-        order, starts = self._by_sample
-        rows = [order[starts[sample] : starts[sample + 1]] for sample in samples.tolist()]
-        return np.sort(np.concatenate(rows)) if rows else order[:0]
 
     @cached_property
     def _rows(self) -> dict[tuple[str, int], Ints]:

@@ -5,12 +5,9 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
 from typing import Any, NamedTuple, Self, TypeAlias
 
 from msgspec import convert, to_builtins
-from msgspec.json import Encoder
-from msgspec.structs import replace
 
 from germane.encoding import digest, encode
 from germane.tables.scores import SampleKey
@@ -24,7 +21,6 @@ AskedCounts: TypeAlias = Counter[tuple[str, str, str]]
 _WRITTEN = tuple(name for name in Judgement.__struct_fields__ if name != "provenance")
 _OWN = frozenset(_WRITTEN)
 _NOTHING: Usage = Judgement(key="", kind="", judge="").usage
-_encode = Encoder().encode
 _COUNTED = (
     "agreement",
     "failed",
@@ -144,48 +140,17 @@ def count_asked(counts: AskedCounts, judgements: Iterable[Judgement]) -> AskedCo
     Those of `germane audit --again` are left out. `against` is counted per verdict that a measure reads, not per member of a panel.
     """
     some = [judgement for judgement in judgements if not is_asked_again(judgement)]
-    made = {id(how): _made(how) for how in {id(row.provenance): row.provenance for row in some}.values()}
+    ways = {of: tuple(_ways(how)) for of, how in {id(row.provenance): row.provenance for row in some}.items()}
     counts_of = Counter((row.kind, row.parent is None, row.error is None, id(row.provenance)) for row in some)
     for (kind, merged, fine, of), times in counts_of.items():
         if merged:
             counts[kind, "n", ""] += times
             if not fine:
                 counts[kind, "errors", ""] += times
-        for field, value in made[of].ways:
+        for field, value in ways[of]:
             if merged or field != "against":
                 counts[kind, field, value] += times
     return counts
-
-
-class _Made(NamedTuple):
-    """A provenance as it is counted and written; many judgements share one.
-
-    `tail` ends a line in place of the last `nested` bytes of the judgement's own JSON; 0 = it cannot be written like that.
-    """
-
-    provenance: Mapping[str, Any]
-    ways: tuple[tuple[str, str], ...]
-    tail: bytes
-    nested: int
-
-
-def _made(how: Mapping[str, Any]) -> _Made:
-    made = _MADE.get(id(how))
-    if made is None or made.provenance is not how:
-        if len(_MADE) >= _REMEMBERED:
-            _MADE.clear()
-        tail, nested = encode({name: value for name, value in how.items() if value is not None})[1:], 0
-        if _OWN.isdisjoint(how):
-            with suppress(UnicodeEncodeError):
-                nested = 1 if how is NOTHING else len(b',"provenance":%b}' % _encode(how))
-        made = _MADE[id(how)] = _Made(
-            how, tuple(_ways(how)), (tail if tail == b"}" else b"," + tail) + b"\n", nested
-        )
-    return made
-
-
-_MADE: dict[int, _Made] = {}
-_REMEMBERED = 1000
 
 
 def _ways(how: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
@@ -241,7 +206,9 @@ def dump_judgement(judgement: Judgement) -> dict[str, Json]:
 
     The key comes first, so that a reader can skip a line by its beginning.
     """
-    fields: dict[str, Json] = to_builtins(_plain(judgement))
+    fields: dict[str, Json] = to_builtins(judgement)
+    if judgement.usage == _NOTHING:
+        fields.pop("usage", None)
     for name, value in fields.pop("provenance", NOTHING).items():
         if value is not None:
             fields.setdefault(name, value)
@@ -250,16 +217,7 @@ def dump_judgement(judgement: Judgement) -> dict[str, Json]:
 
 def judgement_line(judgement: Judgement) -> bytes:
     """Return `dump_judgement` as a line of judgements.jsonl."""
-    made = _made(judgement.provenance)
-    if made.nested:
-        return _encode(_plain(judgement))[: -made.nested] + made.tail
     return encode(dump_judgement(judgement)) + b"\n"
-
-
-def _plain(judgement: Judgement) -> Judgement:
-    """Return the judgement with an empty usage at its default, which is not written."""
-    used = judgement.usage
-    return replace(judgement, usage=_NOTHING) if used == _NOTHING and used is not _NOTHING else judgement
 
 
 def load_judgement(row: dict[str, Json]) -> Judgement:

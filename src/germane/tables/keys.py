@@ -5,7 +5,7 @@ from __future__ import annotations
 from array import array
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain, repeat
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,14 +14,6 @@ SampleKey: TypeAlias = tuple[str, str, int]
 """Identifies a sample within an evaluation: (id, system, trial)."""
 
 _Numbers: TypeAlias = "Sequence[int] | array[int] | NDArray[np.integer[Any]]"
-
-
-class Ids(NamedTuple):
-    """Samples of one system without further trials: their ids as concatenated UTF-8, and the end of each."""
-
-    text: bytes
-    ends: NDArray[np.int64]
-    system: str = ""
 
 
 class SampleKeys:
@@ -75,12 +67,6 @@ class SampleKeys:
         ids = [key[0].encode(errors="replace") for key in keys]
         systems = [self._systems.setdefault(key[1], len(self._systems)) for key in keys]
         self._extend(b"".join(ids), np.cumsum(list(map(len, ids))), systems, [key[2] for key in keys])
-
-    def extend_ids(self, ids: Ids) -> None:
-        """Add samples that are all new."""
-        system = self._systems.setdefault(ids.system, len(self._systems))
-        codes = np.full(len(ids.ends), system)
-        self._extend(ids.text, ids.ends, codes, np.zeros_like(codes))
 
     def join(self, other: SampleKeys) -> None:
         """Add the keys of another table, all of them new."""

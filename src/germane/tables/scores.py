@@ -17,10 +17,10 @@ from numpy.typing import NDArray
 
 from germane.encoding import Line, encode
 from germane.errors import InputError, SourceLocation
-from germane.tables.keys import Ids, SampleKey, SampleKeys
+from germane.tables.keys import SampleKey, SampleKeys
 from germane.types import Json, Score, Status
 
-__all__ = ["STATUSES", "Bounds", "Ids", "Noted", "SampleKey", "ScoreRow", "ScoreTable", "dump_score"]
+__all__ = ["STATUSES", "Bounds", "Noted", "SampleKey", "ScoreRow", "ScoreTable", "dump_score"]
 
 Noted: TypeAlias = "tuple[Status, str | None, tuple[float, float] | None]"
 """Status, reason and bounds of a score that is not ok or has a note."""
@@ -150,7 +150,7 @@ class ScoreTable:
     @classmethod
     def of_columns(
         cls,
-        samples: Sequence[SampleKey] | Ids,
+        samples: Sequence[SampleKey],
         measures: Sequence[tuple[str, str]],
         values: Sequence[NDArray[np.float64]] | NDArray[np.float64],
         noted: Mapping[int, Noted],
@@ -161,10 +161,7 @@ class ScoreTable:
         (sample after sample) that are not ok or have a note.
         """
         table = cls()
-        if isinstance(samples, Ids):
-            table.keys.extend_ids(samples)
-        else:
-            table.keys.extend(samples)
+        table.keys.extend(samples)
         codes = [table._measures.setdefault(names, len(table._measures)) for names in measures]
         for row in sorted(noted):
             status, why, bounds = noted[row]
