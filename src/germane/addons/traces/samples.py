@@ -7,6 +7,7 @@ several searches makes one of them. A trace with one search is a sample with `co
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import chain
 from typing import Any, TypeAlias
@@ -30,7 +31,7 @@ Rows: TypeAlias = Iterator[tuple[int, Json, Callable[..., Any]]]
 
 
 def rows_of_traces(rows: Rows, warn: Warn | None = None) -> Rows:
-    """The rows of a file; where they are spans, a sample for each trace with a retrieval, in the order of the file.
+    """Yield the rows of a file; where they are spans, a sample for each trace with a retrieval, in the order of the file.
 
     The spans of a trace may stand anywhere: the whole file is read first.
     """
@@ -40,10 +41,14 @@ def rows_of_traces(rows: Rows, warn: Warn | None = None) -> Rows:
     rows = chain([first], rows)
     if is_document_row(first[1]):
         yield from _of_documents(rows)
-        return
-    if not is_trace(first[1]):
+    elif is_trace(first[1]):
+        yield from _of_spans(rows, first[2](()), warn)
+    else:
         yield from rows
-        return
+
+
+def _of_spans(rows: Rows, place: Any, warn: Warn | None) -> Rows:
+    """Yield the samples of traces; each stands where its first span does."""
     traces: dict[str, list[Span]] = {}
     where_of: dict[str, Callable[..., Any]] = {}
     for _, row, where in rows:
@@ -53,30 +58,46 @@ def rows_of_traces(rows: Rows, warn: Warn | None = None) -> Rows:
                 where_of.setdefault(span.trace, where)
         except Invalid as wrong:
             raise wrong.error(where(wrong.path)) from None
-    counts = {"no retrieval": 0, "no query": 0, "no documents": 0}
+    counts = dict.fromkeys(("no retrieval", "no query", "no documents"), 0)
     made, empty = 0, True
     for name, spans in traces.items():
         sample = _sample(name, spans)
-        counts["no retrieval"] += sample is None
         if sample is None:
+            counts["no retrieval"] += 1
             continue
-        counts["no query"] += sample.get("query") is None
         empty &= all(span.documents is None and not span.response and not span.query for span in spans)
-        if sample.get("query") is not None:
-            counts["no documents"] += sample.keys().isdisjoint({"contexts", "calls", "error"})
-            made += 1
-            # the place of a trace is that of its first span: paths of the sample are none of the file
-            yield made, sample, lambda _, where=where_of[name]: where(())
-    _warn_of_gaps(counts, len(traces), made, first[2](()), warn, empty=empty)
+        if sample.get("query") is None:
+            counts["no query"] += 1
+            continue
+        counts["no documents"] += sample.keys().isdisjoint({"contexts", "calls", "error"})
+        made += 1
+        yield made, sample, lambda _, where=where_of[name]: where(())
+    if not made:
+        fix = (
+            _OPT_IN.format("query.text")
+            if counts["no query"]
+            else "export retriever, reranker or retrieval spans as well"
+        )
+        problem = f"none of its {len(traces):,} traces has a retrieval span with a query"
+        problem += ": its spans have neither input nor output" if counts["no query"] and empty else ""
+        raise InputError(problem, fix=fix, place=place)
+    fixes = {"no query": _OPT_IN.format("query.text"), "no documents": _OPT_IN.format("documents")}
+    notes = [(what, count) for what, count in counts.items() if count]
+    for what, count in notes:
+        if warn is not None:
+            passed = "" if what == "no documents" else ", and are passed over"
+            warn(
+                Notice(f"{count:,} of {len(traces):,} traces have {what}{passed}", fixes.get(what, ""), place)
+            )
 
 
 def _without_empty(row: Json) -> Json:
-    """A row of a table without its empty cells: what they would be is not known."""
+    """Return a row of a table without its empty cells: what they would be is not known."""
     return {key: value for key, value in row.items() if value != ""} if isinstance(row, TableRow) else row
 
 
 def _of_documents(rows: Rows) -> Rows:
-    """The samples of documents of retriever spans, one a row."""
+    """Yield the samples of documents of retriever spans, one a row."""
     places: list[Callable[..., Any]] = []
 
     def values() -> Iterator[Json]:
@@ -91,73 +112,44 @@ def _of_documents(rows: Rows) -> Rows:
         raise wrong.error(places[-1](wrong.path)) from None
 
 
-_FIXES = {
-    "no retrieval": "",
-    "no query": "OpenTelemetry's gen_ai.retrieval.query.text is opt-in: record it; of Langfuse export input and output: fields=core,basic,io",
-    "no documents": "OpenTelemetry's gen_ai.retrieval.documents is opt-in: record it; of Langfuse export input and output: fields=core,basic,io",
-}
-
-
-def _warn_of_gaps(
-    counts: dict[str, int], traces: int, made: int, location: Any, warn: Warn | None, *, empty: bool
-) -> None:
-    if not made:
-        fix = (
-            _FIXES["no query"]
-            if counts["no query"]
-            else "export retriever, reranker or retrieval spans as well"
-        )
-        problem = f"none of its {traces:,} traces has a retrieval span with a query"
-        if counts["no query"] and empty:
-            problem += ": its spans have neither input nor output"
-        raise InputError(problem, fix=fix, place=location)
-    for what, count in counts.items():
-        if count and warn is not None:
-            passed = "" if what == "no documents" else ", and are passed over"
-            warn(Notice(f"{count:,} of {traces:,} traces have {what}{passed}", _FIXES[what], location))
+_OPT_IN = "OpenTelemetry's gen_ai.retrieval.{} is opt-in: record it; of Langfuse export input and output: fields=core,basic,io"
 
 
 def _sample(name: str, spans: Sequence[Span]) -> dict[str, Json] | None:
-    """A trace as a row of samples; None where nothing was retrieved in it."""
-    searches = _searches(spans)
+    """Return a trace as a row of samples; None where nothing was retrieved in it."""
+    own = {span.id: span for span in spans if span.id}
+    searches = _searches(spans, own)
     if not searches:
         return None
-    own = {span.id: span for span in spans if span.id}
     tops = [span for span in spans if not span.parent and not _retrieves(span)]
     around = [span for search in searches for span in reversed(list(_ancestors(search[0], own)))]
     # a server's span around the agent's knows nothing, or is not in the export
-    root = next(
-        (span for span in (*tops, *around) if span.query and not _retrieves(span)), next(iter(tops), None)
-    )
-    embedding = next((span for span in spans if span.kind == EMBEDDING), None)
-    finals = [_final(search) for search in searches]
-    asked = [_asked(search) for search in searches]
-    embedded = embedding.query if embedding and embedding is not root else None
-    question = next((name for name in (root and root.query, *asked, embedded) if name), None)
-    models = {
-        "embedding_model": embedding,
-        "reranker_model": next((s for s in spans if s.kind == RERANKER), None),
+    asking = (span for span in (*tops, *around) if span.query and not _retrieves(span))
+    root = next(asking, next(iter(tops), None))
+    models = {"embedding_model": EMBEDDING, "reranker_model": RERANKER}
+    first_of = {
+        key: next((span for span in spans if span.kind == kind), None) for key, kind in models.items()
     }
+    embedding = first_of["embedding_model"]
+    finals, asked = list(map(_final, searches)), list(map(_asked, searches))
+    embedded = embedding.query if embedding and embedding is not root else None
+    question = next((text for text in (root and root.query, *asked, embedded) if text), None)
+    metadata: dict[str, Json] = {"spans": [final.id for final in finals]}
+    metadata |= {key: span.model for key, span in first_of.items() if span is not None and span.model}
     row: dict[str, Json] = {
         "id": name,
         "query": question,
         "response": root and root.response,
         "cluster": next((span.session for span in spans if span.session), None),
-        "metadata": {
-            "spans": [final.id for final in finals],
-            **{key: span.model for key, span in models.items() if span is not None and span.model},
-        },
+        "metadata": metadata,
         "stages": _stages(searches),
     }
     errors = list(map(_failed, searches))
-    names = [
-        (final, query, error)
-        for final, query, error in zip(finals, asked, errors, strict=True)
-        if final.documents is not None or error
-    ]
     if len(searches) == 1 and asked[0] in {None, question}:
         row["contexts"], row["error"] = finals[0].documents, errors[0]
-    elif names:
+    elif calls := [
+        one for one in zip(finals, asked, errors, strict=True) if one[0].documents is not None or one[2]
+    ]:
         row["calls"] = [
             {
                 "query": query or question,
@@ -166,19 +158,19 @@ def _sample(name: str, spans: Sequence[Span]) -> dict[str, Json] | None:
                 "ms": round(1000 * (final.end - final.start), 3) if final.end > final.start else None,
                 "source": final.name,
             }
-            for final, query, error in names
+            for final, query, error in calls
         ]
-        row["metadata"]["spans"] = [final.id for final, _, _ in names]
+        metadata["spans"] = [final.id for final, _, _ in calls]
     return {key: value for key, value in row.items() if value is not None and (value or key == "contexts")}
 
 
 def _asked(search: Sequence[Span]) -> str | None:
-    """The query of a search: the outermost span knows the user's words, the first one may have others."""
+    """Return the query of a search: the outermost span knows the user's words, the first one may have others."""
     return next((span.query for span in reversed(search) if span.query), None)
 
 
 def _failed(search: Sequence[Span]) -> str | None:
-    """The error of a search: of its last span that failed, unless a later one returned documents."""
+    """Return the error of a search: of its last span that failed, unless a later one returned documents."""
     error = None
     for span in search:
         error = span.error or (None if span.documents else error)
@@ -186,31 +178,28 @@ def _failed(search: Sequence[Span]) -> str | None:
 
 
 def _final(search: Sequence[Span]) -> Span:
-    """The span whose list is that of the search: the last one that recorded any."""
+    """Return the span whose list is that of the search: the last one that recorded any."""
     return next((span for span in reversed(search) if span.documents is not None), search[-1])
 
 
-def _searches(spans: Sequence[Span]) -> list[list[Span]]:
-    """The searches of a trace in their order, each with its spans in the order in which they ended."""
-    own = {span.id: span for span in spans if span.id}
+def _searches(spans: Sequence[Span], own: dict[str, Span]) -> list[list[Span]]:
+    """Return the searches of a trace in their order, each with its spans in the order in which they ended."""
     units: dict[int, list[Span]] = {}
     outermost: dict[int, Span] = {}
     for span in sorted(filter(_retrieves, spans), key=lambda span: span.start):
-        above = [span for span in _ancestors(span, own) if _retrieves(span)]
-        outer = above[-1] if above else span
+        outer = [span, *filter(_retrieves, _ancestors(span, own))][-1]
         outermost[id(outer)] = outer
         units.setdefault(id(outer), []).append(span)
     searches: list[list[Span]] = []
     for key, unit in units.items():
         unit.sort(key=lambda span: (span.end, -len(list(_ancestors(span, own)))))
-        inputs = set(_ids(outermost[key].inputs))
-        values = [search for search in searches if not inputs.isdisjoint(_ids(_final(search).documents))]
+        joined: list[list[Span]] = []
         if outermost[key].kind == RERANKER and searches:
-            values = values or searches[-1:]
-            searches = [search for search in searches if not any(search is other for other in values)]
-            searches.append([*chain.from_iterable(values), *unit])
-        else:
-            searches.append(unit)
+            inputs = set(_ids(outermost[key].inputs))
+            given = [search for search in searches if not inputs.isdisjoint(_ids(_final(search).documents))]
+            joined = given or searches[-1:]
+            searches = [search for search in searches if not any(search is other for other in joined)]
+        searches.append([*chain.from_iterable(joined), *unit])
     return searches
 
 
@@ -219,7 +208,7 @@ def _retrieves(span: Span) -> bool:
 
 
 def _ancestors(span: Span, own: dict[str, Span]) -> Iterator[Span]:
-    """The spans around a span, from the inside."""
+    """Yield the spans around a span, from the inside."""
     seen = {span.id}
     while span.parent not in seen and span.parent in own:
         span = own[span.parent]
@@ -228,12 +217,12 @@ def _ancestors(span: Span, own: dict[str, Span]) -> Iterator[Span]:
 
 
 def _ids(documents: Iterable[dict[str, Json]] | None) -> list[str]:
-    """The ids of a list in their order, each once."""
+    """Return the ids of a list in their order, each once."""
     return list(dict.fromkeys(document["id"] for document in documents or ()))
 
 
 def _stages(searches: Sequence[Sequence[Span]]) -> list[dict[str, Json]]:
-    """The ids that each step returned, by the name of its span; of several searches each document at its best rank.
+    """Return the ids that each step returned, by the name of its span; of several searches each document at its best rank.
 
     What a reranker was given is a step of its own where no span handed that on. Nothing where there is one list alone.
     """
@@ -244,13 +233,12 @@ def _stages(searches: Sequence[Sequence[Span]]) -> list[dict[str, Json]]:
             values, returned = _ids(span.inputs), _ids(span.documents)
             if span.inputs is not None and values not in (ids for _, ids in steps):
                 steps.append((f"input of {span.name}", values))
-            if span.documents is not None and not (
-                steps and span.kind == RETRIEVER and steps[-1][1] == returned
-            ):
+            repeats = steps and span.kind == RETRIEVER and steps[-1][1] == returned
+            if span.documents is not None and not repeats:
                 steps.append((span.name, returned))
-        names: dict[str, int] = {}
+        names = Counter[str]()
         for name, ids in steps:
-            names[name] = names.get(name, 0) + 1
+            names[name] += 1
             lists.setdefault(name if names[name] == 1 else f"{name} {names[name]}", []).append(ids)
     if len(lists) < 2:
         return []
