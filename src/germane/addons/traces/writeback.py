@@ -37,49 +37,34 @@ class _Traced:
 
     def __init__(self, report: ReportData) -> None:
         self._report = report
-        self._basis = {
-            (summary.measure, summary.system): summary.basis.source for summary in report.summaries
-        }
+        self._basis = {(row.measure, row.system): row.basis.source for row in report.summaries}
         self.created = str(report.manifest.get("created") or "1970-01-01T00:00:00+00:00")
+        judge = report.manifest.get("judge") or {}
+        self.judge = str(judge.get("source") or "")
+        asked = any(models_in(judge.get("identity") or {})) and not judge.get("stand_in")
+        self.machine = "LLM" if asked else "CODE"
+        """The kind of annotator that the judge is, in the words of OpenInference."""
 
-    def __iter__(self) -> Iterator[tuple[Sample, list[Score]]]:
-        """Each trace with its scores. InputError where no sample is one."""
-        traces = {sample.key: sample for sample in self._report.samples() if self.spans_of(sample)}
+    def __iter__(self) -> Iterator[tuple[Sample, Sequence[str], list[Score]]]:
+        """Yield each trace with the spans whose lists were judged and its scores. InputError where no sample is a trace."""
+        traces = {
+            sample.key: (sample, spans) for sample in self._report.samples() if (spans := _spans_of(sample))
+        }
         if not traces:
-            fix = "evaluate an export of traces (docs/addons/traces.md)"
-            raise InputError(
-                "no sample of this report is a trace: none names the spans that it is from", fix=fix
-            )
+            problem = "no sample of this report is a trace: none names the spans that it is from"
+            raise InputError(problem, fix="evaluate an export of traces (docs/addons/traces.md)")
         for key, scores in groupby(self._report.scores(), key=lambda score: score.key):
             if key in traces:
-                yield traces[key], list(scores)
-
-    @staticmethod
-    def spans_of(sample: Sample) -> Sequence[str]:
-        """The ids of the spans whose lists were judged, one for each search."""
-        spans = sample.metadata.get("spans")
-        return spans if isinstance(spans, tuple) and all(isinstance(span, str) for span in spans) else ()
+                yield *traces[key], list(scores)
 
     def source(self, score: Score) -> dict[str, Json]:
-        """The judge behind a score, the prompts that it was asked with, and the source of the labels."""
+        """Return the judge behind a score, the prompts that it was asked with, and the source of the labels."""
         source = self._basis.get((score.measure, score.system), "judge")
         if source not in {"judge", "best"}:
             return {"label_source": source}
         reads = (self._report.manifest.get("reads") or {}).get(score.type) or list(self._prompts)
         prompts = sorted({prompt for kind in reads for prompt in self._prompts.get(kind, ())})
         return {"judge": self.judge, "prompts": prompts, "label_source": source}
-
-    @property
-    def judge(self) -> str:
-        """The name of the report's judge; "" where none was asked."""
-        return str((self._report.manifest.get("judge") or {}).get("source") or "")
-
-    @property
-    def machine(self) -> str:
-        """The kind of annotator that the judge is, in the words of OpenInference."""
-        judge = self._report.manifest.get("judge") or {}
-        identity = judge.get("identity") or {}
-        return "LLM" if any(models_in(identity)) and not judge.get("stand_in") else "CODE"
 
     @cached_property
     def _prompts(self) -> Mapping[str, set[str]]:
@@ -92,51 +77,49 @@ class _Traced:
     @cached_property
     def asked(self) -> Mapping[str, dict[str, Json]]:
         """The judge of each judged passage and its prompt, by its item."""
-        return {
-            row.item: {"judge": row.judge, "prompts": [row.prompt] if row.prompt else []}
-            for row in self._report.judgements()
-            if row.kind == "relevance" and row.parent is None
-        }
+        rows = (row for row in self._report.judgements() if row.kind == "relevance" and row.parent is None)
+        return {row.item: {"judge": row.judge, "prompts": [row.prompt] if row.prompt else []} for row in rows}
+
+
+def _spans_of(sample: Sample) -> Sequence[str]:
+    """Return the ids of the spans whose lists were judged, one for each search."""
+    spans = sample.metadata.get("spans")
+    return spans if isinstance(spans, tuple) and all(isinstance(span, str) for span in spans) else ()
 
 
 def otel(report: ReportData) -> Iterator[str]:
-    """The events of each trace as one OTLP/JSON export of logs."""
+    """Yield the events of each trace as one OTLP/JSON export of logs."""
     traced = _Traced(report)
     nano = str(int(datetime.datetime.fromisoformat(traced.created).timestamp()) * 10**9)
-    for sample, scores in traced:
-        spans = traced.spans_of(sample)
+    scope = {"scope": {"name": "germane", "version": __version__}, "schemaUrl": SCHEMA_URL}
+    for sample, spans, scores in traced:
+        ids = {"traceId": sample.id.lower()} if _hex(sample.id, 32) else {}
+        ids |= {"spanId": spans[0].lower()} if len(spans) == 1 and _hex(spans[0], 16) else {}
+        event = {"timeUnixNano": nano, "observedTimeUnixNano": nano, "severityNumber": _SEVERITY}
+        event |= {"eventName": "gen_ai.evaluation.result", **ids}
         records = [
-            {
-                "timeUnixNano": nano,
-                "observedTimeUnixNano": nano,
-                "severityNumber": _SEVERITY,
-                "eventName": "gen_ai.evaluation.result",
-                **({"traceId": sample.id.lower()} if _hex(sample.id, 32) else {}),
-                **({"spanId": spans[0].lower()} if len(spans) == 1 and _hex(spans[0], 16) else {}),
-                "attributes": [
-                    {"key": key, "value": _value(value)}
-                    for key, value in {
-                        "gen_ai.evaluation.name": score.measure,
-                        "gen_ai.evaluation.score.value": score.value,
-                        "gen_ai.evaluation.explanation": score.why,
-                        "error.type": "_OTHER" if score.status == "error" else None,
-                        "germane.sample": sample.id,
-                        "germane.system": sample.system,
-                        **{f"germane.{name}": value for name, value in traced.source(score).items()},
-                    }.items()
-                    if value not in (None, "", [])
-                ],
-            }
+            {**event, "attributes": _attributes(sample, score, traced.source(score))}
             for score in scores
             if score.value is not None or score.status == "error"
         ]
         if records:
-            scope = {
-                "scope": {"name": "germane", "version": __version__},
-                "schemaUrl": SCHEMA_URL,
-                "logRecords": records,
-            }
-            yield _line({"resourceLogs": [{"resource": {}, "scopeLogs": [scope]}]})
+            yield _line({"resourceLogs": [{"resource": {}, "scopeLogs": [{**scope, "logRecords": records}]}]})
+
+
+def _attributes(sample: Sample, score: Score, source: Mapping[str, Json]) -> list[Json]:
+    """Return the attributes of the event of a score."""
+    values = {
+        "gen_ai.evaluation.name": score.measure,
+        "gen_ai.evaluation.score.value": score.value,
+        "gen_ai.evaluation.explanation": score.why,
+        "error.type": "_OTHER" if score.status == "error" else None,
+        "germane.sample": sample.id,
+        "germane.system": sample.system,
+        **{f"germane.{name}": value for name, value in source.items()},
+    }
+    return [
+        {"key": key, "value": _value(value)} for key, value in values.items() if value not in (None, "", [])
+    ]
 
 
 def _hex(text: str, digits: int) -> bool:
@@ -144,33 +127,31 @@ def _hex(text: str, digits: int) -> bool:
 
 
 def _value(value: Any) -> dict[str, Json]:
-    """A value as OTLP/JSON writes it."""
+    """Return a value as OTLP/JSON writes it."""
     if isinstance(value, list):
         return {"arrayValue": {"values": list(map(_value, value))}}
     return {"doubleValue": value} if isinstance(value, float) else {"stringValue": str(value)}
 
 
 def phoenix(report: ReportData) -> Iterator[str]:
-    """The labels of the documents of each trace, a judge's and people's, as document annotations of the spans."""
+    """Yield the labels of the documents of each trace, a judge's and people's, as document annotations of the spans."""
     traced, explainer, some = _Traced(report), Explainer(report), False
-    for sample, scores in traced:
-        spans, calls = traced.spans_of(sample), explainer.facts(sample, scores, changes=False).calls
+    for sample, spans, scores in traced:
+        calls = explainer.facts(sample, scores, changes=False).calls
         results = [
-            annotation
+            _annotation(span, context, label, traced)
             for span, call in zip(spans, calls, strict=False)
             for context in call.contexts
             for label in context.labels
             if label.source != "gold" and label.grade is not None
-            for annotation in [_annotation(span, context, label, traced)]
         ]
-        some = some or bool(results)
         if results:
+            some = True
             yield _line({"data": results})
     if not some:
         problem = "no document of these traces is judged, so there is nothing to annotate"
-        raise InputError(
-            problem, fix='judge them: germane run traces.jsonl -m "context_precision" --judge ...'
-        )
+        fix = 'judge them: germane run traces.jsonl -m "context_precision" --judge ...'
+        raise InputError(problem, fix=fix)
 
 
 def _annotation(span: str, context: Any, label: Any, traced: _Traced) -> dict[str, Json]:
@@ -178,31 +159,25 @@ def _annotation(span: str, context: Any, label: Any, traced: _Traced) -> dict[st
     asked = (
         {"judge": label.who or "people"} if human else traced.asked.get(context.item, {"judge": traced.judge})
     )
-    result = {
-        "label": "relevant" if label.relevant else "not_relevant",
-        "score": float(label.grade),
-        "explanation": label.reason or None,
-    }
-    fields = {**asked, "label_source": label.source, "item": context.item, "germane": __version__}
+    result = {"label": "relevant" if label.relevant else "not_relevant", "score": float(label.grade)}
     return {
         "name": "relevance",
         "annotator_kind": "HUMAN" if human else traced.machine,
         "span_id": span,
         "document_position": context.rank - 1,
-        "result": {key: value for key, value in result.items() if value not in (None, "")},
-        "metadata": fields,
+        "result": result | ({"explanation": label.reason} if label.reason else {}),
+        "metadata": {**asked, "label_source": label.source, "item": context.item, "germane": __version__},
         "identifier": " ".join(["germane", str(asked["judge"]), *asked.get("prompts", ())]),
     }
 
 
 def langfuse(report: ReportData) -> Iterator[str]:
-    """Each score of each trace, of the observation that retrieved where there was one search."""
+    """Yield each score of each trace, of the observation that retrieved where there was one search."""
     traced = _Traced(report)
-    for sample, scores in traced:
-        spans = traced.spans_of(sample)
-        for score in scores:
-            if score.value is None:
-                continue
+    for sample, spans, score in (
+        (sample, spans, score) for sample, spans, scores in traced for score in scores
+    ):
+        if score.value is not None:
             source = traced.source(score)
             named = [sample.id, sample.system, sample.trial, score.measure, source]
             row = {
