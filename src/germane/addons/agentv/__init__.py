@@ -6,6 +6,10 @@ from germane.addons import Addon, Dialect, GraderType, Reader
 from germane.flags import JUDGE, MEASURES, Flag, borrowed, parameters
 
 _HERE = "germane.addons.agentv"
+_COMPOSITE, _ASSERTION = (
+    f"{_HERE}.graders.composite:Composite",
+    f"{_HERE}.graders.text_assertion:TextAssertion",
+)
 _TESTS = (
     "contains", "contains_any", "contains_all", "icontains", "icontains_any", "icontains_all",
     "starts_with", "ends_with", "equals", "regex", "is_json",
@@ -24,43 +28,20 @@ ADDON = Addon(
         )
     },
     graders={
-        "llm_judge": GraderType(
-            f"{_HERE}.graders.llm_grader:LLMGrader",
-            "the model's score; of a rubric: satisfied weight / whole weight",
-            aliases=("llm_grader", "llm_rubric", "rubric", "rubrics"),
-        ),
-        "code_judge": GraderType(
-            f"{_HERE}.graders.code_grader:CodeGrader", "what the script prints as score", aliases=("code_grader", "script")
-        ),
-        "field_accuracy": GraderType(
-            f"{_HERE}.graders.field_accuracy:FieldAccuracy", "weight of the matching fields / weight of all"
-        ),
-        "tool_trajectory": GraderType(
-            f"{_HERE}.graders.tool_trajectory:ToolTrajectory", "expected calls that were made / expected calls"
-        ),
+        "llm_judge": GraderType(f"{_HERE}.graders.llm_grader:LLMGrader", "the model's score; of a rubric: satisfied weight / whole weight",
+                                aliases=("llm_grader", "llm_rubric", "rubric", "rubrics")),
+        "code_judge": GraderType(f"{_HERE}.graders.code_grader:CodeGrader", "what the script prints as score", aliases=("code_grader", "script")),
+        "field_accuracy": GraderType(f"{_HERE}.graders.field_accuracy:FieldAccuracy", "weight of the matching fields / weight of all"),
+        "tool_trajectory": GraderType(f"{_HERE}.graders.tool_trajectory:ToolTrajectory", "expected calls that were made / expected calls"),
         "latency": GraderType(f"{_HERE}.graders.limits:Latency", "1 within the threshold, else 0"),
         "cost": GraderType(f"{_HERE}.graders.limits:Cost", "1 within the budget, else 0"),
         "token_usage": GraderType(f"{_HERE}.graders.limits:TokenUsage", "1 within the limits, else 0"),
-        "composite": GraderType(
-            f"{_HERE}.graders.composite:Composite", "what the aggregator makes of the members' scores"
-        ),
-        "assert_set": GraderType(
-            f"{_HERE}.graders.composite:Composite", "the mean of the members' scores", fixed={"all_pass": True}
-        ),
-        **{
-            test: GraderType(
-                f"{_HERE}.graders.text_assertion:TextAssertion", "1 where the answer passes the test, else 0", fixed={"test": test}
-            )
-            for test in _TESTS
-        },
+        "composite": GraderType(_COMPOSITE, "what the aggregator makes of the members' scores"),
+        "assert_set": GraderType(_COMPOSITE, "the mean of the members' scores", fixed={"all_pass": True}),
+        **{test: GraderType(_ASSERTION, "1 where the answer passes the test, else 0", fixed={"test": test}) for test in _TESTS},
         "inline_assert": GraderType("", "write the TypeScript function as a program: type: code-grader"),
-        "execution_metrics": GraderType(
-            "", "write type: latency, cost or token-usage, or count in a program: type: code-grader"
-        ),
-        "skill_trigger": GraderType(
-            "",
-            "write type: tool-trajectory with expected: [{tool: Skill, args: {skill: NAME}}], or a code-grader",
-        ),
+        "execution_metrics": GraderType("", "write type: latency, cost or token-usage, or count in a program: type: code-grader"),
+        "skill_trigger": GraderType("", "write type: tool-trajectory with expected: [{tool: Skill, args: {skill: NAME}}], or a code-grader"),
     },
     questions={
         "script": f"{_HERE}.script:ScriptGrade",
@@ -83,5 +64,5 @@ ADDON = Addon(
         *borrowed("grade", "run", "--base-url", "--against", "--scale", "--ledger", "--replay", "--no-cache"),
     ],
     results={"agentv": Reader(f"{_HERE}.results:results_of", first=[["test_id|eval_id", "execution_status"], ["test_id|eval_id", "scores[]"]])},
-    writers={"index.jsonl": f"{_HERE}.rows:index_rows"},
+    writers={"index.jsonl": f"{_HERE}.results:index_rows"},
 )  # fmt: skip

@@ -1,11 +1,13 @@
-"""AgentV's `index.jsonl` as results that `germane compare` takes."""
+"""AgentV's `index.jsonl`: read as results that `germane compare` takes, and written of a report."""
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from germane.reports import ReportData, grader_results
 from germane.results import MeasuredRow, canonical_measure, measured
 
 
@@ -28,3 +30,36 @@ def results_of(rows: Sequence[Mapping[str, Any]]) -> Iterator[MeasuredRow]:
             score, why = measured(value, fault)
             trial = times[case, target] - 1
             yield MeasuredRow(case, canonical_measure(name), score, why, target, trial, higher=True)
+
+
+def index_rows(report: ReportData) -> Iterator[str]:
+    """The rows of AgentV's `index.jsonl`, which `agentv compare` reads: one case per line.
+
+    A case whose score could not be measured has no row: AgentV knows no other score for it than 0.
+    """
+    results = grader_results(report)
+    for case in report.cases():
+        if case.score is None:
+            continue
+        trial = f" #{case.trial}" if case.trial else ""
+        row = {
+            "timestamp": report.manifest.get("created"),
+            "test_id": f"{case.sample}{trial}",
+            "score": case.score,
+            "target": case.system or "germane",
+            "execution_status": "quality_failure" if case.verdict == "fail" else "ok",
+            "scores": [
+                {
+                    "name": row["measure"],
+                    "score": row["score"],
+                    "assertions": [
+                        {"text": text, "passed": passed}
+                        for passed, texts in ((True, row["hits"]), (False, row["misses"]))
+                        for text in texts
+                    ],
+                }
+                for row in results.get(case.key, ())
+                if row["score"] is not None
+            ],
+        }
+        yield json.dumps(row, ensure_ascii=False) + "\n"

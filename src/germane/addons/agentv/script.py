@@ -20,14 +20,6 @@ from germane.types import FrozenDict, Json
 A = TypeVar("A")
 
 
-class InvalidValue(AnswerError):
-    """A value of a program's document is not what the protocol asks for; `path` leads to it."""
-
-    def __init__(self, problem: str, *path: str | int) -> None:
-        super().__init__(problem)
-        self.path = path
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Script(Question[A], Generic[A]):
     """The output of this command for this document: a list is argv, a string runs through `sh -lc`.
@@ -100,7 +92,7 @@ class ScriptGrade(Script[GraderResult]):
             raise AnswerError(f"the script must print one JSON object, not {type(payload).__name__}")
         checks = payload.get("assertions") or ()
         if not isinstance(checks, Sequence) or not all(isinstance(check, Mapping) for check in checks):
-            raise InvalidValue('"assertions" must be a list of {text, passed, evidence}', "assertions")
+            raise AnswerError('"assertions" must be a list of {text, passed, evidence}')
         texts: dict[bool, list[str]] = {True: [], False: []}
         for number, check in enumerate(checks):
             found = [str(check.get(name) or "") for name in ("text", "evidence")]
@@ -109,9 +101,9 @@ class ScriptGrade(Script[GraderResult]):
         if score is None and checks:
             score = len(texts[True]) / len(checks)
         if isinstance(score, bool) or not isinstance(score, int | float) or score != score:  # noqa: PLR0124 - NaN
-            raise InvalidValue(f'the script printed no number as "score": {_as_json(score)}', "score")
+            raise AnswerError(f'the script printed no number as "score": {_as_json(score)}')
         if not 0 <= score <= 1 and not self.agentv:
-            raise InvalidValue(f'"score" must be a number from 0 to 1, not {_as_json(score)}', "score")
+            raise AnswerError(f'"score" must be a number from 0 to 1, not {_as_json(score)}')
         details, verdict = payload.get("details"), payload.get("verdict")
         return GraderResult(
             score=float(min(1, max(0, score))),
@@ -126,10 +118,8 @@ class ScriptGrade(Script[GraderResult]):
         passed = check.get("passed")
         if self.agentv or isinstance(passed, bool):
             return bool(passed)
-        there = "passed" in check
-        found = f"not {_as_json(passed)}" if there else "and is missing"
-        problem = f'"passed" of assertion {number + 1} must be true or false, {found}'
-        raise InvalidValue(problem, "assertions", number, *(["passed"] if there else []))
+        found = f"not {_as_json(passed)}" if "passed" in check else "and is missing"
+        raise AnswerError(f'"passed" of assertion {number + 1} must be true or false, {found}')
 
     def typical(self) -> Json:
         """Return a script's score of one half."""

@@ -16,12 +16,12 @@ from dataclasses import replace
 from typing import Any, TypeAlias
 
 from germane.addons.agentv.loopback import AskJudge, Loopback
-from germane.addons.agentv.script import InvalidValue, Script
+from germane.addons.agentv.script import Script
 from germane.errors import AnswerError
 from germane.judges import LocalJudge, Reply
 from germane.processes import MAX_STDOUT, Finished, child_environment, misplaced, run_program
 from germane.questions import AnyQuestion
-from germane.samples.files import JsonFault, locate
+from germane.samples.files import JsonFault
 from germane.types import FrozenDict, Json
 
 AnyScript: TypeAlias = Script[Any]
@@ -97,52 +97,40 @@ def _reply(question: AnyScript, finished: Finished) -> Reply:
         stderr, theirs = finished.tail(TAIL), f"Code evaluator exited with code {finished.code}"
         cut = f"...(truncated, last {TAIL} chars)\n" if len(stderr) == TAIL else ""
         return _failed(question, why, f"{theirs}: {cut}{stderr}" if stderr else theirs, ms)
-    text = ""
+    problem = ""
     try:
-        text = finished.stdout.decode("utf-8-sig")
-        payload = question.printed(text)
+        payload = question.printed(finished.stdout.decode("utf-8-sig"))
         question.parse(payload)
+    except UnicodeDecodeError:
+        problem = "its stdout is not UTF-8"
+    except JsonFault as fault:
+        problem = f"it printed not one JSON document: {fault}"
     except (ValueError, RecursionError, AnswerError) as fault:
-        if not question.agentv:
-            why = f"`{command}`: {_unreadable(fault, text)}{_printed(question, finished, out=False)}"
-            return Reply(error=why, ms=ms)
-        payload = _agentv_payload(finished.stdout)
-    return Reply(payload=payload, ms=ms, provenance=_of(question))
+        problem = str(fault)
+    if problem and not question.agentv:
+        return Reply(error=f"`{command}`: {problem}{_printed(question, finished)}", ms=ms)
+    return Reply(
+        payload=_agentv_payload(finished.stdout) if problem else payload, ms=ms, provenance=_of(question)
+    )
 
 
 _NAME = re.compile(r"\b[A-Z][A-Z0-9]*(?:_[A-Z0-9]+)+\b")
 _KEYS = ("_KEY", "_TOKEN", "_SECRET")
 
 
-def _printed(question: AnyScript, finished: Finished, *, out: bool = True) -> str:
+def _printed(question: AnyScript, finished: Finished) -> str:
     """Return the end of what a program printed, for an error, and how to pass on a variable that it names and did not get."""
-    printed = finished.stdout.decode("utf-8", "replace").strip()[-TAIL:]
-    stderr = finished.tail(TAIL)
-    text = f"; its stderr ends: {stderr}" if stderr else ""
-    text += f"; its stdout ends: {printed}" if out and printed else ""
+    ends = {
+        "stderr": finished.tail(TAIL),
+        "stdout": finished.stdout.decode("utf-8", "replace").strip()[-TAIL:],
+    }
+    text = "".join(f"; its {name} ends: {end}" for name, end in ends.items() if end)
     passed = child_environment(question.env)
-    names = [name for name in _NAME.findall(f"{stderr}\n{printed}") if name not in passed]
-    if missing := [name for name in names if name in os.environ or name.endswith(_KEYS)]:
-        name = missing[0]
-        state = "is set here and was not passed on" if name in os.environ else "is not set here: set it"
-        text += f" ({name} {state}; write `env: [{name}]`)"
+    for name in _NAME.findall(text):
+        if name not in passed and (name in os.environ or name.endswith(_KEYS)):
+            state = "is set here and was not passed on" if name in os.environ else "is not set here: set it"
+            return f"{text} ({name} {state}; write `env: [{name}]`)"
     return text
-
-
-def _unreadable(fault: Exception, text: str) -> str:
-    """Return the reason why a program's output cannot be used, with the line of its stdout that is at fault."""
-    if isinstance(fault, UnicodeDecodeError):
-        return "its stdout is not UTF-8"
-    offset: int | None = None
-    problem = str(fault)
-    if isinstance(fault, JsonFault):
-        problem, offset = f"it printed not one JSON document: {fault}", fault.offset
-    elif isinstance(fault, InvalidValue):
-        offset = locate(text, fault.path)
-    if offset is None:
-        return problem
-    line = text[text.rfind("\n", 0, offset) + 1 :].partition("\n")[0].strip()
-    return f"{problem}, in line {text.count(chr(10), 0, offset) + 1}: {line[:200]}"
 
 
 def _failed(question: AnyScript, why: str, theirs: str, ms: float | None) -> Reply:
