@@ -269,7 +269,7 @@ def compare_arms(rows: Sequence[Row], options: argparse.Namespace) -> None:
     lines = compare_kappas(verdicts, people, queries, baseline=0)
     for (name, (grades, usage)), line in zip(found.items(), lines, strict=True):
         four = kappa(Counter((grades[n] or 0, rows[n]["human"]) for n in both))
-        ends = line.interval.ends if line.interval else None
+        ends = line.interval
         less = (
             "" if ends is None else f"{line.difference:+.3f} ({ends[0]:+.3f} to {ends[1]:+.3f}) {line.p:.3f}"
         )

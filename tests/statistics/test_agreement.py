@@ -33,7 +33,7 @@ def test_illegal_grades_are_counted_and_not_clipped() -> None:
     judge = JUDGE.copy()
     judge[:2], judge[5] = 10, 5
     found = agreement(judge, PEOPLE)
-    assert found.illegal == {5.0: 1, 10.0: 2}
+    assert found.illegal == {"5": 1, "10": 2}
     assert list(found.confusion.grades) == [0, 1, 2, 3, 5, 10]
     assert found.kappa == pytest.approx(cohen_kappa_score(PEOPLE, judge))
     assert found.alpha_ordinal == pytest.approx(
@@ -46,7 +46,6 @@ def test_bias_is_over_queries_as_clusters() -> None:
     """The judge's mean less people's, with Student's t over 30 queries."""
     found = agreement(JUDGE, PEOPLE, queries=QUERIES).bias
     means = (JUDGE - PEOPLE).reshape(30, 10).mean(axis=1)
-    assert (found.units, found.n, found.method) == ("clusters", 30, "Student t")
     assert found.ends == pytest.approx(stats.t.interval(0.95, 29, means.mean(), stats.sem(means)))
 
 

@@ -286,21 +286,26 @@ def _label_warnings(read: AuditedJudge, kinds: Sequence[KindLine]) -> Iterator[s
     if not kinds:
         yield "no people's labels to compare the judge with: germane label REPORT --budget 100"
     for line in kinds:
-        if line.n < FEW:
-            yield f"{line.kind}: {counted(line.n, 'label is', 'labels are')} few; an agreement on fewer than {FEW} says little"
+        yield from (f"{line.kind}: {warning}" for warning in few_items(line.n, "label is", "labels are"))
         if (kappa := line.kappa_quadratic) is not None and kappa < SLIGHT:
             yield (
                 f"{line.kind}: the judge agrees with people hardly more than by chance (quadratic kappa {kappa:.2f}, 1 ="
                 " always): do not use its verdicts"
             )
-        if line.illegal_grades:
-            text = ", ".join(f"{grade} ({count})" for grade, count in line.illegal_grades.items())
+        if line.illegal:
+            text = ", ".join(f"{grade} ({count})" for grade, count in line.illegal.items())
             yield f"{line.kind}: the judge gave grades outside the scale: {text}"
     if sighted := sum(by_people(label) and not label.blind for label in read.labels):
         yield f"{counted(sighted, 'label was', 'labels were')} given by people who may have seen the verdict"
     guidelines = {label.guideline for label in read.labels if by_people(label)}
     if len(guidelines) > 1:
         yield f"labels follow {len(guidelines)} guidelines: agreement on them is not of one question"
+
+
+def few_items(count: int, singular: str, plural: str) -> Iterator[str]:
+    """Yield the warning that an agreement on so few labels says little, where it does."""
+    if count < FEW:
+        yield f"{counted(count, singular, plural)} few; an agreement on fewer than {FEW} says little"
 
 
 def not_counted(labels: Iterable[Label]) -> Iterator[str]:

@@ -13,7 +13,7 @@ import numpy as np
 from germane.clean import counted
 from germane.encoding import Line
 from germane.errors import InputError
-from germane.labelling.audit import FEW, AuditedJudge, not_counted, yes
+from germane.labelling.audit import AuditedJudge, few_items, not_counted, yes
 from germane.reports.correct import corrections_of
 from germane.reports.data import ReportData
 from germane.reports.gates import Gate, check_gate
@@ -90,111 +90,101 @@ class JudgesAudit(Line, kw_only=True):
 
 
 def audit_judges(reports: Sequence[ReportData], *, every: bool = False) -> JudgesAudit:
-    """The comparison of the judges of several reports, as the document of `germane audit A B --json`.
+    """Return the comparison of the judges of several reports, as the document of `germane audit A B --json`.
 
     Every report's labels count for all, on the items that each judge was asked and people labelled; where a judge gave no
-    usable answer it counts as wrong. `every`: also those that
-    were not drawn at random. Per judge: kappa on yes and no (grade 2 and more), its difference to the best one's, bias, the
-    corrected means with the widths of their intervals, calls and price, and which gates its own verdicts would decide
-    otherwise than what is known best. InputError where no item is judged by all and labelled.
+    usable answer it counts as wrong. `every`: also labels that were not drawn at random. Per judge: kappa on yes and no (grade
+    2 and more), its difference to the best one's, bias, the corrected means with the widths of their intervals, calls and
+    price, and which gates its own verdicts would decide otherwise than what is known best.
+
+    Raises:
+        InputError: No item is judged by all and labelled.
     """
     read = [AuditedJudge.of(report, every=every) for report in reports]
     labels = list(dict.fromkeys(label for judge in read for label in judge.labels))
-    book = LabelBook(labels)
-    graded = [judge.kinds.get("relevance", {}) for judge in read]
+    book, graded = LabelBook(labels), [judge.kinds.get("relevance", {}) for judge in read]
     asked = [mine.keys() | judge.failed for mine, judge in zip(graded, read, strict=True)]
     relevance = [label for label in book if any(label.item in mine for mine in asked)]
-    votes = [
-        vote
-        for label in relevance
-        if all(label.item in mine for mine in asked)
-        for vote in book.votes(label.item)
-    ]
+    by_all = (label for label in relevance if all(label.item in mine for mine in asked))
+    votes = [vote for label in by_all for vote in book.votes(label.item)]
     left_out = dict.fromkeys(label for judge in read for label in judge.left_out if label not in labels)
     if not votes or not all(graded):
         problem = "no item is judged in all of these reports and labelled by people"
-        problem = "; ".join([problem, *not_counted(left_out)])
-        raise InputError(
-            problem, fix="name reports on the same samples, at least one labelled (germane label)"
-        )
+        fix = "name reports on the same samples, at least one labelled (germane label)"
+        raise InputError("; ".join([problem, *not_counted(left_out)]), fix=fix)
     items = [vote.item for vote in votes]
-    occurrences = [judge.occurrences for judge in read]
-    queries = [next(rows[item][0][0] for rows in occurrences if item in rows) for item in items]
+    queries = [
+        next(judge.occurrences[item][0][0] for judge in read if item in judge.occurrences) for item in items
+    ]
     several = Counter(items)
     weights = np.array([1 / several[item] for item in items])
     people = np.array([float(vote.answer) for vote in votes])
     people_yes = np.array([yes(float(vote.answer), vote.scale) for vote in votes])
     answered = np.array([[item in mine for item in items] for mine in graded])
+    pairs = list(zip(items, people_yes.tolist(), strict=True))
     verdicts = np.array(
-        [
-            [
-                yes(*mine[item]) if item in mine else 1 - true
-                for item, true in zip(items, people_yes, strict=True)
-            ]
-            for mine in graded
-        ]
+        [[yes(*mine[item]) if item in mine else 1 - true for item, true in pairs] for mine in graded]
     )
     kappas = compare_kappas(verdicts, people_yes, queries, weights)
     at_best = compare_kappas(np.where(answered, verdicts, people_yes), people_yes, queries, weights)
     firsts = (at for at, row in enumerate(kappas) if row.kappa is not None and row.difference is None)
-    best = next(firsts, 0)
+    best, names = next(firsts, 0), _names(reports)
     gates = list(dict.fromkeys(_gates(reports)))
-    decided = _outcomes(gates, _corrected(reports[best], labels), own=False)
-    lines = []
-    rows = zip(_names(reports), reports, graded, verdicts, answered, kappas, at_best, strict=True)
-    for name, report, mine, binary, given, kappa, most in rows:
-        known = np.flatnonzero(given)
-        own = np.array([mine[items[at]][0] for at in known])
-        same_scale = {mine[items[at]][1] for at in known} == {vote.scale for vote in votes}
-        pair = (own, people[known]) if same_scale else (binary[known], people_yes[known])
-        of = [queries[at] for at in known]
-        agreed = agreement(*pair, queries=of, weights=weights[known]) if len(known) else None
-        failed = len({item for item, has in zip(items, given, strict=True) if not has})
-        alone = compare_kappas(binary[None, known], people_yes[known], of, weights[known]) if failed else []
-        judge = report.manifest.get("judge") or {}
-        worse = kappa.p is not None and kappa.p < ALPHA and (kappa.difference or 0.0) < 0
-        corrected = _corrected(report, labels)
-        outcomes = _outcomes(gates, corrected, own=True)
+    decided, lines = _outcomes(gates, _corrected(reports[best], labels), own=False), list[JudgeOnLabels]()
+    for at, (report, mine, kappa) in enumerate(zip(reports, graded, kappas, strict=True)):
+        known = np.flatnonzero(answered[at])
+        of, heavy = [queries[n] for n in known], weights[known]
+        failed = len({item for item in items if item not in mine})
+        same_scale = {mine[items[n]][1] for n in known} == {vote.scale for vote in votes}
+        pair = verdicts[at, known], people_yes[known]
+        alone = compare_kappas(pair[0][None], pair[1], of, heavy)[0] if failed else kappa
+        if same_scale:
+            pair = np.array([mine[items[n]][0] for n in known]), people[known]
+        agreed = agreement(*pair, queries=of, weights=heavy) if len(known) else None
+        judge, corrected = report.manifest.get("judge") or {}, _corrected(report, labels)
+        outcomes = _outcomes(gates, corrected, own=True).items()
         line = JudgeOnLabels(
-            name=name,
+            name=names[at],
             judge=judge.get("source"),
             report=report.where,
             n=len(several),
             failed=failed,
             queries=len(set(queries)),
-            kappa=kappa.kappa,
-            kappa_bounds=(kappa.kappa, most.kappa) if failed else None,
-            kappa_answered=alone[0].kappa if alone else kappa.kappa,
-            difference=kappa.difference,
-            interval=kappa.interval.ends if kappa.interval else None,
-            p=kappa.p,
-            distinguishable=worse,
+            **kappa.as_json(),
+            kappa_bounds=(kappa.kappa, at_best[at].kappa) if failed else None,
+            kappa_answered=alone.kappa,
+            distinguishable=kappa.p is not None and kappa.p < ALPHA and (kappa.difference or 0.0) < 0,
             # what a judge does not grade is wrong
-            raw=(agreed.raw or 0.0) * float(weights[known].sum() / weights.sum()) if agreed else 0.0,
+            raw=(agreed.raw or 0.0) * float(heavy.sum() / weights.sum()) if agreed else 0.0,
             kappa_graded=agreed.kappa if agreed and same_scale else None,
-            bias=agreed.mean_error if agreed else Bias(None, None),
+            bias=agreed.bias if agreed else Bias(None, None),
             corrected=list(_widths(corrected)),
             calls=judge.get("calls", 0) + judge.get("cached", 0),
             tokens=judge.get("tokens"),
             cost_usd=judge.get("cost_usd"),
             gates_otherwise=[
-                OtherOutcome(gate, outcome, decided[gate])
-                for gate, outcome in outcomes.items()
-                if gate in decided and outcome != decided[gate]
+                OtherOutcome(gate, own, decided[gate])
+                for gate, own in outcomes
+                if own != decided.get(gate, own)
             ],
         )
         lines.append(line)
     return JudgesAudit(
         labels=len(votes),
         items=len(several),
-        best=lines[best].name,
+        best=names[best],
         not_distinguishable=[line.name for line in lines if not line.distinguishable],
         judges=lines,
         warnings=[
             *_failures(lines),
-            *_not_asked(relevance, asked, _names(reports)),
+            *_not_asked(relevance, asked, names),
             *not_counted(left_out),
-            *_warnings(reports, len(several)),
+            *few_items(len(several), "labelled item is", "labelled items are"),
+            *(
+                str(why)
+                for report in reports
+                if (why := (report.manifest.get("judge") or {}).get("stand_in"))
+            ),
         ],
     )
 
@@ -219,16 +209,8 @@ def _not_asked(
             yield f"{counted(missing, 'labelled item is', 'labelled items are')} left out for all: {name} was not asked about them"
 
 
-def _warnings(reports: Sequence[ReportData], items: int) -> Iterator[str]:
-    if items < FEW:
-        yield f"{counted(items, 'labelled item is', 'labelled items are')} few; an agreement on fewer than {FEW} says little"
-    for report in reports:
-        if stand_in := (report.manifest.get("judge") or {}).get("stand_in"):
-            yield str(stand_in)
-
-
 def _names(reports: Sequence[ReportData]) -> list[str]:
-    """The judges' names, or the reports' where these are not unlike."""
+    """Return the judges' names, or the reports' where two judges have one name."""
     names = [str((report.manifest.get("judge") or {}).get("source")) for report in reports]
     if len(set(names)) == len(names):
         return names
@@ -237,7 +219,7 @@ def _names(reports: Sequence[ReportData]) -> list[str]:
 
 
 def _corrected(report: ReportData, labels: Sequence[Label]) -> ReportData:
-    """A report whose judged means these labels correct."""
+    """Return a report whose judged means these labels correct."""
     corrections = corrections_of(report).with_labels(labels)
     lines = []
     for summary in report.summaries:
@@ -262,7 +244,7 @@ def _gates(reports: Sequence[ReportData]) -> Iterator[Gate]:
 
 
 def _outcomes(gates: Sequence[Gate], report: ReportData, *, own: bool) -> dict[str, str]:
-    """The results of gates in a report, by gate and system; `own`: by the judge's own verdicts alone."""
+    """Return the results of gates in a report, by gate and system; `own`: by the judge's own verdicts alone."""
     outcomes = {}
     for gate in gates:
         asked = replace(gate, mean_of="judged") if own and gate.how in {"mean", "lower", "upper"} else gate
@@ -283,24 +265,25 @@ _HEADS = (
 
 
 def judges_document(audit: JudgesAudit) -> TextDocument:
-    """The comparison of judges: a table of them, the best, and warnings."""
+    """Return the comparison of judges in words: a table of them, the best, and warnings."""
     several = any(line.failed for line in audit.judges)
-    heads = ["judge", *(["failed"] if several else []), *_HEADS]
-    table = Table(heads, "l" + "r" * (len(heads) - 2) + "l")
+    table = Table(["judge", *["failed"] * several, *_HEADS], "l" + "r" * (several + 6) + "l")
     for line in sorted(audit.judges, key=lambda line: -(line.kappa or -1.0)):
         widths = ", ".join(f"{value.width:.3f} {value.measure}" for value in line.corrected[:2])
-        cells = [
-            *([line.name, line.failed] if several else [line.name]),
-            in_digits(line.kappa, digits=3),
-            _signed(line.difference, line.interval) if line.interval else None,
-            p_in_words(line.p),
-            _signed(line.bias.mean, line.bias.ends),
-            widths or None,
-            line.calls,
-            "unknown" if line.cost_usd is None else f"${line.cost_usd:.4f}",
-            "; ".join(value.gate for value in line.gates_otherwise) or None,
-        ]
-        table.add(cells)
+        table.add(
+            [
+                line.name,
+                *[line.failed] * several,
+                in_digits(line.kappa, digits=3),
+                _signed(line.difference, line.interval) if line.interval else None,
+                p_in_words(line.p),
+                _signed(line.bias.mean, line.bias.ends),
+                widths or None,
+                line.calls,
+                "unknown" if line.cost_usd is None else f"${line.cost_usd:.4f}",
+                "; ".join(value.gate for value in line.gates_otherwise) or None,
+            ]
+        )
     title = f"# {counted(len(audit.judges), 'judge')} on {counted(audit.items, 'labelled item')}"
     best, *others = (str(name) for name in (audit.best, *audit.not_distinguishable))
     result = f"best: {best}; not distinguishable from it: {', '.join(others)}"

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from math import sqrt
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from germane.encoding import Line, internal
+from germane.encoding import Line
 from germane.statistics.comparison import paired_difference
-from germane.statistics.intervals import Interval, IntervalEnds, cluster_codes, mean_interval
+from germane.statistics.intervals import IntervalEnds, cluster_codes, mean_interval
 
 Floats = NDArray[np.float64]
 
@@ -57,11 +56,7 @@ class Agreement(Line, kw_only=True):
     alpha_ordinal: float | None
 
 
-class JudgeAgreement(
-    Agreement,
-    kw_only=True,
-    rename=internal("bias", "illegal", mean_error="bias", illegal_grades="illegal"),
-):
+class JudgeAgreement(Agreement, kw_only=True):
     """The agreement of a judge with people on `n` items of `queries` queries.
 
     `base_rate` is the share that always giving people's commonest grade would reach; `illegal` counts the judge's grades
@@ -71,11 +66,9 @@ class JudgeAgreement(
     queries: int | None
     base_rate: float | None
     confusion: Confusion
-    mean_error: Bias
+    bias: Bias
     between_queries: Spread | None
-    illegal_grades: dict[str, int]
-    bias: Interval
-    illegal: dict[float, int]
+    illegal: dict[str, int]
 
 
 def agreement(
@@ -86,10 +79,10 @@ def agreement(
     queries: ArrayLike | None = None,
     weights: ArrayLike | None = None,
 ) -> JudgeAgreement:
-    """Agreement of a judge's grades with people's on the same items.
+    """Return the agreement of a judge's grades with people's on the same items.
 
     Grades outside the scale are counted in `illegal` and are grades of their own in everything else: nothing is
-    clipped. The bias's interval is Student's t over queries as clusters; where all errors are equal, by betting.
+    clipped. The bias's interval is Student's t over queries as clusters; where all errors are equal, Gaffke's.
 
     Args:
         judge: The judge's grade of each item, shape (n,).
@@ -109,7 +102,6 @@ def agreement(
     bias = mean_interval(error, clusters=queries, weights=weights)
     if bias.ends is None and len(error):  # no spread to go by: the range alone bounds the mean
         bias = mean_interval(error, clusters=queries, value_range=limits, weights=weights)
-    illegal = {float(name): int(count) for name, count in zip(names, counts, strict=True)}
     return JudgeAgreement(
         n=len(error),
         queries=None if queries is None else len(np.unique(np.asarray(queries))),
@@ -119,18 +111,16 @@ def agreement(
         kappa_quadratic=cohen_kappa(pairs, quadratic=True),
         alpha_ordinal=_alpha(table + table.T, len(error) / total if total else 1.0),
         confusion=pairs,
-        mean_error=Bias(bias.mean, bias.ends),
-        bias=bias,
+        bias=Bias(bias.mean, bias.ends),
         between_queries=None if queries is None or not len(error) else spread_between(error, queries),
-        illegal_grades={f"{grade:g}": count for grade, count in illegal.items()},
-        illegal=illegal,
+        illegal={f"{name:g}": int(count) for name, count in zip(names, counts, strict=True)},
     )
 
 
 def confusion(
     judge: ArrayLike, people: ArrayLike, *, scale: Sequence[float] = (), weights: ArrayLike | None = None
 ) -> Confusion:
-    """Table of people's grades (rows) by the judge's (columns), over the scale and every other grade that occurs.
+    """Return the table of people's grades (rows) by the judge's (columns), over the scale and other grades that occur.
 
     Args:
         judge: The judge's grades, shape (n,).
@@ -148,7 +138,7 @@ def confusion(
 
 
 def cohen_kappa(pairs: Confusion, *, quadratic: bool = False) -> float | None:
-    """Cohen's kappa: agreement beyond what the two distributions of grades alone would give.
+    """Return Cohen's kappa: agreement beyond what the two distributions of grades alone would give.
 
     1 - sum w_ij o_ij / sum w_ij e_ij with e the product of the margins and w_ij = 1 for i != j, or the squared distance
     of the grades (Cohen 1960; 1968). At most 1, 0 = chance; None where both give one and the same grade only.
@@ -164,8 +154,7 @@ def cohen_kappa(pairs: Confusion, *, quadratic: bool = False) -> float | None:
     return 1 - float((cost * pairs.table).sum()) / chance if chance else None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class KappaDifference:
+class KappaDifference(Line):
     """One judge's kappa and how far it is from another's on the same items.
 
     `difference` is this judge's kappa less the other's, with its interval and its p-value; all None for that one itself, and
@@ -174,7 +163,7 @@ class KappaDifference:
 
     kappa: float | None
     difference: float | None = None
-    interval: Interval | None = None
+    interval: IntervalEnds | None = None
     p: float | None = None
 
 
@@ -186,7 +175,7 @@ def compare_kappas(
     *,
     baseline: int | None = None,
 ) -> list[KappaDifference]:
-    """Cohen's kappa of several judges' yes or no on the same items, each against the highest.
+    """Return Cohen's kappa of several judges' yes or no on the same items, each against the highest.
 
     The differences are paired: queries are left out one after the other (the jackknife), and the mean of the pseudo-values
     q d - (q - 1) d(without one) has the interval of any mean over queries.
@@ -208,7 +197,7 @@ def compare_kappas(
     whole = tables.sum(axis=2)
     kappas = _binary_kappa(whole)
     if np.isnan(kappas).all() or n < 2:
-        return [KappaDifference(kappa=None if np.isnan(kappa) else float(kappa)) for kappa in kappas]
+        return [KappaDifference(None if np.isnan(kappa) else float(kappa)) for kappa in kappas]
     best = int(np.nanargmax(kappas)) if baseline is None else baseline
     without = _binary_kappa(whole[:, :, None] - tables)
     pseudo = n * kappas[:, None] - (n - 1) * without
@@ -216,16 +205,15 @@ def compare_kappas(
     for number, kappa in enumerate(kappas.tolist()):
         change = pseudo[number] - pseudo[best]
         if number == best or not np.isfinite(change).all():
-            rows.append(KappaDifference(kappa=None if np.isnan(kappa) else kappa))
+            rows.append(KappaDifference(None if np.isnan(kappa) else kappa))
             continue
         value = paired_difference(np.zeros(n), change, value_range=(0.0, float(np.abs(change).max()) or 1.0))
-        difference = kappa - float(kappas[best])
-        rows.append(KappaDifference(kappa=kappa, difference=difference, interval=value.interval, p=value.p))
+        rows.append(KappaDifference(kappa, kappa - float(kappas[best]), value.interval.ends, value.p))
     return rows
 
 
 def _binary_kappa(table: Floats) -> Floats:
-    """Kappa from the weights of (yes, yes), of the judge's yes, of people's yes and of all; nan where either never varies."""
+    """Return kappa from the weights of (yes, yes), of the judge's yes, of people's yes and of all; nan where either never varies."""
     both, judge, people, total = table / np.where(table[3] > 0, table[3], np.nan)
     equal, chance = 1 - judge - people + 2 * both, judge * people + (total - judge) * (total - people)
     return np.asarray(
@@ -234,7 +222,7 @@ def _binary_kappa(table: Floats) -> Floats:
 
 
 def krippendorff_alpha(ratings: ArrayLike) -> float | None:
-    """Krippendorff's alpha for ordinal grades of any number of raters, some of them missing.
+    """Return Krippendorff's alpha for ordinal grades of any number of raters, some of them missing.
 
     1 - observed / expected disagreement over the coincidences of grades within items, with the ordinal distance
     (sum of the counts of the grades from c to k, less half of those of c and k)^2 (Krippendorff 2011, "Computing
@@ -254,7 +242,7 @@ def krippendorff_alpha(ratings: ArrayLike) -> float | None:
 
 
 def _alpha(coincidences: Floats, unit: float) -> float | None:
-    """Alpha of a symmetric table of coincidences; `unit` scales weights so that they count items."""
+    """Return alpha of a symmetric table of coincidences; `unit` scales weights so that they count items."""
     table = coincidences * unit
     margin = table.sum(axis=1)
     n = float(margin.sum())
@@ -267,7 +255,7 @@ def _alpha(coincidences: Floats, unit: float) -> float | None:
 
 
 def spread_between(values: ArrayLike, groups: ArrayLike) -> Spread:
-    """Spread of a mean between groups (queries, systems), beyond what the spread within them explains.
+    """Return the spread of a mean between groups (queries, systems), beyond what the spread within them explains.
 
     One-way analysis of variance: deviation^2 = (mean square between - within) / n0, not below 0, with n0 the groups'
     size corrected for inequality (Searle, Casella and McCulloch 1992, section 3.6). Where no group has two values all
@@ -292,7 +280,7 @@ def spread_between(values: ArrayLike, groups: ArrayLike) -> Spread:
 
 
 def doubt_of_labels(labels: ArrayLike, judged: ArrayLike, queries: ArrayLike) -> Floats:
-    """The probability that each yes or no is wrong, as judges' grades and the other labels of its query have it.
+    """Return the probability that each yes or no is wrong, from judges' grades and the other labels of its query.
 
     Logistic regression of the label on the grades and the query, with a ridge penalty of 1 on every weight (Hoerl and
     Kennard 1970): each grade of each judge has a weight, so that a judge is as sure as its grades have been right, and each query
