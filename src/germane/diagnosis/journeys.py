@@ -9,6 +9,7 @@ its best rank, what it handed back in the end another.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TypeAlias
@@ -27,7 +28,9 @@ FIRST = 10
 _CONTEXTS, _CALLS = "contexts", "calls"
 
 Ranks: TypeAlias = Mapping[str, int]
-"""Document -> its rank, from 1."""
+"""The rank of each document, from 1."""
+_Listed: TypeAlias = tuple[Sample, list[tuple[str, Ranks]]]
+"""A sample with the name and the list of each of its stages."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -64,7 +67,7 @@ class Journeys:
 
 
 def of_hits(stages: Mapping[str, Hits], *, rel: int = 1, k: int | None = None) -> Journeys:
-    """The journeys in the runs of the stages, by their names, all with the same gold.
+    """Return the journeys in the runs of the stages, by their names, all with the same gold.
 
     A query without results in a run has an empty list there. Queries without relevant documents are left out.
 
@@ -77,47 +80,40 @@ def of_hits(stages: Mapping[str, Hits], *, rel: int = 1, k: int | None = None) -
         InputError: The gold has no relevant document.
     """
     runs = list(stages.values())
-    first = runs[0]
+    first, known = runs[0], len(runs[0].sizes)
     relevant = np.flatnonzero(first.grades >= rel)
     if not len(relevant):
-        raise InputError(
-            f"no document in the gold has a grade of {rel} or more", fix="give --rel 1, or other gold"
-        )
-    numbers = np.repeat(np.arange(len(first.sizes)), first.sizes)[relevant]
-    kept, query = np.unique(numbers, return_inverse=True)
+        problem = f"no document in the gold has a grade of {rel} or more"
+        raise InputError(problem, fix="give --rel 1, or other gold")
+    kept, query = np.unique(np.repeat(np.arange(known), first.sizes)[relevant], return_inverse=True)
     positions = np.full(len(first.grades), -1)
     positions[relevant] = np.arange(len(relevant))
     ranks = np.zeros((len(runs), len(relevant)), np.int64)
     for number, hits in enumerate(runs):
         at = positions[hits.doc]
         ranks[number, at[at >= 0]] = hits.rank[at >= 0]
-    lengths = np.maximum(np.stack([hits.lengths for hits in runs]), 0)[:, kept]
-    left = len(first.sizes) - len(kept)
-    notes = [f"{left} of {len(first.sizes)} queries have no relevant document, left out"] if left else []
+    left = known - len(kept)
+    notes = [f"{left} of {known} queries have no relevant document, left out"] if left else []
     for name, hits in stages.items():
-        for number, what in (
-            (int((hits.lengths[kept] < 0).sum()), "no results, an empty list"),
-            (hits.ignored, "no gold, ignored"),
-        ):
+        empty = int((hits.lengths[kept] < 0).sum())
+        for number, what in ((empty, "no results, an empty list"), (hits.ignored, "no gold, ignored")):
             if number:
                 notes.append(f"{name}: {counted(number, 'query has', 'queries have')} {what}")
-    return _with_cut(
-        Journeys(
-            names=list(stages),
-            ranks=ranks,
-            lengths=lengths,
-            query=query.astype(np.int64),
-            queries=list(first.queries[kept]),
-            documents=list(first.docs[relevant]),
-            grades=first.grades[relevant],
-            notes=notes,
-        ),
-        k,
+    journeys = Journeys(
+        names=list(stages),
+        ranks=ranks,
+        lengths=np.maximum(np.stack([hits.lengths for hits in runs]), 0)[:, kept],
+        query=query.astype(np.int64),
+        queries=list(first.queries[kept]),
+        documents=list(first.docs[relevant]),
+        grades=first.grades[relevant],
+        notes=notes,
     )
+    return _with_cut(journeys, k)
 
 
 def _with_cut(journeys: Journeys, k: int | None) -> Journeys:
-    """The journeys with the first k of the last stage as one more; None = as they are."""
+    """Return the journeys with the first k of the last stage as one more; None = as they are."""
     if k is None:
         return journeys
     last = journeys.ranks[-1]
@@ -134,7 +130,7 @@ def _with_cut(journeys: Journeys, k: int | None) -> Journeys:
 
 
 def journeys_of(samples: Iterable[Sample], *, rel: int = 1, k: int | None = None) -> dict[str, Journeys]:
-    """The journeys of each system's relevant documents, in samples with gold (`qrels`).
+    """Return the journeys of each system's relevant documents, in samples with gold (`qrels`).
 
     A stage that only some samples name handed on what it got in the others. `contexts` are one more stage where they hold
     other documents than the last one. Unanswerable questions and samples without a relevant document are left out.
@@ -147,103 +143,91 @@ def journeys_of(samples: Iterable[Sample], *, rel: int = 1, k: int | None = None
     Raises:
         InputError: No sample has what is needed.
     """
-    systems: dict[str, _Samples] = {}
+    systems: dict[str, list[_Listed]] = {}
+    left: dict[str, Counter[str]] = {}
     listed: set[str] = set()
     for sample in samples:
-        systems.setdefault(sample.system, _Samples(rel)).add(sample, listed)
-    if not any(system.samples for system in systems.values()):
-        whys = {why: None for system in systems.values() for why in system.left}
+        lists = _lists_of(sample)
+        for _, ranks in lists:
+            listed.update(ranks)
+        if why := _unfollowed(sample, lists, rel):
+            left.setdefault(sample.system, Counter())[why] += 1
+        else:
+            systems.setdefault(sample.system, []).append((sample, lists))
+    if not systems:
+        whys = dict.fromkeys(why for counts in left.values() for why in counts)
         raise InputError(
             f"no relevant document can be followed: {'; '.join(whys) or 'no samples'}",
             fix='give samples gold ("qrels": {"d7": 1}) and contexts with ids, or "stages"',
         )
-    return {name: system.journeys(k, listed) for name, system in systems.items() if system.samples}
+    return {
+        system: _journeys(some, left.get(system, Counter()), rel, k, listed)
+        for system, some in systems.items()
+    }
 
 
-class _Samples:
-    """The samples of one system that can be followed, and why others cannot."""
+def _unfollowed(sample: Sample, lists: Sequence[tuple[str, Ranks]], rel: int) -> str:
+    """Return the reason why no relevant document of a sample can be followed, or ""."""
+    if sample.error is not None:
+        return f"failed: {sample.error}"
+    reasons = {
+        "no qrels": not sample.qrels,
+        "unanswerable": sample.answerable is False,
+        "no relevant document is known": max((sample.qrels or {}).values(), default=0) < rel,
+        "the contexts have no document ids" if sample.contexts else "contexts are not known": not lists,
+    }
+    return next((why for why, holds in reasons.items() if holds), "")
 
-    def __init__(self, rel: int) -> None:
-        self.rel = rel
-        self.samples: list[tuple[Sample, list[tuple[str, Ranks]]]] = []
-        self.left: dict[str, int] = {}
 
-    def add(self, sample: Sample, listed: set[str]) -> None:
-        """Add a sample, and what its lists hold to all that is listed anywhere."""
-        lists = _lists_of(sample)
-        for _, ranks in lists:
-            listed.update(ranks)
-        why = ""
-        if sample.error is not None:
-            why = f"failed: {sample.error}"
-        elif not sample.qrels:
-            why = "no qrels"
-        elif sample.answerable is False:
-            why = "unanswerable"
-        elif max(sample.qrels.values()) < self.rel:
-            why = "no relevant document is known"
-        elif not lists:
-            why = "the contexts have no document ids" if sample.contexts else "contexts are not known"
-        if why:
-            self.left[why] = self.left.get(why, 0) + 1
-        else:
-            self.samples.append((sample, lists))
-
-    def journeys(self, k: int | None, listed: set[str]) -> Journeys:
-        """The ranks of all relevant documents."""
-        notes = [f"{counted(count, 'sample')} left out: {why}" for why, count in self.left.items()]
-        staged = any(sample.stages for sample, _ in self.samples)
-        if staged and all(  # the contexts are what the last stage handed on
-            len(lists) < 2 or lists[-1][0] != _CONTEXTS or lists[-1][1].keys() == lists[-2][1].keys()
-            for _, lists in self.samples
-        ):
-            self.samples = [
-                (sample, lists[:-1] if len(lists) > 1 and lists[-1][0] == _CONTEXTS else lists)
-                for sample, lists in self.samples
-            ]
-        names: list[str] = []
-        for _, lists in self.samples:
-            _merge(names, [name for name, _ in lists])
-        partly = sum(len(lists) < len(names) for _, lists in self.samples)
-        if partly:
-            notes.append(
-                f"{partly} of {len(self.samples)} samples lack a stage that others have: it counts as handing on what it got"
-            )
-        columns: list[list[int]] = []
-        lengths: list[list[int]] = []
-        query: list[int] = []
-        documents: list[str] = []
-        grades: list[int] = []
-        for number, (sample, lists) in enumerate(self.samples):
-            ranks_of = dict(lists)
-            filled: list[Ranks] = []
-            for name in names:
-                filled.append(ranks_of.get(name, filled[-1] if filled else {}))
-            lengths.append([len(ranks) for ranks in filled])
-            for document, grade in (sample.qrels or {}).items():
-                if grade >= self.rel:
-                    columns.append([ranks.get(document, 0) for ranks in filled])
-                    query.append(number)
-                    documents.append(document)
-                    grades.append(grade)
-        journeys = Journeys(
-            names=names,
-            ranks=np.array(columns, np.int64).T.copy(),
-            lengths=np.array(lengths, np.int64).T.copy(),
-            query=np.array(query, np.int64),
-            queries=[sample.id for sample, _ in self.samples],
-            documents=documents,
-            grades=np.array(grades, np.float64),
-            clusters=[sample.id if sample.cluster is None else sample.cluster for sample, _ in self.samples],
-            nowhere=np.array([document not in listed for document in documents], np.bool_),
-            notes=notes,
-        )
-        longer = not staged and int(journeys.lengths[-1].max(initial=0)) > FIRST
-        return _with_cut(journeys, FIRST if k is None and longer else k)
+def _journeys(
+    samples: Sequence[_Listed], left: Mapping[str, int], rel: int, k: int | None, listed: set[str]
+) -> Journeys:
+    """Return the ranks of all relevant documents of one system's samples; `left` counts those that are left out, by reason."""
+    notes = [f"{counted(count, 'sample')} left out: {why}" for why, count in left.items()]
+    staged = any(sample.stages for sample, _ in samples)
+    if staged and all(  # the contexts are what the last stage handed on
+        len(lists) < 2 or lists[-1][0] != _CONTEXTS or lists[-1][1].keys() == lists[-2][1].keys()
+        for _, lists in samples
+    ):
+        samples = [
+            (sample, lists[:-1] if len(lists) > 1 and lists[-1][0] == _CONTEXTS else lists)
+            for sample, lists in samples
+        ]
+    names: list[str] = []
+    for _, lists in samples:
+        _merge(names, [name for name, _ in lists])
+    if partly := sum(len(lists) < len(names) for _, lists in samples):
+        some = f"{partly} of {len(samples)} samples lack a stage that others have"
+        notes.append(f"{some}: it counts as handing on what it got")
+    lengths: list[list[int]] = []
+    rows: list[tuple[int, str, int, list[int]]] = []
+    for number, (sample, lists) in enumerate(samples):
+        ranks_of, filled = dict(lists), list[Ranks]()
+        for name in names:
+            filled.append(ranks_of.get(name, filled[-1] if filled else {}))
+        lengths.append([len(ranks) for ranks in filled])
+        for document, grade in (sample.qrels or {}).items():
+            if grade >= rel:
+                rows.append((number, document, grade, [ranks.get(document, 0) for ranks in filled]))
+    query, documents, grades, ranks = zip(*rows, strict=True)
+    journeys = Journeys(
+        names=names,
+        ranks=np.array(ranks, np.int64).T.copy(),
+        lengths=np.array(lengths, np.int64).T.copy(),
+        query=np.array(query, np.int64),
+        queries=[sample.id for sample, _ in samples],
+        documents=documents,
+        grades=np.array(grades, np.float64),
+        clusters=[sample.id if sample.cluster is None else sample.cluster for sample, _ in samples],
+        nowhere=np.array([document not in listed for document in documents], np.bool_),
+        notes=notes,
+    )
+    longer = not staged and int(journeys.lengths[-1].max(initial=0)) > FIRST
+    return _with_cut(journeys, FIRST if k is None and longer else k)
 
 
 def _lists_of(sample: Sample) -> list[tuple[str, Ranks]]:
-    """The ranked lists of a sample's stages; none where it has no ids."""
+    """Return the ranked lists of a sample's stages; none where it has no ids."""
     result = [(stage.name, _ranks(stage.ids)) for stage in sample.stages]
     if not sample.stages and sample.calls:
         searches = [ranks for _, contexts in rankings(sample) if (ranks := _ids(contexts)) is not None]
@@ -259,19 +243,19 @@ def _lists_of(sample: Sample) -> list[tuple[str, Ranks]]:
 
 
 def _ids(contexts: Sequence[Context]) -> Ranks | None:
-    """The ranks of the documents of a list; None where no context has an id."""
+    """Return the ranks of the documents of a list; None where no context has an id."""
     if contexts and not any(context.id for context in contexts):
         return None
     return _ranks(context.id or f"\0{number}" for number, context in enumerate(contexts))
 
 
 def _ranks(ids: Iterable[str]) -> Ranks:
-    """The rank of each document in a list; of one that is there twice the best counts, and the others close up."""
+    """Return the rank of each document in a list; of one that is there twice the best counts, and the others close up."""
     return {document: rank for rank, document in enumerate(dict.fromkeys(ids), 1)}
 
 
 def _merge(names: list[str], others: Sequence[str]) -> None:
-    """Add the names of a sample's stages that are not known yet, each behind the one before it."""
+    """Add the names of a sample's stages that are new, each behind the one before it."""
     at = 0
     for name in others:
         if name in names:

@@ -97,7 +97,7 @@ class SystemStages(Line, kw_only=True, rename=internal("journeys", relevant="kno
         return self.replace(rows=list(self.documents()))
 
     def documents(self, *, lost: bool = False) -> Iterator[DocumentRow]:
-        """Every relevant document, query by query; `lost`: those that did not reach the end, the best before first."""
+        """Yield every relevant document, query by query; `lost`: those that did not reach the end, the best before first."""
         journeys: Journeys = self.journeys
         last, ends = _last(journeys.ranks), _ends(journeys)
         order = np.arange(len(last))
@@ -132,13 +132,13 @@ class StagesDocuments(Line):
 
 
 def _last(ranks: Ints) -> Ints:
-    """The last stage that has each document; -1 = none."""
+    """Return the last stage that has each document; -1 = none."""
     stages = np.arange(len(ranks))[:, None]
     return np.asarray(np.where(ranks > 0, stages, -1).max(axis=0, initial=-1), np.int64)
 
 
 def _ends(journeys: Journeys) -> NDArray[np.str_]:
-    """The end that each document came to."""
+    """Return the end that each document came to."""
     last, stages = _last(journeys.ranks), len(journeys.names)
     nowhere = False if journeys.nowhere is None else journeys.nowhere
     ends = [last == stages - 1, (last < 0) & nowhere, last < 0, (last == stages - 2) & journeys.cut]
@@ -146,22 +146,20 @@ def _ends(journeys: Journeys) -> NDArray[np.str_]:
 
 
 def follow(journeys: Journeys, system: str = "") -> SystemStages:
-    """The relevant documents that each stage found, lost and saved, with intervals over the queries.
+    """Return the relevant documents that each stage found, lost and saved, with intervals over the queries.
 
     Recall of a query = relevant documents in the list / relevant documents known, at the whole depth of the list.
     Intervals are those of means (`mean_interval`); rephrasings of one case and its trials are one unit.
     """
     rows, row = len(journeys.queries), journeys.query
     mask, clusters = np.ones(len(row), np.bool_), journeys.clusters
-    lines: list[StageRow] = []
-    narrow: dict[str, None] = {}
-    before = mask
+    lines, narrow, before = list[StageRow](), dict[str, None](), mask
     recall_before: Floats | None = None
     for number, name in enumerate(journeys.names):
         found_by: Bools = journeys.ranks[number] > 0
         recall = share_of(found_by, mask, row, rows)
         interval = mean_interval(recall, clusters=clusters, value_range=(0.0, 1.0))
-        narrow.update(dict.fromkeys(filter(None, [interval.note])))
+        narrow |= dict.fromkeys(filter(None, [interval.note]))
         change: dict[str, Any] = {"difference": None, "difference_interval": None, "p": None}
         if recall_before is not None:
             gain = paired_difference(recall_before, recall, clusters=clusters, value_range=(0.0, 1.0))
@@ -169,28 +167,31 @@ def follow(journeys: Journeys, system: str = "") -> SystemStages:
             change = {"difference": gain.difference, "difference_interval": ends, "p": gain.p}
         depth = int(journeys.lengths[number].max(initial=0))
         kept, depths = _depths(journeys, number, depth) if number else (None, [])
+        counts = {
+            "relevant": found_by,
+            "lost": before & ~found_by,
+            "saved": found_by & ~before & (number > 0),
+        }
+        change |= {name: int(marks.sum()) for name, marks in counts.items()} | interval_fields(interval)
         lines.append(
             StageRow(
                 name=name,
                 recall=interval.mean,
-                **interval_fields(interval),
                 units=interval.n,
-                relevant=int(found_by.sum()),
-                lost=int((before & ~found_by).sum()),
-                saved=int((found_by & ~before).sum()) if number else 0,
-                **change,
                 depth=depth,
                 kept=kept,
                 depths=depths,
+                **change,
             )
         )
         before, recall_before = found_by, recall
-    counts = {end: int((_ends(journeys) == end).sum()) for end in (RETURNED, BELOW, LOST, NEVER, NOWHERE)}
+    ends_of = _ends(journeys)
+    found = {end: int((ends_of == end).sum()) for end in (RETURNED, BELOW, LOST, NEVER, NOWHERE)}
     return SystemStages(
         system=system,
         queries=len(set(clusters or journeys.queries)),
         relevant=len(row),
-        ends={end: count for end, count in counts.items() if count},
+        ends={end: count for end, count in found.items() if count},
         stages=lines,
         notes=[*journeys.notes, *narrow],
         journeys=journeys,
@@ -198,7 +199,7 @@ def follow(journeys: Journeys, system: str = "") -> SystemStages:
 
 
 def _depths(journeys: Journeys, number: int, depth: int) -> tuple[DepthRow, list[DepthRow]]:
-    """The share of what the stage before had that a stage kept, and that the first places of that one hold: as many, and more."""
+    """Return the share of what the stage before had that a stage kept, and that the first places of that one hold."""
     before, now = journeys.ranks[number - 1], journeys.ranks[number] > 0
     most = int(journeys.lengths[number - 1].max(initial=0))
     deeper = [value for value in _DEPTHS if depth < value < most] if depth < most else []
@@ -215,11 +216,11 @@ def _depths(journeys: Journeys, number: int, depth: int) -> tuple[DepthRow, list
 
 
 def follow_samples(samples: Iterable[Sample], *, rel: int = 1, k: int | None = None) -> list[SystemStages]:
-    """The relevant documents that each stage found, lost and saved, for each system; arguments and errors are those of `journeys_of`."""
+    """Return the relevant documents that each stage found, lost and saved, for each system; see `journeys_of`."""
     return [follow(journeys, system) for system, journeys in journeys_of(samples, rel=rel, k=k).items()]
 
 
 def interval_fields(interval: Interval) -> dict[str, Any]:
-    """The fields of a record that say what an interval is, and how it was computed."""
+    """Return the fields of a record that say what an interval is, and how it was computed."""
     ends = interval.ends and list(interval.ends)
     return {"interval": ends, "interval_method": interval.method, "level": interval.level}

@@ -112,7 +112,7 @@ class DiagnosisDocuments(Line):
 
 
 def diagnose(report: ReportData, measure: str | Measure | None = None) -> list[SystemDiagnosis]:
-    """The changes that would help each system of a report, by one ranked measure (None = the first one of the report).
+    """Return the changes that would help each system of a report, by one ranked measure (None = the report's first).
 
     A report that ranks nothing has no changes, if it tells retrieval from generation.
 
@@ -121,96 +121,90 @@ def diagnose(report: ReportData, measure: str | Measure | None = None) -> list[S
     """
     blames = blame_of(report)
     try:
-        diagnoses = _changes(report, measure)
+        diagnoses = list(_diagnoses(report, _measure(report, measure)))
     except InputError:
         if measure is not None or not any(blame.shown for blame in blames.values()):
             raise
+        nothing: dict[str, Any] = {
+            "measure": None,
+            "n": 0,
+            "mean": None,
+            "changes": [],
+            "queries": [],
+            "notes": [],
+        }
         sizes = Counter(sample.system for sample in report.samples())
         diagnoses = [
-            SystemDiagnosis(
-                system=system, measure=None, n=0, total=total, mean=None, changes=[], queries=[], notes=[]
-            )
-            for system, total in sizes.items()
+            SystemDiagnosis(system=system, total=total, **nothing) for system, total in sizes.items()
         ]
     for diagnosis in diagnoses:
         diagnosis.blame = blames.get(str(diagnosis.system))
     return diagnoses
 
 
-def _changes(report: ReportData, measure: str | Measure | None) -> list[SystemDiagnosis]:
-    """The changes that would help each system."""
-    ranked = _measure(report, measure)
-    settings, answers = settings_of(report), recorded(report)
-    systems: dict[str, list[Sample]] = {}
+def _diagnoses(report: ReportData, measure: Measure) -> Iterator[SystemDiagnosis]:
+    """Yield the changes that would help each system; InputError where the measure is known of no sample."""
+    settings, answers, systems = settings_of(report), recorded(report), dict[str, list[Sample]]()
     for sample in report.samples():
         systems.setdefault(sample.system, []).append(sample)
     if not systems:
         problem = f"{report.where or 'the report'} has scores at most: the samples are missing"
         raise InputError(problem, fix="name the folder that `germane run` wrote")
-    whys: dict[str, None] = {}
-    diagnoses = []
-    for system, samples in systems.items():
-        lists = _Lists(ranked, samples, settings, answers)
-        whys |= lists.left
-        if len(lists.samples):
-            diagnoses.append(lists.diagnosis(system, len(samples)))
-    if not diagnoses:
+    listed = {system: _Lists(measure, samples, settings, answers) for system, samples in systems.items()}
+    if not any(lists.samples for lists in listed.values()):
+        whys = dict.fromkeys(why for lists in listed.values() for why in lists.left)
         raise InputError(
-            f"{ranked} is known of no sample: {'; '.join(whys) or 'there are none'}",
+            f"{measure} is known of no sample: {'; '.join(whys) or 'there are none'}",
             fix="name a measure whose labels the report holds: -m nDCG@10",
         )
-    return diagnoses
+    for system, lists in listed.items():
+        if lists.samples:
+            yield lists.diagnosis(system, len(systems[system]))
 
 
 def _measure(report: ReportData, asked: str | Measure | None) -> Measure:
+    """Return the measure that is asked for, else the first ranked one of the report; InputError where there is none."""
+
+    def ranks(measure: Measure) -> bool:
+        quality = not is_diagnostic(str(measure)) and measure.definition.better == "higher"
+        return measure.definition.family == "ranked" and quality
+
     if asked is None:
-        measures = [known_measure(report[name].type) for name in report.measures]
-        result = next((measure for measure in measures if measure is not None and _ranked(measure)), None)
-        if result is None:
-            have = ", ".join(report.measures) or "none"
-            raise InputError(f"the report has no ranked measure; it has {have}", fix="name one: -m nDCG@10")
-        return result
+        measures = filter(None, (known_measure(report[name].type) for name in report.measures))
+        if (first := next(filter(ranks, measures), None)) is not None:
+            return first
+        have = ", ".join(report.measures) or "none"
+        raise InputError(f"the report has no ranked measure; it has {have}", fix="name one: -m nDCG@10")
     measure = (asked if isinstance(asked, Measure) else Measure.parse(asked)).require_cutoff()
-    if not _ranked(measure):
-        raise InputError(
-            f"{measure} does not rank, or says nothing of quality", fix="name another: -m nDCG@10"
-        )
-    return measure
-
-
-def _ranked(measure: Measure) -> bool:
-    return (
-        measure.definition.family == "ranked"
-        and not is_diagnostic(str(measure))
-        and measure.definition.better == "higher"
-    )
+    if ranks(measure):
+        return measure
+    raise InputError(f"{measure} does not rank, or says nothing of quality", fix="name another: -m nDCG@10")
 
 
 class _Lists:
-    """The labelled lists of one system's samples, and what changes of them make of a measure."""
+    """The labelled lists of one system's samples, and the values of a measure on changes of them."""
 
     def __init__(
         self, measure: Measure, samples: Iterable[Sample], settings: Settings, answers: StoredAnswers
     ) -> None:
-        self.measure, self.left = measure, dict[str, None]()
-        places = Places(measure.choice, settings)
+        self.measure, self.left, self.notes = measure, dict[str, None](), list[str]()
+        self.places = places = Places(measure.choice, settings)
         for sample in samples:
             if refused := applicable(measure, sample, settings):
                 self.left[refused.why or "not measured"] = None
             else:
                 places.add([sample])
         answers.label(places)
-        self.places, self.table = places, places.table
+        self.table = places.table
         missing = places.missing_in(measure.depth, holes=open_holes(measure))
         if missing.any():
             self.left["a label is missing"] = None
         self.counted = np.flatnonzero(~missing)
         self.samples = [places.samples[row] for row in self.counted.tolist()]
         self.clusters = [sample.id if sample.cluster is None else sample.cluster for sample in self.samples]
-        self.notes: list[str] = []
 
     def diagnosis(self, system: str, total: int) -> SystemDiagnosis:
-        """Every change that can be computed, and the queries that gain most."""
+        """Return every change that can be computed, and the queries that gain most."""
         now = self.values(self.measure, self.table)
         changes = [(self.row(now, *change), change[2]) for change in self.changes(now)]
         rows = [row for row, _ in changes]
@@ -228,65 +222,61 @@ class _Lists:
         )
 
     def values(self, measure: Measure, table: RankedLabels) -> Floats:
-        """A measure of each counted sample: the mean over its rankings, 0 where there is none."""
+        """Return a measure of each counted sample: the mean over its rankings, 0 where there is none."""
         return sample_means(measure, table, self.places.rows)[self.counted]
 
+    def without(self, dropped: Bools) -> tuple[Floats, dict[str, Any]]:
+        """Return the measure without some of the places, and the share of these."""
+        share = float(dropped.mean()) if len(dropped) else 0.0
+        return self.values(self.measure, self.table.kept(~dropped)), {"dropped": share}
+
     def changes(self, now: Floats) -> Iterator[_Changed]:
-        """Each change with its values; what cannot be computed is noted."""
+        """Yield each change with its values; what cannot be computed is noted."""
         measure, table = self.measure, self.table
-        yield (
-            "rerank",
-            "perfect reranking of the retrieved documents",
-            self.values(measure, table.reranked()),
-            {},
-        )
+        reranked = self.values(measure, table.reranked())
+        yield "rerank", "perfect reranking of the retrieved documents", reranked, {}
         if measure.labels == "gold" and measure.settings.get("ideal", "all") == "all":
             ideal = self.values(measure, table.ideal_table)
             yield "ideal", "everything relevant retrieved and on top", ideal, {}
         yield from self._cut_offs()
-        again = self._repeated()
+        again = np.array(list(self._repeated()), np.bool_)
         if again.any():
-            dropped = {"dropped": self._share(again)}
-            yield "duplicates", "repeated passages dropped", self.values(measure, table.kept(~again)), dropped
+            yield "duplicates", "repeated passages dropped", *self.without(again)
         else:
             self.notes.append("no passage came back twice for one query")
         mask = table.judged if measure.labels != "gold" else np.ones(len(table.gain), np.bool_)
         useless = mask & (table.level < least_level(measure))
-        dropped = {"dropped": self._share(useless)}
-        yield "filter", "irrelevant passages dropped", self.values(measure, table.kept(~useless)), dropped
+        yield "filter", "irrelevant passages dropped", *self.without(useless)
         yield from self._floor(now)
 
     def _cut_offs(self) -> Iterator[_Changed]:
-        """The measure at other cut-offs, as deep as lists and labels go."""
+        """Yield the measure at other cut-offs, as deep as lists and labels go."""
         k = self.measure.cutoff
         if not isinstance(k, int):
             self.notes.append(f"{self.measure} has no cut-off: k is not varied")
             return
-        deepest = int(self.table.length.max(initial=0))
-        others = [depth for depth in _DEPTHS if depth != k and depth <= deepest]
-        below = [other for other in others if other < k][-2:]
-        for depth in sorted({*below, *[other for other in others if other > k][:3]}):
+        others = [depth for depth in _DEPTHS if depth <= int(self.table.length.max(initial=0))]
+        below, above = [other for other in others if other < k], [other for other in others if other > k]
+        for depth in (*below[-2:], *above[:3]):
             other = self.measure @ depth
             if other.labels != "gold" and self.places.missing_in(depth, holes=True)[self.counted].any():
                 self.notes.append(f"not every place down to {depth} has a label: k = {depth} is not known")
                 return
             yield "k", f"k = {depth} instead of {k}", self.values(other, self.table), {"k": depth}
 
-    def _repeated(self) -> Bools:
-        """The places whose passage stands higher in the same list."""
-        marks: list[bool] = []
+    def _repeated(self) -> Iterator[bool]:
+        """Yield for each place whether its passage came back higher in the same list."""
         for _, contexts in self.places.lists:
             seen: set[tuple[str, str | None]] = set()
             for context in contexts:
                 name = passage_key(context)
-                marks.append(name in seen)
+                yield name in seen
                 seen.add(name)
-        return np.array(marks, np.bool_)
 
     def _floor(self, now: Floats) -> Iterator[_Changed]:
-        """A floor on the retriever's scores, chosen for each half of the queries on the other half.
+        """Yield a floor on the retriever's scores, chosen for each half of the queries on the other half.
 
-        Of the floors with the best mean the highest is taken: it drops most at no cost. What it brings is so not judged
+        Of the floors with the best mean the highest is taken: it drops most at no cost. Its gain is not judged
         by the queries that it was chosen on.
         """
         scores = np.array([np.nan if c.score is None else c.score for c in self.places.contexts], np.float64)
@@ -299,48 +289,32 @@ class _Lists:
             self.notes.append(f"fewer than {_FEWEST} queries: no floor is chosen")
             return
         floors = np.unique(np.quantile(values, _QUANTILES))
-        below = [scores < floor for floor in floors.tolist()]
-        tried = np.stack([self.values(self.measure, self.table.kept(~marks)) for marks in below])
+        tried = [self.without(scores < floor) for floor in floors.tolist()]
+        table = np.stack([values for values, _ in tried])
 
         def best(rows: Bools) -> int:
-            means = tried[:, rows].mean(axis=1)
+            means = table[:, rows].mean(axis=1)
             return int(np.flatnonzero(means >= means.max() - SAME)[-1])
 
-        chosen = np.where(half, best(~half), best(half))
         whole = best(np.ones(len(now), np.bool_))
-        more = {"floor": float(floors[whole]), "dropped": self._share(below[whole])}
-        yield "floor", f"floor of {floors[whole]:.4g} on the scores", tried[chosen, np.arange(len(now))], more
-
-    def _share(self, marks: Bools) -> float:
-        return float(marks.mean()) if len(marks) else 0.0
+        chosen = table[np.where(half, best(~half), best(half)), np.arange(len(now))]
+        more = {"floor": float(floors[whole]), **tried[whole][1]}
+        yield "floor", f"floor of {floors[whole]:.4g} on the scores", chosen, more
 
     def row(self, now: Floats, kind: Any, change: str, then: Floats, more: Mapping[str, Any]) -> ChangeRow:
-        """The paired difference that a change makes."""
-        low, high = self.measure.definition.range
-        by = paired_difference(now, then, clusters=self.clusters, value_range=(low, high))
+        """Return the paired difference that a change makes."""
+        by = paired_difference(now, then, clusters=self.clusters, value_range=self.measure.definition.range)
         if (note := by.interval.note) and note not in self.notes:
             self.notes.append(note)
-        return ChangeRow(
-            change=change,
-            kind=kind,
-            limit=kind in {"rerank", "ideal", "filter"},
-            k=more.get("k"),
-            floor=more.get("floor"),
-            dropped=more.get("dropped"),
-            mean=by.mean_b,
-            difference=by.difference,
-            **interval_fields(by.interval),
-            p=by.p,
-            p_holm=None,
-            wins=by.wins,
-            ties=by.ties,
-            losses=by.losses,
-        )
+        numbers = {name: getattr(by, name) for name in ("difference", "p", "wins", "ties", "losses")}
+        fields: dict[str, Any] = {name: more.get(name) for name in ("k", "floor", "dropped")}
+        fields |= {"limit": kind in {"rerank", "ideal", "filter"}, "mean": by.mean_b, "p_holm": None}
+        return ChangeRow(change=change, kind=kind, **fields, **numbers, **interval_fields(by.interval))
 
     def gains(self, now: Floats, changes: Sequence[tuple[ChangeRow, Floats]]) -> Iterator[GainRow]:
-        """The queries that gain by any change, most first; a larger k makes another measure, so it is left out.
+        """Yield the queries that gain by any change, most first; a larger k makes another measure, so it is left out.
 
-        Where nothing that came back could gain, those that better retrieval could raise.
+        Where nothing that came back could gain, yield those that better retrieval could raise.
         """
         kept = [(row.change, then - now) for row, then in changes if row.kind not in {"k", "ideal"}]
         if not any((gain > SAME).any() for _, gain in kept):
@@ -352,14 +326,7 @@ class _Lists:
         for row in np.argsort(-most, kind="stable").tolist():
             if most[row] <= SAME:
                 return
-            order = np.argsort(-gained[:, row], kind="stable").tolist()
-            sample = self.samples[row]
-            yield GainRow(
-                sample=sample.id,
-                trial=sample.trial,
-                query=sample.query,
-                value=float(now[row]),
-                change=names[order[0]],
-                gain=float(most[row]),
-                gains={names[at]: float(gained[at, row]) for at in order if gained[at, row] > SAME},
-            )
+            order, sample = np.argsort(-gained[:, row], kind="stable").tolist(), self.samples[row]
+            gains = {names[at]: float(gained[at, row]) for at in order if gained[at, row] > SAME}
+            value, change = float(now[row]), names[order[0]]
+            yield GainRow(sample.id, sample.trial, sample.query, value, change, float(most[row]), gains)
