@@ -19,12 +19,12 @@ from germane.labelling.corpus import Corpus, TextMatch
 from germane.labelling.moving import (
     LabelsCheckDocument,
     LabelsMoveDocument,
+    LabelsRow,
     LostRow,
     check_labels,
     move_labels,
-    unknown_gold,
 )
-from germane.labelling.people import LabelsRow
+from germane.labelling.unmatched import unknown_gold
 from germane.samples import samples_from
 from germane.types import Sample
 from tests.command import invoke
@@ -78,7 +78,7 @@ def test_a_folder_of_texts_is_a_corpus(tmp_path: Path) -> None:
     [
         ('{"id": "a"}\n', "document a has no text"),
         ('{"text": "a"}\n', "no id"),
-        ('{"id": "a", "text": "x"}\n{"id": "a", "text": "y"}\n', "document a stands there twice"),
+        ('{"id": "a", "text": "x"}\n{"id": "a", "text": "y"}\n', "document a is there twice"),
         ("[1]\n", "not a document"),
     ],
 )

@@ -12,7 +12,7 @@ import pytest
 
 from germane import Report, evaluate
 from germane.labelling.corpus import Corpus
-from germane.labelling.people import carry_labels, labels_in
+from germane.labelling.moving import LabelsRow, carry_labels, labels_in
 from germane.samples import read_samples
 from germane.tables.labels import Label, relevance_item
 from tests.command import invoke
@@ -59,9 +59,9 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def test_labels_hold_of_what_holds_or_lies_within(folder: Path) -> None:
     """Relevant: of documents that hold the passage; not relevant: of documents that lie within it; else the person is unsure."""
     samples = list(read_samples(folder / "samples.jsonl"))
-    carried = carry_labels(labels_in(samples, None, None), samples, Corpus(folder / "new.jsonl"))
-    assert carried.counts == {"same": 1, "carried": 2, "unsure": 2, "lost": 1, "others": 0}
-    assert {name: answers(carried.labels).get(one, "none") for name, one in NEW.items()} == {
+    carried, counts = carry_labels(labels_in(samples, None, None), samples, Corpus(folder / "new.jsonl"))
+    assert counts == LabelsRow(same=1, carried=2, unsure=2, lost=1)
+    assert {name: answers(carried).get(one, "none") for name, one in NEW.items()} == {
         "a2": 3, "b2": 2, "c1": None, "c2": None, "d1": 0, "d2": 0, "e2": None,
     }  # fmt: skip
     assert invoke("labels", "move", "samples.jsonl", "--corpus", "new.jsonl", "-o", "moved.jsonl").code == 0
@@ -140,10 +140,10 @@ def test_bounds_of_moved_labels_hold_the_true_mean(folder: Path) -> None:
             "".join(json.dumps({"id": f"n{n}", "text": one}) + "\n" for n, (one, _) in enumerate(new))
         )
         samples = list(read_samples(folder / "samples.jsonl"))
-        carried = carry_labels(labels_in(samples, None, None), samples, Corpus(folder / "new.jsonl"))
+        carried, _ = carry_labels(labels_in(samples, None, None), samples, Corpus(folder / "new.jsonl"))
         shown = rng.sample(new, 5)
         measure = "P(labels=human)@5"
-        known = answers(carried.labels)
+        known = answers(carried)
         exact = evaluate([row(shown)], measure)[measure].mean
         bounded = evaluate([row([(one, known.get(one)) for one, _ in shown])], measure)[measure]
         low, high = bounded.mean_bounds or (bounded.mean, bounded.mean)

@@ -6,14 +6,13 @@ from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from msgspec import UNSET, to_builtins
+from msgspec import UNSET
 
 from germane.clean import clean, counted, shorten, some_of
 from germane.cli.values import print_document, refuse_input, say
 from germane.errors import InputError
 
 if TYPE_CHECKING:
-    from germane.labelling.corpus import Corpus
     from germane.tables.labels import Label
     from germane.types import Sample
 
@@ -24,16 +23,16 @@ def check(path: Path, *, corpus: Path, labels: Path | None, json: bool) -> None:
     The former text of a document is taken from the samples' contexts, where it was retrieved.
     """
     from germane.labelling.corpus import Corpus
-    from germane.labelling.moving import check_labels
-    from germane.labelling.people import LabelsRow, carry_labels
+    from germane.labelling.moving import carry_labels, check_labels
 
     samples, values = _read(path, labels)
     check = check_labels(samples, searched := Corpus(corpus))
-    people = carry_labels(values, samples, searched)
-    check.labels = LabelsRow(**people.counts) if values else UNSET
-    _say_column(searched)
+    _, people = carry_labels(values, samples, searched)
+    check.labels = people if values else UNSET
+    if searched.note:
+        say(f"note: {searched.note}")
     if json:
-        print_document(to_builtins(check))
+        print_document(check.as_json())
         return
     documents = counted(check.corpus.documents, "document")
     lines = [f"{counted(check.ids, 'gold id')}, {documents} in the corpus {check.corpus.digest}"]
@@ -42,22 +41,15 @@ def check(path: Path, *, corpus: Path, labels: Path | None, json: bool) -> None:
             lines.append(f"  {len(names)} {what}: {some_of(names)}")
     if check.unknown:
         lines.append(f"  {check.unknown} exist, and no context says which text they had")
+    found = Counter("whole" if row.whole else "in part" if row.places else "nowhere" for row in check.quotes)
     if check.quotes:
-        stand = Counter(
-            "whole" if row.whole else "in part" if row.places else "nowhere" for row in check.quotes
-        )
-        parts = (f"{stand[where]} {where}" for where in ("whole", "in part", "nowhere") if stand[where])
+        parts = (f"{found[where]} {where}" for where in ("whole", "in part", "nowhere") if found[where])
         lines.append(f"{counted(len(check.quotes), 'quote')}: {', '.join(parts)}")
-    for quote in check.quotes:
-        if not quote.whole:
-            matches = ", ".join(
-                f"{at.document} {at.start}-{at.end} ({at.share:.0%})" for at in quote.places[:3]
-            )
-            text = f"{shorten(quote.sample, 40)}: {shorten(quote.quote, 60)!r}"
-            lines.append(f"  {text} {matches or 'stands nowhere'}")
-    if values:
-        lines.append(str(people))
-    for line in lines:
+    for quote in (row for row in check.quotes if not row.whole):
+        places = (f"{at.document} {at.start}-{at.end} ({at.share:.0%})" for at in quote.places[:3])
+        text = f"{shorten(quote.sample, 40)}: {shorten(quote.quote, 60)!r}"
+        lines.append(f"  {text} {', '.join(places) or 'stands nowhere'}")
+    for line in [*lines, str(people)] if values else lines:
         print(clean(line))
 
 
@@ -69,27 +61,27 @@ def move(path: Path, *, corpus: Path, labels: Path | None, output: Path, json: b
     """
     from germane.encoding import encode, encode_record
     from germane.labelling.corpus import Corpus
-    from germane.labelling.moving import move_labels
-    from germane.labelling.people import LabelsRow, carry_labels
+    from germane.labelling.moving import carry_labels, move_labels
+    from germane.samples.files import whole_file, write_whole
     from germane.tables.labels import dump_label
 
     if output.suffix.lower() != ".jsonl":
         raise InputError(f"-o {output}: samples are written as JSON lines", fix="name it .jsonl")
-    for written in (output, output.with_suffix(".labels.jsonl")):
+    beside = output.with_suffix(".labels.jsonl")
+    for written in (output, beside):
         refuse_input(written, [path, labels, corpus])
     before, values = _read(path, labels)
     samples, moved = move_labels(before, searched := Corpus(corpus))
-    people, beside = carry_labels(values, before, searched), output.with_suffix(".labels.jsonl")
-    from germane.samples.files import whole_file, write_whole
-
+    carried, people = carry_labels(values, before, searched)
     with whole_file(output) as file:
         file.writelines(encode_record(sample) + b"\n" for sample in samples)
     if values:
-        write_whole(beside, b"".join(encode(dump_label(label)) + b"\n" for label in people.labels))
-    moved.labels = LabelsRow(**people.counts) if values else UNSET
-    _say_column(searched)
+        write_whole(beside, b"".join(encode(dump_label(label)) + b"\n" for label in carried))
+    moved.labels = people if values else UNSET
+    if searched.note:
+        say(f"note: {searched.note}")
     if json:
-        print_document(to_builtins(moved))
+        print_document(moved.as_json())
     else:
         print(f"{moved.kept} kept, {moved.carried} carried, {moved.unsure} unsure, {len(moved.lost)} lost")
         for row in moved.lost[:10]:
@@ -103,15 +95,10 @@ def move(path: Path, *, corpus: Path, labels: Path | None, output: Path, json: b
     say(f"wrote {output}{f' and {beside}' if values else ''}")
 
 
-def _say_column(corpus: Corpus) -> None:
-    if corpus.note:
-        say(f"note: {corpus.note}")
-
-
 def _read(path: Path, labels: Path | None) -> tuple[list[Sample], list[Label]]:
-    """The samples of a file or a report, those without gold included, and people's labels of what came back for them."""
+    """Return the samples of a file or a report, and people's labels of what came back for them."""
     from germane.labelling.files import LabelFile
-    from germane.labelling.people import labels_in
+    from germane.labelling.moving import labels_in
     from germane.reports.report import find_report
     from germane.samples.reading import read_samples
 

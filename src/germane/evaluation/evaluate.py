@@ -288,7 +288,7 @@ def note_gold(report: Report, corpus: Corpus | None) -> list[tuple[int, str]]:
     """Note on the report what became of its gold labels in the corpus, and which of them point nowhere; return these notes."""
     if corpus is None and not report.misses_gold:
         return []
-    from germane.labelling.moving import gold_notes  # which most evaluations do without
+    from germane.labelling.unmatched import gold_notes  # which most evaluations do without
 
     notes = list(gold_notes(report, corpus))
     for count, note in notes:

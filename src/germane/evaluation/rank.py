@@ -165,7 +165,7 @@ def _absent_note(docs: Sequence[str], run: Source, doc_id: DocumentId | None) ->
 
 def _other_values(run: Source) -> Iterator[tuple[str, str]]:
     """Iterate over a run's values that are not read (columns, keys in lists), each with a description."""
-    from germane.labelling.moving import other_values
+    from germane.labelling.unmatched import other_values
     from germane.samples.fields import read_contexts
 
     with suppress(InputError):

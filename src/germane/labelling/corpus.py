@@ -1,4 +1,4 @@
-"""A corpus: its identity, which documents it has, and where pieces of text stand in it. Read as a stream, never held.
+"""A corpus: its identity, its documents, and the places of pieces of text in it. It is read as a stream.
 
 A file has a row per document (JSONL, JSON, CSV, TSV, Parquet) with an id and a text; a folder is a data set as BEIR has it
 (`corpus.jsonl`), or such files, or one text file per document, named by its path.
@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
 from germane.clean import fold
+from germane.encoding import Line, internal
 from germane.errors import InputError, SourceLocation
 from germane.measures.evidence import EDGE, tokens
 from germane.samples.cells import Cells, Locate
@@ -30,11 +30,10 @@ _PLAIN = (".txt", ".md", ".rst", ".html", ".htm")
 _FIX = 'write a row per document: {"id": "d7", "text": "..."}'
 
 
-@dataclass(frozen=True, slots=True)
-class TextMatch:
-    """A place of a piece of text: the document, offsets there in characters, and the share of the piece that it holds.
+class TextMatch(Line, rename=internal("exact", "all")):
+    """A place of a piece of text: the document, offsets in characters, and the share of the piece that it holds.
 
-    `exact`: it stands there to the letter, white space aside. `all`: the document holds nothing else.
+    `exact`: to the letter, apart from white space. `all`: the document holds nothing else.
     """
 
     document: str
@@ -49,19 +48,19 @@ class Corpus:
     """The documents of a file or a folder.
 
     Raises:
-        InputError: No such file, or a row has no id or no text, or an id stands there twice.
+        InputError: There is no such file, a row has no id or no text, or two have one id.
     """
 
     def __init__(self, path: Path) -> None:
         self.path, self._location = path, SourceLocation(str(path))
         self._column: str | None = None
         self.note = ""
-        """What to know of the choice among several columns that could be the document's id."""
+        """The note on the choice among several columns that could be the document's id."""
         if not path.exists():
             raise InputError("no such corpus", fix="check the path of --corpus", place=self._location)
 
     def documents(self) -> Iterator[tuple[str, str]]:
-        """The id and the text of each document, in their order."""
+        """Yield the id and the text of each document, in their order."""
         for file in self._files():
             if suffix_of(file) in READERS:
                 yield from _rows(file, self._column)
@@ -100,13 +99,13 @@ class Corpus:
             if (name := hash(document)) in seen and sum(
                 other == document for other, _ in self.documents()
             ) > 1:
-                problem = f"document {document} stands there twice"
+                problem = f"document {document} is there twice"
                 raise InputError(problem, fix="give each document its own id", place=self._location)
             seen.add(name)
         return {"digest": f"{total % 2**128:032x}", "documents": count, "name": self.path.name}
 
     def texts_of(self, ids: Collection[str]) -> dict[str, str]:
-        """The texts of those of these documents that it has. Of several columns of ids the one that has any is read from then on."""
+        """Return the texts of those of these documents that it has; of several columns of ids the one that has any is chosen."""
         if self._column is None and ids:
             self._choose_column(ids)
         return {document: text for document, text in self.documents() if document in ids}
@@ -126,7 +125,7 @@ class Corpus:
             self._column, self.note, _ = column_of_documents(self.path.name, lists, wanted, fix=fix)
 
     def find(self, pieces: Iterable[str]) -> dict[str, list[TextMatch]]:
-        """The places of each piece of text, whole or in part; the largest share first.
+        """Return the places of each piece of text, whole or in part; the largest share first.
 
         Words are compared, whatever their case and the white space between them. A document holds a part of a piece where it ends
         in its beginning, begins with its end, or lies within it, by at least three words.
@@ -152,16 +151,15 @@ class Corpus:
                     start, end = span_of_words
                     share = (end - start) / len(words_of[piece])
                     exact = share == 1.0 and " ".join(piece.split()) in " ".join(text.split())
-                    span = listed[start].start, listed[end - 1].end
-                    everything = (start, end) == (0, len(words))
-                    result[piece].append(TextMatch(document, *span, share, exact, everything))
+                    first, last, everything = listed[start], listed[end - 1], (start, end) == (0, len(words))
+                    result[piece].append(TextMatch(document, first.start, last.end, share, exact, everything))
         for matches in result.values():
             matches.sort(key=lambda match: (-match.share, not match.exact))
         return result
 
 
 def _common_span(piece: Sequence[str], words: Sequence[str]) -> tuple[int, int] | None:
-    """The range of a document's words that is a piece of text, or as much of it as the document holds; None where none is."""
+    """Return the range of a document's words that is a piece of text, or as much of it as the document holds, or None."""
     size, count = len(piece), len(words)
     for at in range(count - size + 1):
         if words[at] == piece[0] and words[at : at + size] == piece:
@@ -178,7 +176,7 @@ def _common_span(piece: Sequence[str], words: Sequence[str]) -> tuple[int, int] 
 
 
 def _documents(file: Path) -> Iterator[tuple[Mapping[str, Json], Locate]]:
-    """The rows of a file, each with what names its place."""
+    """Yield the rows of a file, each with what names its place."""
     reader, _ = READERS[suffix_of(file)]
     # a cell of a table is a text as it stands: no value is made of it
     cells = Cells(lambda name, among=(): "id" if id_keys((name,)) else "query")  # noqa: ARG005
@@ -189,7 +187,7 @@ def _documents(file: Path) -> Iterator[tuple[Mapping[str, Json], Locate]]:
 
 
 def _rows(file: Path, column: str | None) -> Iterator[tuple[str, str]]:
-    """The id and the text of each row, the id from this column or from the first that could be it."""
+    """Yield the id and the text of each row, the id from this column or from the first that could be it."""
     names: dict[tuple[str, ...], tuple[str | None, str | None]] = {}
     for row, where in _documents(file):
         keys = tuple(row)

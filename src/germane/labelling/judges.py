@@ -267,7 +267,7 @@ _HEADS = (
 def judges_document(audit: JudgesAudit) -> TextDocument:
     """Return the comparison of judges in words: a table of them, the best, and warnings."""
     several = any(line.failed for line in audit.judges)
-    table = Table(["judge", *["failed"] * several, *_HEADS], "l" + "r" * (several + 6) + "l")
+    table = Table(["judge", *["failed"] * several, *_HEADS], "l" + "r" * (several + 7) + "l")
     for line in sorted(audit.judges, key=lambda line: -(line.kappa or -1.0)):
         widths = ", ".join(f"{value.width:.3f} {value.measure}" for value in line.corrected[:2])
         table.add(

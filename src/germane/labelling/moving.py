@@ -1,51 +1,43 @@
-"""Gold after a corpus has changed: which ids and quotes still stand, and gold carried to the new documents.
+"""Labels after a corpus has changed: which gold ids, quotes and labelled passages still exist, and labels carried to its documents.
 
 A quote is carried to the documents that hold it. Without quotes the text of the old passage is: a document that holds all
-of it is as relevant; one that holds a part, or lies within it, may be. What may be is named (`unsure`), and measures over gold
-are bounds wherever it could change them.
+of it is as relevant; one that holds a part, or lies within it, may be (`unsure`), and measures over gold are bounds wherever it
+could change them. A person's label is of a passage: a document that holds all of a relevant passage is as relevant; one that
+lies within a passage that is not relevant is not relevant, either. Of any other document the person would be unsure.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from itertools import chain
-from typing import TYPE_CHECKING, Literal, TypeAlias
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Literal, TypeAlias
 
-import numpy as np
-from msgspec import UNSET, UnsetType
-from msgspec.structs import replace
+from msgspec import UNSET, UnsetType, structs
 
 from germane.encoding import Line
 from germane.labelling.corpus import Corpus, TextMatch
-from germane.labelling.people import WHOLE, LabelsRow
-from germane.labelling.unmatched import absent_note, near_misses, near_note
+from germane.labelling.files import LabelFile
+from germane.labelling.unmatched import gold_ids
 from germane.measures.evidence import tokens
-from germane.types import Context, Sample
-
-if TYPE_CHECKING:
-    from germane.reports.data import ReportData
-    from germane.tables.scores import SampleKey
-
-_MOST_SAMPLES = 1_000
-"""Samples in which gold ids are compared with the retrieved ids in the search for other spellings."""
-
-
-class QuotePlaceRow(Line):
-    """A place of a quote: the document, offsets in characters, and the share of the quote that it holds."""
-
-    document: str
-    start: int
-    end: int
-    share: float
+from germane.places.lists import labelled_passages, turns
+from germane.reports.data import ReportData
+from germane.tables.labels import (
+    UNSURE,
+    Label,
+    LabelTable,
+    add_labels,
+    newest_labels,
+    relevance_item,
+)
+from germane.types import Sample
 
 
 class QuoteRow(Line):
-    """A quote of a sample's evidence; `whole`: some document holds all of it."""
+    """A quote of a sample's evidence with its places in the corpus; `whole`: some document holds all of it."""
 
     sample: str
     quote: str
     whole: bool
-    places: list[QuotePlaceRow]
+    places: list[TextMatch]
 
 
 class CorpusRow(Line):
@@ -54,6 +46,25 @@ class CorpusRow(Line):
     digest: str
     documents: int
     name: str
+
+
+class LabelsRow(Line):
+    """Labels of people by what became of the passages that they are of.
+
+    `same`: a document is that passage; `carried`: the label holds of another document; `unsure`: documents hold a part of it;
+    `lost`: none does. `others` are labels of no single passage.
+    """
+
+    same: int = 0
+    carried: int = 0
+    unsure: int = 0
+    lost: int = 0
+    others: int = 0
+
+    def __str__(self) -> str:
+        """The counts that are not 0, in words: `people's labels: 12 same, 3 carried`."""
+        counts = ((name, getattr(self, name)) for name in self.__struct_fields__)
+        return f"people's labels: {', '.join(f'{count} {name}' for name, count in counts if count)}"
 
 
 class LabelsCheckDocument(Line):
@@ -91,20 +102,16 @@ class LabelsMoveDocument(Line):
     labels: LabelsRow | UnsetType = UNSET
 
 
+WHOLE = 0.95
+"""Share of a passage that a document must hold to be as relevant."""
 MOST = 0.5
 """Share of a quote that a document must hold to have it, where no document holds it whole."""
 _Split: TypeAlias = tuple[list[str], list[str]]
 """Documents that certainly hold a piece of gold, and those that may."""
 
 
-def gold_ids(sample: Sample) -> list[str]:
-    """The ids of a sample's gold: graded documents, and the members of groups."""
-    members = (name for group in sample.gold or () for name in group)
-    return list(dict.fromkeys([*(sample.qrels or ()), *members]))
-
-
 def _known_texts(samples: Iterable[Sample]) -> dict[str, str]:
-    """The text that each document had where it was retrieved."""
+    """Return the text that each document had where it was retrieved."""
     texts: dict[str, str] = {}
     for sample in samples:
         for _, _, _, context in sample.ranked_passages():
@@ -125,8 +132,8 @@ def check_labels(samples: Sequence[Sample], corpus: Corpus) -> LabelsCheckDocume
     matches = corpus.find(quote for _, quote in quotes)
     rows = []
     for name, quote in quotes:
-        spans = [QuotePlaceRow(at.document, at.start, at.end, at.share) for at in matches[quote]]
-        rows.append(QuoteRow(name, quote, bool(spans) and spans[0].share == 1.0, spans))
+        places = matches[quote]
+        rows.append(QuoteRow(name, quote, bool(places) and places[0].share == 1.0, places))
     return LabelsCheckDocument(
         schema_version=1,
         corpus=CorpusRow(**corpus.identity),
@@ -139,7 +146,7 @@ def check_labels(samples: Sequence[Sample], corpus: Corpus) -> LabelsCheckDocume
 
 
 def move_labels(samples: Sequence[Sample], corpus: Corpus) -> tuple[list[Sample], LabelsMoveDocument]:
-    """The samples with their gold carried to the documents of a corpus, without what was retrieved from the old one.
+    """Return the samples with their gold carried to the documents of a corpus, without what was retrieved from the old one.
 
     `qrels` are what is certain, `unsure` the documents that may be relevant, with the grade that they would have; `*1`, `*2`, ... stand
     for gold that was not found. Groups (`gold`) name every document that a member was carried to.
@@ -164,7 +171,7 @@ def _moved(
     of_document: Mapping[str, _Split],
     moved: LabelsMoveDocument,
 ) -> Sample:
-    """The sample with what became of its gold, which is counted in `moved`."""
+    """Return the sample with what became of its gold, which is counted in `moved`."""
     sure: dict[str, int] = {}
     unsure: dict[str, int] = {}
     qrels, quoted = dict(sample.qrels or {}), _quotes(sample)
@@ -192,17 +199,12 @@ def _moved(
         tuple(dict.fromkeys(new for name in group for new in names.get(name) or [name]))
         for group in sample.gold
     )
-    return replace(
-        sample,
-        contexts=None,
-        calls=None,
-        stages=(),
-        qrels=None if sample.qrels is None else sure,
-        unsure=unsure or None,
-        gold=groups,
-        response=None,
-        messages=(),
+    known, retrieved = (
+        sure if sample.qrels is not None else None,
+        {"contexts": None, "calls": None, "stages": ()},
     )
+    answer = {"response": None, "messages": ()}
+    return structs.replace(sample, qrels=known, unsure=unsure or None, gold=groups, **retrieved, **answer)
 
 
 def _assign_grade(
@@ -226,12 +228,12 @@ def _assign_grade(
 
 
 def _quotes(sample: Sample) -> list[tuple[str | None, str]]:
-    """The quotes of a sample's evidence, each with its document, None where it names none."""
+    """Return the quotes of a sample's evidence, each with its document, None where it names none."""
     return [(evidence.doc, evidence.quote) for evidence in sample.evidence or () if evidence.quote]
 
 
 def _holders_of_quote(matches: Sequence[TextMatch]) -> _Split:
-    """The documents that hold a quote, and those that may: where none holds it whole, those that hold most of it do."""
+    """Return the documents that hold a quote (most of it, where none holds it whole), and those that may."""
     whole = [at for at in matches if at.share == 1.0]
     if whole:  # words that only match without their signs are another place, where one matches to the letter
         return [at.document for at in whole if at.exact or not whole[0].exact], []
@@ -239,7 +241,7 @@ def _holders_of_quote(matches: Sequence[TextMatch]) -> _Split:
 
 
 def _holders_of_text(matches: Sequence[TextMatch]) -> _Split:
-    """The documents that hold an old passage, and those that hold a part of it."""
+    """Return the documents that hold an old passage, and those that hold a part of it."""
     exact = [at.document for at in matches if at.exact]
     if exact:  # the same words with other signs may be another passage
         return exact, [at.document for at in matches if not at.exact]
@@ -251,73 +253,61 @@ def _split(matches: Sequence[TextMatch], least: float) -> _Split:
     return sure, [at.document for at in matches if at.share < least]
 
 
-def gold_notes(report: ReportData, corpus: Corpus | None) -> Iterator[tuple[int, str]]:
-    """The notes about gold ids that occur nowhere, as those of another corpus, or that were retrieved in another spelling.
-
-    Each comes with its count, which is to be written in front of it.
-    """
-    of_gold = [line for line in report.summaries if line.basis.source == "gold"]
-    if corpus is not None or any(line.mean == 0 for line in of_gold):
-        samples = list(report.samples())
-        absent, total = unknown_gold(samples, corpus)
-        if absent:
-            passages = [passage.context for sample in samples for passage in sample.ranked_passages()]
-            listed = dict.fromkeys(context.id for context in passages if context.id is not None)
-            values = chain.from_iterable(map(other_values, passages))
-            where = "no list" if corpus is None else "no list and not in the corpus"
-            yield len(absent), absent_note(absent, total, listed, where=where, elsewhere=values)
-            return
-    if pairs := near_misses(
-        map(_missed, report.tables.samples_of(_missing_gold(report, {line.measure for line in of_gold})))
-    ):
-        yield near_note(pairs)
+def labels_in(samples: Sequence[Sample], report: ReportData | None, file: LabelFile | None) -> list[Label]:
+    """Return the labels of a report, of a file of labels, and of the samples themselves."""
+    table = LabelTable()
+    for sample in samples if report is None else ():
+        add_labels(table, sample, turns(sample))
+    labels = list(table if report is None else report.labels())
+    return [*labels, *(label for sample in samples if file is not None for label in file.about(sample))]
 
 
-def other_values(context: Context) -> Iterator[tuple[str, str]]:
-    """The text of a passage and the values of its metadata, each with a description."""
-    yield "the texts of contexts", context.text
-    for name, value in context.metadata.items():
-        if isinstance(value, str | int):
-            yield (
-                f"in the field {name!r} of contexts (name it id)",
-                str(value),
-            )
-
-
-def _missing_gold(report: ReportData, names: set[str]) -> set[SampleKey]:
-    """The samples that some of these measures over gold gives 0."""
-    table = report.tables.scores
-    numbers = [number for number, (name, _) in enumerate(table.measures) if name in names]
-    rows = np.flatnonzero((table.value == 0) & np.isin(table.measure, numbers))
-    return {table.keys[sample] for sample in np.unique(table.sample[rows])[:_MOST_SAMPLES].tolist()}
-
-
-def _missed(sample: Sample) -> tuple[list[str], list[str]]:
-    """The relevant gold ids that a sample's lists do not have, and the ids there that are none of its gold."""
-    listed = {passage.context.id: None for passage in sample.ranked_passages()}
-    gold = gold_ids(sample)
-    missed = [name for name in _relevant(sample) if name not in listed]
-    return missed, [name for name in listed if name is not None and name not in gold]
-
-
-def _relevant(sample: Sample) -> list[str]:
-    return [name for name in gold_ids(sample) if (sample.qrels or {}).get(name, 1) > 0]
-
-
-def unknown_gold(samples: Iterable[Sample], corpus: Corpus | None) -> tuple[list[str], int]:
-    """The relevant gold ids that occur in no list, and not in the corpus; and how many relevant gold ids there are.
-
-    Without a corpus none is named unless all of them occur in no list, and lists have ids at all.
-    """
-    gold: dict[str, None] = {}
-    listed: set[str] = set()
+def carry_labels(
+    labels: Iterable[Label], samples: Sequence[Sample], corpus: Corpus
+) -> tuple[list[Label], LabelsRow]:
+    """Return people's labels, carried to the documents of a corpus, and how many became what."""
+    passages: dict[str, tuple[Sample, str, str | None]] = {}
     for sample in samples:
-        gold |= dict.fromkeys(_relevant(sample))
-        listed.update(
-            passage.context.id for passage in sample.ranked_passages() if passage.context.id is not None
-        )
-    absent = [name for name in gold if name not in listed]
-    if corpus is not None and absent:
-        texts = corpus.texts_of(set(absent))
-        return [name for name in absent if name not in texts], len(gold)
-    return (absent if listed and len(absent) == len(gold) else []), len(gold)
+        for item, (_, _, _, context) in labelled_passages(sample):
+            passages.setdefault(item, (sample, context.passage, context.id))
+    newest = newest_labels(labels)
+    labelled = [label for label in newest if label.item in passages and label.kind == "relevance"]
+    counts = LabelsRow(others=len(newest) - len(labelled))
+    answered = [(label, *passages[label.item]) for label in labelled if label.answer is not None]
+    # of labels under an id alone nobody knows the text
+    kept = corpus.texts_of({of for _, _, text, of in answered if of and text == of})
+    matches_of = corpus.find(text for _, _, text, of in answered if of not in kept)
+    texts = kept | corpus.texts_of({at.document for matches in matches_of.values() for at in matches})
+    made: dict[tuple[str, str | None], Label] = {}
+    for label, sample, passage, document in answered:
+        matches = matches_of.get(passage, [])
+        if document is not None and document in kept:
+            matches = [TextMatch(document, 0, 0, 1.0, exact=True, all=True)]
+        outcome = _outcome(label, matches)
+        setattr(counts, outcome, getattr(counts, outcome) + 1)
+        for at in matches:
+            item = relevance_item(sample.query, texts[at.document], turns(sample))
+            fields = {"queue": "import", "design": None, "call": None, "rank": None}
+            if not _holds(label, at):
+                fields |= {"answer": None, "reason": UNSURE}
+            carried = structs.replace(label, item=item, sample=sample.id, **fields)
+            before = made.setdefault((item, carried.who), carried)
+            if carried.answer is not None and (before.answer is None or before.answer < carried.answer):
+                made[item, carried.who] = carried
+    return list(made.values()), counts
+
+
+def _holds(label: Label, at: TextMatch) -> bool:
+    """Return True if the label of a passage holds for a document with this part of it."""
+    if at.share >= WHOLE and at.all:
+        return True
+    return at.share >= WHOLE if label.answer else at.all
+
+
+def _outcome(label: Label, matches: Sequence[TextMatch]) -> str:
+    """Return what became of a label: the name of a count."""
+    if any(at.share == 1.0 and at.all for at in matches):
+        return "same"
+    if any(_holds(label, at) for at in matches):
+        return "carried"
+    return "unsure" if matches else "lost"

@@ -5,13 +5,21 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections import defaultdict
-from collections.abc import Callable, Collection, Iterable, Sequence
-from itertools import islice
-from typing import TypeAlias
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from itertools import chain, islice
+from typing import TYPE_CHECKING, TypeAlias
 from urllib.parse import unquote
+
+import numpy as np
 
 from germane.clean import counted, some_of
 from germane.samples.runs.results import MOST_COMPARED
+from germane.types import Context, Sample
+
+if TYPE_CHECKING:
+    from germane.labelling.corpus import Corpus
+    from germane.reports.data import ReportData
+    from germane.tables.scores import SampleKey
 
 Pair: TypeAlias = tuple[str, str]
 """A gold id, and the id of a retrieved document that may be the same document's."""
@@ -22,6 +30,8 @@ _MOST = 2_000
 """Ids of a side in which a common prefix or ending is looked for."""
 _LEAST_CUT = 8
 """The fewest characters to which ids are taken to be cut."""
+_MOST_SAMPLES = 1_000
+"""Samples in which gold ids are compared with the retrieved ids in the search for other spellings."""
 
 
 def _visible(name: str) -> str:
@@ -191,3 +201,78 @@ def _is_prefix(prefix: str, pairs: Sequence[Pair], *, of_gold: bool) -> bool:
     rest = pairs[0][of_gold]
     marked = not prefix[-1].isalnum() or (prefix[-1].isalpha() and rest[0].isdigit())
     return marked or (len(pairs) > 1 and not (prefix[-1].isdigit() and rest[0].isdigit()))
+
+
+def gold_ids(sample: Sample) -> list[str]:
+    """Return the ids of a sample's gold: graded documents, and the members of groups."""
+    members = (name for group in sample.gold or () for name in group)
+    return list(dict.fromkeys([*(sample.qrels or ()), *members]))
+
+
+def gold_notes(report: ReportData, corpus: Corpus | None) -> Iterator[tuple[int, str]]:
+    """Yield the notes on gold ids that occur nowhere, as those of another corpus, or that were retrieved in another spelling.
+
+    Each comes with its count, which is to be written in front of it.
+    """
+    of_gold = [line for line in report.summaries if line.basis.source == "gold"]
+    if corpus is not None or any(line.mean == 0 for line in of_gold):
+        samples = list(report.samples())
+        absent, total = unknown_gold(samples, corpus)
+        if absent:
+            passages = [passage.context for sample in samples for passage in sample.ranked_passages()]
+            listed = dict.fromkeys(context.id for context in passages if context.id is not None)
+            values = chain.from_iterable(map(other_values, passages))
+            where = "no list" if corpus is None else "no list and not in the corpus"
+            yield len(absent), absent_note(absent, total, listed, where=where, elsewhere=values)
+            return
+    if pairs := near_misses(
+        map(_missed, report.tables.samples_of(_missing_gold(report, {line.measure for line in of_gold})))
+    ):
+        yield near_note(pairs)
+
+
+def other_values(context: Context) -> Iterator[tuple[str, str]]:
+    """Yield the text of a passage and the values of its metadata, each with a description."""
+    yield "the texts of contexts", context.text
+    for name, value in context.metadata.items():
+        if isinstance(value, str | int):
+            yield f"in the field {name!r} of contexts (name it id)", str(value)
+
+
+def _missing_gold(report: ReportData, names: set[str]) -> set[SampleKey]:
+    """Return the samples that some of these measures over gold gives 0."""
+    table = report.tables.scores
+    numbers = [number for number, (name, _) in enumerate(table.measures) if name in names]
+    rows = np.flatnonzero((table.value == 0) & np.isin(table.measure, numbers))
+    return {table.keys[sample] for sample in np.unique(table.sample[rows])[:_MOST_SAMPLES].tolist()}
+
+
+def _missed(sample: Sample) -> tuple[list[str], list[str]]:
+    """Return the relevant gold ids that a sample's lists do not have, and the ids there that are not gold."""
+    listed = {passage.context.id: None for passage in sample.ranked_passages()}
+    gold = gold_ids(sample)
+    missed = [name for name in _relevant(sample) if name not in listed]
+    return missed, [name for name in listed if name is not None and name not in gold]
+
+
+def _relevant(sample: Sample) -> list[str]:
+    return [name for name in gold_ids(sample) if (sample.qrels or {}).get(name, 1) > 0]
+
+
+def unknown_gold(samples: Iterable[Sample], corpus: Corpus | None) -> tuple[list[str], int]:
+    """Return the relevant gold ids that occur in no list, and not in the corpus; and how many relevant gold ids there are.
+
+    Without a corpus none is named unless all of them occur in no list, and lists have ids at all.
+    """
+    gold: dict[str, None] = {}
+    listed: set[str] = set()
+    for sample in samples:
+        gold |= dict.fromkeys(_relevant(sample))
+        listed.update(
+            passage.context.id for passage in sample.ranked_passages() if passage.context.id is not None
+        )
+    absent = [name for name in gold if name not in listed]
+    if corpus is not None and absent:
+        texts = corpus.texts_of(set(absent))
+        return [name for name in absent if name not in texts], len(gold)
+    return (absent if listed and len(absent) == len(gold) else []), len(gold)
