@@ -9,7 +9,7 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 from germane.clean import fold, shorten
 from germane.errors import InputError, SourceLocation
@@ -23,9 +23,15 @@ NAMES = (
 IDS = (*NAMES, "query", "question", "userinput", "inputs", "input", "prompt", "request")
 """Columns that name the case, folded: by an id, else by its text. The first one that is there and not empty is taken."""
 SYSTEMS = ("system", "target", "run", "runid", "variant", "model")
-TRIALS = ("trial", "epoch", "repeat", "repeatindex", "iteration")
-MEASURES, VALUES = ("measure", "metric", "measurename", "metricname"), ("value", "score", "metricvalue")
-ERRORS, STATUSES = ("error", "errormessage", "exception"), ("status", "executionstatus")
+ROLES = {
+    "measure": ("measure", "metric", "measurename", "metricname"),
+    "value": ("value", "score", "metricvalue"),
+    "trial": ("trial", "epoch", "repeat", "repeatindex", "iteration"),
+    "cluster": ("cluster",),
+    "error": ("error", "errormessage", "exception"),
+    "status": ("status", "executionstatus"),
+}
+"""The names of the columns with each role, folded."""
 FAILED = ("error", "errored", "executionerror", "exception", "timeout", "timedout", "crashed", "cancelled")
 NESTED = ("scores", "metrics", "measures")
 OTHERS = (
@@ -132,114 +138,97 @@ def is_empty(cell: str) -> bool:
 
 
 Located = tuple[SourceLocation, Mapping[str, Any]]
+_Roles: TypeAlias = dict[str, str | None]
 
 
-class _Columns:
-    """The columns of a table by what they hold; None = it has no such column."""
-
-    def __init__(self, rows: Sequence[Mapping[str, Any]], where: SourceLocation) -> None:
-        names = list(dict.fromkeys(name for row in rows for name in row))
-        self._folded = {fold(name).strip(): name for name in reversed(names)}
-        filled = {name for name in names if any(not is_empty(_text(row.get(name))) for row in rows)}
-        case = next((self._folded[name] for name in IDS if self._folded.get(name) in filled), None)
-        if (
-            case is None
-            and "" in filled
-            and [row[""] for row in rows] != [str(at) for at in range(len(rows))]
-        ):
-            case = ""  # the index of a frame, unless it only counts rows
-        have = f"the columns are {', '.join(names)}"[:300]
-        if case is None:
-            raise InputError(f"no column is the id of a case; {have}", fix="name one of them id", place=where)
-        self.case = case
-        self.measure, self.value = self._first(MEASURES), self._first(VALUES)
-        name = self._folded.get("name")
-        if self.measure is None and name and any(is_measure(_text(row.get(name))) for row in rows):
-            self.measure = name
-        self.system = next(
-            filter(
-                lambda name: self._tells_systems(name, rows),
-                (self._folded[name] for name in SYSTEMS if name in self._folded),
-            ),
-            None,
-        )
-        self.trial, self.cluster = self._first(TRIALS), self._first(("cluster",))
-        self.error, self.status = self._first(ERRORS), self._first(STATUSES)
-        naming = {case, self.system, self.trial, self.cluster, self.error, self.status}
-        self.measures = _measures(rows, [name for name in names if name not in naming])
-        if not (self.measures or (self.measure and self.value)):
-            fix = "write a column per measure, or id, measure, value"
-            raise InputError(f"no column holds numbers; {have}", fix=fix, place=where)
-
-    def _first(self, names: Sequence[str]) -> str | None:
-        return next((self._folded[name] for name in names if name in self._folded), None)
-
-    def _tells_systems(self, name: str, rows: Sequence[Mapping[str, Any]]) -> bool:
-        """True for `system`, and for another name where a case has several or all have one: `target` may be a gold answer."""
-        if fold(name).strip() == "system":
-            return True
-        pairs = {(_text(row.get(self.case)), _text(row.get(name))) for row in rows}
-        return len({value for _, value in pairs}) == 1 or len(pairs) > len({case for case, _ in pairs})
-
-    def key(self, row: Mapping[str, Any], where: SourceLocation) -> tuple[str, int, str]:
-        """The system, the trial and the cluster of a row."""
-        trial = _trial(row.get(self.trial), where) if self.trial else 0
-        system, cluster = (
-            "" if name is None else _text(row.get(name)) for name in (self.system, self.cluster)
-        )
-        return system, trial, cluster
-
-    def fault(self, row: Mapping[str, Any]) -> str:
-        """What went wrong with a row, in its own words; "" where nothing did."""
-        text = _text(row.get(self.error)) if self.error else ""
-        if text and not is_empty(text) and text.casefold() not in {"false", "0", "{}", "[]"}:
-            return text
-        word = _text(row.get(self.status)) if self.status else ""
-        return word if fold(word) in FAILED else ""
-
-    def values(
-        self, row: Mapping[str, Any], fault: str, where: SourceLocation
-    ) -> dict[str, tuple[float | None, str]]:
-        """The value of each measure of a row, or why it has none; empty for a long row that failed and names no measure."""
-        if not (self.measure and self.value):
-            return {
-                name: measured(row.get(name), fault or _fault_of(name, row), where) for name in self.measures
-            }
-        name = _text(row.get(self.measure))
-        if not name and not fault:
-            raise InputError(f"this row has no {self.measure}", fix="name the measure", place=where)
-        return {name: measured(row.get(self.value), fault, where)} if name else {}
+def _columns(rows: Sequence[Mapping[str, Any]], where: SourceLocation) -> tuple[_Roles, list[str]]:
+    """Return the column that has each role in a table, None where it has none, and the columns that hold a measure."""
+    names = list(dict.fromkeys(name for row in rows for name in row))
+    folded = {fold(name).strip(): name for name in reversed(names)}
+    filled = {name for name in names if any(not is_empty(_text(row.get(name))) for row in rows)}
+    case = next((folded[name] for name in IDS if folded.get(name) in filled), None)
+    if case is None and "" in filled and [row[""] for row in rows] != [str(at) for at in range(len(rows))]:
+        case = ""  # the index of a frame, unless it only counts rows
+    have = f"the columns are {', '.join(names)}"[:300]
+    if case is None:
+        raise InputError(f"no column is the id of a case; {have}", fix="name one of them id", place=where)
+    roles: _Roles = {"case": case}
+    for role, spellings in ROLES.items():
+        roles[role] = next((folded[name] for name in spellings if name in folded), None)
+    name = folded.get("name")
+    if roles["measure"] is None and name and any(is_measure(_text(row.get(name))) for row in rows):
+        roles["measure"] = name
+    systems = (folded[name] for name in SYSTEMS if name in folded)
+    roles["system"] = next((name for name in systems if _tells_systems(name, case, rows)), None)
+    long = roles["measure"] and roles["value"]
+    naming = {name for role, name in roles.items() if role not in {"measure", "value"}}
+    measures = _measures(rows, [name for name in names if name not in naming])
+    if not (measures or long):
+        fix = "write a column per measure, or id, measure, value"
+        raise InputError(f"no column holds numbers; {have}", fix=fix, place=where)
+    return roles, [] if long else measures
 
 
-def _fault_of(name: str, row: Mapping[str, Any]) -> str:
-    """What went wrong with one measure: MLflow has a column `NAME/error_message` for each `NAME/value`."""
-    text = _text(row.get(f"{name.rpartition('/')[0]}/error_message")) if "/" in name else ""
-    return "" if is_empty(text) else text
+def _tells_systems(name: str, case: str, rows: Sequence[Mapping[str, Any]]) -> bool:
+    """Return whether a column names the systems: `system` does, another where a case has several or all have one.
+
+    `target` may be a gold answer.
+    """
+    if fold(name).strip() == "system":
+        return True
+    pairs = {(_text(row.get(case)), _text(row.get(name))) for row in rows}
+    return len({value for _, value in pairs}) == 1 or len(pairs) > len({case for case, _ in pairs})
+
+
+def _cell(row: Mapping[str, Any], column: str | None) -> str:
+    return "" if column is None else _text(row.get(column))
+
+
+def _fault(row: Mapping[str, Any], roles: _Roles) -> str:
+    """Return why a row failed, in its own words; "" where it did not."""
+    text, status = _cell(row, roles["error"]), _cell(row, roles["status"])
+    if not is_empty(text) and text.casefold() not in {"false", "0", "{}", "[]"}:
+        return text
+    return status if fold(status) in FAILED else ""
 
 
 def table_results(rows: Sequence[Located]) -> Iterator[MeasuredRow]:
-    """The results of a table: long where it has a column of measures and one of values, else a column per measure.
+    """Yield the results of a table: long where it has a column of measures and one of values, else a column per measure.
 
     A row that failed and names no measure failed for each.
     """
     if not rows:
         return
     flat = [(where, _flat(row)) for where, row in rows]
-    columns = _Columns([row for _, row in flat], flat[0][0])
+    roles, columns = _columns([row for _, row in flat], flat[0][0])
     scored = []
     for where, row in flat:
-        if columns.status and fold(_text(row.get(columns.status))) == "skipped":
+        if fold(_cell(row, roles["status"])) == "skipped":
             continue
-        sample, fault = case_id({"id": row.get(columns.case)}), columns.fault(row)
+        sample, fault = case_id({"id": row.get(str(roles["case"]))}), _fault(row, roles)
         if not sample:
-            problem, fix = f"this row has no {columns.case}", "every row needs the id of its case"
+            problem, fix = f"this row has no {roles['case']}", "every row needs the id of its case"
             raise InputError(problem, fix=fix, place=where)
-        scored.append((sample, columns.key(row, where), fault, columns.values(row, fault, where)))
+        values = {name: measured(row.get(name), fault or _fault_of(name, row), where) for name in columns}
+        if not columns:
+            name = _cell(row, roles["measure"])
+            if not name and not fault:
+                raise InputError(f"this row has no {roles['measure']}", fix="name the measure", place=where)
+            values = {name: measured(row.get(str(roles["value"])), fault, where)} if name else {}
+        trial = _trial(row.get(roles["trial"]), where) if roles["trial"] else 0
+        of = sample, _cell(row, roles["system"]), trial, _cell(row, roles["cluster"])
+        scored.append((of, fault, values))
     names = dict.fromkeys(name for *_, values in scored for name in values)
     canonical = {name: canonical_measure(name) for name in names}
-    for sample, (system, trial, cluster), fault, values in scored:
+    for (sample, system, trial, cluster), fault, values in scored:
         for name, value in (values or dict.fromkeys(canonical, measured(None, fault))).items():
             yield MeasuredRow(sample, canonical[name], *value, system, trial, cluster)
+
+
+def _fault_of(name: str, row: Mapping[str, Any]) -> str:
+    """Return why one measure has no value: MLflow has a column `NAME/error_message` for each `NAME/value`."""
+    text = _cell(row, f"{name.rpartition('/')[0]}/error_message") if "/" in name else ""
+    return "" if is_empty(text) else text
 
 
 def _flat(row: Mapping[str, Any]) -> dict[str, Any]:
