@@ -65,7 +65,7 @@ class SourceLocation:
     column: int = 0
 
     def __str__(self) -> str:
-        """`file:line:column`, leaving out what is not known."""
+        """Return `file:line:column`, leaving out what is not known."""
         parts = [self.file, *(str(n) for n in (self.line, self.column) if n)]
         return ":".join(parts)
 
@@ -90,7 +90,7 @@ class InputError(GermaneError):
         super().__init__(problem, fix, place)
 
     def __str__(self) -> str:
-        """`place: problem; fix` on one line."""
+        """Return `place: problem; fix` on one line."""
         where = f"{self.place}: " if self.place else ""
         return f"{where}{self.problem}{'; ' + self.fix if self.fix else ''}"
 
@@ -99,7 +99,7 @@ class InputError(GermaneError):
         return partial(type(self), self.problem, fix=self.fix, place=self.place), ()
 
     def at(self, place: SourceLocation | None) -> InputError:
-        """The same error with its place filled in, unless it knows one already."""
+        """Return the same error with its place filled in, unless it has one already."""
         if self.place is None:
             self.place = place
         return self
@@ -113,16 +113,16 @@ class Invalid(ValueError):
         self.problem, self.fix, self.path = problem, fix, path
 
     def __str__(self) -> str:
-        """`path problem; fix` on one line."""
+        """Return `path problem; fix` on one line."""
         return str(self.error(None))
 
     def under(self, *steps: str | int) -> Invalid:
-        """The same fault, seen from the container of the value."""
+        """Return the same fault, seen from the container of the value."""
         self.path = (*steps, *self.path)
         return self
 
     def error(self, place: SourceLocation | None) -> InputError:
-        """The error that the user reads."""
+        """Return the error that the user reads."""
         where = "".join(f"[{s}]" if isinstance(s, int) else f".{s}" for s in self.path).lstrip(".")
         return InputError(f"{where} {self.problem}".strip(), fix=self.fix, place=place)
 
@@ -132,7 +132,7 @@ class MeasureError(InputError):
 
 
 def install_extra(name: str) -> str:
-    """The command that installs an optional part. Until there is a release, from a clone: the index may have another project of the name."""
+    """Return the command that installs an extra, from a clone until there is a release: the index may have another project of the name."""
     return f"install the extra {name!r}: pip install '.[{name}]' in the clone of germane"
 
 
@@ -184,7 +184,7 @@ def collect_or_raise(fault: InputError, faults: list[InputError] | None) -> None
 
 
 def describe(value: Any) -> str:
-    """A value in a message: its type, and the value itself where that is short."""
+    """Return a value as messages show it: its type, and the value itself where that is short."""
     if value is None:
         return "null"
     if isinstance(value, bool):
@@ -203,7 +203,7 @@ def describe(value: Any) -> str:
 
 
 def excerpt(value: Any, most: int = 200) -> str:
-    """The beginning of a value in a message, with the keys of an object before it."""
+    """Return the beginning of a value as messages show it, with the keys of an object before it."""
     try:
         text = value if isinstance(value, str) else json.dumps(value, default=str, ensure_ascii=False)
     except (TypeError, ValueError, RecursionError):

@@ -45,7 +45,7 @@ _WORKER = "germane"
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """The options of the session's end."""
+    """Add the options of the plugin."""
     group = parser.getgroup("germane", "retrieval evaluation (germane)")
     group.addoption(
         "--germane-report",
@@ -73,7 +73,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """A gate or a baseline that cannot be used is an error before any test runs."""
+    """Raise UsageError for a gate or a baseline that cannot be used, before any test runs."""
     config.stash[_SESSION] = _Session()
     baseline = config.getoption("--germane-baseline")
     if baseline and not Path(baseline).exists():
@@ -158,7 +158,7 @@ def _decide(config: pytest.Config, state: _Session, records: Mapping[str, list[R
 
 
 def _report(records: Mapping[str, list[RecordedSample]], session: _Session, config: pytest.Config) -> Report:
-    """The report; of the gates in a file those hold whose measure was recorded: a part of the tests may have been chosen."""
+    """Return the report. Gates of a file hold where their measure was recorded: a part of the tests may have been chosen."""
     from germane.evaluation.spec import read_config
     from germane.reports.gates import Gate
     from germane.reports.report import find_report
@@ -189,7 +189,7 @@ def _report(records: Mapping[str, list[RecordedSample]], session: _Session, conf
 
 
 def _chosen(config: pytest.Config) -> bool:
-    """True if the command names some of the tests: by words, marks, files, or as those that failed last."""
+    """Return whether the command selects tests: by words, marks, files, or as those that failed last."""
     options = ("keyword", "markexpr", "deselect", "lf", "stepwise")
     named = any("::" in path or Path(path).is_file() for path in config.args)
     return named or any(config.getoption(name, None) for name in options)
@@ -217,7 +217,7 @@ def _save(report: Report, path: Path) -> str:
 
 
 def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> None:
-    """One block: the worst queries, the means, the gates and the verdict."""
+    """Print one block: the worst queries, the means, the gates and the verdict."""
     session = config.stash[_SESSION]
     if session.report is None and not session.problem:
         return

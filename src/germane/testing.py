@@ -78,7 +78,7 @@ _ONE_SAMPLE = "; measured on 1 of 1 sample"
 
 
 def germane_cases(*patterns: str | Path, argument: str = "case") -> pytest.MarkDecorator:
-    """The cases of eval files as parameters of a test, each named by its id.
+    """Return the cases of eval files as parameters of a test, each named by its id.
 
     ::
 
@@ -257,7 +257,7 @@ class _ShortTraceback:
 
 
 def _case_of(retrieved: Retrieved | None, fields: Mapping[str, Any], name: str) -> RetrievalCase:
-    """The case with these fields in its sample, which is called `name` where it has no id."""
+    """Return the case with these fields in its sample, which is called `name` where it has no id."""
     from germane.places.lists import rankings
     from germane.samples import Notices
     from germane.samples.contexts import compile_rule
@@ -331,7 +331,7 @@ def report_of(
     *,
     allow_stand_in: bool = False,
 ) -> Report:
-    """One report of what tests recorded, in the order of their eval files and names, with its gates decided.
+    """Return one report of what tests recorded, in the order of their eval files and names, with its gates decided.
 
     Records of a system with equal queries and equal gold are trials of one case. With a `baseline` and no gate on a change, no
     measure may be worse than there for certain. InputError where two tests recorded different samples under one id, different judges judged, or a gate names what was not measured.
@@ -387,7 +387,7 @@ _SAME_CLUSTER = "samples repeat the query and the gold of another id: they count
 
 
 def _with_trials(ordered: Sequence[tuple[str, RecordedSample]]) -> tuple[list[BlockRows], Counter[str]]:
-    """The parts of these records, with what repeats a query and its gold as a trial of one case, and notes on how many do.
+    """Return the parts of these records, with repeats of a query and its gold as trials of one case, and notes on their number.
 
     A sample that its test gave an id keeps it: those of several ids share a cluster, unless they have their own.
     """
@@ -422,7 +422,7 @@ def _with_trials(ordered: Sequence[tuple[str, RecordedSample]]) -> tuple[list[Bl
 
 
 def _renamed(part: BlockRows, sample: Sample) -> BlockRows:
-    """The part of one sample, with this sample, which has another id or trial, in its place."""
+    """Return the part of one sample with its rows renamed to this sample, which has another id or trial."""
     from germane.reports.explain import result_row
     from germane.tables.judgements import GRADED, JudgementTable
     from germane.tables.scores import ScoreTable

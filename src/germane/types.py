@@ -82,7 +82,7 @@ FROZEN = frozenset({str, int, bool, type(None), FrozenDict})
 
 
 def freeze(value: Json, levels: int = MAX_DEPTH) -> Json:
-    """The same JSON value with mappings and lists frozen; raises Invalid on NaN, infinity and more `levels` of nesting."""
+    """Return the same JSON value with mappings and lists frozen; raises Invalid on NaN, infinity and more `levels` of nesting."""
     kind = type(value)
     if kind is dict and levels:
         for key, inner in value.items():
@@ -134,7 +134,7 @@ Metadata: TypeAlias = Annotated[Any, Meta(extra_json_schema={"type": "object"})]
 
 
 def _frozen_object(value: Json) -> FrozenDict:
-    """The metadata of a record; raises Invalid where they are no object."""
+    """Return the metadata of a record; raises Invalid where it is not an object."""
     frozen = freeze(value)
     if type(frozen) is FrozenDict or value is None:
         return frozen or NOTHING
@@ -344,14 +344,14 @@ class Sample(Record, frozen=True, kw_only=True):
                     raise Invalid(f"is the number {context.grade}", fix, *path, rank, "grade")
 
     def _lists(self) -> Iterator[tuple[tuple[Step, ...], tuple[Context, ...]]]:
-        """Every ranking in it, with its path."""
+        """Yield every ranking in it, with its path."""
         if self.contexts:
             yield ("contexts",), self.contexts
         for number, call in enumerate(self.calls or ()):
             yield ("calls", number, "contexts"), call.contexts
 
     def with_contexts(self, changed: Callable[[Context], Context], **more: Any) -> Sample:
-        """The sample with every context changed, in the calls too; `more` are other fields that change with them."""
+        """Return the sample with every context changed, in the calls too; `more` are other fields that change with them."""
         calls = self.calls and tuple(
             replace(call, contexts=tuple(map(changed, call.contexts))) for call in self.calls
         )
@@ -359,7 +359,7 @@ class Sample(Record, frozen=True, kw_only=True):
         return replace(self, contexts=contexts, calls=calls, **more)
 
     def ranked_passages(self) -> Iterator[RankedPassage]:
-        """Every place of every call; a plain sample is one call."""
+        """Yield every passage of every call; a plain sample is one call."""
         if self.calls:
             calls = [(call.query or self.query, call.contexts) for call in self.calls]
             if self.contexts is not None:  # the final list of an agent, beside its calls

@@ -24,7 +24,7 @@ R = TypeVar("R")
 
 
 def is_answered(case: Case) -> bool:
-    """True if the system's answer is known, be it empty."""
+    """Return whether the system's answer is known, be it empty."""
     return case.sample.response is not None or any(m.role == "assistant" for m in case.sample.messages)
 
 
@@ -68,7 +68,7 @@ Command = Annotated[_Words, PlainValidator(_command, json_schema_input_type=_Wor
 
 
 def verdict_of(score: float, least: float = PASS) -> Verdict:
-    """`pass` from `least` (0.8), `borderline` from 0.6, else `fail`."""
+    """Return `pass` from `least` (0.8), `borderline` from 0.6, else `fail`."""
     return "pass" if score >= least else "borderline" if score >= BORDERLINE else "fail"
 
 
@@ -92,17 +92,17 @@ class GraderResult:
 
     @classmethod
     def skipped(cls, why: str) -> GraderResult:
-        """The case lacks what the grader needs."""
+        """Return the result of a case that lacks what the grader needs."""
         return cls(score=None, status="skipped", why=why)
 
     @classmethod
     def failed(cls, why: str) -> GraderResult:
-        """The grader could not do its work on this case: a judge or a script failed."""
+        """Return the result of a grader that could not do its work: a judge or a script failed."""
         return cls(score=None, status="error", why=why)
 
     @classmethod
     def of_checks(cls, checks: Checks, what: str = "") -> GraderResult:
-        """The share of the checks that are met; `what` they are is counted in the reasoning."""
+        """Return the share of the checks that are met; the reasoning counts them under the name `what`."""
         results = list(checks)
         hits = tuple(message for met, message in results if met)
         misses = tuple(message for met, message in results if not met and message)
@@ -131,7 +131,7 @@ class GraderResult:
         return rows
 
     def as_json(self) -> dict[str, Json]:
-        """The result in the words of both generations of AgentV."""
+        """Return the result in the form of both generations of AgentV."""
         result: dict[str, Json] = {"score": self.score, "verdict": self.verdict, "hits": list(self.hits)}
         result |= {"misses": list(self.misses), "reasoning": self.reasoning, "assertions": self.assertions}
         result |= {"details": self.details} if self.details else {}
@@ -189,7 +189,7 @@ class CaseGrader(YamlModel, ABC):
     @model_validator(mode="wrap")
     @classmethod
     def _made(cls, value: Any, handler: Callable[[Any], Self]) -> Self:
-        """Made in Python, a grader says at once what it cannot use."""
+        """Raise InputError at once where a grader made in Python has a parameter that cannot be used."""
         if not isinstance(value, dict):
             return handler(value)
         try:
@@ -244,16 +244,16 @@ class CaseGrader(YamlModel, ABC):
 
     @abstractmethod
     def compute(self, case: Case) -> Program[GraderResult]:
-        """The result before `negate` and `min_score`; Missing may be raised."""
+        """Return the result before `negate` and `min_score`; Missing may be raised."""
 
     def missing(self, why: str, *, zero: bool = False) -> GraderResult:
-        """The result where an answer could not be had: an error, or where AgentV has it so a `zero`."""
+        """Return the result where an answer is missing: an error, or for AgentV 0 where it scores that as a `zero`."""
         if not (zero and self.agentv):
             return GraderResult.failed(why)
         return GraderResult(score=0.0, verdict="fail", details=FrozenDict({"error": why}))
 
     def unanswered(self, case: Case) -> GraderResult | None:
-        """The result where the system's answer is not known: skipped; None where it is, and for AgentV, which takes it as empty."""
+        """Return a skipped result where the system's answer is not known; else None, and for AgentV, which takes it as empty."""
         return None if self.agentv or is_answered(case) else GraderResult.skipped("no response")
 
     def grade_sample(self, sample: Sample, case: Case | None) -> Program[GraderResult]:
@@ -290,11 +290,11 @@ class CaseGrader(YamlModel, ABC):
         return replace(result, verdict=verdict or self.verdict(score))
 
     def verdict(self, score: float) -> Verdict:
-        """`pass` if the score reaches `min_score` (0.8 by default), else `borderline` or `fail`."""
+        """Return `pass` if the score reaches `min_score` (0.8 by default), else `borderline` or `fail`."""
         return verdict_of(score, PASS if self.min_score is None else self.min_score)
 
     def capped(self, full: GraderResult) -> GraderResult:
-        """The result with as many hits and misses as are kept."""
+        """Return the result with as many hits and misses as AgentV keeps."""
         return replace(full, hits=full.hits[:SHOWN], misses=full.misses[:SHOWN]) if self.agentv else full
 
 
@@ -314,17 +314,17 @@ class DirectGrader(CaseGrader):
 
     @abstractmethod
     def check(self, case: Case) -> GraderResult | float | bool:
-        """The result, the score alone (0 to 1), or whether the case passes."""
+        """Return the result, the score alone (0 to 1), or whether the case passes."""
 
     def absent(self, miss: str, reasoning: str) -> GraderResult:
-        """The result where the case lacks the data: skipped, or AgentV's 0."""
+        """Return the result where the case lacks the data: skipped, or AgentV's 0."""
         if not self.agentv:
             return GraderResult.skipped(reasoning)
         return GraderResult(score=0.0, verdict="fail", misses=(miss,), reasoning=reasoning)
 
 
 def together(programs: Iterable[Program[R]]) -> Program[list[R]]:
-    """Run programs side by side: what all of them ask next is asked at once. Their results, in order."""
+    """Run programs side by side, asking at once what all of them ask next; return their results in order."""
     running = list(programs)
     results: dict[int, R] = {}
     asking: dict[int, Sequence[Any]] = {}

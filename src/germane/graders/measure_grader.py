@@ -79,7 +79,7 @@ class MeasureGrader(CaseGrader):
         )
 
     def compute(self, case: Case) -> Program[GraderResult]:
-        """The measure of this case's sample, explained."""
+        """Compute the measure of this case's sample, with its explanation."""
         sample = self.sample(case)
         block = Block(jobs=[Job(sample=sample, graders=(self.scored,))], settings=self.settings)
         results = yield from together(block.programs)
@@ -87,7 +87,7 @@ class MeasureGrader(CaseGrader):
         return self.result(sample, outcome, self._explained(outcome, block, results))
 
     def sample(self, case: Case) -> Sample:
-        """The case's sample, with the contexts that this grader names."""
+        """Return the case's sample, with the contexts that this grader names."""
         if self.contexts is None:
             return case.sample
         contexts = tuple(Context(text=text) for text in self.contexts)
@@ -101,7 +101,7 @@ class MeasureGrader(CaseGrader):
         return explain_judged(self.measure, outcome, results[0])
 
     def result(self, sample: Sample, outcome: Outcome, explanation: Explanation) -> GraderResult:
-        """An outcome and its explanation as a result: what `grade` returns, and what a stored score is shown as."""
+        """Return an outcome and its explanation as a result: what `grade` returns, and how a stored score is shown."""
         if outcome.value is None:
             absent = sample.contexts is None and sample.calls is None
             needed = "contexts" in self.measure.definition.needs

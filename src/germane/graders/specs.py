@@ -25,7 +25,7 @@ from germane.yamltext import Node, misspelling_of, node_of, read_model
 
 @cache
 def _kinds(*, installed: bool = False) -> dict[str, tuple[str, GraderType]]:
-    """The types of grader that add-ons bring, by every folded name, each with the name to write."""
+    """Return the types of grader that add-ons bring, by every folded name, each with the name to write."""
     return {
         fold(name): (canonical, kind)
         for canonical, kind in all_of("graders", installed=installed).items()
@@ -34,7 +34,7 @@ def _kinds(*, installed: bool = False) -> dict[str, tuple[str, GraderType]]:
 
 
 def is_grader(name: str) -> str:
-    """The canonical type of a grader that is not a measure, whatever its spelling; "" for anything else."""
+    """Return the canonical type of a grader that is not a measure, whatever its spelling; "" for anything else."""
     return _kinds().get(fold(name), ("",))[0]
 
 
@@ -64,7 +64,7 @@ class Where:
 def grader_of(
     spec: Json | Node, where: Where | None = None, faults: list[InputError] | None = None
 ) -> CaseGrader:
-    """The grader that a mapping of an eval file describes; a text is a measure's name.
+    """Return the grader that a mapping of an eval file describes; a text is a measure's name.
 
     Options stand on the top level or under `config`; their spelling may be snake_case, camelCase or kebab-case.
 
@@ -84,7 +84,7 @@ def grader_of(
 
 
 def _resolve_type(node: Node, where: Where) -> tuple[type[CaseGrader], Node, dict[str, Any]]:
-    """The class that a mapping describes, the mapping without what says so, and the fields that follow from it."""
+    """Return the class that a mapping describes, the mapping without its type, and the fields that follow from it."""
     if node.text is not None and not node.is_null():
         node = Node(node.location, pairs={"type": node}, keys={"type": node.location})
     if node.pairs is None:
@@ -117,7 +117,7 @@ def _keys(node: Node) -> set[str]:
 
 
 def _pop_value(node: Node, *names: str) -> tuple[Node | None, Node]:
-    """The value under one of these names, and the mapping without it."""
+    """Return the value under one of these names, and the mapping without it."""
     folded, pairs = set(map(fold, names)), dict(node.pairs or {})
     taken = [pairs.pop(key) for key in [*pairs] if fold(key) in folded]
     value = next((inner for inner in taken if not inner.is_null()), None)
@@ -125,7 +125,7 @@ def _pop_value(node: Node, *names: str) -> tuple[Node | None, Node]:
 
 
 def _type(node: Node) -> tuple[str, Node]:
-    """The type that is written, or that the other keys say, and the mapping without it."""
+    """Return the type, as written or as the other keys imply, and the mapping without it."""
     kind, node = _pop_value(node, "type")
     measure, node = _pop_value(node, "measure", "metric")
     if kind is None and _keys(node) & {"script", "command"}:
@@ -144,7 +144,7 @@ def _type(node: Node) -> tuple[str, Node]:
 
 
 def _opened(node: Node) -> Node:
-    """Options under `config` count as options of the top level, which go first."""
+    """Return the mapping with the options under `config` on the top level, whose own go first."""
     config, rest = _pop_value(node, "config")
     if config is None or config.pairs is None:
         return node
@@ -153,7 +153,7 @@ def _opened(node: Node) -> Node:
 
 
 def _measure(text: str, node: Node, where: Where) -> tuple[Measure, Node]:
-    """The measure that a type names, with the parameters of the same mapping or under `params`; and the options that are left."""
+    """Return the measure that a type names, with its parameters (also under `params`), and the remaining options."""
     if not where.imports and FILE_MARK in text:
         raise NotImported(text)
     measure = measure_named(text, where.folder, lenient=True)
@@ -171,7 +171,7 @@ def _measure(text: str, node: Node, where: Where) -> tuple[Measure, Node]:
 
 
 def measure_named(text: str, folder: Path | None = None, *, lenient: bool = False) -> Measure:
-    """The measure of that name; the InputError on one that is not known names the graders too."""
+    """Return the measure of that name; the InputError for an unknown one names the graders too."""
     try:
         return find_measure(text, folder, lenient=lenient)
     except InputError as wrong:
@@ -202,7 +202,7 @@ def graders_of_specs(
     *,
     leave: Callable[[str, GraderSpec], None] | None = None,
 ) -> tuple[Grader, ...]:
-    """The graders that entries of an eval file describe, as an evaluation runs them; their names differ.
+    """Return the graders that entries of an eval file describe, as an evaluation runs them; their names differ.
 
     InputError at the first fault; with `faults` all of them are added to these. With `leave` no Python file is imported: it gets
     the name of each measure in one, and the grader that has it is left out.
@@ -239,7 +239,7 @@ def graders_of_specs(
 
 
 def scored(grader: CaseGrader) -> Grader:
-    """A grader as a block of samples takes it: a plain measure is computed for all samples at once, others read the whole case."""
+    """Return a grader for a block of samples: a plain measure is computed for all samples at once, others read the whole case."""
     if isinstance(grader, MeasureGrader):
         if not (grader.negate or grader.agentv or grader.contexts is not None):
             return grader.scored

@@ -140,7 +140,7 @@ class SharedJudge:
     async def areport(
         self, samples: Sequence[Sample], measures: str | Sequence[str], against: str = "auto"
     ) -> Report:
-        """The report on these samples."""
+        """Return the report on these samples."""
         judge = self._shared(measures)
         if judge is None or not all(map(_is_remote, members_of(judge))):
             return await self._report_alone(samples, measures, against)
@@ -148,7 +148,7 @@ class SharedJudge:
         return await asyncio.wrap_future(asked)
 
     def _shared(self, measures: str | Sequence[str]) -> Judge | None:
-        """The judge, made once; None where no answers are needed that cost anything."""
+        """Return the judge, made once; None where no answers are needed that cost anything."""
         if not needs_judge(asked_graders(measures)):
             return None
         words = judge_words(Spec().in_project())[0] if self.given is None else ""
@@ -168,7 +168,7 @@ class SharedJudge:
     async def _report(
         self, judge: Judge, samples: Sequence[Sample], measures: str | Sequence[str], against: str
     ) -> Report:
-        """The report, in the event loop to which the judge's connections belong."""
+        """Return the report; runs in the event loop to which the judge's connections belong."""
         graders = asked_graders(measures)
         check_answers(judge, graders)
         settings = settings_of(Spec.of(against=against), judge)
@@ -248,7 +248,7 @@ _sessions: set[_Session] = set()
 
 @cache
 def _loop_of(_process: int) -> asyncio.AbstractEventLoop:
-    """The event loop in which the integrations of this process ask judges."""
+    """Return the event loop in which the integrations of this process ask judges."""
     loop = asyncio.new_event_loop()
     threading.Thread(target=loop.run_forever, name="germane-integrations", daemon=True).start()
 
@@ -274,13 +274,13 @@ def _loop() -> asyncio.AbstractEventLoop:
 
 
 def _is_remote(judge: Judge) -> bool:
-    """True if a judge is asked over connections of its own, and runs no code of the user's."""
+    """Return whether a judge is asked over connections of its own, and runs no code of the user's."""
     model = model_of(judge)
     return model is not None and model.service.provider in PROVIDERS
 
 
 def _measured(report: Report, sample: Sample) -> tuple[Measured, ...]:
-    """The scores of a report on one sample."""
+    """Return the scores of a report on one sample."""
     judgements = tuple(report.judgements())
     judges = sorted({judgement.judge for judgement in judgements}) or [
         str(report.manifest["judge"]["source"])
@@ -298,7 +298,7 @@ def _measured(report: Report, sample: Sample) -> tuple[Measured, ...]:
 
 
 def row_of(inputs: Any, output: Any, expected: Any) -> dict[str, Json]:
-    """A row of what other tools keep apart: what went in, what came out, what was expected.
+    """Return a row of what other tools keep apart: what went in, what came out, what was expected.
 
     A mapping, or an object with attributes, gives its fields under any name that a data file may have; a text is the query,
     the response and the reference; a list that came out is the contexts, one that was expected the gold ids.
@@ -342,7 +342,7 @@ def naming(argument: str) -> Iterator[None]:
 
 
 def judge_of(model: Any) -> Any:
-    """The judge of a call: as given, a bare model name (`gpt-4o-mini`) as OpenAI's, None = GERMANE_JUDGE or the config.
+    """Return the judge of a call: as given, a bare model name (`gpt-4o-mini`) as OpenAI's, None = GERMANE_JUDGE or the config.
 
     A model object of Ragas' or DeepEval's is asked as it is there: at its own endpoint with its own key, or by its own method.
     """
@@ -354,7 +354,7 @@ def judge_of(model: Any) -> Any:
 
 
 def _of_another_tool(model: Any) -> Any:
-    """A judge of a DeepEvalBaseLLM or one of Ragas' LLM objects; anything else as it is."""
+    """Return a judge of a DeepEvalBaseLLM or one of Ragas' LLM objects; anything else as it is."""
     if hasattr(model, "langchain_llm"):  # Ragas' wrapper of a chat model
         return LLMJudge(model.langchain_llm)
     if hasattr(model, "a_generate") and hasattr(model, "get_model_name"):  # DeepEval
@@ -379,7 +379,7 @@ def _of_another_tool(model: Any) -> Any:
 
 
 def _at_its_endpoint(model: Any) -> LLMJudge:
-    """The model that Ragas' `llm_factory` made, asked at the endpoint of its client: it gives no texts, only objects."""
+    """Return a judge at the endpoint of the client that Ragas' `llm_factory` made: the client gives objects, not texts."""
     client = getattr(model.client, "client", model.client)  # instructor wraps the provider's own
     url, key = getattr(client, "base_url", None), getattr(client, "api_key", None)
     if model.provider not in PROVIDERS or url is None or not isinstance(key, str):
@@ -391,7 +391,7 @@ def _at_its_endpoint(model: Any) -> LLMJudge:
 
 
 def _with_provider(names: str) -> str:
-    """The names of judges, those that can only be models of OpenAI's with their provider."""
+    """Return the names of judges, with the provider of those that can only be models of OpenAI's."""
     return " ".join(f"openai:{name}" if _BARE.fullmatch(name) else name for name in names.split())
 
 
@@ -399,7 +399,7 @@ _BARE = re.compile(r"[\w.]+-[\w.-]+|gpt[\w.]+|o\d")
 
 
 def required(value: Json, name: str, tool: str, error: type[InputError] = InputError) -> Json:
-    """A field that a call cannot do without; an error where it was not given."""
+    """Return a field that a call cannot do without; an error where it was not given."""
     if value is None:
         raise error(f"{tool} needs {name}", fix=f"give {name}=...")
     return value

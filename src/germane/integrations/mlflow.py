@@ -29,7 +29,7 @@ def scorer(
     ledger: str | Path | None = None,
     name: str = "germane",
 ) -> Any:
-    """A scorer that gives one Feedback per measure, called as MLflow calls its own: `nDCG_at_10`, since it refuses nDCG@10.
+    """Return a scorer that gives one Feedback per measure, named as MLflow names its own: `nDCG_at_10`, since it refuses nDCG@10.
 
     A score that could not be measured has no value and an error that says why; it is in no mean. The source is the judge,
     the metadata hold the canonical name, status and bounds, the rationale what was found and what is missing.
@@ -53,7 +53,7 @@ def scorer(
 
 
 def _single(fields: Any) -> Any:
-    """A mapping of one text under a name of the user's own is that text."""
+    """Return the text of a mapping that holds one text under an unknown name; anything else as it is."""
     if isinstance(fields, dict) and len(fields) == 1:
         ((name, value),) = fields.items()
         return value if name not in SPELLINGS and isinstance(value, str) else fields
@@ -61,7 +61,7 @@ def _single(fields: Any) -> Any:
 
 
 def _expected(fields: Any) -> Any:
-    """MLflow's own names: `expected_response`, and `expected_retrieved_context`, whose documents are the gold."""
+    """Read MLflow's own names: `expected_response`, and `expected_retrieved_context`, whose documents are the gold."""
     if not isinstance(fields, dict):
         return fields
     row = {name: value for name, value in fields.items() if not name.startswith("expected_")}
@@ -73,7 +73,7 @@ def _expected(fields: Any) -> Any:
 
 
 def _retrieved(trace: Any, *, by_uri: bool) -> dict[str, Json]:
-    """The searches of the outermost retriever spans of a trace, each with its error where it failed.
+    """Return the searches of the outermost retriever spans of a trace, each with its error where it failed.
 
     `by_uri`: gold names the documents by their `doc_uri`.
     """
@@ -97,12 +97,12 @@ def _retrieved(trace: Any, *, by_uri: bool) -> dict[str, Json]:
 
 
 def _uri(document: Json) -> Json:
-    """The id of an expected document; one that it does not have is refused with the gold."""
+    """Return the id of an expected document; one without an id is refused with the gold."""
     return document.get("doc_uri") or id_in(document) if isinstance(document, dict) else document
 
 
 def _with_uri(document: Json) -> Json:
-    """A document with its `doc_uri` as its id."""
+    """Return a document with its `doc_uri` as its id."""
     about = document.get("metadata") if isinstance(document, dict) else None
     uri = about.get("doc_uri") if isinstance(about, dict) else None
     return document if uri is None else {**document, "id": uri}

@@ -37,12 +37,12 @@ class Germane(Evaluator[Any, Any, Any]):  # type: ignore[misc]  # not installed 
     ledger: str | Path | None = None
 
     def __post_init__(self) -> None:
-        """A measure that is not known is an error before any case is run."""
+        """Raise InputError for an unknown measure before any case is run."""
         asked_graders(self.measures)
         self._judge = SharedJudge(self.judge, self.ledger)
 
     async def evaluate(self, ctx: EvaluatorContext[Any, Any, Any]) -> dict[str, EvaluationReason]:
-        """The scores of one case. InputError where a field cannot be read."""
+        """Return the scores of one case. InputError where a field cannot be read."""
         row = row_of(ctx.inputs, ctx.output, ctx.expected_output)
         row |= ctx.metadata if isinstance(ctx.metadata, Mapping) else {}
         return {

@@ -47,22 +47,22 @@ LESS = re.compile(
 
 
 def _words(name: str) -> list[str]:
-    """The words of a name, in small letters: of `responseTime_ms` response, time and ms."""
+    """Return the words of a name in lower case: of `responseTime_ms` response, time and ms."""
     return [word.lower() for word in re.findall(r"[A-Z]?[a-z]+|[A-Z]+", name)]
 
 
 def is_measure(name: str) -> bool:
-    """True if it is the name of a measure of rankings that germane has, in any spelling."""
+    """Return whether a name, in any spelling, is that of a measure of rankings that germane has."""
     return _parsed(name) is not None
 
 
 def canonical_measure(name: str) -> str:
-    """The canonical name of a measure of rankings, such as nDCG@10 for ndcg_cut_10 or ndcg_at_10/score; else the name."""
+    """Return the canonical name of a measure of rankings, such as nDCG@10 for ndcg_cut_10 or ndcg_at_10/score; else the name."""
     return str(_parsed(name) or _plain(name))
 
 
 def _plain(name: str) -> str:
-    """The name without the ending that MLflow gives the column of a metric's values; /v1/score belongs to the name."""
+    """Return the name without the ending that MLflow gives the column of a metric's values; /v1/score belongs to the name."""
     return re.sub(r"(?<!/v\d)/(score|value)$", "", name.strip())
 
 
@@ -83,7 +83,7 @@ def _parsed(name: str) -> Measure | None:
 
 
 def parse_ranges(texts: Iterable[str] | Mapping[str, Range]) -> dict[str, Range]:
-    """Ranges by canonical name, from texts like 'cost=0..5' or 'cost=0..'; InputError for another text."""
+    """Return ranges by canonical name, from texts like 'cost=0..5' or 'cost=0..'; InputError for another text."""
     result = {}
     if isinstance(texts, Mapping):
         texts = [f"{name}={low}..{high}" for name, (low, high) in texts.items()]
@@ -102,7 +102,7 @@ def parse_ranges(texts: Iterable[str] | Mapping[str, Range]) -> dict[str, Range]
 
 
 def parse_directions(texts: Iterable[str] | Mapping[str, bool]) -> dict[str, bool]:
-    """Whether more is better by canonical name, from texts like 'helpfulness' or 'cost=no'."""
+    """Return whether more is better by canonical name, from texts like 'helpfulness' or 'cost=no'."""
     if isinstance(texts, Mapping):
         return {canonical_measure(name): bool(value) for name, value in texts.items()}
     result = {}
@@ -123,7 +123,7 @@ def types_of(
     directions: Mapping[str, bool],
     exported: Mapping[str, bool],
 ) -> tuple[dict[str, str], list[str]]:
-    """The type of each measure of result files, from which its range and direction are read, and notes on what was guessed.
+    """Return the type of each measure of result files, which has its range and direction, and notes on what was guessed.
 
     Args:
         scores: The measure and value of every row of the result files.
@@ -170,7 +170,7 @@ def types_of(
 
 
 def _own(canonical: str) -> Declared:
-    """What every report takes a measure of this type for."""
+    """Return the range and direction that every report gives a measure of this type."""
     measure = None
     if (stated := declared(canonical)) is None and not re.search(r"[:/\\]", canonical):
         with suppress(InputError):
@@ -181,7 +181,7 @@ def _own(canonical: str) -> Declared:
 
 
 def _known(name: str) -> Declared | None:
-    """What is known of a measure: as one of rankings, or by its name in another program."""
+    """Return the range and direction of a measure of rankings or of another program; None = unknown."""
     if measure := _parsed(name):
         return _own(str(measure))
     found = next((row for row in KNOWN if re.fullmatch(row[0], fold(name))), None)

@@ -20,7 +20,7 @@ Lines = Sequence[tuple[int, str]]
 
 
 def read_results(path: str | Path) -> ResultFile | None:
-    """The results in a file of another program; None for a JSON object that is none of theirs, as germane's own documents are.
+    """Return the results in a file of another program; None for a JSON object of none, such as germane's own documents.
 
     InputError where the file cannot be read, is of no known format, or holds a value twice.
     """
@@ -54,7 +54,7 @@ def _results(path: str | Path, name: str) -> ResultFile | None:
 
 
 def stated_directions(files: Iterable[ResultFile]) -> dict[str, bool]:
-    """Whether more is better, of the measures of which files say so; InputError where two disagree."""
+    """Return whether more is better, for the measures whose files say so; InputError where two disagree."""
     result: dict[str, tuple[bool, str]] = {}
     for file in files:
         own = {row.measure: row.higher for row in reversed(file.rows) if row.higher is not None}
@@ -68,7 +68,7 @@ def stated_directions(files: Iterable[ResultFile]) -> dict[str, bool]:
 
 
 def _json_rows(lines: Lines, name: str) -> list[Located] | Mapping[str, Any]:
-    """The rows of a JSON list or of lines of JSON, each with its place; an object that is the whole file as it is."""
+    """Return the rows of a JSON list or of lines of JSON, each with its place; an object that is the whole file as it is."""
     number, first = lines[0]
     if len(lines) > 1 and first.lstrip().startswith("{"):
         try:
@@ -93,7 +93,7 @@ def _row(value: Any, where: SourceLocation) -> Located:
 
 
 def _table(lines: Lines, name: str) -> Iterator[Located]:
-    """The rows of CSV or TSV with a header, each with its line."""
+    """Yield the rows of CSV or TSV with a header, each with its line."""
     if not lines:
         return
     delimiter = "\t" if "\t" in lines[0][1] and "," not in lines[0][1] else ","

@@ -69,7 +69,7 @@ class ResultFile:
     rows: Sequence[MeasuredRow]
 
     def checked(self) -> ResultFile:
-        """These results; InputError where there are none, or a case has two values of one measure."""
+        """Return these results; InputError where there are none, or a case has two values of one measure."""
         if not self.rows:
             fix = "write rows of (id, measure, value), or a column of ids and one per measure; of a log, with its samples"
             raise InputError(
@@ -86,7 +86,7 @@ class ResultFile:
 
 
 def number_in(value: Any) -> float | None:
-    """The number of a value or a cell (25% is 0.25), NaN where it is too large; None where it is another text."""
+    """Return the number of a value or a cell (25% is 0.25), NaN where it is too large; None where it is another text."""
     if isinstance(value, bool):
         return float(value)
     if isinstance(value, int | float):
@@ -102,7 +102,7 @@ def number_in(value: Any) -> float | None:
 
 
 def measured(value: Any, fault: str = "", where: SourceLocation | None = None) -> tuple[float | None, str]:
-    """The value and the reason why there is none: what failed (`fault`), nothing there, NaN, or a text."""
+    """Return the value and the reason why there is none: what failed (`fault`), nothing there, NaN, or a text."""
     if fault:
         return None, shorten(fault, 200)
     if value is None or (isinstance(value, str) and is_empty(value)):
@@ -118,7 +118,7 @@ def measured(value: Any, fault: str = "", where: SourceLocation | None = None) -
 
 
 def case_id(row: Mapping[str, Any], names: Sequence[str] = IDS) -> str:
-    """The id in a row, by the first of the names that has one; of an object that names a case, that one's. "" without."""
+    """Return the id in a row, by the first of the names that has one, also in an object that names a case; "" = none."""
     folded = {fold(str(key)).strip(): value for key, value in row.items()}
     value = next((folded[name] for name in names if not is_empty(_text(folded.get(name)))), None)
     text = _text(value)
@@ -133,7 +133,7 @@ def case_id(row: Mapping[str, Any], names: Sequence[str] = IDS) -> str:
 
 
 def is_empty(cell: str) -> bool:
-    """True for a cell that stands for nothing."""
+    """Return whether a cell stands for a missing value."""
     return not cell.strip() or cell.strip() in MISSING
 
 
@@ -232,7 +232,7 @@ def _fault_of(name: str, row: Mapping[str, Any]) -> str:
 
 
 def _flat(row: Mapping[str, Any]) -> dict[str, Any]:
-    """A row with the numbers of `scores`, `metrics` or `measures` as columns of their own."""
+    """Return a row with the numbers of `scores`, `metrics` or `measures` as columns of their own."""
     result: dict[str, Any] = {}
     for name, value in row.items():
         if isinstance(value, Mapping) and fold(name) in NESTED:
@@ -245,7 +245,7 @@ def _flat(row: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _measures(rows: Sequence[Mapping[str, Any]], names: Iterable[str]) -> list[str]:
-    """The columns that hold a measure: those with the name of one, and those with numbers in half of what they hold."""
+    """Return the columns that hold a measure: those with the name of one, and those of whose cells half are numbers."""
     result = []
     exported = [
         name for name in names if name.endswith(("/value", "/score"))
@@ -264,7 +264,7 @@ def _measures(rows: Sequence[Mapping[str, Any]], names: Iterable[str]) -> list[s
 
 
 def _pointed(cell: Any) -> Any:
-    """The cell with a decimal point for a comma, to find columns of numbers."""
+    """Return the cell with a decimal point for a comma, to find columns of numbers."""
     return cell.replace(",", ".", 1) if isinstance(cell, str) else cell
 
 
@@ -285,13 +285,13 @@ def _fields(line: str) -> list[str]:
 
 
 def is_printed(line: str) -> bool:
-    """True if a line is one of `trec_eval -q` or of ir_measures: three fields, the last a number."""
+    """Return whether a line is one of `trec_eval -q` or of ir_measures: three fields, the last a number."""
     fields = _fields(line)
     return len(fields) == 3 and (number_in(fields[2]) is not None or fields[0] in {"runid", "relstring"})
 
 
 def printed_results(lines: Iterable[tuple[int, str]], path: str) -> tuple[str, list[MeasuredRow]]:
-    """The program and the results of text that trec_eval -q (measure, query, value) or ir_measures (query, measure, value) printed."""
+    """Return the program and the results of what trec_eval -q (measure, query, value) or ir_measures (query, measure, value) printed."""
     rows: list[tuple[str, str, str]] = []
     system = ""
     for number, line in lines:

@@ -27,7 +27,7 @@ _PASSED_ON = ("TMP", "TZ", "SHELL", "USER", "LOGNAME", "COMSPEC", "USERPROFILE",
 
 
 def _environment(value: Any) -> Json:
-    """`env: {NAME: value}` sets variables, `env: [NAME]` passes them on."""
+    """Return variables: `env: {NAME: value}` sets them, `env: [NAME]` passes them on."""
     content = plain_value(value)
     if isinstance(content, dict):
         return {name: str(inner) for name, inner in content.items()}
@@ -36,7 +36,7 @@ def _environment(value: Any) -> Json:
 
 
 def _command(value: Any) -> str | tuple[str, ...]:
-    """A text for a shell, or a list: a program and its arguments."""
+    """Return a text for a shell, or a list: a program and its arguments."""
     content = plain_value(value)
     words = [content] if isinstance(content, str) else content
     if not isinstance(words, list) or not words or not all(isinstance(word, str) for word in words):
@@ -89,7 +89,7 @@ class CliTarget(Target):
             raise InputError(problem, fix="name a folder, relative to the targets file", place=location)
 
     async def ask(self, case: Case) -> Json:
-        """The command's answer; TargetError with the end of its stderr where it failed."""
+        """Return the command's answer; TargetError with the end of its stderr where it failed."""
         with tempfile.TemporaryDirectory(prefix="germane-") as folder:
             output = Path(folder) / "answer.json"
             stdout = await self._run(case, output)
@@ -98,7 +98,7 @@ class CliTarget(Target):
             return _answer(self._written(output))
 
     async def _run(self, case: Case, output: Path) -> str:
-        """The stdout of the command; its whole process group is gone afterwards, whatever happens."""
+        """Run the command and return its stdout; its whole process group has ended afterwards, whatever happens."""
         sample = case.sample
         values: dict[str, str | tuple[str, ...]] = {
             "PROMPT": sample.query,
@@ -130,9 +130,9 @@ class CliTarget(Target):
         return finished.stdout.decode("utf-8", "replace")
 
     def _written(self, output: Path) -> str:
-        """The text of the output file; TargetError where there is none, or it is longer than the limit.
+        """Return the text of the output file; TargetError where there is none, or it is longer than the limit.
 
-        It is opened as what it is: a link, a pipe or a device, which the command may have put there, is not read.
+        A link, a pipe or a device, which the command may have put there, is not read.
         """
         most = int(self.max_mb * 1_000_000)
         more = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
@@ -152,7 +152,7 @@ class CliTarget(Target):
 
 
 def _answer(text: str) -> Json:
-    """The content of an output file: an object with text, output_messages or output, else its raw text."""
+    """Return the content of an output file: an object with text, output_messages or output, else its raw text."""
     try:
         document: Json = json.loads(text)
     except (ValueError, RecursionError):

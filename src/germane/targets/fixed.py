@@ -18,7 +18,7 @@ from germane.yamltext import Node, Scalar, WholeNumber, plain_value
 
 
 def _response(value: Any) -> Json:
-    """A response as it was written: `no` is the text "no"."""
+    """Return a response as it was written: `no` is the text "no"."""
     if isinstance(value, Node) and value.text is not None:
         return value.text
     return str(value) if isinstance(value, Scalar) else plain_value(value)
@@ -45,7 +45,7 @@ class MockTarget(Target):
         return self
 
     async def ask(self, case: Case) -> Any:
-        """The fixed answer; TargetError where there is none for this id."""
+        """Return the fixed answer; TargetError where there is none for this id."""
         answer = self.responses.get(case.sample.id, self.response)
         if answer is None:
             raise TargetError(f"no response for {case.sample.id!r}")
@@ -86,7 +86,7 @@ class RecordedTarget(Target):
         self._ids = ids_of(self._texts)
 
     def _id_of(self, sample: Sample) -> str:
-        """The id under which the answer to a sample is recorded; TargetError where no line has its query, or several."""
+        """Return the id under which the answer to a sample is recorded; TargetError where no line has its query, or several."""
         if not self._texts or not are_line_numbers([sample.id]):
             return sample.id
         ((_, text),) = texts_of([sample]).items()
@@ -104,7 +104,7 @@ class RecordedTarget(Target):
         return same[0] if same else sample.id
 
     async def ask(self, case: Case) -> Sample:
-        """The answer on record; TargetError where there is none for this id or query, or not of this trial among several."""
+        """Return the recorded answer; TargetError where there is none for this id or query, or not of this trial among several."""
         sample, (system, *_) = case.sample, next(iter(self._recorded))
         name = self._id_of(sample)
         trial = 0 if self._trials == {0} else sample.trial

@@ -93,7 +93,7 @@ class HttpTarget(Target):
         return self
 
     async def ask(self, case: Case) -> Json:
-        """The response as an answer; TargetError with the status and the start of the body where it is not one."""
+        """Return the response as an answer; TargetError with the status and the start of the body where it is not one."""
         text = await self._sent(case)
         try:
             document = json.loads(text.removeprefix("\ufeff"))
@@ -110,7 +110,7 @@ class HttpTarget(Target):
             self._client = None
 
     async def _sent(self, case: Case) -> str:
-        """The text of the response; TargetError where there is none in time."""
+        """Return the text of the response; TargetError where there is none in time."""
         failures: list[str] = []
         try:
             async with asyncio.timeout(self.timeout):
@@ -120,7 +120,7 @@ class HttpTarget(Target):
             raise TargetError(f"no response within {self.timeout:g} s{before}") from None
 
     async def _attempts(self, case: Case, failures: list[str]) -> str:
-        """The text of the first response that is one; what failed is added to `failures`."""
+        """Return the text of the first successful response; what failed is added to `failures`."""
         import httpx2
 
         if self._client is None:
@@ -156,11 +156,11 @@ class HttpTarget(Target):
         raise TargetError(f"{failures[-1]} ({counted(self.retries + 1, 'attempt')})")
 
     def _masked(self, text: str) -> str:
-        """An error without the keys of the URL and the headers."""
+        """Return an error without the keys of the URL and the headers."""
         return Secrets(self.headers, url=self.url).mask_text(text)
 
     async def _response(self, request: httpx2.Request) -> tuple[httpx2.Response, str]:
-        """The response at the end of all redirects, and its text."""
+        """Return the response at the end of all redirects, and its text."""
         origin = request.url
         for _ in range(_REDIRECTS):
             response = await self._client.send(request, stream=True)
@@ -177,7 +177,7 @@ class HttpTarget(Target):
         raise TargetError(f"more than {_REDIRECTS} redirects")
 
     async def _text(self, response: httpx2.Response) -> str:
-        """The body, unpacked as it arrives, so that no more than the limit is ever in memory."""
+        """Return the body, unpacked as it arrives, so that no more than the limit is ever in memory."""
         most = int(self.max_mb * 1_000_000)
         encoding = response.headers.get("content-encoding", "identity").strip().lower()
         if encoding not in {"identity", "gzip", ""}:
@@ -199,7 +199,7 @@ class HttpTarget(Target):
             return body.decode("utf-8", "replace")
 
     def _fields(self, document: Json) -> Json:
-        """The values at the pointers, as the fields of an answer."""
+        """Return the values at the pointers, as the fields of an answer."""
         if not (self.answer_at or self.contexts_at or self.calls_at):
             return document
         result: dict[str, Json] = {}
@@ -237,7 +237,7 @@ def _values(case: Case) -> dict[str, Json]:
 
 
 def _at(document: Json, pointer: str, *, needed: bool = True) -> Json:
-    """The value at a JSON pointer; TargetError where it is not there, None where it is not `needed`."""
+    """Return the value at a JSON pointer; where there is none TargetError, or None if it is not `needed`."""
     result = document
     for step in pointer.split("/")[1:]:
         name = step.replace("~1", "/").replace("~0", "~")

@@ -82,7 +82,7 @@ class PythonTarget(Target):
 
     @classmethod
     def calling(cls, system: Any, workers: int = 4) -> Self:
-        """The target that asks this function, retriever, engine or pipeline. InputError where it is not one."""
+        """Return the target that asks this function, retriever, engine or pipeline. InputError where it is not one."""
         function = None if isinstance(system, str) else _asked_by(system)
         if function is None:
             fix = "give a function of the query, or a retriever with invoke, retrieve or run"
@@ -98,7 +98,7 @@ class PythonTarget(Target):
         return target
 
     async def ask(self, case: Case) -> Any:
-        """The function's answer; TargetError with type and message of what it raised."""
+        """Return the function's answer; TargetError with type and message of what it raised."""
         try:
             async with asyncio.timeout(None) as deadline:
                 return await self._call(case, deadline)
@@ -151,7 +151,7 @@ class PythonTarget(Target):
 
 
 def _answer(function: Callable[..., Any], first: Any, arguments: Mapping[str, Any]) -> Any:
-    """The answer of a function, all that it yields; of a method that is asynchronous alone, as `ainvoke` is of `invoke`, of that."""
+    """Return the answer of a function, or the list of all that it yields; `ainvoke` answers where `invoke` is not implemented."""
     try:
         result = function(first, **arguments)
     except NotImplementedError:
@@ -222,7 +222,7 @@ class OwnLoop:
         self._loop.close()
 
     def run(self, result: Awaitable[Any]) -> Future[Any]:
-        """The result of a coroutine or another awaitable, awaited there."""
+        """Return the future of a coroutine or another awaitable, awaited in this loop."""
         return asyncio.run_coroutine_threadsafe(_awaited(result), self._loop)
 
     def stop(self) -> None:
@@ -232,13 +232,13 @@ class OwnLoop:
 
 
 class _LatePrints:
-    """The stream behind stdout, but for threads of targets that were given up: theirs is stderr."""
+    """Stdout for all but the threads of targets that timed out, which print to stderr."""
 
     def __init__(self, stream: TextIO) -> None:
         self._stream = stream
 
     def write(self, text: str) -> int:
-        """Write to the one or the other."""
+        """Write to stdout, or to stderr in the thread of a target."""
         return (sys.stderr if threading.current_thread().name == _THREAD else self._stream).write(text)
 
     def __getattr__(self, name: str) -> Any:
@@ -247,7 +247,7 @@ class _LatePrints:
 
 @contextmanager
 def prints_to_stderr() -> Iterator[None]:
-    """Within it, what this process and those that it starts print goes to stderr; afterwards what late threads print does.
+    """Within it, this process and its children print to stderr; afterwards, threads that still run do.
 
     Stdout holds the evaluation's own data.
     """
@@ -277,7 +277,7 @@ _METHODS = ("invoke", "ainvoke", "retrieve", "aretrieve", "query", "aquery")
 
 
 def _asked_by(system: Any) -> Callable[..., Any] | None:
-    """The function that a query is put to: itself, or the method of a retriever that answers one."""
+    """Return the function that answers a query: itself, or the method of a retriever; None = there is none."""
     if inspect.isroutine(system) or inspect.isclass(system):
         return system
     for name in _METHODS:
@@ -289,7 +289,7 @@ def _asked_by(system: Any) -> Callable[..., Any] | None:
 
 
 def _haystack_input(system: Any, query: str) -> dict[str, Any]:
-    """A component is run with the query; a pipeline with the data of each component that takes a query.
+    """Return the arguments of `run`: of a component the query, of a pipeline the data of each component that takes a query.
 
     Of a pipeline the documents of components inside are asked for too: what follows takes them out of its result.
     """
@@ -306,7 +306,7 @@ def _haystack_input(system: Any, query: str) -> dict[str, Any]:
 
 
 def _first_argument(function: Callable[..., Any], case: Case) -> Any:
-    """The query, or more where the function asks for it by the name of its first parameter."""
+    """Return the query; the sample or the case where the function's first parameter is called that."""
     try:
         first = next(iter(inspect.signature(function).parameters), "query")
     except (TypeError, ValueError):
@@ -315,7 +315,7 @@ def _first_argument(function: Callable[..., Any], case: Case) -> Any:
 
 
 def _imported(module: str, folders: list[Path], location: SourceLocation) -> ModuleType:
-    """The module, from these folders first; one of the same name from elsewhere gives way."""
+    """Import the module, from these folders first; a loaded one of the same name from elsewhere is replaced."""
     first = [str(folder) for folder in folders]
     sys.path[:] = [*first, *(path for path in sys.path if path not in first)]
     loaded = getattr(sys.modules.get(module), "__file__", None)

@@ -64,7 +64,7 @@ class Target(YamlModel):
         return False
 
     async def answer(self, asked: Case | Sample) -> Sample:
-        """The sample, completed with the system's answer and how long it took; TargetError where it failed.
+        """Return the sample with the system's answer and its duration; TargetError where it failed.
 
         Contexts that are only in the text or in tool calls are found afterwards, by `find_contexts`.
         """
@@ -79,7 +79,7 @@ class Target(YamlModel):
         return complete(case.sample, answer, duration)
 
     async def ask(self, case: Case) -> Any:
-        """The answer of the system: a text, a list of contexts, a mapping with either, or a Sample."""
+        """Return the system's answer: a text, a list of contexts, a mapping with either, or a Sample."""
         raise NotImplementedError
 
     @property
@@ -88,7 +88,7 @@ class Target(YamlModel):
         return {}
 
     async def close(self) -> None:
-        """Release connections, threads and whatever else it holds."""
+        """Release connections and threads."""
 
 
 _ROWS = RowReader()
@@ -99,9 +99,9 @@ _SHAPES = 'return a text, a list of contexts, or {"response": "...", "contexts":
 
 
 def complete(sample: Sample, answer: Any, duration: Mapping[str, Json]) -> Sample:
-    """The sample with the response, messages, contexts, calls and stages of an answer; gold stays its own.
+    """Return the sample with the response, messages, contexts, calls and stages of an answer; its gold stays.
 
-    Contexts that are handed over now replace those of the sample, with its stages, which stay where there are none.
+    Contexts of the answer replace those of the sample and its stages; without any, the sample's stay.
     """
     answered = answer if isinstance(answer, Sample) else _read(answer)
     listed = answered.contexts is not None or answered.calls is not None
@@ -119,7 +119,7 @@ def complete(sample: Sample, answer: Any, duration: Mapping[str, Json]) -> Sampl
 
 
 def _read(answer: Any) -> Sample:
-    """The answer as a sample: a text, a list of contexts or a mapping; TargetError on others."""
+    """Return the answer, a text, a list of contexts or a mapping, as a sample; TargetError for anything else."""
     try:
         value = native = replace_surrogates(_native(answer))
     except RecursionError:
@@ -150,7 +150,7 @@ def _read(answer: Any) -> Sample:
 
 
 def _with_passages(answer: dict[str, Json]) -> dict[str, Json]:
-    """An answer with `contexts` and `response` where it holds passages and a reply under other keys.
+    """Return an answer with `contexts` and `response` where it holds passages and a reply under other keys.
 
     Of the outputs of several components, as Haystack's pipelines return them by name, the last that have passages or
     replies are read.
@@ -178,9 +178,9 @@ def _with_passages(answer: dict[str, Json]) -> dict[str, Json]:
 
 
 def _native(value: Any) -> Json:
-    """A value of Python code as JSON: numbers and arrays of numpy as numbers, documents of retrievers as contexts.
+    """Return a value of Python code as JSON: arrays of numpy as lists, documents of retrievers as contexts.
 
-    What is not known stays as it is: the reader names it.
+    An unknown value stays as it is: the reader names it.
     """
     if isinstance(value, Mapping):
         return {str(key): _native(inner) for key, inner in value.items()}

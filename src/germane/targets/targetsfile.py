@@ -39,7 +39,7 @@ NAMES = (".agentv/targets.yaml", "targets.yaml", ".agentv/targets.yml", "targets
 def open_target(
     name: str, where: str | Path, *, environ: Mapping[str, str] | None = None, warn: Warn | None = None
 ) -> Target:
-    """The target of that name, ready to answer.
+    """Return the target of that name, ready to answer.
 
     `where` is a targets file, or the folder from which one is searched upwards to the repository's root.
     `${{ NAME }}` in its entry is taken from the environment. Raises InputError with file, line and column.
@@ -57,9 +57,9 @@ def open_target(
 def check_target(
     name: str, where: str | Path, *, warn: Warn | None = None, faults: list[InputError] | None = None
 ) -> list[str]:
-    """InputError for an entry that cannot be used; what was not checked: variables that are not set, code that would be imported.
+    """Check an entry; return what was not checked: variables that are not set, code that would be imported.
 
-    Nothing is imported or run. With `faults` all that is wrong with its values is added to these.
+    Nothing is imported or run. InputError at the first fault; with `faults` all that is wrong with its values is added to these.
     """
     entry, path, kind = _target_entry(name, where)
     before = len(faults or ())
@@ -72,14 +72,14 @@ def check_target(
 
 
 def check_asked(name: str, where: str | Path) -> None:
-    """InputError where no such target can be asked: it is unknown, or live in a file that is not trusted."""
+    """Raise InputError where no such target can be asked: it is unknown, or live in a file that is not trusted."""
     entry, _, kind = _target_entry(name, where)
     if kind.live:
         check_trusted(f"the target {name} runs or sends something", entry.location)
 
 
 def kind_of(name: str, where: str | Path) -> type[Target]:
-    """The class of the target; nothing is opened, imported or run."""
+    """Return the class of the target; nothing is opened, imported or run."""
     return _target_entry(name, where)[2]
 
 
@@ -99,7 +99,7 @@ def _target_entry(name: str, where: str | Path) -> tuple[Node, Path, type[Target
 
 
 def find_targets_file(folder: Path) -> Path:
-    """The nearest targets file in a folder or above it, no further than the repository's root."""
+    """Return the nearest targets file in a folder or above it, no further than the repository's root."""
     start = folder.resolve()
     for path in (start, *start.parents):
         for name in NAMES:

@@ -37,7 +37,7 @@ _PROBLEM = 300
 
 
 def _asks_several(items: Sequence[FusedRequest]) -> bool:
-    """True if a request for these items asks more than one question."""
+    """Return whether a request for these items asks more than one question."""
     return len(items) > 1 or len(items[0].questions) > 1
 
 
@@ -58,7 +58,7 @@ class GroupCall:
         self._spent = self._unended = False
 
     async def run(self) -> None:
-        """Ask all together, then apart what came to nothing: of a list its texts, of a fused request its questions."""
+        """Ask all together, then what failed in smaller requests: the texts of a list, the questions of a fused request."""
         try:
             alone = self.client.capabilities.alone and _asks_several(self.items)
             for items in [[item] for item in self._one_by_one(self.items)] if alone else [self.items]:
@@ -70,7 +70,7 @@ class GroupCall:
             self._fail(why, self.items)
 
     def replies(self, questions: Sequence[AnyQuestion], price: Price | None) -> list[Reply]:
-        """One reply per question; usage and time stand on the first."""
+        """Return one reply per question; usage and time stand on the first."""
         used, capabilities, replies = self.state.usage, self.client.capabilities, list[Reply]()
         usage = used.total(price)
         ms: float | None = (monotonic() - used.started) * 1000
@@ -106,7 +106,7 @@ class GroupCall:
                     self._results[id(question)] = Reply(error=why)
 
     def _open(self, items: Sequence[FusedRequest]) -> Iterator[FusedRequest]:
-        """The requests for what has no answer yet."""
+        """Yield the requests for questions without an answer."""
         for item in items:
             left = [question for question in item.questions if self._results[id(question)].payload is None]
             if len(left) == len(item.questions):
@@ -115,7 +115,7 @@ class GroupCall:
                 yield from fused_requests(left, self.prompts)
 
     async def _ask(self, items: Sequence[FusedRequest]) -> None:
-        """An answer or an error for each question; what is too long for the model, or came to nothing, is asked in parts."""
+        """Get an answer or an error for each question; what is too long for the model, or failed, is asked in parts."""
         self._spent = self._unended = False
         try:
             try:
@@ -137,7 +137,7 @@ class GroupCall:
             await self._ask([item])
 
     def _split_questions(self, items: Sequence[FusedRequest]) -> list[FusedRequest]:
-        """The questions to be asked again in smaller requests: none in an outage, or where the model never gave a usable answer."""
+        """Return the questions to ask again in smaller requests: none in an outage, or of a model that never gave a usable answer."""
         left = list(self._open(items))
         if not left or self.client.breaker.open:
             return []
@@ -148,7 +148,7 @@ class GroupCall:
         return self._one_by_one(left) if hopeful and _asks_several(items) else []
 
     def _one_by_one(self, items: Sequence[FusedRequest]) -> list[FusedRequest]:
-        """Each question as a request of its own."""
+        """Return each question as a request of its own."""
         questions = [question for item in items for question in item.questions]
         self._singly += questions
         return fused_requests(questions, self.prompts, fuse=False)
@@ -181,7 +181,7 @@ class GroupCall:
         self._results[id(question)] = Reply(payload=payload, provenance=how, children=tuple(answered))
 
     async def _answers(self, items: Sequence[FusedRequest]) -> None:
-        """An answer or an error for each question; verdicts that a model cannot keep apart are asked one by one."""
+        """Get an answer or an error for each question; verdicts that a model cannot keep apart are asked one by one."""
         problem = await self._attempts(items)
         left = [question for item in self._open(items) for question in item.questions]
         singles = left[0].split_by_item() if isinstance(problem, Miscounted) and len(left) == 1 else ()
@@ -227,7 +227,7 @@ class GroupCall:
     async def _attempt(
         self, ask: Ask, note: Correction | None
     ) -> tuple[AnswerError | None, Correction | None]:
-        """Ask once and keep what can be used; what was wrong, and what the next attempt shows of that."""
+        """Ask once and keep what can be used; return what was wrong, and what the next attempt shows of it."""
         try:
             got, request = await self.client.complete(ask, self.state, note)
         except AnswerError as error:
@@ -252,7 +252,7 @@ class GroupCall:
         return problem, Correction(text, str(problem)[:_PROBLEM])
 
     def _endless(self, ask: Ask, got: Completion, request: ModelRequest) -> tuple[Unended, Correction | None]:
-        """The problem of an answer that used all the tokens that such a question needs, and the next attempt's note."""
+        """Return the problem of an answer that used all the tokens of its limit, and the next attempt's note."""
         if ask.schema and not got.text.lstrip().startswith("{"):
             self.client.capabilities.schema_ignored()
         limit = f"{request.limit:,} tokens"
@@ -263,7 +263,7 @@ class GroupCall:
         return problem, again if ask.schema else None
 
     def _keep(self, ask: Ask, got: Completion, *, limited: bool) -> AnswerError | None:
-        """Keep what can be used of an answer; what is wrong with the rest."""
+        """Keep what can be used of an answer; return what is wrong with the rest."""
         problem: AnswerError | None = None
         decides = self.client.capabilities.decides  # no chat model's own claim about probabilities is one
         try:

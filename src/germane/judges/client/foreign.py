@@ -69,7 +69,7 @@ class PydanticAITransport:
         return MODES.index("tool" if profile.get("supports_tools", True) else "prompt")
 
     async def send(self, body: bytes) -> Response:
-        """One request, put to the provider by pydantic-ai."""
+        """Send one request by pydantic-ai."""
         from pydantic_ai.exceptions import ModelAPIError, ModelHTTPError, UnexpectedModelBehavior, UserError
 
         await self.enter()
@@ -90,7 +90,7 @@ class PydanticAITransport:
         return 200, {}, json.dumps(completion, ensure_ascii=False).encode("utf-8", "replace")
 
     async def _complete(self, request: Mapping[str, Json]) -> dict[str, Json]:
-        """The model's answer as a chat completion."""
+        """Return the model's answer as a chat completion."""
         from pydantic_ai.direct import model_request
 
         response = await model_request(
@@ -102,7 +102,7 @@ class PydanticAITransport:
         return completion_of(response)
 
     def batch_request(self, name: str, body: bytes) -> BatchRequest:
-        """A request of a batch, which takes no number of retries."""
+        """Return a request of a batch, which takes no number of retries."""
         from pydantic_ai.models.batch import BatchRequest
 
         request = json.loads(body)
@@ -116,7 +116,7 @@ class PydanticAITransport:
         )
 
     def _settings(self, request: Mapping[str, Json]) -> ModelSettings:
-        """Temperature and limits by pydantic-ai's names; settings it knows as they are, the rest into the body."""
+        """Return pydantic-ai's settings; parameters that it does not know go into the body."""
         from pydantic_ai.settings import ModelSettings
 
         settings: dict[str, Json] = {} if self.provider == "bedrock" else {"max_retries": 0}
@@ -150,7 +150,7 @@ class PydanticAITransport:
 
 
 def _model(service: Service, key: str) -> Model:
-    """pydantic-ai's model with its provider; MissingPart where its extra is not installed, JudgeError where it lacks something."""
+    """Return pydantic-ai's model; MissingPart where its extra is not installed, JudgeError where it lacks something."""
     options: dict[str, Any] = {"api_key": key} if key else {}
     if not key and (not service.trusted or (service.custom and service.provider != "bedrock")):
         options = {"api_key": _NO_KEY}
@@ -180,7 +180,7 @@ def _model(service: Service, key: str) -> Model:
 
 
 def _withheld(service: Service) -> dict[str, Any]:
-    """The headers that a provider's library takes from the environment, left out: they are not for a file's URL."""
+    """Return the headers that a provider's library takes from the environment, marked as omitted: they are not for a file's URL."""
     library = {"anthropic": "anthropic", "openai-decisions": "openai"}.get(service.provider)
     if library is None or service.trusted:
         return {}
@@ -204,7 +204,7 @@ def _messages(messages: list[Mapping[str, str]]) -> list[ModelMessage]:
 
 
 def _parameters(request: Mapping[str, Json]) -> ModelRequestParameters:
-    """The output mode, in pydantic-ai's words."""
+    """Return the output mode as pydantic-ai's parameters."""
     from pydantic_ai.models import ModelRequestParameters
     from pydantic_ai.output import OutputObjectDefinition
     from pydantic_ai.tools import ToolDefinition
@@ -226,7 +226,7 @@ def _parameters(request: Mapping[str, Json]) -> ModelRequestParameters:
 
 
 def completion_of(response: ModelResponse) -> dict[str, Json]:
-    """The response as a chat completion."""
+    """Return the response as a chat completion."""
     from pydantic_ai.messages import TextPart, ToolCallPart
 
     message: dict[str, Json] = {
@@ -241,6 +241,6 @@ def completion_of(response: ModelResponse) -> dict[str, Json]:
 
 
 def _error_body(body: object, text: str) -> bytes:
-    """An error's body as `errors.message_of` reads it."""
+    """Return an error's body as `errors.message_of` reads it."""
     result = body if isinstance(body, dict) else {"error": {"message": text}}
     return json.dumps(result, ensure_ascii=False, default=str).encode("utf-8", "replace")

@@ -31,7 +31,7 @@ _AT_ONCE = 4
 
 
 def service_of(model: OwnModel, name: str | None = None) -> Service:
-    """The service of a model: called `name`, else as a chat model calls itself; a function has no name of its own.
+    """Return the service of a model: called `name`, else as a chat model calls itself; a function has no name of its own.
 
     InputError where it cannot be asked.
     """
@@ -50,7 +50,7 @@ def service_of(model: OwnModel, name: str | None = None) -> Service:
 
 
 def settings_of(model: OwnModel) -> dict[str, Json]:
-    """The settings of a chat model that can change an answer, as far as it tells: plain values, no keys."""
+    """Return the settings of a chat model that can change an answer, as far as it tells: plain values, no keys."""
     if not _chats(model):
         return {}
     params = getattr(model, "_identifying_params", None)
@@ -64,7 +64,7 @@ def settings_of(model: OwnModel) -> dict[str, Json]:
 
 
 def at_once(model: OwnModel) -> int | None:
-    """Calls at once where no number is given; None = as many as it keeps up with."""
+    """Return the concurrent calls where no number is given; None = as many as it keeps up with."""
     awaits = _chats(model) or inspect.iscoroutinefunction(_function(model))
     return None if awaits else _AT_ONCE
 
@@ -79,7 +79,7 @@ class FunctionTransport:
         self._model = model
 
     async def send(self, body: bytes) -> Response:
-        """One call. An error with an HTTP status counts as that response, any other as a connection that broke."""
+        """Call the model once. An error with an HTTP status counts as that response, any other as a broken connection."""
         turns = [(message["role"], message["content"]) for message in json.loads(body)["messages"]]
         try:
             answer = await self._call(turns)
@@ -94,7 +94,7 @@ class FunctionTransport:
         return 200, {}, json.dumps(_completion(answer), ensure_ascii=False).encode("utf-8", "replace")
 
     async def _call(self, turns: Sequence[tuple[str, str]]) -> Any:
-        """The answer; what is not asynchronous runs in a thread."""
+        """Return the answer; what is not asynchronous runs in a thread."""
         value: Any = turns
         if _chats(self._model):
             function = getattr(self._model, "ainvoke", None) or self._model.invoke
@@ -114,17 +114,17 @@ def _chats(model: Any) -> bool:
 
 
 def _function(model: Any) -> Any:
-    """The function that is called: of an object its `__call__`."""
+    """Return the function that is called: of an object its `__call__`."""
     return model if inspect.isroutine(model) else getattr(model, "__call__", model)  # noqa: B004 - to look at it
 
 
 def prompt_of(turns: Iterable[tuple[str, str]]) -> str:
-    """The messages (role and text) as one text; an earlier answer is marked as one."""
+    """Return the messages (role and text) as one text; an earlier answer is marked as one."""
     return "\n\n".join(f"You answered:\n{text}" if role == "assistant" else text for role, text in turns)
 
 
 def _completion(answer: Any) -> dict[str, Json]:
-    """The answer as a chat completion: a text, or a message of LangChain's with the tokens that it counts."""
+    """Return the answer, a text or a message of LangChain's with its token counts, as a chat completion."""
     content = answer if isinstance(answer, str) else getattr(answer, "content", answer)
     if isinstance(content, list):
         content = "".join(

@@ -1,4 +1,4 @@
-"""ModelRequest bodies for one model at one endpoint, and what the endpoint's refusals teach.
+"""Request bodies for one model at one endpoint, and what the endpoint's refusals teach.
 
 An answer is asked for in the first mode that the endpoint takes: a strict JSON Schema, a call of a tool with that
 schema, or the schema in the words of the prompt. What is refused is remembered per endpoint and model.
@@ -145,7 +145,7 @@ class ModelCapabilities:
     _endless: int = 0
 
     def __post_init__(self) -> None:
-        """A token limit among the user's own parameters is the limit, under the name that they gave it."""
+        """Take a token limit among the user's own parameters as the limit, under the name that they gave it."""
         own = dict(self.parameters)
         for name in LIMIT_NAMES:
             if type(own.get(name)) is int:
@@ -162,9 +162,9 @@ class ModelCapabilities:
     def body(
         self, ask: Ask, note: Correction | None = None, limit: int | None = None, mode: int = 0
     ) -> bytes:
-        """The request: constant instructions first, the text last.
+        """Return the JSON of a request: constant instructions first, the text last.
 
-        `limit` is how many tokens the answer may have; 0 = none is named, None = what is usual.
+        `limit` is the number of tokens that the answer may have; 0 = none is named, None = the usual one.
         """
         mode, limit = max(mode, self.mode), self.limit(ask) if limit is None else limit
         request: dict[str, Json] = {"model": self.model, "messages": self._messages(ask, note, mode)}
@@ -189,7 +189,7 @@ class ModelCapabilities:
         return json.dumps(request, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "replace")
 
     def limit(self, ask: Ask) -> int:
-        """The tokens that an answer may have: the user's limit, else the question's own; 0 = none is named."""
+        """Return the tokens that an answer may have: the user's limit, else the question's own; 0 = none is named."""
         return self.max_tokens or (ask.room + self.thoughts if self.token_limits and ask.room else 0)
 
     def _messages(self, ask: Ask, note: Correction | None, mode: int) -> list[Json]:
@@ -257,7 +257,7 @@ class ModelCapabilities:
         return sent
 
     def _limit_refused(self, text: str) -> bool:
-        """True if an error is about the name of the limit."""
+        """Return whether an error is about the name of the limit."""
         name, *_ = self.limit_names or ("",)
         others = (other for other in LIMIT_NAMES if other != name)
         return bool(name) and (
@@ -279,14 +279,14 @@ class ModelCapabilities:
             )
 
     def usable(self, mode: int) -> None:
-        """An answer to a request in that mode could be used."""
+        """Record that an answer to a request in that mode could be used."""
         if not self.proven:
             self.proven = True
             if mode > self.mode:
                 self.lower(mode, "it took no other request")
 
     def shared(self, *, ended: bool) -> None:
-        """An answer to several questions at once ended or did not: a model that cannot end them is asked one at a time."""
+        """Record whether an answer to several questions ended: a model that cannot end them is asked one at a time."""
         self._endless = 0 if ended else self._endless + 1
         if self._endless >= _ENDLESS and not self.alone:
             self.alone = True
@@ -296,7 +296,7 @@ class ModelCapabilities:
             )
 
     def schema_ignored(self) -> None:
-        """An answer was not of the schema: a server that takes a schema and ignores it is asked by the prompt."""
+        """Record an answer that does not match the schema: a server that ignores it is asked by the prompt."""
         if not self.proven:
             self._ignored += 1
             if self._ignored >= _IGNORED_ANSWERS:

@@ -78,7 +78,7 @@ class Completion:
         return few or not self.text.strip() or self.fault == _ENDLESS
 
     def payload(self) -> dict[str, Json]:
-        """The JSON object in the answer; AnswerError where there is none."""
+        """Return the JSON object in the answer; AnswerError where there is none."""
         if self.problem:
             raise AnswerError(self.problem)
         if not self.text.strip():
@@ -105,7 +105,7 @@ def chat_completion(
 
 
 def completion_in(body: Mapping[str, Json], name: str) -> Completion:
-    """The completion in a response's JSON, where `name` is the schema or tool that was asked for."""
+    """Return the completion in a response's JSON; `name` is the schema or tool that was asked for."""
     choices = body.get("choices")
     choice = _object(choices[0]) if isinstance(choices, list) and choices else {}
     message = _object(choice.get("message"))
@@ -135,7 +135,7 @@ def _text(value: Json) -> str:
 
 
 def _misplaced(message: Mapping[str, Json]) -> str:
-    """The problem of an answer with reasoning and no content, and the setting that mends it; "" = no reasoning either."""
+    """Return the problem of an answer with reasoning and no content, and the setting that mends it; "" = no reasoning either."""
     name = next((name for name in _REASONING if _text(message.get(name)).strip()), None)
     if name is None:
         return ""
@@ -146,7 +146,7 @@ def _misplaced(message: Mapping[str, Json]) -> str:
 
 
 def _called(calls: Json, name: str) -> tuple[str, str]:
-    """The arguments of the call of `name`, or what is wrong: another function, or calls that differ."""
+    """Return the arguments of the call of `name`, and what is wrong: another function, or calls that differ."""
     functions = [_object(_object(call).get("function")) for call in calls] if isinstance(calls, list) else []
     fitting = [
         function.get("arguments") for function in functions if function.get("name") in {name, None, ""}
@@ -161,7 +161,7 @@ def _called(calls: Json, name: str) -> tuple[str, str]:
 
 
 def tokens_in(body: Mapping[str, Json]) -> tuple[int | None, int | None, int]:
-    """Input, output and cached input tokens; None = not counted, which is also what 0 input means."""
+    """Return input, output and cached input tokens; None = not counted, which is also what 0 input means."""
     usage = _object(body.get("usage"))
     sent, back = _count(usage.get("prompt_tokens")), _count(usage.get("completion_tokens"))
     cached = _count(_object(usage.get("prompt_tokens_details")).get("cached_tokens")) or 0
@@ -213,7 +213,7 @@ LEAD_IN = 300
 
 
 def object_in(text: str) -> dict[str, Json]:
-    """The one JSON object of a model's answer: bare, in a fence, after thoughts or a short lead-in, before other words.
+    """Return the one JSON object of a model's answer: bare, in a fence, after thoughts or a short lead-in, before other words.
 
     Raises:
         AnswerError: There is no object, more than one, a long text before it, or a sentence around it.
@@ -230,7 +230,7 @@ def object_in(text: str) -> dict[str, Json]:
 
 
 def _last_object(text: str) -> dict[str, Json]:
-    """The object after the last thought. What looks like the mark of a thought inside an object's strings is none."""
+    """Return the object after the last thought. The mark of a thought inside an object's strings does not count."""
     begin = 0
     while (mark := _MARK.search(text, begin)) is not None:
         if mark["opens"]:
@@ -250,7 +250,7 @@ def _last_object(text: str) -> dict[str, Json]:
 
 
 def _decoded(text: str, begin: int) -> tuple[dict[str, Json] | None, int]:
-    """The object that begins there and where it ends; None where it is broken."""
+    """Return the object that begins there and where it ends; None where it is broken."""
     try:
         return _DECODER.raw_decode(text, begin)
     except (ValueError, RecursionError):
@@ -258,7 +258,7 @@ def _decoded(text: str, begin: int) -> tuple[dict[str, Json] | None, int]:
 
 
 def _alone(before: str, value: dict[str, Json] | None, after: str) -> dict[str, Json]:
-    """The object, if it is no quotation: nothing but a short lead-in before it, and no other object or thought after it."""
+    """Return the object, if it is not a quotation: a short lead-in before it, and no other object or thought after it."""
     if value is None:
         raise AnswerError("the answer is not valid JSON: an object begins, but is broken or cut off")
     words = after[_REST.match(after).end() :]  # type: ignore[union-attr]  # it matches everything

@@ -22,7 +22,7 @@ __all__ = ["PROVIDERS", "Service"]
 
 @dataclass(frozen=True, slots=True)
 class Provider:
-    """One provider: base URL, environment variables of the key and of the base URL, and what else is particular.
+    """One provider: base URL, environment variables of the key and of the base URL, and its other particulars.
 
     Attributes:
         url: The base URL; "" = it must be given.
@@ -122,19 +122,19 @@ class Service:
         return PROVIDERS.get(self.provider, _OWN)
 
     def at(self, path: str) -> str:
-        """The URL of what stands below the base URL, whose query stays behind the path."""
+        """Return the URL of a path below the base URL, whose query stays at the end."""
         scheme, host, base, query, _ = urlsplit(self.url)
         return urlunsplit((scheme, host, f"{base}/{path}", query, ""))
 
     def headers(self, api_key: str | None, own: Mapping[str, str]) -> dict[str, str]:
-        """The user's `own` headers, and the one with the key unless it is among them or there is no key."""
+        """Return the user's `own` headers, and the one with the key unless it is among them or there is no key."""
         header, result = self.traits.header, {name.lower(): value for name, value in own.items()}
         if header not in result and (key := self.secret(api_key)):
             result[header] = key if header != "authorization" else f"Bearer {key}"
         return result
 
     def secret(self, api_key: str | None) -> str:
-        """The key, from the call or the environment; JudgeError where one is needed and absent."""
+        """Return the key, from the call or the environment; JudgeError where one is needed and absent."""
         variable = self.traits.key
         key = api_key or (os.environ.get(variable, "").strip() if self.trusted else "")
         if not (key or self.traits.local or self.custom):
@@ -146,12 +146,12 @@ class Service:
 
 
 def decides(name: str) -> bool:
-    """True if the judge of that name is a decisions model."""
+    """Return whether the judge of that name is a decisions model."""
     return PROVIDERS.get(name.partition(":")[0].strip().lower(), _OWN).decides
 
 
 def check_form(service: Service, *, decides: bool) -> None:
-    """InputError where a judge that reads text would ask a decisions model, or the reverse."""
+    """Raise InputError where a judge that reads text would ask a decisions model, or the reverse."""
     name, problem = service.model.rpartition("/")[2], ""
     owners = [key for key, provider in PROVIDERS.items() if provider.only and name.startswith(provider.only)]
     if decides and not service.traits.decides:
@@ -171,7 +171,7 @@ def check_form(service: Service, *, decides: bool) -> None:
 
 
 def find(spec: str, base_url: str | None = None, *, trusted: bool = True) -> Service:
-    """The service that `provider:model`, `provider` or `provider:model@URL` names.
+    """Return the service that `provider:model`, `provider` or `provider:model@URL` names.
 
     `trusted` is false where `spec` stands in a file: a URL in it is then asked without the environment's key.
     """
@@ -216,7 +216,7 @@ _LIKE_A_URL = re.compile(
 
 
 def check_headers(headers: Mapping[str, str]) -> None:
-    """InputError where a header cannot be sent. Its value may be a key: it is not shown."""
+    """Raise InputError where a header cannot be sent. Its value may be a key and is not shown."""
     for name, value in headers.items():
         if not re.fullmatch(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+", name):
             raise InputError(
@@ -230,7 +230,7 @@ def check_headers(headers: Mapping[str, str]) -> None:
 
 
 def _split(spec: str) -> tuple[str, str]:
-    """The name, and the URL after its @; InputError where that only looks like one, since else it were a model's name."""
+    """Return the name and the URL after its @; InputError where that looks like a URL and is not one."""
     if match := _URL.search(spec):
         return spec[: match.start()], match[1]
     if spec.endswith("@") or ("@" in spec and _LIKE_A_URL.fullmatch(spec, spec.index("@"))):
@@ -246,7 +246,7 @@ def _split(spec: str) -> tuple[str, str]:
 
 
 def _ollama(host: str) -> str:
-    """OLLAMA_HOST as Ollama itself takes it: where it listens, with any part left out. InputError for a port that is none."""
+    """Return the URL of OLLAMA_HOST, read as Ollama reads it: any part may be left out. InputError for an invalid port."""
     scheme, mark, rest = host.partition("://") if "://" in host else ("http", "", host)
     parts = urlsplit(f"//{rest}")
     name = "127.0.0.1" if parts.hostname in {None, "0.0.0.0", "::"} else str(parts.hostname)  # noqa: S104 - read, not bound
@@ -258,7 +258,7 @@ def _ollama(host: str) -> str:
 
 
 def _tidy(url: str, provider: Provider) -> str:
-    """The one spelling of a base URL: no path of the call, no slash at its ends; a bare host is http."""
+    """Return the canonical spelling of a base URL: without the path of a call and outer slashes; a bare host is http."""
     parts = urlsplit(url if "://" in url else f"http://{url}")
     if parts.scheme not in {"http", "https"} or not parts.hostname:
         raise InputError(
@@ -293,26 +293,26 @@ class Price:
     cached: float | None = None
 
     def __post_init__(self) -> None:
-        """A price that is not a number would be noticed only after the first paid answer."""
+        """Check the prices: one that is not a number would be noticed only after the first paid answer."""
         for name in ("input", "output", "cached"):
             rate = getattr(self, name)
             if rate is not None or name != "cached":
                 check_number(name, rate, "write dollars for a million tokens, from 0", of="Price", least=0)
 
     def times(self, rate: float) -> Price:
-        """The same model at a part of its price."""
+        """Return the price times `rate`: what a cheaper service tier costs."""
         cached = None if self.cached is None else self.cached * rate
         return self if rate == 1 else Price(input=self.input * rate, output=self.output * rate, cached=cached)
 
     def cost(self, input_tokens: int, output_tokens: int, cached_tokens: int = 0) -> float:
-        """US dollars; `cached_tokens` are among the input tokens."""
+        """Return the cost in US dollars; `cached_tokens` are among the input tokens."""
         cached = self.input if self.cached is None else self.cached
         fresh = input_tokens - cached_tokens
         return (fresh * self.input + cached_tokens * cached + output_tokens * self.output) / MILLION
 
 
 def price_of(provider: str, model: str) -> Price | None:
-    """The price of a provider's model as genai-prices knows it; None = unknown. Offline.
+    """Return the price of a provider's model from genai-prices (offline); None = unknown.
 
     Its import takes half a second of CPU: call it where somebody waits for the network.
     """

@@ -37,7 +37,7 @@ _HEADERS = {
 
 
 class Transport(Protocol):
-    """The far end of one model endpoint.
+    """Sends requests to one model endpoint.
 
     Attributes:
         url: The name in error messages.
@@ -48,7 +48,7 @@ class Transport(Protocol):
     secrets: Secrets
 
     async def send(self, body: bytes) -> Response:
-        """One request; TransportError where there is no response."""
+        """Send one request; TransportError where there is no response."""
 
     async def close(self) -> None:
         """Close connections; a later request opens new ones."""
@@ -62,7 +62,7 @@ _OF_KEYS = re.compile("auth|key|token|secret|cookie|^sig|^code$|pass", re.IGNORE
 
 
 class Secrets:
-    """The keys that one server is sent, in headers and in its URL. A server may repeat them, in an answer too."""
+    """The keys sent to one server, in headers and in its URL: it may repeat them in errors and answers."""
 
     def __init__(self, headers: Mapping[str, str], key: str = "", url: str = "") -> None:
         sent = [*headers.items(), *hidden_in(url).items()]
@@ -86,21 +86,21 @@ class Secrets:
         self._escaped = re.compile("|".join(spelt).encode()) if long else None
 
     def mask(self, data: bytes) -> bytes:
-        """A response's bytes with every long key masked, however JSON spells it."""
+        """Return a response's bytes with every long key masked, however JSON spells it."""
         escapes = b"u00" in data or b"\\/" in data
         if self._escaped is None or not (escapes or any(key in data for key in self._plain)):
             return data
         return self._escaped.sub(MASK.encode(), data)
 
     def mask_text(self, text: str) -> str:
-        """An error or a header with every key masked: a short one as a whole word."""
+        """Return an error or a header with every key masked: a short one as a whole word."""
         for key in self._keys:
             word = re.escape(key) if len(key) >= _LONG else rf"(?<!\w){re.escape(key)}(?!\w)"
             text = re.sub(word, MASK, text)
         return text
 
     def mask_response(self, response: Response) -> Response:
-        """A response in which no key stands."""
+        """Return the response with the keys masked."""
         status, headers, body = response
         if 200 <= status < 300:
             return status, headers, self.mask(body)
@@ -131,7 +131,7 @@ class HTTPTransport:
         self._loop: asyncio.AbstractEventLoop | None = None
 
     async def send(self, body: bytes) -> Response:
-        """One request over the client that has least to do; TransportError where there is no whole response."""
+        """Send one request over the client with the fewest in flight; TransportError where there is no whole response."""
         import httpx2
 
         clients = self._open()
@@ -152,7 +152,7 @@ class HTTPTransport:
             clients[client] -= 1
 
     def _open(self) -> dict[httpx2.AsyncClient, int]:
-        """The clients of the running loop; those left over from another loop are dropped."""
+        """Return the clients of the running event loop; those left over from another loop are dropped."""
         loop = asyncio.get_running_loop()
         if not self._clients or self._loop is not loop:
             import httpx2
@@ -172,7 +172,7 @@ class HTTPTransport:
 
 
 async def _read(response: httpx2.Response) -> bytes:
-    """The body as it arrives, up to LARGEST bytes: nothing is decompressed, so that none is larger than it looks."""
+    """Return the body, up to LARGEST bytes; nothing is decompressed, so that none is larger than it looks."""
     if (encoding := response.headers.get("content-encoding", "identity").lower()) != "identity":
         raise TransportError(f"the body is encoded as {encoding[:20]}, though only identity was accepted")
     parts, size = [], 0
