@@ -136,9 +136,7 @@ class Comparison:
 
     def to_json(self) -> dict[str, Json]:
         """The document of `germane compare --json`."""
-        slices = [
-            {**_line(row, several=self.several), "slice": row.slice} for row in self.comparisons if row.slice
-        ]
+        slices = [_line(row, several=self.several) for row in self.comparisons if row.slice]
         fields: dict[str, Any] = {
             "verdict": self.verdict,
             "gates": self.gates,
@@ -416,7 +414,7 @@ def _line(row: MeasureComparison, *, several: bool) -> dict[str, Json]:
 def _csv(comparison: Comparison) -> str:
     rows: list[dict[str, Json]] = []
     for compared in comparison.comparisons:
-        row: dict[str, Json] = {"slice": compared.slice, **_line(compared, several=comparison.several)}
+        row: dict[str, Json] = {"slice": compared.slice or "", **_line(compared, several=comparison.several)}
         parts, ends = row.pop("parts") or {}, row.pop("interval") or (None, None)
         corrected = row.pop("corrected") or {}
         least, most = corrected.get("interval") or (None, None)

@@ -4,19 +4,13 @@ from __future__ import annotations
 
 from typing import Literal
 
-from msgspec import UnsetType, field
+from msgspec import UnsetType
 
 from germane.encoding import Line
 from germane.reports.gates import GateResult
 from germane.reports.pairing import MarginResult, MeasureComparison
 from germane.statistics.intervals import IntervalEnds
 from germane.statistics.ranking import Overlap
-
-
-class ComparedSlice(MeasureComparison, kw_only=True):
-    """The same over one slice of the queries; `p_holm` is adjusted over all slices, primary measures and systems, and `outcome` is null."""
-
-    of: str = field(name="slice")
 
 
 class MovedLine(Line):
@@ -71,7 +65,7 @@ class ComparisonDocument(Line):
     systems: list[str]
     primary: list[str]
     comparisons: list[MeasureComparison]
-    slices: list[ComparedSlice]
+    slices: list[MeasureComparison]
     only_in: dict[str, list[str]]
     rank_biased_overlap: dict[str, Overlap]
     moved: dict[str, MovedLines]

@@ -531,15 +531,12 @@ def decide(
     is required), 130 = interrupted, 3 = too much is unmeasured or a gate is undecided, 1 = a gate failed, 0 = passed.
     """
     results = tuple(gates)
-    told = {
-        outcome: [
-            f"gate {outcome}: {g.sentence or f'{g.gate} ({g.detail})'}"
-            for g in results
-            if g.outcome == outcome
-        ]
-        for outcome in ("failed", "undecided")
-    }
-    failed, undecided = told["failed"], told["undecided"]
+
+    def reasons_of(outcome: GateOutcome) -> list[str]:
+        gates_of = (gate for gate in results if gate.outcome == outcome)
+        return [f"gate {outcome}: {gate.sentence or f'{gate.gate} ({gate.detail})'}" for gate in gates_of]
+
+    failed, undecided = reasons_of("failed"), reasons_of("undecided")
     due = sum(s.scores for s in summaries)
     lost = sum(s.failed for s in summaries)
     absent = [s for s in summaries if s.total and s.skipped == s.total]

@@ -12,6 +12,7 @@ from itertools import zip_longest
 from typing import Literal
 
 import numpy as np
+from msgspec import UNSET, UnsetType
 from numpy.typing import NDArray
 
 from germane.clean import counted
@@ -52,7 +53,7 @@ STAND_IN = "judged by a stand-in for a model, which decides nothing"
 
 
 _INTERNAL = (
-    *("slice", "interval", "decision", "verdicts", "stand_in"),
+    *("interval", "decision", "verdicts", "stand_in"),
     *("undecided_why", "tests", "asked", "left_out"),
 )
 
@@ -73,6 +74,8 @@ class MeasureComparison(
 
     `mde` is the smallest difference that this number of queries could have shown with power 0.8. `decision` is against `margin`;
     undecided, `needed_to_decide` queries would likely (0.8) pass a system that is no worse.
+
+    Over one `slice` of the queries, `p_holm` is adjusted over all slices, primary measures and systems, and `outcome` is null.
     """
 
     a: str
@@ -108,11 +111,10 @@ class MeasureComparison(
     corrected_why: str | None = None
     parts: DifferenceParts | None = None
     parts_why: str | None = None
+    slice: str | UnsetType = UNSET
     interval: Interval
     """The interval of `difference`, which covers what missing scores could be."""
     decision: Decision | None = None
-    slice: str = ""
-    """The cases that were compared; "" = all."""
     verdicts: str = ""
     """Whose verdicts were read for `parts`."""
     stand_in: bool = False
@@ -518,7 +520,7 @@ class PairedSystems:
             b=self.b.name,
             measure=measure,
             type=canonical,
-            slice=name,
+            slice=name or UNSET,
             n=len(some),
             due=len(complete),
             mean_a=counted.mean_a,

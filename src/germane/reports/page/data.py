@@ -34,6 +34,7 @@ SOURCES = {
 }
 """The sources of labels that the page can show at the places of a ranking, in words."""
 
+_ORDER = range(len(SOURCES))
 _DETAILS, _TEXTS = 64, 256
 """The numbers of queries and of passages in one compressed block."""
 _DRAWN = 1000
@@ -138,14 +139,11 @@ class Pages:
 
     def strips(self) -> dict[str, list[tuple[str, str]]]:
         """Return for each source of labels the system and the strip of each sample of the random queries."""
-        return {
-            source: [
-                (system, strip)
-                for system, strip, drawn in zip(self._systems, strips, self._of_random, strict=True)
-                if drawn
-            ]
-            for source, strips in self._strips.items()
-        }
+        result = {}
+        for source, strips in self._strips.items():
+            rows = zip(self._systems, strips, self._of_random, strict=True)
+            result[source] = [(system, strip) for system, strip, drawn in rows if drawn]
+        return result
 
     def _queries(
         self, report: ReportData, drawn: Collection[SampleKey]
@@ -158,14 +156,15 @@ class Pages:
         explainer = Explainer(report)
         rows: list[dict[str, Json]] = []
         scored: list[dict[str, Score]] = []
-        strips: list[str] = []
+        strips: list[list[str]] = []
         details: list[Facts] = []
         slots: dict[tuple[str, str], LabelSlot] = {}
         for number, (sample, scores, document) in enumerate(explainer.facts_of_all(_scored(report))):
             facts: Facts = to_builtins(document)
             scored.append({score.measure: score for score in scores})
             lists = [call["contexts"] for call in facts["calls"]]
-            strips.append("|".join("".join(_signs(context["labels"]) for context in of) for of in lists))
+            signs = [[_signs(context["labels"]) for context in of] for of in lists]
+            strips.append(["|".join("".join(of[at] for of in call) for call in signs) for at in _ORDER])
             rows.append(
                 {
                     "id": sample.id,
@@ -189,8 +188,8 @@ class Pages:
         by_measure = [[of.get(name) for of in scored] for name in report.measures]
         columns["values"] = [[score and _rounded(score.value) for score in of] for of in by_measure]
         columns["status"] = ["".join(score.status[0] if score else "-" for score in of) for of in by_measure]
-        sources = _sources(report, strips).items()
-        columns["strips"] = {source: [_of_source(strip, at) for strip in strips] for source, at in sources}
+        chosen = [(source, list(SOURCES).index(source)) for source in _sources(report, strips)]
+        columns["strips"] = {source: [of[at] for of in strips] for source, at in chosen}
         return details, columns, list(slots.values())
 
     def _stored(self, facts: Facts) -> Facts:
@@ -250,23 +249,15 @@ def _sign(label: Facts) -> str:
     return "ABCD"[level] if label["relevant"] else "abcd"[level]
 
 
-def _of_source(signs: str, at: int) -> str:
-    """Return the strip of one source from the signs of all: a sign per place, a bar between calls."""
-    return "|".join(call[at :: len(SOURCES)] for call in signs.split("|"))
-
-
-def _sources(report: ReportData, strips: Sequence[str]) -> dict[str, int]:
-    """Return the sources that label any place, with the position of their signs: that of the first ranked measure first."""
-    read = dict.fromkeys(summary.basis.source for summary in report.summaries)
-    starts = {
-        source: at
+def _sources(report: ReportData, strips: Sequence[Sequence[str]]) -> list[str]:
+    """Return the sources that label any place, that of the first ranked measure first; `strips` has one per source."""
+    read = list(dict.fromkeys(summary.basis.source for summary in report.summaries))
+    labelling = [
+        source
         for at, source in enumerate(SOURCES)
-        if (source != "best" or source in read)
-        and any(set(_of_source(strip, at)) - {".", "|"} for strip in strips)
-    }
-    leading = [source for source in read if source in starts]
-    order = [*leading, *(source for source in starts if source not in leading)] or [*leading, "judge"]
-    return {source: list(SOURCES).index(source) for source in order}
+        if (source != "best" or source in read) and any(set(of[at]) - {".", "|"} for of in strips)
+    ]
+    return sorted(labelling, key=[*read, *SOURCES].index) or ["judge"]
 
 
 # the parts
