@@ -1,4 +1,4 @@
-"""`germane score`: new numbers from what is stored, without one judge call."""
+"""`germane score`: measures computed from a stored report, without judge calls."""
 
 from __future__ import annotations
 

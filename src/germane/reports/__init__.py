@@ -1,4 +1,4 @@
-"""An evaluation's rows, what they add up to, and how it is shown."""
+"""The report of an evaluation: its rows, means, gates and formats."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The rows of a report and what is computed from them; other modules show it."""
+"""The data of a report: its rows, and the numbers computed from them."""
 
 from __future__ import annotations
 
@@ -42,11 +42,11 @@ class ReportData:
     """The tables of one evaluation, its manifest, a summary per measure and system, and the verdict.
 
     Attributes:
-        folder: Where the report stands; None where it is in memory.
-        where: What it was named by: a path, or "" for a report in memory.
-        stopped: Why the evaluation did not come to its end; "" where it did.
-        corrections: What corrected the judged means when they were made; None where there were no labels.
-        given_name: The name that `name` was set to; "" where it was not.
+        folder: The report folder; None if the report is in memory.
+        where: The path that named it; "" for a report in memory.
+        stopped: Why the evaluation stopped before its end; "" if it did not.
+        corrections: The corrections of the judged means; None without labels.
+        given_name: The name that `name` was set to; "" if it was not.
         by: What the report is shown in slices by: a tag or a field of the samples' metadata; None = not in slices.
     """
 
@@ -71,7 +71,7 @@ class ReportData:
 
     @property
     def name(self) -> str:
-        """What comparisons call it: the name it was given, else that of its folder or file; "" in memory."""
+        """The name in comparisons: the one given, else that of its folder or file; "" in memory."""
         return self.given_name or _FILE.sub("", Path(self.where).name)
 
     @name.setter
@@ -82,7 +82,7 @@ class ReportData:
 
     @cached_property
     def systems(self) -> tuple[str, ...]:
-        """The systems measured, in order of appearance; ("",) where none is named."""
+        """The systems measured, in order of appearance; ("",) if none is named."""
         return tuple(dict.fromkeys(summary.system for summary in self.summaries)) or ("",)
 
     @cached_property
@@ -169,7 +169,7 @@ class ReportData:
 
     @cached_property
     def by_call(self) -> Sequence[SearchLine]:
-        """The results of each search, a line per system and number of the search; none where no sample made several."""
+        """The results of each search, a line per system and number of the search; empty unless samples made several."""
         return searches_of(self.samples()) if self.tables.any_has("calls") else ()
 
     def values_of(self, line: MeasureSummary) -> NDArray[np.float64]:
@@ -192,7 +192,7 @@ class ReportData:
 
     @cached_property
     def files(self) -> tuple[Slice, ...]:
-        """The summaries over each eval file's own cases, where several files were evaluated together."""
+        """The summaries over each eval file's own cases, if several files were evaluated together."""
         slices, start, why = [], 0, "people's labels correct the mean over all files"
         for name, count in self.manifest.get("eval_files") or ():
             keep = np.arange(start, start + count, dtype=np.int64)
@@ -270,7 +270,7 @@ class ReportData:
         self.decide([*changes, *others])
 
     def decide(self, results: Sequence[GateResult], *, interrupted: bool = False) -> None:
-        """Set the verdict by these results of gates, and by what could not be measured."""
+        """Set the verdict from the results of gates and the share of missing scores."""
         limit, over = self.manifest.get("max_unmeasured", 0.05), self.manifest.get("over", "")
         if not self.manifest.get("allow_stand_in"):
             results = [result.without_stand_in() for result in results]

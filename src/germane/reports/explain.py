@@ -42,10 +42,10 @@ Facts: TypeAlias = dict[str, Any]
 
 
 class LabelLine(Line):
-    """Somebody's label of a place: gold, a judge's, a person's. `grade` and `relevant` are null where the judge failed.
+    """The label of one source at a place: gold, a judge's or a person's. `grade` and `relevant` are null if the judge failed.
 
-    `votes` is what each member of a panel said, `probabilities` those of the grades from 0 up (of no and yes) where the
-    judge gives them.
+    `votes` are the answers of a panel's members, `probabilities` those of the grades from 0 up (or of no and yes) if the judge
+    gives them.
     """
 
     source: Literal["gold", "judge", "human"]
@@ -58,7 +58,7 @@ class LabelLine(Line):
 
 
 class PlaceLine(Line):
-    """A passage that came back, at its `rank` from 1, with everybody's label; `score` is the retriever's."""
+    """A passage that came back, at its `rank` from 1, with the label of every source; `score` is the retriever's."""
 
     rank: int
     id: str | None
@@ -69,7 +69,7 @@ class PlaceLine(Line):
 
 
 class CallLine(Line):
-    """One search: what was searched for, and what came back, best first; or the `final` list, handed back apart from the searches."""
+    """One search: its query and the passages that came back, best first; or the `final` list of an agent, which is no search."""
 
     query: str
     contexts: list[PlaceLine]
@@ -107,11 +107,11 @@ class ChangedLine(Line):
 
 
 class ExplainedLine(Line):
-    """One measure of a sample: its score and why it is so.
+    """One measure of a sample: its score and the reasons for it.
 
-    `formula` is the measure's, `numbers` the same with this sample's numbers; `hits` and `misses` are what counted and what
-    did not; `panel` what the members of a panel said; `details` what a grader of an eval file found; `changes` the moves of a
-    context that would change the score most.
+    `formula` is the measure's, `numbers` the same with this sample's numbers; `hits` and `misses` are the items that
+    counted and those that did not; `panel` the answers of a panel's members; `details` the findings of a grader of an eval file;
+    `changes` the moves of a context that would change the score most.
     """
 
     measure: str
@@ -131,7 +131,7 @@ class ExplainedLine(Line):
 
 
 class ExplainDocument(Line):
-    """The document of `germane explain --json`: everything that is known of one sample's scores."""
+    """The document of `germane explain --json`: the facts behind one sample's scores."""
 
     sample: str
     system: str

@@ -44,12 +44,12 @@ class CorpusLine(Line):
 
 
 class Document(Line, kw_only=True):
-    """The document of `--json`. `measures` where there is one system, `systems` and `ranking` where there are several.
+    """The document of `--json`. It has `measures` for one system, `systems` and `ranking` for several.
 
-    Where several eval files were run, `files` has the means over each one's own cases; where samples made several searches,
-    `by_call` what each of them brought.
+    `files` has the means over the cases of each of several eval files, `by_call` the results of each search if samples made
+    several.
 
-    `stopped` says why the run did not come to its end, and how it is continued; the rest is then what is known so far.
+    `stopped` says why the run stopped and how to continue it; the document then holds the results so far.
     """
 
     schema_version: Literal[1] = 1
@@ -73,7 +73,7 @@ class Document(Line, kw_only=True):
 
 
 class Documents(Line):
-    """The document of `--json` where a run was several evaluations: that of each under its path, and the exit code of all."""
+    """The document of `--json` of several evaluations: that of each under its path, and the exit code of all."""
 
     schema_version: Literal[1]
     passed: bool
@@ -88,7 +88,7 @@ def json_document(report: ReportData, *, scores: bool = True) -> dict[str, Json]
     slices = [system_lines(of.summaries, slice=of.name) for of in report.own_slices()[0]]
     ranked: list[RankingLine] = []
     if len(report.systems) > 1:
-        from germane.reports.pairing import rankings  # which a report of one system has no use for
+        from germane.reports.pairing import rankings  # not at the top: most reports are of one system
 
         ranked = rankings(report, report.measures)
     results: Mapping[SampleKey, Any] = grader_results(report) if scores else {}

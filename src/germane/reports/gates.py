@@ -1,4 +1,4 @@
-"""Gates: what an evaluation must reach, and the one object that decides it."""
+"""Gates: the values that an evaluation must reach, their results, and the verdict."""
 
 from __future__ import annotations
 
@@ -79,7 +79,8 @@ class Gate:
 
     `how`: mean, min, max, a percentile (p10) or share of the cases' values; lower or upper end of the mean's interval;
     change of the mean against a baseline, over the whole interval of the paired difference. `mean_of`: "corrected" = the mean
-    is the one corrected by people's labels, "judged" = the judge's own, "" = the corrected one where there is one. `share` is what is counted, as in ">=0.5"; `by` makes the slices whose means are read.
+    is the one corrected by people's labels, "judged" = the judge's own, "" = the corrected one if there is one. `share` is the condition that is counted, as in ">=0.5"; `by` names the slices whose means
+    are compared.
     """
 
     how: str
@@ -200,10 +201,10 @@ NO_DECISION = "judged by a stand-in for a model, which decides nothing (unless -
 
 
 class GateResult(Line, kw_only=True, rename=internal("stand_in", "few")):
-    """The result of one gate; `word` is the outcome as it is printed, `passed (stand-in)` where a stand-in judged.
+    """The result of one gate; `word` is the outcome as it is printed, `passed (stand-in)` if a stand-in judged.
 
-    `decided_by` names the figures that decided it; null for what no labels are behind, as for a script's score. `sentence` says
-    the result of a gate on a change: "nDCG@10 got worse: -0.14 (...)".
+    `decided_by` names the figures that decided it; null if they rest on no labels, as a script's score. `sentence` is the
+    result of a gate on a change: "nDCG@10 got worse: -0.14 (...)".
     """
 
     gate: str
@@ -214,11 +215,11 @@ class GateResult(Line, kw_only=True, rename=internal("stand_in", "few")):
     sentence: str | UnsetType | None = None
     stand_in: bool = False
     few: str = ""
-    """The sentence that most samples lack the measure; "" where they do not."""
+    """The sentence that most samples lack the measure; "" if they have it."""
 
     @property
     def text(self) -> str:
-        """The gate and its detail as they are printed: the sentence where it has one."""
+        """The gate and its detail as they are printed: its sentence if it has one."""
         return self.sentence or f"{self.gate}  {self.detail}"
 
     def __post_init__(self) -> None:
@@ -383,7 +384,7 @@ def _may_flip(limit: float, summary: MeasureSummary) -> str:
 Slices = Mapping[str, Collection[str]]
 """The ids of the cases of each slice."""
 Ends = Sequence[NDArray[np.float64]]
-"""The least and the most that the value of each case can still be; equal where nothing is missing."""
+"""The smallest and largest value that each case can still have; equal if nothing is missing."""
 SMALLEST = 5
 """Cases that a slice must have for its mean to decide anything."""
 
@@ -475,7 +476,7 @@ class Verdict:
 
     @property
     def word(self) -> str:
-        """The verdict as it is printed: where no gate is declared nothing has passed."""
+        """The verdict as it is printed; without gates nothing has passed."""
         if self.passed and not self.gates:
             return "no gates"
         if self.passed and any(gate.stand_in for gate in self.gates):

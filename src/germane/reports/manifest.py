@@ -129,7 +129,7 @@ class Bases:
 
     @cached_property
     def _mixed(self) -> float | None:
-        """The share of the places with a label whose label is a person's."""
+        """The share of people's labels among the places with a label."""
         labels = [label for label in self._tables.labels if label.kind == "relevance"]
         people = len({(label.sample, label.system, label.call, label.rank) for label in labels})
         labelled = {label.item for label in labels}
@@ -258,8 +258,8 @@ class JudgeLine(Line):
     """The judge and its cost, over all sessions of the evaluation.
 
     `calls` are questions asked and paid for, `cached` those that an earlier evaluation had answered, `shared` those that
-    this one had asked already; `errors` are questions that nobody has answered, whether or not a request was sent;
-    `requests` include those sent again. `estimated` says that an endpoint did not tell tokens, and the numbers are estimates. `stand_in` is
+    this one had asked already; `errors` are questions without an answer, whether or not a request was sent;
+    `requests` include those sent again. `estimated`: an endpoint did not report tokens, and the numbers are estimates. `stand_in` is
     the remark on a judge that only stands in for a model.
     """
 

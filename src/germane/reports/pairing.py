@@ -1,4 +1,4 @@
-"""Two systems over the same cases: what each side is, which cases both have, their paired differences and their order."""
+"""Paired comparison of systems over the same cases: the sides, their common cases, paired differences, order of systems."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ Floats = NDArray[np.float64]
 Outcome = Literal["better", "worse", "same", "not shown"]
 MarginResult = Literal["pass", "fail", "undecided"]
 ALPHA = 0.05
-"""The chance that any measure is called better or worse although none is."""
+"""The probability that any measure is called better or worse although none is."""
 STAND_IN = "judged by a stand-in for a model, which decides nothing"
 
 
@@ -65,8 +65,8 @@ class MeasureComparison(
 ):
     """One measure of system `b` against system `a`; `difference` is b minus a over the `n` queries that both have.
 
-    `decided_by` names the figures that `decision` and `p_holm` stand on: `corrected` wherever that is not null, else the verdicts
-    of the judge, gold, or people's labels; `estimand`: they speak of queries like these, or of this set alone.
+    `decided_by` names the figures behind `decision` and `p_holm`: `corrected` unless that is null, else the judge's verdicts, gold,
+    or people's labels; `estimand`: they are of queries like these, or of this set alone.
 
     `outcome` is seen from `b`, in the measure's own direction, and `sentence` says it; null for a measure that is not primary.
     "same": the whole interval of the figures that decide is within `margin`; "better" and "worse": it is on one side of 0, and
@@ -113,19 +113,19 @@ class MeasureComparison(
     parts_why: str | None = None
     slice: str | UnsetType = UNSET
     interval: Interval
-    """The interval of `difference`, which covers what missing scores could be."""
+    """The interval of `difference`, which covers missing scores."""
     decision: Decision | None = None
     verdicts: str = ""
-    """Whose verdicts were read for `parts`."""
+    """The source of the verdicts that `parts` were computed from."""
     stand_in: bool = False
     undecided_why: str = ""
-    """The reason why nothing may be decided; "" where it may."""
+    """The reason why nothing may be decided; "" if it may."""
     tests: int = 0
     """The number of p-values that `p_holm` is adjusted over; 0 for a measure that is not primary."""
     asked: int = 0
     """The number of queries of the larger report, measured or not."""
     left_out: str = ""
-    """What --limit and --filter left out of the reports, in words."""
+    """The cases that --limit and --filter left out, in words."""
 
     def __post_init__(self) -> None:
         interval, decision = self.interval, self.decision
@@ -141,14 +141,14 @@ class MeasureComparison(
 
     @property
     def deciding(self) -> tuple[float | None, Interval, float | None]:
-        """The difference that decides, its interval and its p-value: the corrected one where there is one."""
+        """The difference that decides, its interval and its p-value: the corrected one if there is one."""
         if self.corrected is None:
             return self.difference, self.interval, self.p
         return self.corrected.difference, self.corrected.interval, self.corrected.p
 
     @property
     def gain(self) -> Interval:
-        """The deciding interval of the gain of B: above 0 where B is better, also where lower is better."""
+        """The deciding interval of the gain of B: above 0 if B is better, also if lower is better."""
         interval = self.deciding[1]
         return interval if higher_is_better(self.type) else interval.negated()
 
@@ -181,7 +181,7 @@ class MeasureComparison(
 
     @property
     def why_not_shown(self) -> str:
-        """The reason why no difference is shown, or what these queries could have shown."""
+        """The reason why no difference is shown, or the difference that these queries can detect."""
         difference, interval, p = self.deciding
         if self.stand_in or self.undecided_why:
             return STAND_IN if self.stand_in else self.undecided_why
@@ -250,9 +250,9 @@ class Side:
     """One system that is compared.
 
     Attributes:
-        name: What it is printed as.
-        report: The report that it stands in.
-        system: Its name there.
+        name: The name that is printed.
+        report: The report that holds it.
+        system: Its name in that report.
         types: The canonical name of each measure by the reported one.
     """
 
@@ -399,7 +399,7 @@ class PairedSystems:
 
     @cached_property
     def by_query(self) -> Mapping[str, str | None]:
-        """The id in A of each case of B, where cases without ids are paired by their queries; {} where ids are."""
+        """The id in A of each case of B if cases without ids are paired by their queries; {} if ids pair them."""
         sides = self.a, self.b
         if not all(side.has_line_numbers and side.has_samples for side in sides):
             return {}
@@ -425,7 +425,7 @@ class PairedSystems:
 
     @cached_property
     def left_out(self) -> str:
-        """What --limit and --filter left out of the reports, in words; "" where that is nothing."""
+        """The cases that --limit and --filter left out of the reports, in words."""
         words = {
             id(side.report): (left_out_in_words(side.report.manifest), side.name) for side in (self.a, self.b)
         }

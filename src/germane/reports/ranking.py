@@ -1,4 +1,4 @@
-"""Tables of text: those of means, in every format, and what else `germane rank` prints and writes."""
+"""Tables of means for every format, and the output of `germane rank`."""
 
 from __future__ import annotations
 

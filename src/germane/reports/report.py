@@ -122,9 +122,9 @@ class Report(ReportData):
 
     @classmethod
     def open(cls, folder: str | Path, *, corrected: bool = True) -> Report:
-        """Read a report folder back; `corrected`: with its judged means corrected with people's labels.
+        """Read a report folder; `corrected`: with its judged means corrected with people's labels.
 
-        InputError where it is none or was never finished, is of another version, or a file was changed since.
+        InputError if it is none, was never finished, is of another version, or a file was changed since.
         """
         tables = StoredTables.open(folder)
         check_ranges(tables)
@@ -140,13 +140,12 @@ class Report(ReportData):
         return cls.so_far(tables, tables.manifest, verdict, stopped=again)
 
     def save(self, path: str | Path, *, force: bool = False) -> Report:
-        """Write a file where the name ends in .html, .json, .jsonl, .csv, .md, .txt, .xml, .svg, .png or .parquet, else the folder.
+        """Write a file if the name ends in .html, .json, .jsonl, .csv, .md, .txt, .xml, .svg, .png or .parquet, else the folder.
 
         A `.png` or `.svg` holds its charts, a `.parquet` the table of scores; add-ons bring further endings.
 
-        Of a large report a warning names the columns that a file is written without. Returns the report: of a folder the one
-        that stands on it. InputError where the report of another evaluation stands in the folder, unless `force` replaces it,
-        or where another process writes there.
+        For a large report a warning names the columns that a file leaves out. Returns the report: for a folder the one read from
+        it. InputError if the folder holds the report of another evaluation (unless `force`), or another process writes there.
         """
         from germane.reports.explain import left_out
         from germane.reports.formats import known_format, write
@@ -186,7 +185,7 @@ class Report(ReportData):
     ) -> Explanation:
         """Explain a sample's score: hits, misses, the working, one line of reasoning.
 
-        Raises KeyError where the report has no such sample or measure.
+        Raises KeyError if the report has no such sample or measure.
         """
         from germane.reports.explain import explain_score
 
@@ -293,13 +292,13 @@ def find_baseline(path: str | Path | None) -> ReportData:
 
 
 ANOTHER_PROGRAM = "another program"
-"""The judge of a report whose scores another program wrote."""
+"""The name of the judge of scores that another program wrote."""
 LARGEST = 1e100
 """The largest score of a document: the squares of such scores can still be summed."""
 
 
 class ScoredDocument(Line):
-    """The part of a document that `compare` and a baseline read; `reports` where it is of several evaluations."""
+    """The fields of a `--json` document that `compare` and a baseline read; `reports` if it is of several evaluations."""
 
     schema_version: int = 1
     scores: list[ScoreRow] | UnsetType = UNSET
@@ -483,7 +482,7 @@ _SLACK = 1e-9
 def check_ranges(tables: StoredTables) -> None:
     """Raise InputError at the first stored score outside its measure's range, or if a sample is stored twice."""
     if tables.is_complete and tables.files["samples"].count() > len(tables.scores.keys):
-        deque(tables.samples, 0)  # which says where one stands twice
+        deque(tables.samples, 0)  # names the one that is stored twice
     _check_values(tables.scores, tables.files["scores"].path, lines=True)
 
 

@@ -1,4 +1,4 @@
-"""The summary of each measure: its mean and interval, the labels that it rests on, and the values that it could still have."""
+"""The summary of each measure: its mean and interval, the source of its labels, and the values that it could still have."""
 
 from __future__ import annotations
 
@@ -35,13 +35,13 @@ class Basis(
 
     `models` and `modes` count judgements by the model that answered and by output mode, `fused` those that shared a request,
     `listed` and `windowed` those asked in a list and in windows, `without_temperature` those of a model that takes none.
-    `tokenizer` is how tokens are counted, where the measure counts any.
-    `beside` are means that belong beside one of gold labels: the share of its places that is judged, RBP's residual. `remarks` belong to the mean wherever it is shown: `uncalibrated: no human labels`.
+    `tokenizer` counts the tokens of a measure that counts any. `beside` are means to read with one of gold labels: the share of
+    judged places, RBP's residual. `remarks` are printed with the mean: `uncalibrated: no human labels`.
     """
 
     source: Source = "gold"
     calibrated: bool = True
-    """True if what a judge says was corrected by people's labels; gold and people's labels need no correction."""
+    """True if the judge's mean was corrected by people's labels; gold and people's labels need no correction."""
     models: Mapping[str, int] = FrozenDict()
     modes: Mapping[str, int] = FrozenDict()
     fused: int = 0
@@ -49,7 +49,7 @@ class Basis(
     windowed: int = 0
     without_temperature: int = 0
     with_reference: int | None = None
-    """The number of relevance verdicts that were given with a reference; None = not known."""
+    """The number of relevance verdicts given with a reference; None = not known."""
     without_reference: int | None = None
     mixed: float | None = None
     beside: Mapping[str, float] = FrozenDict()
@@ -58,13 +58,13 @@ class Basis(
     labels: int = 0
     """The number of people's labels."""
     stand_in: bool = False
-    """True if the judge stands in for a model and says little about quality."""
+    """True if the judge stands in for a model and tells little about quality."""
     outdated: bool = False
     """True if people's labels, which it reads, were added since it was scored."""
     counts_from: str = ""
-    """The grade from which a label counts as relevant, where measures beside it count from another one."""
+    """The grade from which a label counts as relevant, if other measures count from another one."""
     interval_note: str = ""
-    """Says where the mean's interval is too narrow."""
+    """The remark that the mean's interval is too narrow, if it is."""
 
     def __post_init__(self) -> None:
         self.remarks = [*self._remarks(), *filter(None, [self.interval_note])]
@@ -131,7 +131,7 @@ class CorrectedSummary(
     human: float | None
     """The mean of the labels alone."""
     pilot: Any
-    """Tells how narrow more labels would make it; None where some queries have no label."""
+    """The forecast of the interval with more labels; None if some queries have no label."""
 
     @classmethod
     def of(cls, mean: CorrectedMean) -> CorrectedSummary:
@@ -162,15 +162,15 @@ _INTERNAL = (
 
 
 class MeasureSummary(Line, kw_only=True, rename=internal(*_INTERNAL, finite_bounds="mean_bounds")):
-    """One measure over all cases; `mean` is null where nothing could be measured.
+    """One measure over all cases; `mean` is null if nothing could be measured.
 
     `n` cases of `total` have a value; `skipped`, `incomplete` and `errors` count those without, by the worst of their trials.
-    `trials` is how often each case was asked, [least, most] where that differs; `trials_failed` counts the trials that are
-    incomplete or errors, those of cases with a value too. Both are absent where every case was asked once.
+    `trials` is the number of trials of each case, [least, most] if that differs; `trials_failed` counts all trials that are
+    incomplete or errors. Both are absent if every case has one trial.
     `mean_bounds` puts every incomplete score at its own bounds and every error anywhere in the measure's range.
 
-    `interval` is the confidence interval of the mean at `level` over `units` cases or clusters of cases; null where there
-    is none, for the reason in `interval_why`. `estimand` says of what: "queries" = of queries like these.
+    `interval` is the confidence interval of the mean at `level` over `units` cases or clusters of cases; null for the
+    reason in `interval_why`. `estimand` is the population: "queries" = queries like these.
     """
 
     measure: str
@@ -200,7 +200,7 @@ class MeasureSummary(Line, kw_only=True, rename=internal(*_INTERNAL, finite_boun
     error: float | None = None
     """The standard error of the mean of the measured cases."""
     low: float | None = None
-    """The smallest value; `high` is the largest, `edges` what these could be once everything is judged."""
+    """The smallest value; `high` is the largest, `edges` the bounds of both once everything is judged."""
     high: float | None = None
     edges: tuple[tuple[float, float], tuple[float, float]] | None = None
     due: int
@@ -208,7 +208,7 @@ class MeasureSummary(Line, kw_only=True, rename=internal(*_INTERNAL, finite_boun
     """The number of scores of all trials that should have been measured, of which `failed` are incomplete or errors."""
     failed: int
     why: tuple[tuple[str, int], ...] = ()
-    """The reasons of all scores without a value, each with its number."""
+    """The reasons of scores without a value, each with its count."""
 
     def __post_init__(self) -> None:
         self.finite_bounds = self.mean_bounds if self.mean_bounds and isfinite(self.mean_bounds[1]) else None

@@ -1,4 +1,4 @@
-"""A table, declared once, and what each form makes of it: a terminal, plain text, Markdown, HTML, CSV and TeX."""
+"""A table, declared once and rendered for a terminal, as plain text, Markdown, HTML, CSV and TeX."""
 
 from __future__ import annotations
 
@@ -16,16 +16,15 @@ __all__ = ["Markup", "Table", "TextDocument", "csv_lines"]
 
 
 class Markup(str):
-    """HTML of our own, which is shown as it is."""
+    """HTML that is not escaped."""
 
     __slots__ = ()
 
 
 class Table:
-    """Columns with their headings, rows of text, and notes below; whatever is shown is cleaned.
+    """Columns with headings, rows of text, and notes below; all texts are cleaned.
 
-    `align` has an l or an r for each column, names and words standing left, numbers right; its last letter holds for all further
-    columns. `styles` are those of columns in a terminal, by heading. `cut`: in a terminal the last column is cut to the rest of
+    `align` has an l (names) or an r (numbers) for each column; its last letter holds for all further columns. `styles` are those of columns in a terminal, by heading. `cut`: in a terminal the last column is cut to the rest of
     the line, and there are no headings.
     """
 
@@ -49,7 +48,7 @@ class Table:
             self.add(row)
 
     def add(self, row: Iterable[object], bold: Collection[int] = ()) -> None:
-        """Append a row; None is a dash, and `bold` are the numbers of the cells that stand out."""
+        """Append a row; None is shown as a dash, and `bold` are the numbers of the bold cells."""
         cells = ("-" if value is None else value for value in row)
         self.rows.append([cell if isinstance(cell, Markup) else clean(str(cell)) for cell in cells])
         self.bold.append(bold)
@@ -110,7 +109,7 @@ class Table:
 
     def html(self) -> str:
         """Return the table for a notebook, title and notes below it; without script or colour, it is light or dark as its page."""
-        from html import escape  # brings the names of 2,000 characters, which a terminal does not need
+        from html import escape  # not at the top: it loads the names of 2,000 characters
 
         left = "style='text-align:left'"
         head = "".join(f"<th scope='col' {left}>{escape(name)}</th>" for name in self.heads)
@@ -181,7 +180,7 @@ class TextDocument(list[str | Table]):
 
 def csv_lines(rows: Iterable[Iterable[object]], delimiter: str = ",") -> Iterator[str]:
     """Iterate over the lines of a CSV file, headings first, with each value as `germane.clean.cell` writes it."""
-    import csv  # which a terminal does not need
+    import csv  # not at the top: a terminal does not need it
 
     out = io.StringIO(newline="")
     writer = csv.writer(out, delimiter=delimiter, lineterminator="\n")

@@ -1,4 +1,4 @@
-"""Tables fitted to a terminal, in which no number and no name is cut, and lines that are indented where they go on."""
+"""Tables fitted to the width of a terminal without cutting a number or a name, and hanging indents."""
 
 from __future__ import annotations
 
@@ -29,11 +29,11 @@ def plain_text(renderable: RenderableType, width: int) -> str:
 
 @dataclass(frozen=True, slots=True)
 class FittedTable:
-    """A table fitted to the terminal; but for the last column of one that is `cut`, nothing of it is.
+    """A table fitted to the width of a terminal; only the last column of one that is `cut` is cut.
 
-    Where it is too wide and has numbers, headings take several lines; then the names of each row (columns that stand left) take a
-    line of their own above its numbers, wrapped at their joints. Where that is not enough, or there are no numbers, each row becomes
-    a record of its own: `heading value` pairs.
+    If it is too wide and has numbers, headings take several lines; then the names of each row (left-aligned columns) take a line
+    of their own above its numbers, wrapped at their joints. If that is not enough, or there are no numbers, each row becomes a
+    record: `heading value` pairs.
     """
 
     heads: Sequence[Text]
@@ -155,7 +155,7 @@ _LEAD = re.compile(r"[a-z]+ {2,}| +")
 
 
 class HangingText:
-    """Lines of text whose continuations are indented: as far as a word in front of them (`judge    `), else by two more."""
+    """Lines of text with hanging indents: as wide as a word in front (`judge    `), else two more than the line's own."""
 
     def __init__(self, text: Text) -> None:
         self.text = text

@@ -1,1 +1,1 @@
-"""What is derived from the rows of a report: the verdict on each case, the results of each search, columns for a DataFrame."""
+"""Results derived from the rows of a report: verdicts on cases, results of searches, columns for a DataFrame."""

@@ -45,12 +45,11 @@ class CaseResult(
 ):
     """The score of one sample over all of its graders, and the verdict on it.
 
-    `score` is their weighted mean, null where one of them could not be measured; skipped graders are left out. Where
-    lower is better, what counts is how good the value is: 1 - hallucination, 1 / (1 + leaks).
+    `score` is their weighted mean, null if one of them could not be measured; skipped graders are left out. If lower is
+    better, the goodness of the value counts: 1 - hallucination, 1 / (1 + leaks).
 
-    `verdict` is null where the eval file declares neither a grader nor `required` nor a threshold: measures of unlike
-    things have no common limit. It is "undecided" where a required score or any other is missing, or a stand-in for a
-    model judged. `failed_required` names required graders below their threshold.
+    `verdict` is null if the eval file declares neither a grader nor `required` nor a threshold: different measures have no
+    common limit. It is "undecided" if a score is missing, or a stand-in for a model judged. `failed_required` names required graders below their threshold.
     """
 
     sample: str
@@ -61,7 +60,7 @@ class CaseResult(
     trial: int | UnsetType = UNSET
     results: list[ResultRow] | UnsetType = UNSET
     undecided_required: Sequence[str] = ()
-    """The required graders whose score is missing."""
+    """The required graders without a score."""
 
     @property
     def key(self) -> SampleKey:

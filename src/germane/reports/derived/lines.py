@@ -80,8 +80,8 @@ class SearchLine(Line):
 
     `first` is how many samples had their first relevant document from it, `recall` the mean share of the gold documents that
     had come by then, over all samples with gold (one that made fewer searches keeps what it had), with its 95% interval.
-    `spare` counts those made after all gold had come. The four are null where no gold documents are known. `repeated` counts
-    those that asked what the same sample had asked before.
+    `spare` counts those made after all gold had come. The four are null if no gold documents are known. `repeated` counts
+    those whose query the same sample had sent before.
     """
 
     system: str

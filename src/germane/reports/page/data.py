@@ -59,7 +59,7 @@ class Pages:
         extra: Further data: remarks, notes, the judge's audit, the comparison with the baseline.
 
     Attributes:
-        data: What the page shows at once.
+        data: The data that the page shows at once.
         blocks: Two groups of compressed blocks: the queries' details, and the passages.
     """
 

@@ -26,14 +26,14 @@ DEFAULT = 200, 1000
 
 
 class Excerpt:
-    """A report cut down to the queries that a page shows; the whole of one that is not larger.
+    """The queries of a report that a page shows; all of them unless it is larger.
 
     The random queries are a simple random sample of all queries, so that charts over them and labels drawn from them stand
-    for all. The worst are further ones: cases that fail, then the lowest by the first measure that has a value.
+    for all. The worst are others: failed cases, then the lowest by the first measure that has a value.
 
     Args:
         whole: The report.
-        size: How many queries are shown of a larger report: the worst, and a random sample of all. None = every one.
+        size: The numbers of queries shown of a larger report: the worst, and a random sample of all. None = every one.
 
     Attributes:
         whole: The report.
@@ -61,7 +61,7 @@ class Excerpt:
 
     @cached_property
     def random(self) -> ReportData:
-        """The report with the random queries alone; the whole one where every query is shown."""
+        """The report with the random queries alone; the whole one if every query is shown."""
         return self.report if self._drawn is None else self._cut(self.report, self._drawn)
 
     def of_other(self, other: ReportData) -> ReportData:
