@@ -51,7 +51,8 @@ from germane.labelling.corpus import Corpus
 from germane.labelling.files import LabelFile, import_labels
 from germane.labelling.moving import move_labels
 from germane.ledger.jsonl import import_rows, judgements_of
-from germane.ledger.store import COLUMNS, SQLiteLedger
+from germane.ledger.sqlite import SQLiteLedger
+from germane.ledger.store import COLUMNS
 from germane.measures.measure import Measure
 from germane.reports.formats import FORMATS
 from germane.samples import samples_from

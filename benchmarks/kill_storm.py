@@ -24,7 +24,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from zlib import crc32
 
-from germane.ledger.store import SQLiteLedger
+from germane.ledger.sqlite import SQLiteLedger
 from tests.server import Act, Asked, ModelServer, storm
 
 CONTEXTS = 10

@@ -56,7 +56,7 @@ from germane.graders import DirectGrader
 from germane.judges import Judge, Reply
 from germane.measures import ask, measure
 from germane.questions import PayloadModel, Question, YesNo
-from germane.ledger.store import SQLiteLedger
+from germane.ledger.sqlite import SQLiteLedger
 from germane.questions.question import Wording
 from germane.targets import Target
 from germane.yamltext import node_of, read_model

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from germane.ledger.store import SQLiteLedger
+from germane.ledger.sqlite import SQLiteLedger
 from tests.command import Ran, invoke
 from tests.server import ModelServer
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from germane.ledger.store import SQLiteLedger
+from germane.ledger.sqlite import SQLiteLedger
 from germane.types import Judgement
 from tests.cli.conftest import Cli, write_jsonl
 

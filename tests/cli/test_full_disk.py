@@ -14,7 +14,7 @@ import pytest
 from germane import evaluate
 from germane.errors import LedgerError
 from germane.judges import LLMJudge
-from germane.ledger.store import SQLiteLedger
+from germane.ledger.sqlite import SQLiteLedger
 from tests.cli.conftest import write_jsonl
 from tests.command import Ran
 from tests.server import ModelServer

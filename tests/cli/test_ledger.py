@@ -14,7 +14,7 @@ import pytest
 from msgspec.structs import replace
 
 from germane.judges.lexical import LexicalJudge
-from germane.ledger.store import SQLiteLedger
+from germane.ledger.sqlite import SQLiteLedger
 from germane.types import FrozenDict, Judgement, Usage
 from tests.cli.conftest import Cli, write_jsonl
 

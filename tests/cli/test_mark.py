@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from germane.ledger.store import secret_beside
+from germane.ledger.address import secret_beside
 from tests.cli.conftest import Cli
 from tests.server import ModelServer
 

@@ -9,7 +9,7 @@ import jsonschema
 import pytest
 from scripts.reference_pages import schema_of
 
-from germane.ledger.store import SQLiteLedger
+from germane.ledger.sqlite import SQLiteLedger
 from germane.reports.formats import Document
 from germane.types import Json
 from tests.cli.conftest import Cli, write_jsonl

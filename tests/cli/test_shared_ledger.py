@@ -12,7 +12,7 @@ import pytest
 
 from germane import Report, aevaluate
 from germane.judges.llm import LLMJudge
-from germane.ledger.store import SQLiteLedger
+from germane.ledger.sqlite import SQLiteLedger
 from germane.types import Json
 from tests.cli.conftest import write_jsonl
 from tests.server import ModelServer

@@ -30,7 +30,7 @@ FILES = (
     "germane.graders",
     "germane.targets.target",
     "germane.targets.targetsfile",
-    "germane.ledger.store",
+    "germane.ledger.sqlite",
     "germane.ledger.writer",
     "germane.labelling",
     "germane.comparison",

@@ -15,7 +15,7 @@ from germane.judges import FakeJudge, LabelsJudge, PanelJudge, repeated
 from germane.judges.judge import Judge, Reply
 from germane.judges.panel import panel_of, votes_on, whole
 from germane.judging.asker import Asker
-from germane.ledger.store import SQLiteLedger
+from germane.ledger.sqlite import SQLiteLedger
 from germane.questions import (
     AnyQuestion,
     CitationSupport,

@@ -14,7 +14,7 @@ from germane.folder.judgements import EarlierJudgements
 from germane.judges.judge import Judge, LocalJudge, Reply, with_defaults
 from germane.judges.panel import PanelJudge
 from germane.judging.asker import Asker
-from germane.ledger.store import SQLiteLedger
+from germane.ledger.sqlite import SQLiteLedger
 from germane.questions.asking import Answer
 from germane.questions.listing import Claims
 from germane.questions.question import AnyQuestion

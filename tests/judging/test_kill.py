@@ -12,7 +12,7 @@ import pytest
 
 from germane import evaluate
 from germane.judges import LLMJudge
-from germane.ledger.store import SQLiteLedger
+from germane.ledger.sqlite import SQLiteLedger
 from tests.server import ModelServer
 from tests.server.asked import Asked
 

@@ -14,7 +14,7 @@ from germane.judges.judge import LocalJudge, Reply
 from germane.judges.panel import PanelJudge, repeated
 from germane.judging.asker import Asker
 from germane.judging.spending import Budget, UsageLog, check_price
-from germane.ledger.store import SQLiteLedger
+from germane.ledger.sqlite import SQLiteLedger
 from germane.questions.question import AnyQuestion
 from germane.questions.relevance import Relevance
 from germane.types import FrozenDict, Usage

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from germane.errors import LedgerError
-from germane.ledger.store import SQLiteLedger
+from germane.ledger.sqlite import SQLiteLedger
 from germane.types import FrozenDict, Judgement, Usage
 
 ROWS = 2000
@@ -100,7 +100,7 @@ def test_a_large_damaged_file_is_noticed_when_the_page_is_read(
     path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A file too large to be checked whenever it is opened still gives no damaged answer."""
-    monkeypatch.setattr("germane.ledger.store._CHECKED", 0)
+    monkeypatch.setattr("germane.ledger.sqlite._CHECKED", 0)
     harm(path, noise)
     with SQLiteLedger(path) as ledger, pytest.raises(LedgerError, match=WAY_OUT):
         ledger.find(list(EVERYTHING))

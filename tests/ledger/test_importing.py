@@ -8,7 +8,7 @@ import pytest
 
 from germane.errors import InputError
 from germane.ledger.jsonl import import_rows
-from germane.ledger.store import SQLiteLedger
+from germane.ledger.sqlite import SQLiteLedger
 from germane.tables.judgements import dump_judgement
 from germane.types import FrozenDict, Json, Judgement, Usage
 

@@ -11,7 +11,9 @@ import pytest
 from msgspec.structs import replace
 
 from germane.errors import LedgerError
-from germane.ledger.store import FORMAT, SQLiteLedger, find_ledger
+from germane.ledger.address import find_ledger
+from germane.ledger.sqlite import SQLiteLedger
+from germane.ledger.store import FORMAT
 from germane.types import FrozenDict, Judgement, Usage
 
 KEY = "0" * 32
@@ -223,7 +225,7 @@ def test_a_sync_that_fails_stops_the_next_write(tmp_path: Path, monkeypatch: pyt
 
     with SQLiteLedger(tmp_path / "l.sqlite") as ledger:
         ledger.put([judgement()])
-        monkeypatch.setattr("germane.ledger.store.connect", connect)
+        monkeypatch.setattr("germane.ledger.sqlite._connect", connect)
         ledger._sync()
         with pytest.raises(LedgerError, match="disk I/O error"):
             ledger.put([judgement("1" * 32)])

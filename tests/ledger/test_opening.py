@@ -10,7 +10,9 @@ import pytest
 from germane import evaluate
 from germane.errors import InputError, LedgerError
 from germane.judges import LLMJudge
-from germane.ledger.store import Ledger, SQLiteLedger, address_from, is_there
+from germane.ledger.address import address_from, is_there
+from germane.ledger.sqlite import SQLiteLedger
+from germane.ledger.store import Ledger
 from germane.types import Judgement
 from tests.command import invoke
 from tests.server import ModelServer

@@ -268,7 +268,7 @@ class TestSections:
     def test_the_mark_follows_from_the_secret(self, tmp_path: Path) -> None:
         """The same in every process that has it, and in no prompt's hash."""
         program = (
-            "import sys; from germane.ledger.store import secret_beside\n"
+            "import sys; from germane.ledger.address import secret_beside\n"
             "from germane.questions.prompts import Prompts, marked_with, tag_code\n"
             "with marked_with(secret_beside(sys.argv[1])): print(tag_code('why?'), Prompts()['relevance'].hash)"
         )

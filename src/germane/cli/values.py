@@ -81,7 +81,7 @@ def spec_of(flags: Mapping[str, Any]) -> Spec:
     for name in ("ledger", "replay"):
         values[name] = address = str(values.get(name) or "") or None
         if address is not None and "://" in address:
-            from germane.ledger.store import password_apart
+            from germane.ledger.address import password_apart
 
             values[name] = password_apart(address)
     if not values["paths"] and not flags.get("resume"):

@@ -15,7 +15,7 @@ from germane.errors import InputError
 from germane.evaluation.spec import OPTIONS, Spec, environment, read_config
 from germane.judges.judge import NAME_A_SECOND, Judge, members_of
 from germane.judges.panel import panel_of
-from germane.ledger import files_of, secret_of
+from germane.ledger.address import files_of, secret_of
 from germane.measures.graders import Grader
 from germane.measures.scoring import Job
 from germane.places.lists import rankings, turns
@@ -329,7 +329,7 @@ def default_measures(
 
 def ledger_address(flag: str | None = None) -> str:
     """The ledger's place: by flag, GERMANE_LEDGER, config, else the folder of the nearest project file."""
-    from germane.ledger.store import address_from, find_ledger, password_apart
+    from germane.ledger.address import address_from, find_ledger, password_apart
 
     if named := flag or environment("ledger"):
         return password_apart(named)
@@ -353,7 +353,7 @@ def name_of_replay(spec: Spec) -> str:
     """The place of the ledger that is replayed, without a password; "" where none is."""
     if not spec.replay:
         return ""
-    from germane.ledger.store import without_password  # SQLite, which most calls do without
+    from germane.ledger.address import without_password  # SQLite, which most calls do without
 
     return without_password(spec.replay)
 

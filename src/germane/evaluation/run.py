@@ -151,8 +151,8 @@ def forecast(spec: Spec, callbacks: Callbacks | None = None) -> Forecast:
     Raises InputError as `run` does.
     """
     from germane.evaluation.forecast import Forecaster
+    from germane.ledger.address import is_there
     from germane.ledger.opening import open_at, open_for_replay
-    from germane.ledger.store import is_there
 
     callbacks, stored = callbacks or Callbacks(), stored_manifest(spec)
     folder, spec = Path(spec.resume) if spec.resume else None, spec.resuming(stored)
@@ -239,7 +239,7 @@ class _Run:
 
     def _earlier(self, folder: Path) -> tuple[str, str]:
         """Return the name of the run in this folder, and the ledger of its earlier sessions where this one has another, else ""."""
-        from germane.ledger.store import address_from, is_there
+        from germane.ledger.address import address_from, is_there
 
         first = (self.stored.get("options") or {}).get("ledger")
         named = str(ledger_of(self.spec, folder) or "")

@@ -78,7 +78,7 @@ def ledger_of(spec: Spec, folder: Path | None) -> str | None:
     A run with --no-cache keeps them in its folder until its report is complete. A resumed run goes on with its own
     ledger unless another one is given.
     """
-    from germane.ledger.store import is_there
+    from germane.ledger.address import is_there
 
     if spec.no_cache:
         return None if folder is None else str(folder / "ledger.sqlite")
@@ -141,7 +141,7 @@ class Session:
         self.existed = folder.exists()
         location = ledger_of(spec, folder) if asks or spec.first("ledger", "given", "report")[1] else None
         if location is not None:
-            from germane.ledger.store import is_there
+            from germane.ledger.address import is_there
 
             is_there(location)  # a place where no ledger can be is refused before anything is made
         self.folder.lock()

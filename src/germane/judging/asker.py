@@ -99,7 +99,7 @@ class Asker:
 
     async def __aenter__(self) -> Self:
         if self._ledger is not None:
-            from germane.ledger.store import secret_beside
+            from germane.ledger.address import secret_beside
 
             self._marked.enter_context(marked_with(secret_beside(self._ledger.place)))
         return self

@@ -19,7 +19,7 @@ from msgspec import Meta, Struct
 
 from germane.encoding import decode, encode
 from germane.errors import InputError, Invalid, MissingPart, SourceLocation, describe, install_extra
-from germane.ledger import files_of
+from germane.ledger.address import files_of
 from germane.ledger.store import Ledger
 from germane.samples.fields import converted
 from germane.samples.files import whole_file

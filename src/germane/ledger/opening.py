@@ -9,17 +9,9 @@ from pathlib import Path
 from germane.addons import load
 from germane.clean import some_of
 from germane.errors import InputError
-from germane.ledger.store import (
-    INSERT,
-    Ledger,
-    LedgerTable,
-    SQLiteLedger,
-    create_table,
-    file_of,
-    is_database,
-    store_of,
-    to_row,
-)
+from germane.ledger.address import file_of, is_database, store_of
+from germane.ledger.sqlite import INSERT, SQLiteLedger, create_table
+from germane.ledger.store import Ledger, LedgerTable, to_row
 from germane.questions.question import AnyQuestion
 from germane.types import PlaceRow
 

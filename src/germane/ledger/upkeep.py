@@ -7,12 +7,7 @@ from collections.abc import Iterator
 from dataclasses import astuple, dataclass
 
 from germane.errors import InputError
-from germane.ledger.store import (
-    FORMAT,
-    SELECT,
-    LedgerTable,
-    from_row,
-)
+from germane.ledger.store import FORMAT, SELECT, LedgerTable, from_row
 from germane.types import Json, Judgement
 
 _TESTS = ("judge = ?", "kind = ?", "prompt = ?", "at >= ?", "at < ?")

@@ -13,7 +13,7 @@ from germane.errors import LimitReached
 from germane.evalfiles import Case
 from germane.graders import GraderResult
 from germane.judging.spending import Budget
-from germane.ledger.store import SQLiteLedger
+from germane.ledger.sqlite import SQLiteLedger
 from germane.types import Sample
 from tests.addons.agentv.running import graded, judge_of, told
 from tests.server import Act, ModelServer

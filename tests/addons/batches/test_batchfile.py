@@ -12,7 +12,7 @@ import jsonschema
 import pytest
 
 from germane.addons.batches.table import FILE, AskedTable
-from germane.ledger.store import SQLiteLedger
+from germane.ledger.sqlite import SQLiteLedger
 from tests.command import invoke
 from tests.server import ModelServer
 

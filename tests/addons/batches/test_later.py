@@ -18,7 +18,7 @@ from germane.addons.batches.foreign import AnthropicBatches, GeminiBatches
 from germane.addons.batches.providers import OpenAIBatches
 from germane.addons.batches.rounds import Batches
 from germane.addons.batches.table import AskedTable
-from germane.ledger.store import SQLiteLedger
+from germane.ledger.sqlite import SQLiteLedger
 from tests.addons.batches.test_batchfile import MEASURES, SAMPLES
 from tests.command import Ran, invoke
 from tests.server import Act, Asked

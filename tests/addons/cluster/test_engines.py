@@ -19,7 +19,7 @@ from germane import Report
 from germane.addons.cluster.engines import Engine
 from germane.addons.cluster.share import Share
 from germane.errors import InputError
-from germane.ledger.store import SQLiteLedger
+from germane.ledger.sqlite import SQLiteLedger
 from tests.cli.conftest import Cli, started, wait_for, write_jsonl
 from tests.server import Act, ModelServer
 from tests.server.asked import Asked

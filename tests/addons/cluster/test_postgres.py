@@ -19,8 +19,9 @@ from germane.addons.batches.table import AskedTable
 from germane.addons.cluster.postgres import PostgresLedger
 from germane.errors import InputError, LedgerError
 from germane.judges import LLMJudge
+from germane.ledger.address import without_password
 from germane.ledger.opening import open_at
-from germane.ledger.store import SQLiteLedger, without_password
+from germane.ledger.sqlite import SQLiteLedger
 from germane.types import FrozenDict, Judgement, Usage
 from tests.cli.conftest import write_jsonl
 from tests.command import Ran, invoke

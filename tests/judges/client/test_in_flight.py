@@ -12,7 +12,7 @@ from germane.errors import InputError, Interrupted, JudgeError, LedgerError
 from germane.judges import LLMJudge
 from germane.judges.client.retry import RetryPolicy
 from germane.judging.asker import Asker
-from germane.ledger.store import SQLiteLedger
+from germane.ledger.sqlite import SQLiteLedger
 from germane.questions.relevance import Relevance
 from germane.types import Judgement
 from tests.server import Act, ModelServer

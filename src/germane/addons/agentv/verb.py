@@ -36,7 +36,7 @@ def grade(
     from germane.evaluation.choice import ledger_address, open_ledger, pick_judge
     from germane.evaluation.spec import Spec
     from germane.graders import MeasureGrader, measure_named
-    from germane.ledger.store import password_apart
+    from germane.ledger.address import password_apart
     from germane.places.settings import Settings
     from germane.samples import Notices
     from germane.samples.files import JsonFault, parse_strict_json

@@ -17,8 +17,8 @@ from germane.cli.values import print_document, print_lines, refuse_input, say, s
 from germane.errors import InputError
 from germane.evaluation.choice import ledger_address
 from germane.judges import LLMJudge
+from germane.ledger.address import is_there
 from germane.ledger.opening import open_at
-from germane.ledger.store import is_there
 from germane.samples.files import whole_file
 
 if TYPE_CHECKING:

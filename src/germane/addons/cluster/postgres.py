@@ -16,6 +16,7 @@ from typing import Any, TypeVar
 from urllib.parse import urlsplit
 
 from germane.errors import InputError, LedgerError, MissingPart, install_extra
+from germane.ledger.address import without_password
 from germane.ledger.store import (
     COLUMNS,
     DECLARED,
@@ -26,7 +27,6 @@ from germane.ledger.store import (
     Row,
     check_format,
     from_row,
-    without_password,
 )
 from germane.types import Judgement
 

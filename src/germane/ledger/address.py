@@ -1,0 +1,160 @@
+"""Where a ledger is: a file, or a URL that an add-on's store opens, and the secret that lies beside a file."""
+
+from __future__ import annotations
+
+import os
+import re
+import secrets
+import tempfile
+from contextlib import suppress
+from pathlib import Path
+from urllib.parse import SplitResult, parse_qsl, unquote, urlencode, urlsplit
+
+from germane.addons import absent, find
+from germane.errors import InputError
+
+__all__ = ["is_there", "password_apart", "without_password"]
+
+_SCHEME = re.compile(r"\s*([A-Za-z][A-Za-z0-9+.-]+):/")
+"""One slash, as a path leaves one of two; a Windows drive is a single letter."""
+_CONNECTION = re.compile(
+    r"\s*(?:(?:host|hostaddr|port|dbname|user|service|sslmode)\s*=|postgres(?:ql)?:)|(?s:.*)\bpassword\s*="
+)
+"""What libpq takes besides a URL, and a URL without its slashes: no file, and it may hold a password."""
+_PASSWORD = re.compile("pass|secret|token", re.IGNORECASE)
+"""Words in the name of a URL's parameter that holds a password."""
+_SHOWN_OPTIONS = re.compile(r"(?:\s*-c\s*search_path=[\w,$]+)*\s*", re.IGNORECASE)
+"""`options` of a URL that name where the table is; others may hold anything."""
+_NO_LINK = getattr(os, "O_NOFOLLOW", 0)
+
+
+def files_of(path: Path) -> list[Path]:
+    """Return a ledger's file, its write-ahead log, and the log's index; the latter two need not exist."""
+    return [path, path.with_name(f"{path.name}-wal"), path.with_name(f"{path.name}-shm")]
+
+
+def secret_of(path: Path) -> Path:
+    """Return the file next to a ledger that holds its secret; it need not exist."""
+    return path.with_name(f"{path.name}.secret")
+
+
+def find_ledger(start: Path) -> Path:
+    """Return `.germane/ledger.sqlite` next to the nearest germane.toml or pyproject.toml, else in `start`."""
+    files = ("germane.toml", "pyproject.toml")
+    folders = (
+        folder for folder in (start, *start.parents) if any((folder / file).is_file() for file in files)
+    )
+    return next(folders, start) / ".germane" / "ledger.sqlite"
+
+
+def address_from(folder: Path, where: str) -> str:
+    """Return the address that a file in this folder gives: a path is relative to the folder."""
+    return where if _SCHEME.match(where) else str(folder / file_of(where))
+
+
+def file_of(where: str | Path) -> Path:
+    """Return the file at an address; InputError for what is no file."""
+    if match := _SCHEME.match(str(where)):
+        raise InputError(
+            f"a ledger cannot be kept at {match[1]}://...",  # no more: it may hold a password
+            fix="write a file's path, such as .germane/ledger.sqlite, or postgresql://HOST/DATABASE",
+        )
+    if _CONNECTION.match(str(where)):
+        fix = "write postgresql://USER@HOST:PORT/DATABASE, and the password to PGPASSWORD"
+        raise InputError("a ledger in PostgreSQL is named by a URL, not by a connection string", fix=fix)
+    return Path(where).expanduser()
+
+
+def is_there(where: str | Path) -> bool:
+    """Return True if there is a ledger at an address, or a database that may have one; InputError where none can be."""
+    return is_database(where) or file_of(where).exists()
+
+
+def is_database(where: str | Path) -> bool:
+    """Return True if an address is a URL that an add-on's store opens, and not a file."""
+    return store_of(where) is not None
+
+
+def store_of(where: str | Path) -> str | None:
+    """Return the function, `module:object`, that opens the ledger at a URL; None for a file."""
+    match = _SCHEME.match(str(where))
+    scheme = match[1].lower() if match else ""
+    declared: str | None = find("stores", scheme) if scheme else None
+    if declared is None and (owner := absent("stores", scheme)):
+        problem = f"a ledger at {scheme}:// needs the add-on {owner}, which is not there"
+        raise InputError(problem, fix="name a file: --ledger ledger.sqlite")
+    return declared
+
+
+def _database_url(where: str | Path) -> SplitResult:
+    """Return the parts of a database's URL; InputError, which shows nothing of it, where these cannot be told apart."""
+    text = re.sub(r"^(\w+):/(?!/)", r"\1://", str(where).strip())  # a path leaves one slash of two
+    with suppress(ValueError):  # a bracket that is not closed, a port that is not a number
+        parts = urlsplit(text)
+        _ = parts.port if "," not in parts.netloc else None
+        named = all("=" in piece for piece in parts.query.split("&") if piece)
+        if named and parts.netloc.count("@") <= 1 and "@" not in parts.path + parts.fragment:
+            return parts
+    fix = "write postgresql://USER@HOST/DATABASE, and the password to PGPASSWORD"
+    raise InputError("this is not a URL of a database", fix=fix)
+
+
+def _is_secret(name: str, value: str) -> bool:
+    return not _SHOWN_OPTIONS.fullmatch(value) if name == "options" else bool(_PASSWORD.search(name))
+
+
+def without_password(where: str | Path) -> str:
+    """Return an address as it may be shown and stored: a database's URL without its password."""
+    if not is_database(where):
+        return str(where)
+    parts = _database_url(where)
+    login, at, host = parts.netloc.rpartition("@")
+    query = urlencode([pair for pair in parse_qsl(parts.query) if not _is_secret(*pair)])
+    # not urlunsplit: it drops the slashes of a URL without a host, which means a socket here
+    return f"{parts.scheme}://{login.partition(':')[0]}{at}{host}{parts.path}" + f"?{query}" * bool(query)
+
+
+def password_apart(where: str) -> str:
+    """Return an address without its password, and set PGPASSWORD to that, for this process and those that it starts."""
+    if is_database(where):
+        parts = _database_url(where)
+        query = dict(parse_qsl(parts.query))
+        if password := query.get("password") or unquote(parts.password or ""):
+            os.environ["PGPASSWORD"] = password
+        if _is_secret("options", options := query.get("options", "")):
+            os.environ["PGOPTIONS"] = options
+    return without_password(where)
+
+
+def secret_beside(address: str) -> bytes | None:
+    """Return the secret of the ledger in a file, from a file next to it, which is made if needed.
+
+    None where there is no such ledger or no secret can be kept. A file that others can read is replaced, since they may have put
+    it there.
+    """
+    path = secret_of(Path(address))
+    if not Path(address).is_file():
+        return None
+    try:
+        if (result := _private_text(path)) is None:
+            path.unlink(missing_ok=True)
+            with tempfile.NamedTemporaryFile(prefix=".secret-", dir=path.parent) as made:  # mode 0600
+                made.write(secrets.token_hex(32).encode())
+                made.flush()
+                with suppress(FileExistsError):  # another process was first
+                    os.link(made.name, path)  # it is whole or not there
+            result = _private_text(path)
+    except OSError:
+        return None
+    return result
+
+
+def _private_text(path: Path) -> bytes | None:
+    """Return the secret in a file; None where there is none, or others could have read it or put it there."""
+    try:
+        with open(path, "rb", opener=lambda name, flags: os.open(name, flags | _NO_LINK)) as file:
+            result, status = file.read(64), os.fstat(file.fileno())
+    except OSError:
+        return None
+    private = os.name != "posix" or (not status.st_mode & 0o077 and status.st_uid == os.geteuid())
+    return result if private and len(result) == 64 else None

@@ -1,0 +1,320 @@
+"""The ledger in an SQLite file."""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing, contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+from germane.errors import LedgerError
+from germane.ledger.address import file_of, files_of
+from germane.ledger.store import (
+    COLUMNS,
+    DECLARED,
+    FORMAT,
+    INDEXES,
+    SELECT,
+    LedgerTable,
+    Row,
+    check_format,
+    from_row,
+)
+from germane.types import Judgement
+
+__all__ = ["SQLiteLedger"]
+
+INSERT = f"INSERT OR IGNORE INTO judgements VALUES ({', '.join('?' * len(COLUMNS))})"  # noqa: S608 - constants
+_SYNC_SECONDS = 1.0
+"""Seconds after which a row has reached the disk: what a power cut may cost. A killed process loses nothing."""
+_CHECKED = 50_000_000
+"""Bytes up to which a file's structure is checked when it is opened (0.15 s)."""
+_WAIT_SECONDS = 60
+"""Seconds to wait for another program's lock."""
+_CACHE_KIB = 16_000
+_BUSY = "; another program is writing to it: try again when that has finished"
+_HINTS = {
+    sqlite3.SQLITE_FULL: "; free some space",
+    sqlite3.SQLITE_IOERR: "; the disk may be full: free some space",
+    sqlite3.SQLITE_BUSY: _BUSY,
+    sqlite3.SQLITE_LOCKED: _BUSY,
+    sqlite3.SQLITE_READONLY: "; it cannot be written: look at its permissions and those of its folder",
+    sqlite3.SQLITE_CANTOPEN: "; look at the permissions of the file and its folder",
+    sqlite3.SQLITE_PERM: "; look at the permissions of the file and its folder",
+}
+_DAMAGE = {sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_TOOBIG}
+_DAMAGE_WITHOUT_CODE = ("Could not decode", "unsupported file format")
+
+
+class SQLiteLedger(LedgerTable):
+    """A ledger in one SQLite file, with a write-ahead log.
+
+    A row is committed when it arrives, without waiting for the disk: it survives the death of the process, and within a second
+    also that of the machine.
+
+    Args:
+        where: The file, which is made with its folder where there is none.
+        read_only: Make and change nothing.
+
+    Raises:
+        InputError: No ledger can be kept at such a place.
+        LedgerError: The file is not a ledger, is of another version or damaged, or cannot be used.
+    """
+
+    chunk = 500
+
+    def __init__(self, where: str | Path, *, read_only: bool = False) -> None:
+        self.path = file_of(where)
+        self._writing, self._reading, self._syncing = threading.RLock(), threading.RLock(), threading.Lock()
+        self._timer: threading.Timer | None = None
+        self._fault: LedgerError | None = None
+        with self._explained():
+            self.db = self._open(read_only=read_only)
+            self._reader = self.db if read_only else _connect(self.path)
+            self._reader.execute("PRAGMA query_only=ON")
+
+    def _open(self, *, read_only: bool) -> sqlite3.Connection:
+        return _open_for_reading(self.path) if read_only else _open_for_writing(self.path)
+
+    @property
+    def place(self) -> str:
+        """The absolute path of the file."""
+        return str(self.path.absolute())
+
+    @property
+    def size(self) -> int:
+        """Bytes of the file and its log."""
+        return sum(path.stat().st_size for path in files_of(self.path)[:2] if path.exists())
+
+    @contextmanager
+    def _explained(self) -> Iterator[None]:
+        """Raise faults of the file as LedgerErrors that say what to do."""
+        try:
+            yield
+        except (sqlite3.Error, OSError, ValueError) as error:
+            raise _explain(error, self.path) from None
+
+    @contextmanager
+    def writing(self) -> Iterator[sqlite3.Connection]:
+        """Give the connection that writes, within one transaction."""
+        with self._writing, self._explained():
+            if (fault := self._fault) is not None:
+                self._fault = None
+                raise fault
+            with _transaction(self.db):
+                yield self.db
+            if self._timer is None:
+                self._timer = threading.Timer(_SYNC_SECONDS, self._sync)
+                self._timer.daemon = True
+                self._timer.start()
+
+    def _sync(self) -> None:
+        """Write the log to the disk and into the file, on a connection of its own so that nobody waits for it."""
+        with self._syncing:
+            self._timer = None
+            try:
+                with closing(_connect(self.path)) as db:
+                    db.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchone()
+            except sqlite3.Error as error:  # told to the next who writes
+                self._fault = _explain(error, self.path)
+
+    def ready(self) -> None:
+        """Write one page, the number of the format; LedgerError where that fails."""
+        self.make([f"PRAGMA user_version={FORMAT}"])
+
+    def rows(self, sql: str, values: Sequence[Any] = (), read: Callable[[Row], Any] = tuple) -> Iterator[Any]:
+        """Iterate over the rows of a query, on a connection that waits for nobody who writes."""
+        with self._reading, self._explained():
+            yield from map(read, self._reader.execute(sql, values))
+
+    def _look_up(self, column: str, values: Sequence[str]) -> list[Judgement]:
+        marks = ",".join("?" * len(values))
+        return list(self.rows(f"{SELECT} WHERE {column} IN ({marks})", values, from_row))
+
+    def _insert(self, rows: Sequence[Row], useless: Sequence[tuple[str, str]]) -> set[str]:
+        with self.writing() as db:
+            db.executemany("DELETE FROM judgements WHERE key = ? AND answer = ?", useless)
+            return {row[0] for row in rows if db.execute(INSERT, row).rowcount}
+
+    def make(self, statements: Sequence[str]) -> None:
+        """Execute these SQL statements in one transaction."""
+        with self.writing() as db:
+            for statement in statements:
+                db.execute(statement)
+
+    def change(self, sql: str, values: Sequence[Any] = ()) -> int:
+        """Execute a statement, and return the number of rows that it changed."""
+        with self.writing() as db:
+            return int(db.execute(sql, values).rowcount)
+
+    def close(self) -> None:
+        """Write everything to the disk, and close the file."""
+        if (timer := self._timer) is not None:
+            timer.cancel()
+            self._sync()
+        with self._reading, self._writing, self._syncing:
+            self._reader.close()
+            self.db.close()
+
+
+def _connect(path: Path, mode: str = "rw") -> sqlite3.Connection:
+    """Return a connection in autocommit mode, for any thread."""
+    where = f"{path.absolute().as_uri()}?mode={mode}"
+    db = sqlite3.connect(
+        where, uri=True, timeout=_WAIT_SECONDS, isolation_level=None, check_same_thread=False
+    )
+    db.execute(f"PRAGMA cache_size={-_CACHE_KIB}")
+    return db
+
+
+@contextmanager
+def _transaction(db: sqlite3.Connection, how: str = "IMMEDIATE") -> Iterator[None]:
+    """Do all of what is done inside, or nothing; "DEFERRED" reads one state of the file."""
+    db.execute(f"BEGIN {how}")
+    try:
+        yield
+        db.execute("COMMIT")
+    except BaseException:
+        if db.in_transaction:  # a full disk has rolled back already
+            with suppress(sqlite3.Error):
+                db.execute("ROLLBACK")
+        raise
+
+
+def _open_for_writing(path: Path) -> sqlite3.Connection:
+    """Return a connection, with the file (mode 0600), its folder and its table made where there are none.
+
+    Nothing is written to a file of another program or of another version.
+    """
+    _refuse_folder(path)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with suppress(FileExistsError):
+        path.touch(0o600, exist_ok=False)  # SQLite gives the log the same mode
+    db = _connect(path)
+    try:
+        with _transaction(db, "DEFERRED"):
+            new = _is_new(db, path)
+        _refuse_damaged(db, path)
+        _use_log(db)
+        for pragma in ("synchronous=NORMAL", "wal_autocheckpoint=0"):
+            db.execute(f"PRAGMA {pragma}").fetchone()
+        if new:
+            with _transaction(db):
+                if _is_new(db, path):  # another process may have been faster
+                    create_table(db)
+    except BaseException:
+        db.close()
+        raise
+    return db
+
+
+def create_table(db: sqlite3.Connection) -> None:
+    """Make the table and its indexes in an empty database."""
+    columns = ", ".join(f"{name} {declared}" for name, declared in DECLARED.items())
+    for statement in (f"CREATE TABLE judgements ({columns})", *INDEXES, f"PRAGMA user_version={FORMAT}"):
+        db.execute(statement)
+
+
+def _open_for_reading(path: Path) -> sqlite3.Connection:
+    """Return a connection that changes nothing, also where nobody can write."""
+    _refuse_folder(path)
+    if not path.exists():
+        raise LedgerError(f"no ledger {path}; `germane run` makes one, or name another: --ledger FILE")
+    writable = os.access(path, os.W_OK) and os.access(path.parent, os.W_OK)
+    log = files_of(path)[1]
+    if not writable and log.exists() and log.stat().st_size:
+        raise LedgerError(
+            f"{path} has answers in {log.name}, which SQLite cannot read where nobody can write; "
+            "copy both to another folder"
+        )
+    db = _connect(path, "rw" if writable else "ro&immutable=1")
+    try:
+        db.execute("PRAGMA query_only=ON")
+        with _transaction(db, "DEFERRED"):
+            if _is_new(db, path):
+                raise LedgerError(f"{path} is not a ledger: it is empty; name another file")  # noqa: TRY301
+        _refuse_damaged(db, path)
+    except BaseException:
+        db.close()
+        raise
+    return db
+
+
+def _refuse_folder(path: Path) -> None:
+    if path.is_dir():
+        raise LedgerError(f"{path} is a folder; name the ledger's file, such as {path / 'ledger.sqlite'}")
+
+
+def _is_new(db: sqlite3.Connection, path: Path) -> bool:
+    """Return True if the database is empty; LedgerError where it is another program's, or of another version."""
+    (version,) = db.execute("PRAGMA user_version").fetchone()
+    tables = [name for (name,) in db.execute("SELECT name FROM sqlite_master WHERE type = 'table' LIMIT 3")]
+    columns = tuple(name for _, name, *_ in db.execute("PRAGMA table_info(judgements)"))
+    if not tables and not version:
+        return True
+    if not columns or not version:
+        raise LedgerError(
+            f"{path} is not a ledger: it holds {', '.join(tables) or 'no table'}; name another file"
+        )
+    check_format(str(path), version, "name another file, or move this one away")
+    if columns != COLUMNS:
+        raise LedgerError(f"{path} is not a ledger: its table has other columns; name another file")
+    others = "(type IN ('view', 'trigger') OR (name = 'judgements' AND sql NOT LIKE 'CREATE TABLE %'))"
+    for kind, name in db.execute(f"SELECT type, name FROM sqlite_master WHERE {others} LIMIT 1"):  # noqa: S608 - constants
+        problem = f"{path} is not a ledger that germane made: it holds the {kind} {name[:60]!r}, which changes what is stored"
+        raise LedgerError(f"{problem}; name another file")
+    return False
+
+
+def _use_log(db: sqlite3.Connection) -> None:
+    """Switch to the write-ahead log; SQLite does not wait by itself where another process switches a new file."""
+    until = time.monotonic() + _WAIT_SECONDS
+    while True:
+        try:
+            db.execute("PRAGMA journal_mode=WAL").fetchone()
+        except sqlite3.OperationalError as error:
+            if _code(error) != sqlite3.SQLITE_BUSY or time.monotonic() > until:
+                raise
+            time.sleep(0.01)
+        else:
+            return
+
+
+def _refuse_damaged(db: sqlite3.Connection, path: Path) -> None:
+    """LedgerError where a small file is damaged: an answer behind a damaged page would be paid for again."""
+    if path.stat().st_size > _CHECKED:
+        return
+    for (text,) in db.execute("PRAGMA integrity_check(1)"):
+        for line in text.splitlines():
+            if line != "ok" and not line.startswith("***"):
+                raise LedgerError(f"the ledger {path} is damaged: {line}; {_recovery(path)}")
+
+
+def _recovery(path: Path) -> str:
+    """Return the command that saves what can still be read of a damaged file."""
+    fresh = path.with_name(f"recovered-{path.name}")
+    return (
+        f"save what can be read: sqlite3 {path} .recover | sqlite3 {fresh}; then use --ledger {fresh} "
+        "(Debian's sqlite3 cannot .recover: that of sqlite.org can)"
+    )
+
+
+def _explain(error: Exception, path: Path) -> LedgerError:
+    """Return a fault of the file as a LedgerError that says what to do."""
+    if isinstance(error, sqlite3.Error):
+        damaged = _code(error) in _DAMAGE or str(error).startswith(_DAMAGE_WITHOUT_CODE)
+    else:  # JSON that cannot be read
+        damaged = isinstance(error, ValueError) and not isinstance(error, UnicodeEncodeError)
+    if damaged:
+        other = " (if it never was a ledger: name another file)" if "not a database" in str(error) else ""
+        return LedgerError(f"the ledger {path} is damaged: {error}{other}; {_recovery(path)}")
+    return LedgerError(f"the ledger {path} cannot be used: {error}{_HINTS.get(_code(error), '')}")
+
+
+def _code(error: Exception) -> int:
+    """Return SQLite's primary error code; 0 where there is none."""
+    return int(getattr(error, "sqlite_errorcode", 0)) & 0xFF
