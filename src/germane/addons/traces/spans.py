@@ -8,16 +8,28 @@ storage export, public API v2). Of the other spans those around a retrieval say 
 from __future__ import annotations
 
 import base64
-import datetime
-import json
-import math
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-from germane.encoding import digest
+from germane.addons.traces.values import (
+    ANSWERS,
+    ASSISTANT,
+    QUESTIONS,
+    documents_in,
+    items_of,
+    listed_under,
+    name_of,
+    number_of,
+    parsed,
+    plain_attributes,
+    seconds_of,
+    text_in,
+    tree_of,
+    value_at,
+)
 from germane.errors import Invalid, describe
-from germane.samples import id_in, passages_in, structure
+from germane.samples import passages_in
 from germane.types import Json
 
 RETRIEVER, RERANKER, EMBEDDING, MODEL = "RETRIEVER", "RERANKER", "EMBEDDING", "LLM"
@@ -74,7 +86,7 @@ def spans_in(row: Json) -> Iterator[Span]:
         fix = "keep the spans of traces in a file of their own"
         raise Invalid("is not a span, and rows before it are", fix)
     for span in [_with_context(row)] if exported is None else exported:
-        if not _name(_first(span, _TRACE)):
+        if not name_of(_first(span, _TRACE)):
             raise Invalid("holds a span that names no trace", 'write "traceId" and "spanId"')
         yield _span(span)
 
@@ -88,10 +100,10 @@ def _exported(row: Json) -> list[dict[str, Json]] | None:
     if not isinstance(row, Mapping):
         return None
     for holder in (row, row.get("trace"), row.get("result")):  # Tempo's second and Jaeger's third API
-        if (resources := _listed_under(holder, *_RESOURCES)) is not None:
-            scopes = [scope for one in resources for scope in _listed_under(one, *_SCOPES) or ()]
-            return [_of_otlp(span) for scope in scopes for span in _listed_under(scope, "spans") or ()]
-    spans = _listed_under(row, "spans") if "spanID" not in row else [row]
+        if (resources := listed_under(holder, *_RESOURCES)) is not None:
+            scopes = [scope for one in resources for scope in listed_under(one, *_SCOPES) or ()]
+            return [_of_otlp(span) for scope in scopes for span in listed_under(scope, "spans") or ()]
+    spans = listed_under(row, "spans") if "spanID" not in row else [row]
     return None if spans is None or "traceID" not in row else list(map(_of_jaeger, spans))
 
 
@@ -100,7 +112,7 @@ def _of_otlp(span: Json) -> dict[str, Json]:
     if not isinstance(span, Mapping):
         return {}
     ids = {name: _in_hex(span[name]) for name in (*_TRACE, *_SPAN, *_PARENT) if name in span}
-    return {**span, **ids, "attributes": _plain(span.get("attributes"))}
+    return {**span, **ids, "attributes": plain_attributes(span.get("attributes"))}
 
 
 def _in_hex(value: Json) -> Json:
@@ -118,7 +130,7 @@ def _of_jaeger(span: Json) -> dict[str, Json]:
     tags = {str(tag.get("key")): tag.get("value") for tag in _mappings(span, "tags")}
     references = _mappings(span, "references")
     above = (one.get("spanID") for one in references if one.get("refType") == "CHILD_OF")
-    start, duration = (_number(span.get(name)) or 0.0 for name in ("startTime", "duration"))
+    start, duration = (number_of(span.get(name)) or 0.0 for name in ("startTime", "duration"))
     failed = tags.get("otel.status_code") == "ERROR" or str(tags.get("error")).lower() == "true"
     return {
         "traceId": span.get("traceID"),
@@ -142,10 +154,10 @@ def rows_of_documents(rows: Iterable[Json]) -> Iterator[tuple[int, dict[str, Jso
     """Yield a sample for each span among rows of documents, with the number of its first row. Raises Invalid where a row is none."""
     spans: dict[str, tuple[int, list[tuple[float, dict[str, Json]]]]] = {}
     for number, row in enumerate(rows):
-        if not is_document_row(row) or not (span := _name(_first(row, _SPAN))):
+        if not is_document_row(row) or not (span := name_of(_first(row, _SPAN))):
             fix = "keep the documents of spans in a file of their own"
             raise Invalid("is not a document of a span, and rows before it are", fix)
-        if (position := _number(row["document_position"])) is None:
+        if (position := number_of(row["document_position"])) is None:
             problem = f"is {describe(row['document_position'])}, and a document has a position"
             raise Invalid(problem, "write its place: 0, 1, 2, ...", "document_position")
         spans.setdefault(span, (number, []))[1].append((position, row))
@@ -154,15 +166,15 @@ def rows_of_documents(rows: Iterable[Json]) -> Iterator[tuple[int, dict[str, Jso
             {
                 "id": _first(row, ("document_id", "doc_id")),
                 "text": row["reference"],
-                "score": _number(row.get("document_score")),
+                "score": number_of(row.get("document_score")),
                 "metadata": row.get("document_metadata"),
             }
             for _, row in sorted(placed, key=lambda pair: pair[0])
         ]
         first = min(placed, key=lambda pair: pair[0])[1]
-        trace = _name(_first(first, _TRACE))
+        trace = name_of(_first(first, _TRACE))
         query, metadata = (
-            text_in(first["input"], _QUESTIONS),
+            text_in(first["input"], QUESTIONS),
             {"spans": [span], **({"trace": trace} if trace else {})},
         )
         yield (
@@ -171,19 +183,13 @@ def rows_of_documents(rows: Iterable[Json]) -> Iterator[tuple[int, dict[str, Jso
         )
 
 
-def _listed_under(holder: Json, *keys: str) -> list[Json] | None:
-    """Return the list under the first of these keys that has one; None where there is none."""
-    values = (holder.get(key) for key in keys) if isinstance(holder, Mapping) else ()
-    return next((value for value in values if isinstance(value, list)), None)
-
-
 def _mappings(holder: Json, key: str) -> list[dict[str, Json]]:
-    return [value for value in _listed_under(holder, key) or () if isinstance(value, dict)]
+    return [value for value in listed_under(holder, key) or () if isinstance(value, dict)]
 
 
 def _with_context(row: dict[str, Json]) -> dict[str, Json]:
     """Return the row, with the ids that stand in an object `context` as columns."""
-    context = _parsed(row.get("context"))
+    context = parsed(row.get("context"))
     return {**row, **{f"context.{k}": v for k, v in context.items()}} if isinstance(context, dict) else row
 
 
@@ -193,25 +199,25 @@ def _first(row: Mapping[str, Json], names: Iterable[str]) -> Json:
 
 def _span(row: dict[str, Json]) -> Span:
     attributes = _attributes(row)
-    kind, parent, start = _kind(row, attributes), _name(_first(row, _PARENT)), _time(row, _START)
+    kind, parent, start = _kind(row, attributes), name_of(_first(row, _PARENT)), _time(row, _START)
     retrieved = kind in {RETRIEVER, RERANKER}
     asked = kind != MODEL or not parent  # a model within a trace is asked with its whole prompt
-    sessions = (*(_at(attributes, name) for name in _SESSIONS), _first(row, ("session_id", "sessionId")))
-    models = (_name(_at(attributes, name)) for name in _MODELS)
-    answers = (text_in(_at(attributes, name), _ANSWERS, speaker=_ASSISTANT) for name in _OUTPUTS)
+    sessions = (*(value_at(attributes, name) for name in _SESSIONS), _first(row, ("session_id", "sessionId")))
+    models = (name_of(value_at(attributes, name)) for name in _MODELS)
+    answers = (text_in(value_at(attributes, name), ANSWERS, speaker=ASSISTANT) for name in _OUTPUTS)
     return Span(
-        trace=_name(_first(row, _TRACE)),
-        id=_name(_first(row, _SPAN)) or _name(row.get("id")),
+        trace=name_of(_first(row, _TRACE)),
+        id=name_of(_first(row, _SPAN)) or name_of(row.get("id")),
         parent=parent,
-        name=_name(row.get("name")) or kind.lower() or "span",
+        name=name_of(row.get("name")) or kind.lower() or "span",
         kind=kind,
         start=start,
         end=max(start, _time(row, _END)),
         query=_query(attributes) if asked else None,
         documents=_documents(attributes) if retrieved else None,
-        inputs=documents_in(_at(attributes, "reranker.input_documents")) if kind == RERANKER else None,
+        inputs=documents_in(value_at(attributes, "reranker.input_documents")) if kind == RERANKER else None,
         response=next(filter(None, answers), None) if asked and not retrieved else None,
-        session=next(filter(None, map(_name, sessions)), None),
+        session=next(filter(None, map(name_of, sessions)), None),
         model=next(filter(None, models), None),
         error=_error(row) if retrieved else None,
     )
@@ -224,10 +230,14 @@ _QUERIES = ("reranker.query", "gen_ai.retrieval.query.text", "input.value", "gen
 
 
 def _query(attributes: Mapping[str, Json]) -> str | None:
-    texts = [_at(attributes, name) for name in _QUERIES]
-    embedded = _items(_at(attributes, "embedding.embeddings"))
-    texts += [_at(_tree(embedded[0]), "embedding.text")] if embedded and isinstance(embedded[0], dict) else []
-    return next(filter(None, (text_in(text, _QUESTIONS) for text in texts)), None)
+    texts = [value_at(attributes, name) for name in _QUERIES]
+    embedded = items_of(value_at(attributes, "embedding.embeddings"))
+    texts += (
+        [value_at(tree_of(embedded[0]), "embedding.text")]
+        if embedded and isinstance(embedded[0], dict)
+        else []
+    )
+    return next(filter(None, (text_in(text, QUESTIONS) for text in texts)), None)
 
 
 def _error(row: Mapping[str, Json]) -> str | None:
@@ -237,7 +247,7 @@ def _error(row: Mapping[str, Json]) -> str | None:
     if next((code for code in codes if code is not None), None) not in (2, "STATUS_CODE_ERROR", "ERROR"):
         return None
     message = _first(status, ("message", "description")) or _first(row, ("status_message", "statusMessage"))
-    return _name(message) or "the retrieval failed"
+    return name_of(message) or "the retrieval failed"
 
 
 _OPERATIONS = {"retrieval": RETRIEVER, "embeddings": EMBEDDING, "chat": MODEL}
@@ -245,25 +255,23 @@ _OPERATIONS = {"retrieval": RETRIEVER, "embeddings": EMBEDDING, "chat": MODEL}
 
 def _kind(row: Mapping[str, Json], attributes: Mapping[str, Json]) -> str:
     """Return the kind of a span: as it names it, else by the documents that it has."""
-    values = (_at(attributes, "openinference.span.kind"), row.get("span_kind"), row.get("type"))
+    values = (value_at(attributes, "openinference.span.kind"), row.get("span_kind"), row.get("type"))
     words = {str(word).upper() for word in values}
-    words.add(_OPERATIONS.get(str(_at(attributes, "gen_ai.operation.name")), ""))
-    if RERANKER in words or _at(attributes, "reranker.output_documents") is not None:
+    words.add(_OPERATIONS.get(str(value_at(attributes, "gen_ai.operation.name")), ""))
+    if RERANKER in words or value_at(attributes, "reranker.output_documents") is not None:
         return RERANKER
-    if RETRIEVER in words or _at(attributes, "retrieval.documents") is not None:
+    if RETRIEVER in words or value_at(attributes, "retrieval.documents") is not None:
         return RETRIEVER
     return EMBEDDING if EMBEDDING in words else MODEL if words & {MODEL, "GENERATION"} else ""
 
-
-# what stands in attributes
 
 _PREFIXES = {"retrieval", "reranker", "embedding", "gen_ai", "input", "output", "openinference", "session"}
 
 
 def _attributes(row: Mapping[str, Json]) -> dict[str, Json]:
     """Return the attributes of a span by their dotted names, however the export holds them."""
-    metadata = _parsed(row.get("metadata"))  # of a span that Langfuse took by OpenTelemetry
-    more = _parsed(metadata.get("attributes")) if isinstance(metadata, Mapping) else None
+    metadata = parsed(row.get("metadata"))  # of a span that Langfuse took by OpenTelemetry
+    more = parsed(metadata.get("attributes")) if isinstance(metadata, Mapping) else None
     columns = {
         key: value for key, value in row.items() if key.startswith("attributes.") and value is not None
     }
@@ -273,73 +281,10 @@ def _attributes(row: Mapping[str, Json]) -> dict[str, Json]:
     for name in ("input", "output"):  # of Langfuse's observations
         if row.get(name) not in (None, ""):
             attributes.setdefault(f"{name}.value", row[name])
-    return _tree({key: value for key, value in attributes.items() if str(key).partition(".")[0] in _PREFIXES})
+    return tree_of(
+        {key: value for key, value in attributes.items() if str(key).partition(".")[0] in _PREFIXES}
+    )
 
-
-def _tree(values: Mapping[str, Json]) -> dict[str, Json]:
-    """Return values with dotted names as objects within objects."""
-    root: dict[str, Json] = {}
-    for key, value in values.items():
-        *above, last = str(key).split(".")
-        node = root
-        for step in above:
-            inner = node.get(step)
-            if not isinstance(inner, dict):
-                inner = node[step] = {}
-            node = inner
-        node[last] = _tree(value) if isinstance(value, Mapping) else value
-    return root
-
-
-def _at(tree: Json, path: str) -> Json:
-    """Return the value at a dotted path; None where there is none, or where it was hidden."""
-    for step in path.split("."):
-        tree = tree.get(step) if isinstance(tree, Mapping) else None
-    return None if tree == _HIDDEN else tree
-
-
-_HIDDEN = "__REDACTED__"
-
-
-def _plain(attributes: Json) -> dict[str, Json]:
-    """Return attributes of OTLP/JSON as plain values."""
-    pairs = attributes if isinstance(attributes, list) else []
-    return {str(pair.get("key")): _value(pair.get("value")) for pair in pairs if isinstance(pair, dict)}
-
-
-def _value(value: Json) -> Json:
-    if not isinstance(value, dict) or len(value) != 1:
-        return None
-    ((name, inner),) = value.items()
-    kind = str(name).replace("_", "").lower()
-    if kind == "arrayvalue":
-        return [_value(value) for value in _listed_under(inner, "values") or ()]
-    if kind == "kvlistvalue":
-        return _plain(_listed_under(inner, "values"))
-    return _number(inner) if kind == "doublevalue" else inner
-
-
-def _parsed(value: Json) -> Json:
-    """Return the list, object or text that a text writes as JSON; anything else as it is."""
-    start = value.lstrip()[:1] if isinstance(value, str) else ""
-    if start == '"':
-        with suppress(ValueError):
-            return _parsed(json.loads(value))
-    if start in {"[", "{"}:
-        result = structure(value)
-        return value if result is None else result
-    return value
-
-
-def _items(value: Json) -> list[Json] | None:
-    """Return a list as it is, from JSON, or as an object whose names are the places; None where it is not one."""
-    value = _parsed(value)
-    if isinstance(value, Mapping) and value and all(str(key).isdecimal() for key in value):
-        return [value[key] for key in sorted(value, key=int)]
-    return value if isinstance(value, list) else None
-
-
-# documents and texts
 
 _LISTS = ("reranker.output_documents", "retrieval.documents", "gen_ai.retrieval.documents")
 
@@ -347,143 +292,13 @@ _LISTS = ("reranker.output_documents", "retrieval.documents", "gen_ai.retrieval.
 def _documents(attributes: Mapping[str, Json]) -> list[dict[str, Json]] | None:
     """Return the documents that a retrieval returned: by the conventions, else the list in its output."""
     for name in _LISTS:
-        if (result := documents_in(_at(attributes, name))) is not None:
+        if (result := documents_in(value_at(attributes, name))) is not None:
             return result
-    return documents_in(passages_in(_parsed(_at(attributes, "output.value"))))
-
-
-def documents_in(value: Json) -> list[dict[str, Json]] | None:
-    """Return the contexts in a list of documents; None where it is not a list, or one of something else."""
-    items = _items(value)
-    if items is None:
-        return None
-    results = [_document(item) for item in items]
-    return [row for row in results if row is not None] if None not in results else None
-
-
-_TEXTS = ("content", "text", "page_content", "pageContent", "chunk")
-
-
-def _document(value: Json) -> dict[str, Json] | None:
-    """Return one document as a context. Where nothing names it, its text does."""
-    value = {"text": value} if isinstance(value, str) else value
-    if not isinstance(value, Mapping):
-        return None
-    whole = _tree(value)
-    holders = (whole[name] for name in ("document", "node", "kwargs") if isinstance(whole.get(name), Mapping))
-    own = next(holders, whole)
-    score = _number(whole.get("score", own.get("score")))
-    text = next((own[name] for name in _TEXTS if isinstance(own.get(name), str)), "")
-    text = "" if text == _HIDDEN else text
-    metadata = _parsed(own.get("metadata"))
-    metadata = dict(metadata) if isinstance(metadata, Mapping) else {}
-    named = id_in(own) or id_in(metadata) or (f"text:{digest(text)[:12]}" if text else "")
-    if not named:
-        return None
-    made = {"id": named, "text": text, "metadata": metadata, "score": score}
-    return {key: value for key, value in made.items() if value not in (None, "", {})}
-
-
-_SAID = ("text", "content", "messages")
-_QUESTIONS = ("query", "question", "input", "user_input", "prompt", "query_str", *_SAID)
-_ANSWERS = ("answer", "response", "output", "result", *_SAID)
-_USER, _ASSISTANT = frozenset({"user", "human"}), frozenset({"assistant", "ai", "model"})
-_OTHERS = frozenset({"system", "developer", "tool", "function"})
-
-
-def text_in(
-    value: Json, names: tuple[str, ...], levels: int = 4, speaker: frozenset[str] = _USER
-) -> str | None:
-    """Return the text that a person wrote in an input or read in an output: the value itself, or that under one of these names.
-
-    Of messages the last text of the speaker; of a recorded call (`args`, `kwargs`) its first argument. None where there is no such
-    text.
-    """
-    value = _parsed(value)
-    if isinstance(value, str) or not levels:
-        return _shown(value) if isinstance(value, str) else None
-    if (message := _message(value)) is not None:
-        return _content(message[1]) if message[0] in speaker else None
-    if isinstance(value, Mapping):
-        inner = [*(value.get(name) for name in (*names, "kwargs")), *(_items(value.get("args")) or [])[:1]]
-        return next(filter(None, (text_in(one, names, levels - 1, speaker) for one in inner)), None)
-    values = value if isinstance(value, list) else []
-    messages = [message for message in map(_message, values) if message is not None]
-    if not messages and len(values) == 1 and isinstance(values[0], list):  # a batch of one conversation
-        return text_in(values[0], names, levels - 1, speaker)
-    texts = (_content(content) for role, content in reversed(messages) if role in speaker)
-    return next(filter(None, texts), None)  # a tool's result may be a user's message
-
-
-def _message(value: Json) -> tuple[str, Json] | None:
-    """Return the role and the content of a message: with a role, of LangChain's types and constructors, or a pair; else None."""
-    if isinstance(value, list | tuple) and len(value) == 2:
-        return (first, value[1]) if (first := _role(value[0])) else None
-    if not isinstance(value, Mapping):
-        return None
-    for holder in (value, *(value.get(name) for name in ("data", "kwargs", "message"))):
-        if isinstance(holder, Mapping) and not holder.keys().isdisjoint({"parts", "content"}):
-            path: Json = value.get("id")
-            kind = path[-1] if isinstance(path, list) and path else None
-            named = (value.get("role"), holder.get("role"), value.get("type"), holder.get("type"), kind)
-            role = next(filter(None, map(_role, named)), None)
-            return (role, holder.get("parts", holder.get("content"))) if role else None
-    return None
-
-
-def _role(value: Json) -> str:
-    """Return the role that a role, or the name of a class of messages, stands for: `human` of HumanMessageChunk; "" where it is not one."""
-    name = value.lower().removesuffix("chunk").removesuffix("message") if isinstance(value, str) else ""
-    return name if name in _USER | _ASSISTANT | _OTHERS else ""
-
-
-def _content(content: Json) -> str | None:
-    """Return the text of a message's content: itself, or that of its parts that are text."""
-    blocks = _items(content)
-    if isinstance(content, str) and not (blocks and all(isinstance(block, Mapping) for block in blocks)):
-        return _shown(content)
-    texts = [
-        text_in(block, ("content", "text"), 1)
-        for block in blocks or ()
-        if not isinstance(block, Mapping)
-        or "text" in str(block.get("type", "text"))  # output_text; no reasoning, no tools
-    ]
-    return "\n".join(filter(None, texts)) or None
-
-
-def _shown(text: str) -> str | None:
-    return text if text.strip() and text != _HIDDEN else None
-
-
-def _name(value: Json) -> str:
-    """Return a text or a whole number as a name; "" for anything else."""
-    whole = isinstance(value, int) and not isinstance(value, bool) and value.bit_length() <= 64
-    return str(value) if whole or isinstance(value, str) else ""
-
-
-def _number(value: Json) -> float | None:
-    try:
-        number = float(value) if not isinstance(value, bool) else math.nan
-    except (TypeError, ValueError, OverflowError):
-        return None
-    return number if math.isfinite(number) else None
+    return documents_in(passages_in(parsed(value_at(attributes, "output.value"))))
 
 
 def _time(row: Mapping[str, Json], names: tuple[str, ...]) -> float:
     """Return the time under the first of these names that has one; a name says whether it is of nanoseconds."""
     name = next((name for name in names if row.get(name) not in (None, "")), names[0])
-    number = _number(row.get(name)) if "nano" in name.lower() else None
-    return _seconds(row.get(name)) if number is None else number / 1e9
-
-
-def _seconds(value: Any) -> float:
-    """Return a time in seconds since 1970: of seconds, milliseconds, microseconds or nanoseconds, a text or a datetime; else 0."""
-    if isinstance(value, datetime.datetime):
-        return value.replace(tzinfo=value.tzinfo or datetime.UTC).timestamp()
-    if (number := _number(value)) is not None:
-        # of seconds 1e11 is the year 5138; a time since 1973 in the next unit is above
-        return next((number / unit for unit in (1.0, 1e3, 1e6) if abs(number) < 1e11 * unit), number / 1e9)
-    try:
-        return _seconds(datetime.datetime.fromisoformat(str(value)))
-    except (ValueError, OverflowError):
-        return 0.0
+    number = number_of(row.get(name)) if "nano" in name.lower() else None
+    return seconds_of(row.get(name)) if number is None else number / 1e9

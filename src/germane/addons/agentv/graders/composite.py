@@ -10,7 +10,7 @@ from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import BeforeValidator, Field, InstanceOf, ValidationInfo, model_validator
 
-from germane.addons.agentv.evalfile import assertions_in
+from germane.addons.agentv.graderlists import assertions_in
 from germane.addons.agentv.graders.llm_grader import prompt_text, template_of
 from germane.addons.agentv.graders.opinions import FreeForm
 from germane.addons.agentv.graders.transcript import names_of
