@@ -10,9 +10,10 @@ import datetime
 import re
 import statistics
 import time
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal, NamedTuple, TypeAlias
 
 from germane.clean import counted
 from germane.errors import InputError, Invalid, SourceLocation, describe
@@ -125,7 +126,7 @@ class ContextRecall:
         self.parity = parity
 
     def evaluate(self, results: Iterable[Any], references: Iterable[Any]) -> EvaluationResult:
-        """The values of every question and their means.
+        """Return the values of every question and their means.
 
         `results` are RAGResult-like (`qid`, `doc_ids`), `references` QAPair-like (`qid`, `document_ids`): objects with
         these attributes, or mappings. InputError where ids or qids cannot be used, or a qid is there twice.
@@ -151,34 +152,33 @@ _LIST = 'write a JSON list, ["<urn:uuid:...>"]; [] says that there is none'
 
 
 def document_of(chunk: Id) -> str:
-    """The document of a chunk: `<urn:uuid:U>` of `doc-<urn:uuid:U>::chunk-3`; any other id is itself."""
+    """Return the document of a chunk: `<urn:uuid:U>` of `doc-<urn:uuid:U>::chunk-3`; any other id is itself."""
     match = _URN.search(str(chunk))
     return match[0] if match else str(chunk)
 
 
 def ids_in(value: object, *, strict: bool = True) -> tuple[Id, ...]:
-    """The ids in a list, or in a text that is a JSON list, a Python list literal, or one id.
+    """Return the ids in a list, or in a text that is a JSON list, a Python list literal, or one id.
 
     A text that begins like a list and is none, and two documents in what should be one id, raise Invalid; with
     `strict=False` such a text is one id, as the original reads it.
     """
-    if value is None:
-        return ()
     if isinstance(value, str):
         value = _ids_in_text(value.strip(), strict=strict)
+    value = () if value is None else value
     if isinstance(value, dict) or not isinstance(value, Iterable):
         raise Invalid(f"is {describe(value)}", _LIST)
     ids = tuple(value)
     for id_ in ids:
         if isinstance(id_, bool) or not isinstance(id_, str | int) or id_ == "":
             raise Invalid(f"holds {describe(id_)}", "an id is a string that is not empty")
-        if strict and isinstance(id_, str) and len(_URN.findall(id_)) > 1:
+        if strict and len(_URN.findall(str(id_))) > 1:
             raise Invalid(f"holds several documents in one id: {describe(id_)}", _LIST)
     return ids
 
 
 def _ids_in_text(text: str, *, strict: bool) -> object:
-    """The list in a cell, or a list of the one id that it is."""
+    """Return the list in a cell, or a list of the one id that it is."""
     if strict:
         refuse_printed_array(text)
     for read in (parse_strict_json, ast.literal_eval) if text else ():
@@ -186,17 +186,16 @@ def _ids_in_text(text: str, *, strict: bool) -> object:
             result = read(text)
         except (JsonFault, SyntaxError, ValueError, MemoryError, RecursionError):
             continue
-        if isinstance(result, list | tuple | set | dict):
+        if result is None or isinstance(result, list | tuple | set | dict):
             return result
         if not (strict and isinstance(result, str) and looks_listed(result)):
-            return [] if result is None else [result] if isinstance(result, str) else [text]
+            return [result if isinstance(result, str) else text]
     if strict and (text.startswith("(") or looks_listed(text)):
         raise Invalid(f"is a list that cannot be read: {describe(text)}", _LIST)
     return [text] if text else []
 
 
-@dataclass(frozen=True, slots=True)
-class _Listed:
+class _Listed(NamedTuple):
     """One result or one reference: its question and its ids as they were written."""
 
     qid: Id | None
@@ -213,16 +212,16 @@ _ABSENT = object()
 
 
 def _listed(records: Iterable[Any], name: str, *, strict: bool) -> Iterator[_Listed]:
-    """Each record's qid and the ids in its attribute or key `name`; InputError where they cannot be used."""
+    """Yield each record's qid and the ids in its attribute or key `name`; InputError where they cannot be used."""
     for number, record in enumerate(records, 1):
-        location = _get(record, "place")
+        what = "results" if name == "doc_ids" else "references"
+        location, qid, value = _get(record, "place"), _get(record, "qid"), _get(record, name, _ABSENT)
         if not isinstance(location, SourceLocation):
-            location = SourceLocation("results" if name == "doc_ids" else "references", number)
-        qid, value = _get(record, "qid"), _get(record, name, _ABSENT)
-        if not (qid is None or (isinstance(qid, str | int) and not isinstance(qid, bool))):
+            location = SourceLocation(what, number)
+        if isinstance(qid, bool) or not isinstance(qid, str | int | None):
             fix = "write a string or a whole number"
             raise InputError(f"qid is {describe(qid)}", fix=fix, place=location)
-        if value is _ABSENT or (value is None and name == "doc_ids"):
+        if value is _ABSENT or (value is None and what == "results"):
             raise InputError(f"no {name}", fix=f'write "{name}": [...]', place=location)
         try:
             yield _Listed(qid, ids_in(value, strict=strict), location)
@@ -240,7 +239,7 @@ _Found: TypeAlias = tuple[dict[str, Number], _Rows, list[str]]
 
 
 def _corrected(results: Sequence[_Listed], references: Sequence[_Listed]) -> _Found:
-    """One row for every reference, those with a result first, in the results' order.
+    """Return one row for every reference, those with a result first, in the results' order.
 
     qids are compared as text; a missing one is the record's number. Gold ids are normalised as retrieved ones are.
     """
@@ -291,7 +290,7 @@ def _by_qid(entries: Iterable[_Listed], what: str) -> dict[Id, _Listed]:
 
 
 def _as_the_original(results: Sequence[_Listed], references: Sequence[_Listed]) -> _Found:
-    """The rows of the results that the original looks at: qids match by value and type, 0 and "" never."""
+    """Return the rows of the results that the original looks at: qids match by value and type, 0 and "" never."""
     gold_of = {entry.qid: frozenset(entry.ids) for entry in references}
     pairs = [(entry, gold_of[entry.qid]) for entry in results if entry.qid and entry.qid in gold_of]
     gold = [ids for _, ids in pairs]
@@ -301,7 +300,7 @@ def _as_the_original(results: Sequence[_Listed], references: Sequence[_Listed]) 
     for (entry, _), row, value in zip(pairs, values, alone, strict=True):
         del row["ndcg_10"]
         if entry.ids:
-            row["ndcg_10"] = 0.0 if _breaks_the_run(str(entry.qid), list(map(str, entry.ids))) else value
+            row["ndcg_10"] = 0.0 if _breaks_the_run(str(entry.qid), entry.ids) else value
         rows.append((entry.qid or "", row))
     answered = {entry.qid for entry, _ in pairs}
     without = sum(entry.qid not in answered for entry in references)
@@ -313,25 +312,25 @@ def _as_the_original(results: Sequence[_Listed], references: Sequence[_Listed]) 
 
 
 def _batch_ndcg(pairs: Sequence[tuple[_Listed, frozenset[Id]]]) -> float:
-    """The mean over the questions that got anything; results of one question are merged, rank by rank."""
-    merged: dict[str, list[tuple[int, str]]] = {}
-    gold: dict[str, frozenset[Id]] = {}
-    for entry, relevant in pairs:
-        merged.setdefault(str(entry.qid), []).extend((rank, str(id_)) for rank, id_ in enumerate(entry.ids))
-        gold[str(entry.qid)] = relevant
-    lists = {qid: [chunk for _, chunk in sorted(positions)] for qid, positions in merged.items() if positions}
+    """Return the mean over the questions that got anything; results of one question are merged, rank by rank."""
+    merged = defaultdict[str, list[tuple[int, str]]](list)
+    for entry, _ in pairs:
+        merged[str(entry.qid)] += enumerate(map(str, entry.ids))
+    gold = {str(entry.qid): relevant for entry, relevant in pairs}
+    lists = {qid: [chunk for _, chunk in sorted(placed)] for qid, placed in merged.items() if placed}
     if not lists or any(_breaks_the_run(qid, chunks) for qid, chunks in lists.items()):
         return 0.0
     return statistics.fmean(_own_ideal_ndcg(list(lists.values()), [gold[qid] for qid in lists]))
 
 
-def _breaks_the_run(qid: str, chunks: Sequence[str]) -> bool:
-    """True if the TREC file that the original writes cannot be read back: an id twice, or a blank in one."""
-    return len(set(chunks)) < len(chunks) or any(re.search(r"\s", name) for name in (qid, *chunks))
+def _breaks_the_run(qid: str, chunks: Sequence[Id]) -> bool:
+    """Return True if the TREC file that the original writes cannot be read back: an id twice, or a blank in one."""
+    names = list(map(str, chunks))
+    return len(set(names)) < len(names) or any(re.search(r"\s", name) for name in (qid, *names))
 
 
 def _values(retrieved: Sequence[Sequence[str]], gold: Sequence[frozenset[Id]]) -> list[dict[str, Number]]:
-    """The values of each question, from its distinct retrieved documents, best first, and its gold documents.
+    """Return the values of each question, from its distinct retrieved documents, best first, and its gold documents.
 
     recall |R and G| / |G|, precision |R and G| / |R|, their harmonic mean, and nDCG@10 with its ideal over all
     gold. Where a denominator is 0 the value is 0.
@@ -347,7 +346,7 @@ def _values(retrieved: Sequence[Sequence[str]], gold: Sequence[frozenset[Id]]) -
 
 
 def _own_ideal_ndcg(retrieved: Sequence[Sequence[Id]], gold: Sequence[frozenset[Id]]) -> list[float]:
-    """nDCG@10 over chunks, repeated documents and all, with its ideal over the relevant chunks that came back.
+    """Return nDCG@10 over chunks, repeated documents and all, with its ideal over the relevant chunks that came back.
 
     The original's: a document that was not found costs nothing.
     """

@@ -7,16 +7,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from germane.addons.draft.document import (
-    LABELS,
-    SAMPLES,
-    checked_by_people,
-    read_document,
-    read_labels,
-    read_rows,
-    write_document,
-    write_rows,
-)
+from germane.addons.draft import document as files
 from germane.clean import clean, counted
 from germane.cli import print_document
 from germane.cli.keyboard import keyboard
@@ -38,21 +29,21 @@ def label(
     folder: Path, *, who: str, budget: int | None, seed: int, json: bool, drop_bad: bool = False, **_: Any
 ) -> None:
     """Ask a person about drafted questions until the budget is used up; every answer is stored at once."""
-    document = read_document(folder)
+    document = files.read_document(folder)
     if document is None:
         raise InputError(f"{folder} holds no drafted set", fix="name the folder of germane draft -o")
-    rows = read_rows(folder / SAMPLES)
-    labels = read_labels(folder, rows, document.get("removed", ()))
+    rows = files.read_rows(folder / files.SAMPLES)
+    labels = files.read_labels(folder, rows, document.get("removed", ()))
     _ask(folder, document, rows, labels, who=who, budget=budget, seed=seed, silent=json)
-    checked = document["checked_by_people"] = checked_by_people(labels)
+    checked = document["checked_by_people"] = files.checked_by_people(labels)
     bad = {row["item"] for row in labels if row["answer"] not in ("fine", "unsure")} if drop_bad else set()
     document["removed"] = sorted({*document.get("removed", ()), *bad})
     looked_at = {row["item"] for row in labels}
     rows = [row for row in rows if row["id"] not in bad]
     for row in rows:
         row["metadata"]["draft"]["looked_at"] = row["id"] in looked_at
-    write_document(folder, document)
-    write_rows(folder / SAMPLES, rows)
+    files.write_document(folder, document)
+    files.write_rows(folder / files.SAMPLES, rows)
     if json:
         print_document({"schema_version": 1, "checked_by_people": checked, "removed": document["removed"]})
     elif checked is not None:
@@ -95,7 +86,7 @@ def _ask(
                     {"item": row["id"], "kind": "draft", "answer": KEYS[key], "scale": "draft", "who": who, "at": now(), "queue": "random",
                      "design": design, "blind": True, "sample": row["id"], "query": row["query"]}
                 )  # fmt: skip
-                write_rows(folder / LABELS, [*read_rows(folder / LABELS), labels[-1]])
+                files.write_rows(folder / files.LABELS, [*files.read_rows(folder / files.LABELS), labels[-1]])
 
 
 def _shown(row: Mapping[str, Any], document: Mapping[str, Any]) -> list[str]:

@@ -8,16 +8,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from germane.addons.draft import document as files
 from germane.addons.draft import ease
-from germane.addons.draft.document import (
-    DraftDocument,
-    check_folder,
-    checked_by_people,
-    read_labels,
-    reason_counts,
-    spending,
-    write_folder,
-)
 from germane.addons.draft.drafting import FIRST, Drafter, DraftOptions
 from germane.addons.draft.drawing import MIX, STYLES, TRIES, Turn, TurnOrder, draw, parse_shares, slots
 from germane.addons.draft.forecast import forecast
@@ -76,7 +68,7 @@ def draft(
     shares, styles = parse_shares(mix, "--mix", MIX), parse_shares(style, "--style", STYLES)
     checker, author = _judges(judge, writer, of_judge)
     source = _read(corpus, number)
-    before = check_folder(output, source)
+    before = files.check_folder(output, source)
     real = _real_questions(like) if like is not None else []
     shown = tuple(sample.query for sample in random.Random(seed).sample(real, min(_SHOWN, len(real))))  # noqa: S311 - a draw that can be repeated
     turns = draw(source.usable, seed, shares, styles)
@@ -120,8 +112,8 @@ def draft(
     labels, removed = _looked_at(output, rows, before.get("removed") or ())
     rows = [row for row in rows if row["id"] not in removed]
     document = _document(drafter, source, rows, real, shares, number, author.name, checker.name)
-    document.checked_by_people, document.removed = checked_by_people(labels), removed
-    write_folder(output, document, rows, drafter.attempts)
+    document.checked_by_people, document.removed = files.checked_by_people(labels), removed
+    files.write_folder(output, document, rows, drafter.attempts)
     _print(document.as_json(), last_line(document.as_json(), output), json=json)
     say(f"{counted(drafter.pool.spent.calls, 'call was', 'calls were')} made now")
     if document.exit_code:
@@ -133,7 +125,7 @@ def _looked_at(
     folder: Path, rows: Sequence[dict[str, Any]], before: Sequence[str]
 ) -> tuple[list[dict[str, Any]], list[str]]:
     """Return the labels of these questions, marked in their rows, and the ids of the questions that stay removed."""
-    labels = read_labels(folder, rows)
+    labels = files.read_labels(folder, rows)
     looked_at = {label["sample"] for label in labels}
     for row in rows:
         row["metadata"]["draft"]["looked_at"] = row["id"] in looked_at
@@ -144,20 +136,22 @@ def _looked_at(
 def _document(
     drafter: Drafter, source: Source, rows: Sequence[Mapping[str, Any]], real: Sequence[Sample], shares: Mapping[str, int], n: int,
     writer: str, judge: str,
-) -> DraftDocument:  # fmt: skip
+) -> files.DraftDocument:  # fmt: skip
     """Return what draft.json says, without what people did."""
     clusters = [row["cluster"] for row in rows]
     wanted, order = Counter(slots(shares, n)), drafter.order
-    calls, tokens, cost = spending(answer for attempt in drafter.attempts for answer in attempt.judgements)
+    calls, tokens, cost = files.spending(
+        answer for attempt in drafter.attempts for answer in attempt.judgements
+    )
     answerable = [attempt for attempt in drafter.kept if attempt.turn.kind != "near-miss"]
-    return DraftDocument(
+    return files.DraftDocument(
         exit_code=0 if len(drafter.kept) >= n else 3,
         n=n,
         kept=len(drafter.kept),
         attempts=len(drafter.attempts),
         corpus={"digest": source.digest, "name": source.name, "documents": len(source.documents),
                 "passages": len(source.passages), "skipped": source.skipped},
-        dropped=reason_counts(drafter.attempts),
+        dropped=files.reason_counts(drafter.attempts),
         kinds={kind: {"wanted": wanted[kind], "kept": order.kept[kind], "attempts": order.tried[kind]} for kind in shares if shares[kind]},
         ease=_ease(rows, clusters, real, drafter.search),
         precision=ease.precision(clusters),
@@ -281,7 +275,9 @@ def _progress(drafter: Drafter, n: int, done: int) -> None:
     """Say after 20 attempts what the whole will cost, in place of the guess."""
     kept = len(drafter.kept)
     if done == FIRST and 0 < kept < n:
-        calls, _, cost = spending(answer for attempt in drafter.attempts for answer in attempt.judgements)
+        calls, _, cost = files.spending(
+            answer for attempt in drafter.attempts for answer in attempt.judgements
+        )
         price = "" if cost is None else f", ${cost * n / kept:.4f}"
         say(f"{kept} of {done} attempts kept: about {round(calls * n / kept):,} calls{price} in all")
 
@@ -298,7 +294,7 @@ def _ease(
     return {"drafted": own, "like": theirs, **ease.compared(own, theirs)}
 
 
-def _why_fewer(document: DraftDocument) -> str:
+def _why_fewer(document: files.DraftDocument) -> str:
     """Return which steps dropped the attempts."""
     counts = [
         (count, f"{count} {step}: {reason}")
