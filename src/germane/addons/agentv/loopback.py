@@ -165,4 +165,4 @@ class _Handler(BaseHTTPRequestHandler):
             self.wfile.write(body)
 
     def log_message(self, format: str, *args: Any) -> None:  # noqa: A002 - as the base class has it
-        """Nothing: a script's calls are not the terminal's business."""
+        """Print nothing: the terminal shows no calls of scripts."""

@@ -1,4 +1,4 @@
-"""Messages of conversations: short forms written out, and files in their parts read."""
+"""Messages of conversations: expand short forms and read the files in their parts."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from germane.yamltext import Node
 
 
 def messages_at(node: Node | None, role: str, folder: Path) -> tuple[Message, ...]:
-    """The messages that a node holds: a list of them, or one message's content; files in them are read."""
+    """Return the messages that a node holds: a list of them, or one message's content; files in them are read."""
     if node is None:
         return ()
     value = node.json()
@@ -32,7 +32,7 @@ def messages_at(node: Node | None, role: str, folder: Path) -> tuple[Message, ..
 
 
 def _content_part(piece: Json, folder: Path, node: Node) -> Json:
-    """A part of a content; a file part gets its absolute path and its text."""
+    """Return a part of a content; a file part gets its absolute path and its text."""
     if not isinstance(piece, dict) or piece.get("type") != "file":
         return piece
     named = piece.get("value", piece.get("path"))
@@ -56,7 +56,7 @@ def _find(named: str, folder: Path) -> Path | None:
 
 
 def input_files(messages: tuple[Message, ...]) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """The files of the messages: guidelines (instructions, prompts), and the others."""
+    """Return the files of the messages: guidelines (instructions, prompts), and the others."""
     files = [
         piece["path"]
         for message in messages

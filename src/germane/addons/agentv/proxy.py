@@ -40,7 +40,7 @@ class _Runner:
         self._secrets = Secrets(self._headers, url=url)
 
     async def ainvoke(self, messages: Sequence[tuple[str, str]]) -> str:
-        """The raw text of the answer, or the last message's content.
+        """Return the raw text of the answer, or the last message's content.
 
         GaveUp where the runner refuses: it limits the calls (429 past its limit), so nothing is asked twice for that.
         """

@@ -12,7 +12,7 @@ from germane.results import MeasuredRow, canonical_measure, measured
 
 
 def results_of(rows: Sequence[Mapping[str, Any]]) -> Iterator[MeasuredRow]:
-    """A row per case and grader, of cases without graders their score; a case that was not executed has no value.
+    """Yield a row per case and grader, or the score of a case without graders; a case that was not executed has no value.
 
     The same case again is a repetition.
     """
@@ -33,7 +33,7 @@ def results_of(rows: Sequence[Mapping[str, Any]]) -> Iterator[MeasuredRow]:
 
 
 def index_rows(report: ReportData) -> Iterator[str]:
-    """The rows of AgentV's `index.jsonl`, which `agentv compare` reads: one case per line.
+    """Yield the rows of AgentV's `index.jsonl`, which `agentv compare` reads: one case per line.
 
     A case whose score could not be measured has no row: AgentV knows no other score for it than 0.
     """

@@ -74,7 +74,7 @@ class _Metric(BaseMetric):
         return self.title
 
     def is_successful(self) -> bool:
-        """True if there is a score and it reaches the threshold; `success` is the same."""
+        """Return True if there is a score and it reaches the threshold; `success` is the same."""
         self.success = self.error is None and self.score is not None and self.score >= self.threshold
         return self.success
 
@@ -96,7 +96,7 @@ class _Metric(BaseMetric):
         _show_indicator: bool = True,
         _in_component: bool = False,
     ) -> float | None:
-        """The same, for code that runs in an event loop; arguments that begin with _ are DeepEval's own."""
+        """Measure one case in an event loop; arguments that begin with _ are DeepEval's own."""
         row = {
             "input": input,
             "expected_output": expected_output,

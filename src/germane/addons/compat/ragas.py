@@ -267,7 +267,7 @@ async def aevaluate(
 
 
 def _groups(metrics: Sequence[Metric], llm: Any) -> Iterable[list[Metric]]:
-    """The metrics that can be one evaluation: same judge, relevance judged against the same."""
+    """Return the metrics that can be one evaluation: same judge, relevance judged against the same."""
     groups = defaultdict[tuple[object, str], list[Metric]](list)
     for metric in metrics:
         judge = metric.llm or llm
@@ -276,7 +276,7 @@ def _groups(metrics: Sequence[Metric], llm: Any) -> Iterable[list[Metric]]:
 
 
 def _rows(dataset: Any) -> Iterator[dict[str, Json]]:
-    """The rows as mappings: a list of ground truths, as the oldest data sets have it, is one reference."""
+    """Yield the rows as mappings: a list of ground truths, as the oldest data sets have it, is one reference."""
     if isinstance(dataset, Mapping):
         columns = zip(*dataset.values(), strict=True)
         dataset = [dict(zip(dataset, row, strict=True)) for row in columns]

@@ -18,7 +18,7 @@ _K1, _B = 1.2, 0.75
 
 
 def terms(text: str) -> list[str]:
-    """The terms of a text: words of letters and digits, case folded; overlapping pairs of characters in scripts without spaces."""
+    """Return the terms of a text: words of letters and digits, case folded; overlapping pairs of characters in scripts without spaces."""
     found: list[str] = []
     for run in _TERM.findall(folded(text)):
         paired = len(run) > 2 and _UNSPACED.match(run)
@@ -27,7 +27,7 @@ def terms(text: str) -> list[str]:
 
 
 def is_unspaced(text: str) -> bool:
-    """True if most letters of a text are of scripts that do not space their words."""
+    """Return True if most letters of a text are of scripts that do not space their words."""
     return 2 * len(_UNSPACED.findall(text)) > sum(map(str.isalpha, text))
 
 
@@ -64,7 +64,7 @@ class BM25:
         return term in self._of_term
 
     def scores(self, query: str) -> np.ndarray:
-        """The score of every text for a query."""
+        """Return the score of every text for a query."""
         result = np.zeros(self.size)
         for term in dict.fromkeys(terms(query)):
             if (number := self._of_term.get(term)) is not None:
@@ -73,7 +73,7 @@ class BM25:
         return result
 
     def search(self, query: str, k: int) -> list[int]:
-        """The places of the k best texts that share a term with the query (0 = all); of equal ones the earlier first."""
+        """Return the places of the k best texts that share a term with the query (0 = all); of equal ones the earlier first."""
         scores = self.scores(query)
         if 0 < k < self.size:
             least = np.partition(scores, self.size - k)[self.size - k]

@@ -69,7 +69,7 @@ def read_source(path: Path) -> Source:
 
 
 def office_files(path: Path) -> list[str]:
-    """The names of the PDF and office files of a corpus that have no text file of the same name beside them.
+    """Return the names of the PDF and office files of a corpus that have no text file of the same name beside them.
 
     Raises:
         InputError: There is no other file.
@@ -107,7 +107,7 @@ def cut(doc: str, text: str) -> Iterator[Passage]:
 
 
 def _pieces(text: str, start: int, end: int) -> Iterator[tuple[int, int]]:
-    """The spans of a section: as many whole paragraphs as fit, and a paragraph that is too long in pieces."""
+    """Yield the spans of a section: as many whole paragraphs as fit, and a paragraph that is too long in pieces."""
     breaks = [start, *(match.end() for match in _PARAGRAPH.finditer(text, start, end)), end]
     begun, count = start, 0
     for first, last in pairwise(breaks):
@@ -124,12 +124,12 @@ def _pieces(text: str, start: int, end: int) -> Iterator[tuple[int, int]]:
 
 
 def _words(text: str) -> list[int]:
-    """Where the words of a text begin; two characters are one in scripts without spaces."""
+    """Return where the words of a text begin; two characters are one in scripts without spaces."""
     return [match.start() for match in re.finditer(r"\S{1,2}" if is_unspaced(text) else r"\S+", text)]
 
 
 def _sort_out(passages: Sequence[Passage], documents: dict[str, str]) -> tuple[list[Passage], dict[str, int]]:
-    """The passages that questions may come from, and how many others there are for each reason."""
+    """Return the passages that questions may come from, and how many others there are for each reason."""
     lines = Counter(
         line for text in documents.values() for line in {line.strip() for line in text.splitlines()} - {""}
     )
@@ -162,7 +162,7 @@ class _NearDuplicates:
         self._by_value = defaultdict[int, list[int]](list)
 
     def seen_before(self, words: Sequence[str]) -> bool:
-        """True if an earlier text is nearly this one; else it is remembered."""
+        """Return True if an earlier text is nearly this one; else remember it."""
         joined = {" ".join(words[at : at + _SHINGLE]) for at in range(len(words) - _SHINGLE + 1)}
         digests = b"".join(hashlib.blake2b(text.encode(), digest_size=8).digest() for text in joined)
         own = np.unique(np.frombuffer(digests, np.uint64))
@@ -179,6 +179,6 @@ class _NearDuplicates:
 
 
 def _is_filling(text: str) -> bool:
-    """True if more than half of what is not white space is digits, dots and links."""
+    """Return True if more than half of what is not white space is digits, dots and links."""
     whole = sum(not char.isspace() for char in text)
     return 2 * sum(len(match.group()) for match in _FILLING.finditer(text)) > whole

@@ -62,7 +62,7 @@ class CodeGrader(CaseGrader):
 
     @classmethod
     def complete(cls, keys: Keys) -> None:
-        """Its folder starts from the eval file's; every key without a meaning goes to `config`, as AgentV has it.
+        """Resolve its folder from the eval file's, and put every key without a meaning into `config`, as AgentV does.
 
         A key that is close to one with a meaning is a fault, except under `config` itself.
         """

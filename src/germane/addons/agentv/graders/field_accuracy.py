@@ -71,7 +71,7 @@ class FieldAccuracy(DirectGrader):
     aggregation: Literal["weighted_average", "all_or_nothing"] = "weighted_average"
 
     def check(self, case: Case) -> GraderResult:
-        """Every field, compared; skipped where no answer is known."""
+        """Compare every field; skipped where no answer is known."""
         if unknown := self.unanswered(case):
             return unknown
         try:
