@@ -15,8 +15,7 @@ from msgspec import structs
 from germane.clean import counted
 from germane.errors import GermaneError, InputError, Interrupted, JudgeError, LimitReached, MissingKey
 from germane.evaluation.choice import Router, judged_by, pick_judge
-from germane.evaluation.evaluation import Evaluation, run_coroutine
-from germane.evaluation.run import interruptible
+from germane.evaluation.evaluation import Evaluation, interruptible, run_coroutine
 from germane.evaluation.session import check_same_judge
 from germane.evaluation.spec import Spec
 from germane.folder.rows import BlockRows

@@ -6,8 +6,8 @@ import logging
 import sys
 import time
 from collections import Counter
-from collections.abc import Callable, Coroutine, Iterable, Iterator, Sequence
-from contextlib import ExitStack, closing, nullcontext
+from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, ExitStack, closing, nullcontext
 from functools import partial, wraps
 from importlib import import_module
 from itertools import chain, islice
@@ -42,7 +42,7 @@ from germane.folder.writer import FolderWriter
 from germane.judges.judge import Judge, Judges, members_of
 from germane.judges.panel import whole
 from germane.judging.asker import Asker
-from germane.judging.spending import Budget, check_price
+from germane.judging.spending import Budget, Spent, check_price
 from germane.measures.declaration import parse_measures
 from germane.measures.graders import Grader, graders_of
 from germane.measures.measure import Measure
@@ -53,11 +53,9 @@ from germane.reports.manifest import manifest_of
 from germane.reports.report import Report
 from germane.samples.reading import SampleSource, read_questions
 from germane.targets.answers import PlannedCase, TargetAnswers, ask_targets, prepared
-from germane.types import Sample
+from germane.types import Json, Sample
 
-__all__ = [
-    "report_on",
-]
+__all__ = ["report_on"]
 
 if TYPE_CHECKING:
     from germane.graders.grader import CaseGrader
@@ -215,6 +213,79 @@ def _target_of(target: Any, workers: int | None) -> Target:
     return target if workers is None else target.model_copy(update={"workers": workers})
 
 
+class Runner:
+    """Runs one evaluation: jobs, block by block, through a judge and a ledger into a folder or memory, and the report of the rows.
+
+    Where answers come from and where rows go is all in which evaluations differ.
+
+    Args:
+        judge: The judge of the questions; None where no measure asks.
+        settings: What relevance is asked about.
+        spec: The limits, the ledger that is replayed, the corpus, and what the report is decided by.
+        store: Where the rows go: memory, or the folder's writer.
+        ledger: Where answers are looked up and stored; None stores none.
+        pool: A pool of the same judge and ledger, which stays open; None opens one.
+        asking: Further arguments of the pool that is opened.
+    """
+
+    def __init__(
+        self,
+        judge: Judge | None,
+        settings: Settings,
+        spec: Spec,
+        store: BlockRows | FolderWriter,
+        ledger: Ledger | None = None,
+        *,
+        budget: Budget | None = None,
+        corpus: Corpus | None = None,
+        pool: Asker | None = None,
+        **asking: Any,
+    ) -> None:
+        self.judge, self.settings, self.spec, self.store, self.ledger = judge, settings, spec, store, ledger
+        self.tables: Tables = store if isinstance(store, BlockRows) else store.tables
+        self.budget, self.corpus = budget or Budget(spec.max_cost, spec.max_calls), corpus
+        self._router, self._replay, self._lent = Router(judge), name_of_replay(spec), pool is not None
+        self.pool = pool or Asker(self._router, ledger, budget=self.budget, replay=self._replay, **asking)
+        self._router.lend(self.pool)
+
+    def open(self) -> AbstractAsyncContextManager[Asker]:
+        """Return the context in which `run` may ask; at its end what is in flight is finished."""
+        return nullcontext(self.pool) if self._lent else self.pool
+
+    async def run(self, jobs: Iterable[Job]) -> None:
+        """Judge and score jobs; their rows are added to the store."""
+        await Evaluation(with_labels(jobs, self.judge), (), self.pool, self.store, self.settings).run()
+
+    @property
+    def undecided(self) -> str:
+        """Why gates cannot be decided: a limit that was exceeded, or answers that a replayed ledger lacks; "" = nothing."""
+        return why_undecided(self.budget, self.pool.missing, self.ledger, self._replay, self.tables)
+
+    def report(
+        self, spent: Spent, made: Mapping[str, Json] | None = None, gates: Sequence[Gate] = ()
+    ) -> tuple[Report, list[tuple[int, str]]]:
+        """Return the report of the rows, with these entries of the manifest, and the notes on its gold."""
+        entries = manifest_of(self.settings, self.judge, spent) | dict(made or {})
+        if self.corpus is not None:
+            entries["corpus"] = self.corpus.identity
+        report = Report.build(
+            self.tables,
+            entries,
+            gates=gates,
+            over=self.undecided,
+            max_unmeasured=self.spec.max_unmeasured,
+            allow_stand_in=self.spec.allow_stand_in,
+        )
+        if self.corpus is None and not report.misses_gold:
+            return report, []
+        from germane.labelling.unmatched import gold_notes  # which most evaluations do without
+
+        notes = list(gold_notes(report, self.corpus))
+        for count, note in notes:
+            report.add_note(count, note)
+        return report, notes
+
+
 async def report_on(
     jobs: Iterable[Job],
     settings: Settings,
@@ -228,72 +299,50 @@ async def report_on(
     line: _NotebookLine | None = None,
     pool: Asker | None = None,
 ) -> Report:
-    """Judge and score jobs through a ledger, within the limits and into the folder of `spec`. See `aevaluate`.
+    """Return the report of jobs, judged through a ledger, within the limits and in the folder of `spec`. See `aevaluate`.
 
     With `spec.replay` the ledger alone answers. A `pool` that is given, for the same judge and ledger, is used and stays open.
     """
     if judge is not None and ledger is not None:
         _warn_of_unstored(judge)
-    budget, resumed, router = Budget(spec.max_cost, spec.max_calls), False, Router(judge)
-    folder, replay = spec.folder, name_of_replay(spec)
-    on_progress = partial(_show_progress, line, judge)
+    writer, earlier, resumed = None, EarlierJudgements(), False
     with ExitStack() as opened:
-        rows, writer, path = BlockRows(), FolderWriter(folder).lock() if folder else None, None
-        tables: Tables = rows
-        earlier = EarlierJudgements()
-        if writer is not None:
-            path, tables = writer.path, writer.tables
+        if spec.folder:
+            writer = FolderWriter(spec.folder).lock()
             opened.callback(writer.close)
             if not (resumed := writer.is_unfinished()):
                 jobs, resumed = _again(writer, jobs, answered=target is not None)
-            if resumed and not replay:
+            if resumed and not spec.replay:
                 earlier = writer.earlier(keep=whole)
             writer.start().write_manifest({}, "running")
+            if ledger is None and judge is not None:
+                ledger = own = open_ledger(writer.path / "ledger.sqlite")
+                opened.callback(own.close)  # type: ignore[union-attr]
+        progress = partial(_show_progress, line, judge)
+        store = writer or BlockRows()
+        runner = Runner(
+            judge,
+            settings,
+            spec,
+            store,
+            ledger,
+            corpus=corpus,
+            pool=pool,
+            earlier=earlier,
+            on_progress=progress,
+        )
         if target is not None:
-            jobs = await _answered(jobs, target, TargetAnswers(path, resumed=resumed), line, tables.notes)
-        if path is not None and ledger is None and judge is not None:
-            ledger = own = open_ledger(path / "ledger.sqlite")
-            assert own is not None
-            opened.callback(own.close)
-        asking = (
-            nullcontext(pool)
-            if pool is not None
-            else Asker(router, ledger, earlier=earlier, budget=budget, replay=replay, on_progress=on_progress)
-        )
-        async with asking as pool:  # noqa: PLR1704 - the same, where it is given
-            router.lend(pool)
-            await Evaluation(with_labels(jobs, judge), (), pool, writer or rows, settings).run()
-        over = why_undecided(budget, pool.missing, ledger, replay, tables)
-        manifest = manifest_of(settings, judge, pool.spent)
-        if corpus is not None:
-            manifest["corpus"] = corpus.identity
-        report = Report.build(
-            tables,
-            manifest,
-            gates=gates,
-            over=over,
-            max_unmeasured=spec.max_unmeasured,
-            allow_stand_in=spec.allow_stand_in,
-        )
-        note_gold(report, corpus)
+            answers = TargetAnswers(writer.path if writer else None, resumed=resumed)
+            jobs = await _answered(jobs, target, answers, line, runner.tables.notes)
+        async with runner.open():
+            await runner.run(jobs)
+        report, _ = runner.report(runner.pool.spent, gates=gates)
         if writer is not None:
             report.finish(writer)
-    if path is not None:
-        remove_ledger(path / "ledger.sqlite")
-        TargetAnswers.forget(path)
+    if writer is not None:
+        remove_ledger(writer.path / "ledger.sqlite")
+        TargetAnswers.forget(writer.path)
     return report
-
-
-def note_gold(report: Report, corpus: Corpus | None) -> list[tuple[int, str]]:
-    """Note on the report what became of its gold labels in the corpus, and which of them point nowhere; return these notes."""
-    if corpus is None and not report.misses_gold:
-        return []
-    from germane.labelling.unmatched import gold_notes  # which most evaluations do without
-
-    notes = list(gold_notes(report, corpus))
-    for count, note in notes:
-        report.add_note(count, note)
-    return notes
 
 
 def _warn_of_unstored(judge: Judge) -> None:

@@ -8,16 +8,18 @@ evaluation in one block and in seven gives the same bytes.
 from __future__ import annotations
 
 import asyncio
+import signal
 import threading
 from array import array
 from collections import Counter, defaultdict, deque
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from itertools import islice
 from queue import SimpleQueue
 from typing import Any, Generic, TypeAlias, TypeVar, cast
 
+from germane.errors import Interrupted
 from germane.folder.rows import BlockRows
 from germane.folder.writer import FolderWriter
 from germane.judging.caller import Caller, called_by, in_own_loop
@@ -226,3 +228,54 @@ def run_coroutine(work: Coroutine[Any, Any, T]) -> T:
             with suppress(RuntimeError):  # it has ended at this moment
                 loop.call_soon_threadsafe(cast("asyncio.Task[Any]", task).cancel)
             raise
+
+
+async def interruptibly(work: Any) -> Any:
+    """The result of a coroutine; Interrupted where a signal came first."""
+    task = asyncio.ensure_future(work)
+    with interruptible(task.cancel):
+        try:
+            return await task
+        except asyncio.CancelledError:
+            raise Interrupted("interrupted") from None
+
+
+_SIGNALS = [getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name)]
+
+
+@contextmanager
+def interruptible(*steps: Callable[[], object]) -> Iterator[None]:
+    """Within, each signal takes the next of these steps in the event loop; once all are taken, it acts as it did before.
+
+    A signal that comes while the loop has not come to the step before (a grader's pattern is searched for) is a KeyboardInterrupt.
+    Outside of the main thread nothing changes: signals are handled elsewhere then.
+    """
+    loop, left, before = asyncio.get_running_loop(), list(steps), dict[signal.Signals, Any]()
+
+    def restore() -> None:
+        while before:
+            number, handler = before.popitem()
+            signal.signal(number, signal.SIG_DFL if handler is None else handler)
+
+    waiting: list[Callable[[], object]] = []
+
+    def step() -> None:
+        waiting.pop()()
+
+    def take(_number: int, _frame: object) -> None:
+        if waiting:
+            restore()
+            raise KeyboardInterrupt
+        waiting.append(left.pop(0))
+        loop.call_soon_threadsafe(step)
+        if not left:
+            restore()
+
+    with suppress(ValueError):  # not the main thread
+        for number in _SIGNALS:
+            if number.name != "SIGHUP" or signal.getsignal(number) is not signal.SIG_IGN:  # nohup ignores it
+                before[number] = signal.signal(number, take)
+    try:
+        yield
+    finally:
+        restore()

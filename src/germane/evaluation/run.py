@@ -6,10 +6,9 @@ import asyncio
 import contextlib
 import os
 import shutil
-import signal
 from array import array
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from itertools import compress, count
@@ -17,6 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from germane.addons import all_of, load
+from germane.encoding import now
 from germane.errors import (
     AskedLater,
     GermaneError,
@@ -28,20 +28,14 @@ from germane.errors import (
     MissingKey,
     NoneAnswered,
 )
-from germane.evaluation.choice import (
-    Router,
-    keeps_answers,
-    open_corpus,
-    why_undecided,
-    with_labels,
-)
-from germane.evaluation.evaluate import note_gold
-from germane.evaluation.evaluation import Evaluation, run_coroutine
+from germane.evaluation.choice import keeps_answers, open_corpus, open_ledger, remove_ledger
+from germane.evaluation.evaluate import Runner
+from germane.evaluation.evaluation import interruptible, interruptibly, run_coroutine
 from germane.evaluation.plan import Feasibility, Plan, split_evaluations
 from germane.evaluation.session import (
-    Session,
     answers_so_far,
     check_same_judge,
+    command_to_resume,
     ledger_of,
     new_folder,
 )
@@ -49,13 +43,12 @@ from germane.evaluation.spec import Callbacks, Spec
 from germane.folder.manifest import read_manifest
 from germane.folder.writer import FolderWriter
 from germane.judges.judge import Judge
-from germane.judging.asker import Asker
 from germane.judging.caller import in_own_loop
-from germane.judging.spending import Budget, UsageLog
+from germane.judging.spending import Budget, Spent, UsageLog
 from germane.measures.scoring import Job
 from germane.questions.question import AnyQuestion
 from germane.reports.gates import Verdict
-from germane.reports.manifest import judge_entry, manifest_of
+from germane.reports.manifest import judge_entry, manifest_of, spent_in_words
 from germane.reports.report import Report
 from germane.samples.urls import local
 from germane.targets.answers import (
@@ -200,7 +193,16 @@ def _counted(plan: Plan, forecaster: Forecaster, answers: TargetAnswers) -> Fore
 
 
 class _Run:
-    """The steps of one run, in their order."""
+    """The steps of one session of a run in its report folder, in their order.
+
+    Args:
+        plan: What is evaluated.
+        callbacks: Told of progress, notes and faults.
+        stored: The manifest of the sessions before; {} where this is the first.
+        budget: The limits, where several evaluations share them.
+        command: The place of this evaluation among several of one command.
+        whole: The report that this one is a part of, where that is what is resumed.
+    """
 
     def __init__(
         self,
@@ -213,16 +215,17 @@ class _Run:
         whole: Path | None = None,
     ) -> None:
         self.plan, self.callbacks, self.spec, self.whole = plan, callbacks, plan.spec, whole
+        self.judge, self.suite, self.share = plan.judge, plan.suite, plan.share
         self.stored, self.resume = stored or {}, Path(plan.spec.resume) if plan.spec.resume else None
         self.command = command or self.stored.get("command")
-        limits = plan.share.of_limits(self.spec) if plan.share else self.spec
+        self.created: str = self.stored.get("created") or now()
+        limits = self.share.of_limits(self.spec) if self.share else self.spec
         self.budget = budget or Budget(limits.max_cost, limits.max_calls)
         if not (self.spec.reask or self.spec.replay):
-            check_same_judge(self.stored, plan.judge)
-        self.sources = sources_of(self.spec) if plan.judge is not None else []
+            check_same_judge(self.stored, self.judge)
+        self.sources = sources_of(self.spec) if self.judge is not None else []
         for source in self.sources:
-            source.check(plan.judge, *(self._earlier(self.resume) if self.resume else ("", "")))
-        self.missing: Mapping[str, AnyQuestion] = {}
+            source.check(self.judge, *(self._earlier(self.resume) if self.resume else ("", "")))
         self.models: dict[str, dict[str, str]] = {}
         self.counts: Counter[Path] = Counter()
         self.rows = array("q")
@@ -230,7 +233,7 @@ class _Run:
         self.answers: TargetAnswers | None = None
         self.stages: Stages | None = None
         self.baseline: ReportData | None = None
-        if plan.share is None and (self.spec.baseline or self.spec.fail_on_regression):
+        if self.share is None and (self.spec.baseline or self.spec.fail_on_regression):
             from germane.reports.report import find_baseline
 
             # read before anything is paid
@@ -244,123 +247,154 @@ class _Run:
         first = (self.stored.get("options") or {}).get("ledger")
         named = str(ledger_of(self.spec, folder) or "")
         same = not first or first in {named, address_from(Path.cwd(), named)} or not is_there(first)
-        return _name_of(folder, self.stored["created"]), "" if same else str(first)
+        return f"{folder.name} {self.created}", "" if same else str(first)
 
     def run(self) -> Report:
-        """Ask the targets and the judge, score, and build the report."""
+        """Ask the targets and the judge, score, and return the report."""
         if self.plan.defaults is not None:
             self.callbacks.note(self.plan.defaults.why)
-        cases = list(self.plan.suite.cases()) if self.plan.suite.asks_targets else None
+        cases = list(self.suite.cases()) if self.suite.asks_targets else None
         check_targets(cases or ())
         if self.spec.until:
             self.stages = self._stages(cases)
-        folder = self.resume or new_folder(self.spec, self.plan.suite.paths)
-        asks = keeps_answers(self.plan.judge)
-        session = Session(self.spec, folder, self.stored, asks=asks, whole=self.whole)
+        self._open(self.resume or new_folder(self.spec, self.suite.paths))
         try:
-            session.write("running", self._made(session))
-            asyncio.run(in_own_loop(self._work(cases, session)))
-            report = self._report(session)
+            self._write_manifest("running")
+            asyncio.run(in_own_loop(self._work(cases)))
+            report = self._report()
         except InputError:
-            self._discard(session, asked=cases is not None)  # nothing was judged: a bad line came first
+            self._discard(asked=cases is not None)  # nothing was judged: a bad line came first
             raise
         except (Interrupted, JudgeError, LedgerError, OSError) as failure:
-            spent = session.usage_log.spent
+            spent = self.usage_log.spent
             asked = cases is not None or bool(spent.calls or spent.cached)
-            if isinstance(failure, MissingKey) and self._discard(session, asked=asked):
+            if isinstance(failure, MissingKey) and self._discard(asked=asked):
                 raise
-            raise self._stopped(failure, session) from None
+            raise self._stopped(failure) from None
         except KeyboardInterrupt:  # all is measured, and the report is being made
-            raise self._stopped(Interrupted("interrupted"), session) from None
+            raise self._stopped(Interrupted("interrupted")) from None
         else:
-            session.close(complete=True)
+            self._close()
+            TargetAnswers.forget(self.path)
+            if self.spec.no_cache:
+                remove_ledger(self.path / "ledger.sqlite")
             return report
         finally:
-            session.close()
+            self._close()
 
-    async def _work(self, cases: Sequence[PlannedCase] | None, session: Session) -> None:
+    def _open(self, folder: Path) -> None:
+        """Become the folder's writer, and open the ledger: gold labels need none, unless one is named.
+
+        Raises InputError where another evaluation's report stands in the folder, or another process writes to it.
+        """
+        self.path, self.existed, self.folder = folder, folder.exists(), FolderWriter(folder)
+        asks = keeps_answers(self.judge) or self.spec.first("ledger", "given", "report")[1]
+        place = ledger_of(self.spec, folder) if asks else None
+        if place is not None:
+            from germane.ledger.address import is_there
+
+            is_there(place)  # a place where no ledger can be is refused before anything is made
+        self.folder.lock()
+        try:
+            if not (self.stored or self.spec.force):
+                self.folder.refuse_other()
+            self.replaces: bool = (
+                self.stored.get("replaces", False) if self.stored else self.folder.has_rows()
+            )
+            if not self.stored:
+                self.folder.forget_killed()
+                if self.spec.no_cache:
+                    remove_ledger(folder / "ledger.sqlite")
+            self.earlier = answers_so_far(self.folder, self.stored)
+            self.ledger = open_ledger(place, self.spec.replay)
+        except BaseException:
+            self.folder.close()
+            raise
+        self.usage_log = UsageLog(folder / "receipts.jsonl", resumed=bool(self.stored))
+
+    def _close(self) -> None:
+        if self.ledger is not None:
+            self.ledger.close()
+        self.usage_log.close()
+        self.folder.close()
+
+    async def _work(self, cases: Sequence[PlannedCase] | None) -> None:
         """Ask the targets of `cases`, then the judge; None = no case has a target, they are read as they are judged."""
-        notes = session.folder.start().tables.notes
-        jobs = None if cases is None else await self._answered(cases, session)
-        if session.ledger is not None and not self.spec.replay:
+        self.folder.start()
+        jobs = None if cases is None else await self._answered(cases)
+        if self.ledger is not None and not self.spec.replay:
             for source in self.sources:
                 asking = source.answer(
-                    self.plan.judge,
-                    session.ledger,
-                    session.usage_log,
-                    _name_of(session.path, session.created),
+                    self.judge,
+                    self.ledger,
+                    self.usage_log,
+                    f"{self.path.name} {self.created}",
                     self.callbacks,
                     check=partial(self.plan.check, jobs),
-                    open_questions=partial(self._open_questions, jobs, session),
+                    open_questions=partial(self._open_questions, jobs),
                 )
-                await _interruptibly(asking)
-        router = Router(self.plan.judge)
-        pool = Asker(
-            router,
-            session.ledger,
-            earlier=session.earlier,
-            usage_log=session.usage_log,
+                await interruptibly(asking)
+        self.runner = runner = Runner(
+            self.judge,
+            self.plan.settings,
+            self.spec,
+            self.folder,
+            self.ledger,
             budget=self.budget,
-            replay=self.spec.replay or "",
-            before_asking=partial(self._check, jobs, session),
+            corpus=self.corpus,
+            earlier=self.earlier,
+            usage_log=self.usage_log,
+            before_asking=partial(self._check, jobs),
             on_progress=self.callbacks.on_judgements,
         )
-        router.lend(pool)
         try:
-            with interruptible(partial(self._stop, pool), pool.abort):
-                async with pool:
-                    while True:
-                        todo = with_labels(self._todo(jobs, notes), self.plan.judge)
-                        await Evaluation(todo, (), pool, session.folder, self.plan.settings).run()
-                        if self.stages is None or not self.stages.next(session.folder.tables.scores):
-                            break
-                        if cases is not None:
-                            jobs = await self._answered(cases, session)
+            with interruptible(self._stop, runner.pool.abort):
+                async with runner.open():
+                    await runner.run(self._todo() if jobs is None else jobs)
+                    while self.stages is not None and self.stages.next(self.folder.tables.scores):
+                        jobs = None if cases is None else await self._answered(cases)
+                        await runner.run(self._todo() if jobs is None else jobs)
         finally:
-            self.missing = pool.missing
-            session.folder.flush()
+            self.folder.flush()
 
-    async def _open_questions(
-        self, jobs: Sequence[Job] | None, session: Session
-    ) -> list[tuple[Judge, AnyQuestion]]:
+    def _stop(self) -> None:
+        self.runner.pool.stop()
+        self.callbacks.on_stopping()
+
+    async def _open_questions(self, jobs: Sequence[Job] | None) -> list[tuple[Judge, AnyQuestion]]:
         """The open questions that follow from no unknown answer, each with its judge."""
-        forecaster = self._forecaster(session)
-        await forecaster.count(map(self.plan.job, self.plan.suite.cases()) if jobs is None else jobs)
+        forecaster = self._forecaster()
+        await forecaster.count(map(self.plan.job, self.suite.cases()) if jobs is None else jobs)
         return forecaster.forecast.certain
 
-    def _forecaster(self, session: Session) -> Forecaster:
+    def _forecaster(self) -> Forecaster:
         from germane.evaluation.forecast import Forecaster
 
-        earlier, ledger, usage_log = session.earlier, session.ledger, session.usage_log
-        return Forecaster(self.plan.judge, self.plan.settings, earlier, ledger, usage_log)
+        return Forecaster(self.judge, self.plan.settings, self.earlier, self.ledger, self.usage_log)
 
     def _stages(self, cases: Sequence[PlannedCase] | None) -> Stages:
         """The stages in which the cases are judged; InputError where a goal is none."""
         from germane.evaluation.sampling import Goals, Stages  # which few runs need
 
-        spec, suite, drawn = self.spec, self.plan.suite, self.plan.suite.draw()
-        graders = suite.all_graders()
-        goals = Goals.of(spec.until, graders)
-        everything = suite.cases() if cases is None else cases
-        return Stages(everything, goals, spec.seed, None if drawn is None else drawn.count)
-
-    def _todo(self, jobs: Sequence[Job] | None, notes: Counter[str]) -> Iterable[Job]:
-        """The jobs to judge now: these, or (None) the cases as they are read."""
-        if jobs is not None:
-            return jobs
-        return (self._job(planned, notes) for planned in self._of_stage(self.plan.suite.cases()))
+        drawn = self.suite.draw()
+        goals = Goals.of(self.spec.until, self.suite.all_graders())
+        everything = self.suite.cases() if cases is None else cases
+        return Stages(everything, goals, self.spec.seed, None if drawn is None else drawn.count)
 
     def _of_stage(self, cases: Iterable[PlannedCase]) -> Iterable[PlannedCase]:
         return cases if self.stages is None else self.stages.of_stage(cases)
 
-    async def _answered(self, cases: Sequence[PlannedCase], session: Session) -> list[Job]:
-        """The cases that are judged now, answered by their targets."""
+    def _todo(self) -> Iterator[Job]:
+        """The jobs that are judged now, from cases as they are read."""
+        return map(self._job, self._of_stage(self.suite.cases()))
+
+    async def _answered(self, cases: Sequence[PlannedCase]) -> list[Job]:
+        """The jobs that are judged now, answered by their targets."""
         from germane.targets.python import prints_to_stderr
 
         asked = list(self._of_stage(cases))
         progress = partial(self.callbacks.on_progress, "asking the target")
         progress(0, len(asked))
-        parts = self.plan.share.of if self.plan.share else 1
         with prints_to_stderr():
             targets = open_targets(asked)
             declared = {
@@ -368,15 +402,23 @@ class _Run:
             }
             self.models |= {name: models for name, models in declared.items() if models}
             if self.answers is None:
-                self.answers = TargetAnswers(session.path, resumed=session.resumed, replaces=session.replaces)
-            asking = ask_targets(asked, targets, self.answers, progress, parts=parts)
-            cases = await _interruptibly(asking)
+                self.answers = TargetAnswers(self.path, resumed=bool(self.stored), replaces=self.replaces)
+            parts = self.share.of if self.share else 1
+            answered = await interruptibly(ask_targets(asked, targets, self.answers, progress, parts=parts))
         for target in targets.values():
-            session.folder.tables.notes.update(target.notes)
-        return [self._job(planned, session.folder.tables.notes) for planned in cases]
+            self.folder.tables.notes.update(target.notes)
+        return list(map(self._job, answered))
 
-    def _check(self, jobs: Sequence[Job] | None, session: Session) -> None:
-        """The last look at the input before anything is paid; the watch gets the forecast where it wants one."""
+    def _job(self, planned: PlannedCase) -> Job:
+        """A case, ready to be judged, counted to its file."""
+        if len(self.suite.paths) > 1:
+            self.counts[planned.source] += 1
+        if self.share is not None:
+            self.rows.append(planned.row)
+        return self.plan.job(planned, self.folder.tables.notes)
+
+    def _check(self, jobs: Sequence[Job] | None) -> None:
+        """Check the input a last time before anything is paid; `callbacks` get the forecast where they want one."""
         if not self.callbacks.wants_forecast:
             self.plan.check(jobs)
             return
@@ -385,97 +427,60 @@ class _Run:
         checked = self.plan.checked_jobs(jobs)
         if self.stages is not None and jobs is None:  # what later stages ask is not known yet
             checked = compress(checked, map(self.stages.holds, count()))
-        if (total := expectation(self._forecaster(session), checked)) is not None:
+        if (total := expectation(self._forecaster(), checked)) is not None:
             self.callbacks.on_forecast(total)
 
-    def _job(self, planned: PlannedCase, notes: Counter[str]) -> Job:
-        """A case, ready to be judged, counted to its file."""
-        if len(self.plan.suite.paths) > 1:
-            self.counts[planned.source] += 1
-        if self.plan.share is not None:
-            self.rows.append(planned.row)
-        return self.plan.job(planned, notes)
+    # the report, and what is written of it
 
-    def _stop(self, pool: Asker) -> None:
-        pool.stop()
-        self.callbacks.on_stopping()
-
-    def _report(self, session: Session) -> Report:
-        plan, judge = self.plan, self.plan.judge
+    def _report(self) -> Report:
+        suite, tables, over = self.suite, self.folder.tables, self.runner.undecided
         made = {
-            **session.manifest(manifest_of(plan.settings, judge, session.total)),
-            **self._input(),
+            **self._manifest(),
             **({"targets": self.models} if self.models else {}),
-            **({"corpus": self.corpus.identity} if self.corpus else {}),
-            "places": plan.suite.case_locations(),
+            "places": suite.case_locations(),
             "by": self.spec.by,
         }
-        tables = session.folder.tables
-        over = why_undecided(self.budget, self.missing, session.ledger, self.spec.replay or "", tables)
-        if plan.share is not None:
-            suite = plan.suite
-            made["part"] = plan.share.entry(tables, self.rows, suite.count, suite.inputs, plan.gates)
-        report = Report.build(
-            session.folder.tables,
-            made,
-            gates=() if plan.share else plan.gates,
-            max_unmeasured=self.spec.max_unmeasured,
-            allow_stand_in=self.spec.allow_stand_in,
-            over=over,
-        )
-        for number, note in note_gold(report, self.corpus):
+        if self.share is not None:
+            made["part"] = self.share.entry(tables, self.rows, suite.count, suite.inputs, self.plan.gates)
+        report, notes = self.runner.report(self.spent, made, () if self.share else self.plan.gates)
+        for number, note in notes:
             check = "; germane labels check says what became of them" if self.corpus is not None else ""
             self.callbacks.warn(f"{number} {note}{check}")
-        if plan.share is not None:
+        if self.share is not None:
             why = over or "a part: gates are decided on the whole, by `germane merge`"
             report.verdict = Verdict(3 if over else 0, (why,))
         if self.baseline is not None:
             from germane.comparison.regression import settle_changes
 
             settle_changes(report, self.baseline, every=self.spec.fail_on_regression)
-        report.finish(session.folder)
-        asked = not self.spec.replay and keeps_answers(judge)
+        report.finish(self.folder)
+        asked = not self.spec.replay and keeps_answers(self.judge)
         # a question without an answer, or a member of a panel that gave none
-        if asked and any(field in {"errors", "failed"} for _, field, _ in session.folder.tables.asked):
-            self.callbacks.on_failures(session.command())
+        if asked and any(field in {"errors", "failed"} for _, field, _ in tables.asked):
+            self.callbacks.on_failures(self._continuing())
         return report
 
-    def _stopped(self, failure: BaseException, session: Session) -> GermaneError:
-        """Write down and show what is known; the error says how the run is continued."""
-        flags = [self.budget.too_low, "..."] if self.budget.too_low else []
-        if not isinstance(failure, NoneAnswered):
-            names = [name for source in all_of("sources").values() for name in source.options]
-            flags += [f"--{name}" for name in names if getattr(self.spec, name)]
-        error = session.explained(failure, *flags)
-        with contextlib.suppress(OSError):  # a full disk: the manifest of the start stands, and will do
-            session.write("interrupted", self._made(session))
-            code = 3 if isinstance(error, LimitReached) else 130 if isinstance(error, Interrupted) else 2
-            made = {**manifest_of(self.plan.settings, self.plan.judge, session.total), **self._input()}
-            manifest = session.manifest(made)
-            verdict = Verdict(code, (str(failure),))
-            report = Report.so_far(session.folder.tables, manifest, verdict, stopped=str(error))
-            self.callbacks.on_stopped(report)
-        return error
+    @property
+    def spent(self) -> Spent:
+        """What all sessions have spent, and the questions without an answer up to now.
 
-    def _discard(self, session: Session, *, asked: bool) -> bool:
-        """Leave no folder behind where this run made it and `asked` nobody anything; whether it is gone."""
-        if asked or session.existed:
-            return False
-        session.close()
-        shutil.rmtree(session.path, ignore_errors=True)
-        return True
-
-    def _made(self, session: Session) -> dict[str, Json]:
-        """The manifest's entries before the report is complete."""
-        return {"judge": judge_entry(self.plan.judge, session.total), **self._input()}
-
-    def _input(self) -> dict[str, Json]:
-        """The manifest's entries about the input: warnings, the place among several evaluations of one command, the cases of each path, the sample drawn.
-
-        Where one of these is an eval file, they have means of their own.
+        Only the last session tells what need not be asked: it goes through everything.
         """
-        suite, warnings = self.plan.suite, list(map(str, self.plan.notices))
-        fields: dict[str, Json] = {"warnings": warnings} if warnings else {}
+        return replace(self.usage_log.earlier + self.usage_log.spent, errors=len(self.usage_log.failed))
+
+    def _manifest(self) -> dict[str, Json]:
+        """The manifest's entries that continue the run, and those about its input: warnings, cases of each path, the sample drawn.
+
+        Where one of several paths is an eval file, they have means of their own.
+        """
+        suite, warnings = self.suite, list(map(str, self.plan.notices))
+        ledger = self.spec.first("ledger", "given", "report")[0] if self.ledger is None else self.ledger.place
+        if self.spec.no_cache or self.spec.replay:
+            ledger = None
+        options = {**self.spec.as_json(), "folder": str(self.path), "ledger": ledger}
+        fields: dict[str, Json] = {"created": self.created, "cwd": str(Path.cwd()), "options": options}
+        if warnings:
+            fields["warnings"] = warnings
         if self.command:
             fields["command"] = self.command
         if len(suite.paths) > 1 and suite.files:
@@ -488,58 +493,57 @@ class _Run:
             fields["left_out"] = dict(suite.left_out)
         return fields
 
+    def _write_manifest(self, status: str) -> None:
+        """Write the manifest of a report that is not complete."""
+        judge = judge_entry(self.judge, self.spent)
+        self.folder.write_manifest({"judge": judge, **self._manifest(), "replaces": self.replaces}, status)
 
-def _name_of(folder: Path, created: str) -> str:
-    """The evaluation in a folder, as its batches name it."""
-    return f"{folder.name} {created}"
+    def _continuing(self, *flags: str) -> str:
+        """The command that continues this run."""
+        return command_to_resume(self.whole or self.path, self.spec, *flags)
 
+    def _stopped(self, failure: BaseException) -> GermaneError:
+        """Write down and show what is known; return the error that says how the run is continued."""
+        flags = [self.budget.too_low, "..."] if self.budget.too_low else []
+        if not isinstance(failure, NoneAnswered):
+            names = [name for source in all_of("sources").values() for name in source.options]
+            flags += [f"--{name}" for name in names if getattr(self.spec, name)]
+        error = self._explained(failure, *flags)
+        with contextlib.suppress(OSError):  # a full disk: the manifest of the start stands, and will do
+            self._write_manifest("interrupted")
+            code = 3 if isinstance(error, LimitReached) else 130 if isinstance(error, Interrupted) else 2
+            manifest = {**manifest_of(self.plan.settings, self.judge, self.spent), **self._manifest()}
+            verdict = Verdict(code, (str(failure),))
+            report = Report.so_far(self.folder.tables, manifest, verdict, stopped=str(error))
+            self.callbacks.on_stopped(report)
+        return error
 
-async def _interruptibly(work: Any) -> Any:
-    """The result of a coroutine; Interrupted where a signal came first."""
-    task = asyncio.ensure_future(work)
-    with interruptible(task.cancel):
-        try:
-            return await task
-        except asyncio.CancelledError:
-            raise Interrupted("interrupted") from None
+    def _explained(self, failure: BaseException, *flags: str) -> GermaneError:
+        """The same error, with what was spent and the command that continues, `flags` given with it."""
+        if self.whole is not None and isinstance(failure, GermaneError):
+            return failure  # how the whole is continued is said by whoever runs its parts
+        again, spent, earlier = (
+            f"continue with: {self._continuing(*flags)}",
+            self.spent,
+            self.usage_log.earlier,
+        )
+        if spent.calls or spent.requests:
+            words, first = "spent so far", not (earlier.calls or earlier.requests)
+            if not first:
+                again += f"\nspent in this session: {spent_in_words(self.usage_log.spent.as_json())}"
+                words = "spent in all sessions"
+            again += f"\n{words}: {spent_in_words(spent.as_json())}"
+        if isinstance(failure, Interrupted):
+            return type(failure)(f"{failure}; {again}")
+        if isinstance(failure, OSError):
+            failure = LedgerError(f"the report folder {self.path} cannot be written: {failure}")
+        kind = JudgeError if isinstance(failure, JudgeError) else LedgerError
+        return kind(f"{failure}\nwhat was answered is kept; {again}")
 
-
-_SIGNALS = [getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name)]
-
-
-@contextlib.contextmanager
-def interruptible(*steps: Callable[[], object]) -> Iterator[None]:
-    """Within, each signal takes the next of these steps in the event loop; once all are taken, it acts as it did before.
-
-    A signal that comes while the loop has not come to the step before (a grader's pattern is searched for) is a KeyboardInterrupt.
-    Outside of the main thread nothing changes: signals are handled elsewhere then.
-    """
-    loop, left, before = asyncio.get_running_loop(), list(steps), dict[signal.Signals, Any]()
-
-    def restore() -> None:
-        while before:
-            number, handler = before.popitem()
-            signal.signal(number, signal.SIG_DFL if handler is None else handler)
-
-    waiting: list[Callable[[], object]] = []
-
-    def step() -> None:
-        waiting.pop()()
-
-    def take(_number: int, _frame: object) -> None:
-        if waiting:
-            restore()
-            raise KeyboardInterrupt
-        waiting.append(left.pop(0))
-        loop.call_soon_threadsafe(step)
-        if not left:
-            restore()
-
-    with contextlib.suppress(ValueError):  # not the main thread
-        for number in _SIGNALS:
-            if number.name != "SIGHUP" or signal.getsignal(number) is not signal.SIG_IGN:  # nohup ignores it
-                before[number] = signal.signal(number, take)
-    try:
-        yield
-    finally:
-        restore()
+    def _discard(self, *, asked: bool) -> bool:
+        """Remove the folder where this run made it and `asked` nobody anything; return True if it is gone."""
+        if asked or self.existed:
+            return False
+        self._close()
+        shutil.rmtree(self.path, ignore_errors=True)
+        return True

@@ -5,13 +5,12 @@ from __future__ import annotations
 import datetime
 import shlex
 from collections.abc import Mapping
-from dataclasses import replace
 from pathlib import Path
 
 from germane.clean import mask_urls
-from germane.encoding import decode, encode, now
-from germane.errors import GermaneError, InputError, Interrupted, JudgeError, LedgerError
-from germane.evaluation.choice import ledger_address, open_ledger, remove_ledger
+from germane.encoding import decode, encode
+from germane.errors import InputError
+from germane.evaluation.choice import ledger_address
 from germane.evaluation.spec import Spec
 from germane.folder.judgements import EarlierJudgements, check_judgements
 from germane.folder.lines import TableFile
@@ -19,9 +18,6 @@ from germane.folder.reader import check_digest
 from germane.folder.writer import FolderWriter
 from germane.judges.judge import Judge
 from germane.judges.panel import whole
-from germane.judging.spending import Spent, UsageLog
-from germane.reports.manifest import spent_in_words
-from germane.targets.answers import TargetAnswers
 from germane.types import Json
 
 __all__ = ["command_to_resume", "ledger_of", "new_folder"]
@@ -108,107 +104,3 @@ def command_to_resume(folder: Path, spec: Spec, *flags: str) -> str:
     url = ("--base-url", mask_urls(spec.base_url)) if spec.base_url else ()
     headers = [word for name, _ in spec.headers for word in ("--header", f"{name}=...")]
     return shlex.join(["germane", "run", "--resume", str(folder), *flags, *url, *headers])
-
-
-class Session:
-    """One session of a run.
-
-    Args:
-        spec: What the run does.
-        folder: The report folder.
-        stored: The manifest of the sessions before; {} where this is the first.
-        asks: Whether anybody is asked whose answers are kept: gold labels need no ledger, unless one is named.
-        whole: The report that the folder is a part of, where that is what is continued.
-
-    Raises:
-        InputError: Another evaluation's report stands in the folder, or another process writes to it.
-        LedgerError: The ledger cannot be used.
-    """
-
-    def __init__(
-        self,
-        spec: Spec,
-        folder: Path,
-        stored: dict[str, Json],
-        *,
-        asks: bool = True,
-        whole: Path | None = None,
-    ) -> None:
-        self.spec, self.path, self.resumed = spec, folder, bool(stored)
-        self._whole = whole
-        self.created: str = stored.get("created") or now()
-        self.folder = FolderWriter(folder)
-        self.existed = folder.exists()
-        location = ledger_of(spec, folder) if asks or spec.first("ledger", "given", "report")[1] else None
-        if location is not None:
-            from germane.ledger.address import is_there
-
-            is_there(location)  # a place where no ledger can be is refused before anything is made
-        self.folder.lock()
-        try:
-            if not (stored or spec.force):
-                self.folder.refuse_other()
-            self.replaces: bool = stored.get("replaces", False) if stored else self.folder.has_rows()
-            if not stored:
-                self.folder.forget_killed()
-            self.earlier = answers_so_far(self.folder, stored)
-            if spec.no_cache and not stored:
-                remove_ledger(folder / "ledger.sqlite")
-            self.ledger = open_ledger(location, spec.replay)
-        except BaseException:
-            self.folder.close()
-            raise
-        self.usage_log = UsageLog(folder / "receipts.jsonl", resumed=self.resumed)
-
-    def manifest(self, made: Mapping[str, Json]) -> dict[str, Json]:
-        """A manifest with what is needed to continue the run."""
-        ledger = self.spec.first("ledger", "given", "report")[0] if self.ledger is None else self.ledger.place
-        if self.spec.no_cache or self.spec.replay:
-            ledger = None
-        options = {**self.spec.as_json(), "folder": str(self.path), "ledger": ledger}
-        return {**made, "created": self.created, "cwd": str(Path.cwd()), "options": options}
-
-    def write(self, status: str, made: Mapping[str, Json]) -> None:
-        """Write the manifest of a report that is not complete."""
-        self.folder.write_manifest({**self.manifest(made), "replaces": self.replaces}, status)
-
-    @property
-    def total(self) -> Spent:
-        """The spending of all sessions, and the questions without an answer up to now.
-
-        Only the last session tells what need not be asked: it goes through everything.
-        """
-        return replace(self.usage_log.earlier + self.usage_log.spent, errors=len(self.usage_log.failed))
-
-    def command(self, *flags: str) -> str:
-        """The command that continues this run."""
-        return command_to_resume(self._whole or self.path, self.spec, *flags)
-
-    def explained(self, failure: BaseException, *flags: str) -> GermaneError:
-        """The same error, with what was spent and the command that continues, `flags` given with it."""
-        if self._whole is not None and isinstance(failure, GermaneError):
-            return failure  # how the whole is continued is said by whoever runs its parts
-        again, spent = f"continue with: {self.command(*flags)}", self.total
-        if spent.calls or spent.requests:
-            if self.usage_log.earlier.calls or self.usage_log.earlier.requests:
-                again += f"\nspent in this session: {spent_in_words(self.usage_log.spent.as_json())}"
-                again += f"\nspent in all sessions: {spent_in_words(spent.as_json())}"
-            else:
-                again += f"\nspent so far: {spent_in_words(spent.as_json())}"
-        if isinstance(failure, Interrupted):
-            return type(failure)(f"{failure}; {again}")
-        if isinstance(failure, OSError):
-            failure = LedgerError(f"the report folder {self.path} cannot be written: {failure}")
-        kind = JudgeError if isinstance(failure, JudgeError) else LedgerError
-        return kind(f"{failure}\nwhat was answered is kept; {again}")
-
-    def close(self, *, complete: bool = False) -> None:
-        """Release the files; a ledger of the run's own is removed with the last session."""
-        if self.ledger is not None:
-            self.ledger.close()
-        self.usage_log.close()
-        self.folder.close()
-        if complete:
-            TargetAnswers.forget(self.path)
-        if complete and self.spec.no_cache:
-            remove_ledger(self.path / "ledger.sqlite")

@@ -7,10 +7,10 @@ import re
 from collections.abc import Mapping
 from datetime import datetime
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from types import GenericAlias
+from typing import Annotated, Any, Literal, TypeAlias
 
 import msgspec
-from msgspec import UNSET, UnsetType
 
 from germane.encoding import replace_surrogates
 from germane.errors import InputError, SourceLocation
@@ -23,128 +23,83 @@ __all__ = ["read_manifest", "write_manifest"]
 SCHEMA_VERSION = 4
 """The version of the report folder's files that is written, and the oldest that is read."""
 
-_Number = Annotated[float, msgspec.Meta(ge=-1e100, le=1e100)]
-_Count = Annotated[int, msgspec.Meta(ge=0, le=1 << 53)]
+_NUMBER: TypeAlias = Annotated[float, msgspec.Meta(ge=-1e100, le=1e100)]
+_COUNT: TypeAlias = Annotated[int, msgspec.Meta(ge=0, le=1 << 53)]
+_COUNTS: TypeAlias = dict[str, _COUNT]
 
 
-class _Grader(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
-    measure: str
-    name: str
-    weight: _Number | UnsetType = UNSET
-    required: _Number | UnsetType | None = UNSET
-    threshold: _Number | UnsetType | None = UNSET
-    strict: bool | UnsetType = UNSET
-    expected_relevant_count: int | UnsetType | None = UNSET
-    options: dict[str, Any]
+def _record(needed: Mapping[str, Any], others: Mapping[str, Any], *, closed: bool = False) -> Any:
+    """Return the type of an object with these entries, of which `others` may be missing; if `closed`, it has no more."""
+    fields: list[Any] = [*needed.items(), *((name, kind, None) for name, kind in others.items())]
+    return msgspec.defstruct("Entry", fields, kw_only=True, forbid_unknown_fields=closed)
 
 
-class _Judge(msgspec.Struct, kw_only=True):
-    source: str | UnsetType | None = UNSET
-    identity: dict[str, Any] | UnsetType | None = UNSET
-    stand_in: str | UnsetType = UNSET
-    calls: _Count | UnsetType = UNSET
-    cached: _Count | UnsetType = UNSET
-    shared: _Count | UnsetType = UNSET
-    requests: _Count | UnsetType = UNSET
-    errors: _Count | UnsetType = UNSET
-    tokens: dict[str, _Count] | UnsetType = UNSET
-    estimated: bool | UnsetType = UNSET
-    cost_usd: float | UnsetType | None = UNSET
+def _list(kind: Any) -> Any:
+    return GenericAlias(list, (kind,))
 
 
-class _Asked(msgspec.Struct, kw_only=True):
-    n: _Count | UnsetType = UNSET
-    fused: _Count | UnsetType = UNSET
-    windows: _Count | UnsetType = UNSET
-    with_reference: _Count | UnsetType = UNSET
-    without_reference: _Count | UnsetType = UNSET
-    list_size: dict[str, _Count] | UnsetType = UNSET
-    left_out: dict[str, _Count] | UnsetType = UNSET
-    model: dict[str, _Count] | UnsetType = UNSET
-    mode: dict[str, _Count] | UnsetType = UNSET
-
-
-class _Sampled(msgspec.Struct, kw_only=True):
-    n: _Count
-    of: _Count
-    seed: int
-
-
-class _PartEntry(msgspec.Struct, kw_only=True):
-    number: _Count
-    of: _Count
-    cases: _Count
-    gates: list[Any]
-    beside: list[tuple[str, str, list[tuple[_Number, _Count]]]]
-    inputs: list[str] | UnsetType = UNSET
-
-
-class _Change(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
-    gate: str
-    outcome: Literal["passed", "failed", "undecided"]
-    detail: str
-    stand_in: bool | UnsetType = UNSET
-    decided_by: str | UnsetType = UNSET
-    sentence: str | UnsetType = UNSET
-    few: str | UnsetType = UNSET
-
-
-class _Until(msgspec.Struct, kw_only=True):
-    widths: dict[str, float]
-    stages: list[int]
-
-
-class _Settings(msgspec.Struct, forbid_unknown_fields=True):
-    against: str = ""
-    scale: str = ""
-    rubric: str = ""
-
-
-class _Command(msgspec.Struct, kw_only=True):
-    """The place of a report among several evaluations of one command; `number` from 1, `path` what it evaluates."""
-
-    id: str
-    number: int
-    path: str
-
-
-class _Manifest(msgspec.Struct, kw_only=True):
-    """The entries that are read; there may be others."""
-
-    status: str | UnsetType = UNSET
-    germane: str | UnsetType = UNSET
-    created: str | UnsetType = UNSET
-    labels_size: _Count | UnsetType = UNSET
-    left_out: dict[str, _Count] | UnsetType = UNSET
-    graders: list[list[_Grader]] | UnsetType = UNSET
-    notes: dict[str, _Count] | list[str] | UnsetType = UNSET
-    prompts: dict[str, str] | UnsetType = UNSET
-    reads: dict[str, list[str]] | UnsetType = UNSET
-    references: dict[str, dict[str, _Count]] | UnsetType = UNSET
-    asked: dict[str, _Asked] | UnsetType = UNSET
-    beside: dict[str, dict[str, _Number]] | UnsetType = UNSET
-    judge: _Judge | UnsetType | None = UNSET
-    settings: _Settings | UnsetType = UNSET
-    options: dict[str, Any] | UnsetType = UNSET
-    places: dict[str, Any] | UnsetType = UNSET
-    targets: dict[str, dict[str, str]] | UnsetType | None = UNSET
-    eval_files: list[tuple[str, int]] | UnsetType = UNSET
-    command: _Command | UnsetType = UNSET
-    sampled: _Sampled | UnsetType = UNSET
-    part: _PartEntry | UnsetType = UNSET
-    until: _Until | UnsetType = UNSET
-    by: str | UnsetType | None = UNSET
-    max_unmeasured: float | UnsetType = UNSET
-    over: str | UnsetType | None = UNSET
-    gates: list[str | tuple[str, str | None]] | UnsetType = UNSET
-    changes: list[_Change] | UnsetType = UNSET
-    verdict: dict[str, Any] | UnsetType | None = UNSET
-    files: dict[str, str] | UnsetType = UNSET
-
-    def __post_init__(self) -> None:
-        """Raise ValueError where the time is none: what is written of traces has it as a number."""
-        if self.created is not UNSET:
-            datetime.fromisoformat(self.created)
+_SETTINGS = dict.fromkeys(("against", "scale", "rubric"), str)
+_GRADER = {
+    "weight": _NUMBER,
+    "required": _NUMBER | None,
+    "threshold": _NUMBER | None,
+    "strict": bool,
+    "expected_relevant_count": int | None,
+}
+_JUDGE = {
+    "source": str | None,
+    "identity": dict[str, Any] | None,
+    "stand_in": str,
+    "estimated": bool,
+    **dict.fromkeys(("calls", "cached", "shared", "requests", "errors"), _COUNT),
+    "tokens": _COUNTS,
+    "cost_usd": float | None,
+}
+_ASKED = {
+    **dict.fromkeys(("n", "fused", "windows", "with_reference", "without_reference"), _COUNT),
+    **dict.fromkeys(("list_size", "left_out", "model", "mode"), _COUNTS),
+}
+_PART = {
+    **dict.fromkeys(("number", "of", "cases"), _COUNT),
+    "gates": list[Any],
+    "beside": list[tuple[str, str, list[tuple[_NUMBER, _COUNT]]]],
+}
+_CHANGE = {"gate": str, "outcome": Literal["passed", "failed", "undecided"], "detail": str}
+_TEXTS = dict.fromkeys(("decided_by", "sentence", "few"), str)
+_MANIFEST = _record(
+    {},
+    {
+        **dict.fromkeys(("status", "germane", "created"), str),
+        "by": str | None,
+        "over": str | None,
+        "max_unmeasured": float,
+        "labels_size": _COUNT,
+        "left_out": _COUNTS,
+        "graders": _list(
+            _list(_record({"measure": str, "name": str, "options": dict[str, Any]}, _GRADER, closed=True))
+        ),
+        "notes": _COUNTS | list[str],
+        "prompts": dict[str, str],
+        "files": dict[str, str],
+        "reads": dict[str, list[str]],
+        "references": dict[str, _COUNTS],
+        "asked": GenericAlias(dict, (str, _record({}, _ASKED))),
+        "beside": dict[str, dict[str, _NUMBER]],
+        "judge": _record({}, _JUDGE) | None,
+        "settings": _record({}, _SETTINGS, closed=True),
+        **dict.fromkeys(("options", "places"), dict[str, Any]),
+        "targets": dict[str, dict[str, str]] | None,
+        "eval_files": list[tuple[str, int]],
+        "command": _record({"id": str, "number": int, "path": str}, {}),
+        "sampled": _record({"n": _COUNT, "of": _COUNT, "seed": int}, {}),
+        "part": _record(_PART, {"inputs": list[str]}),
+        "until": _record({"widths": dict[str, float], "stages": list[int]}, {}),
+        "gates": list[str | tuple[str, str | None]],
+        "changes": _list(_record(_CHANGE, {"stand_in": bool, **_TEXTS}, closed=True)),
+        "verdict": dict[str, Any] | None,
+    },
+)
+"""The entries that are read, and their types; each may be missing, and there may be others."""
 
 
 def read_manifest(path: Path) -> dict[str, Json]:
@@ -175,8 +130,9 @@ def read_manifest(path: Path) -> dict[str, Json]:
         kept = carried_over(path, next(stored, "judgements.jsonl"))
         raise InputError(problem, fix="update germane" if newer else kept)
     try:
-        msgspec.convert(replace_surrogates(manifest), _Manifest)
-    except msgspec.ValidationError as error:
+        msgspec.convert(replace_surrogates(manifest), _MANIFEST)
+        datetime.fromisoformat(manifest.get("created") or "2026-01-01")  # written of traces as a number
+    except ValueError as error:
         place = SourceLocation(str(file))
         raise InputError(f"the manifest is damaged: {error}", fix=_AGAIN, place=place) from None
     return manifest

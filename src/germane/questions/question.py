@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import sys
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
@@ -294,7 +295,9 @@ def known_kinds(*, installed: bool = False) -> dict[str, type[AnyQuestion]]:
     for kind in types:  # grows by the subclasses of each
         types += kind.__subclasses__()
         if hasattr(kind, "kind"):
-            result.setdefault(kind.kind, kind)  # not a variant of it that an add-on asks
+            # a dataclass with slots leaves the class behind that it was made of
+            named = getattr(sys.modules.get(kind.__module__), kind.__qualname__, kind)
+            result.setdefault(kind.kind, named)  # not a variant of it that an add-on asks
     return result
 
 
