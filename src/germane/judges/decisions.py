@@ -34,7 +34,7 @@ class DecisionCapabilities(ModelCapabilities):
     __slots__ = ()
 
     def body(self, ask: Ask, *_: Any, **__: Any) -> bytes:  # there is no text to correct or to limit
-        """The request: the shown texts, the instructions without their levels, and these."""
+        """Return the request: the shown texts, the instructions without their levels, and these."""
         lines = ask.system.split("\n")
         levels = {match[1]: match[2] for line in lines if (match := _LEVEL.fullmatch(line))}
         (name,) = _LEVELS.keys() & ask.schema["properties"].keys()
@@ -49,7 +49,7 @@ class DecisionCapabilities(ModelCapabilities):
 
 
 def check_levels(name: str, text: str, *, template: bool) -> None:
-    """InputError where a prompt does not say what each level means."""
+    """Raise InputError where a prompt does not say what each level means."""
     names = _LEVELS["relevant" if name.endswith("_binary") else "grade"]
     levels = [match[1] for line in text.split("\n") if (match := _LEVEL.fullmatch(line))]
     if template or sorted(levels) != sorted(names):

@@ -39,7 +39,7 @@ class FakeJudge(LocalJudge):
         self._answers, self._seconds, self._together = answers, seconds, max(1, together)
 
     async def answer(self, questions: tuple[AnyQuestion, ...]) -> Sequence[Reply]:
-        """One reply per question, after `seconds`."""
+        """Return one reply per question, after `seconds`."""
         self.calls += 1
         self.asked += questions
         if self._seconds:
@@ -47,7 +47,7 @@ class FakeJudge(LocalJudge):
         return await super().answer(questions)
 
     def reply(self, question: AnyQuestion) -> Reply:
-        """The answer that was written down for this question, else its typical one."""
+        """Return the answer that was written down for this question, else its typical one."""
         result: Json | Answer = self._answers
         if isinstance(result, Mapping):
             absent = AnswerError(f"the fake judge has no answer to a question of kind {question.kind}")

@@ -76,17 +76,17 @@ class Judge:
         return FrozenDict(judge=self.name)
 
     def prompt_hash(self, _question: AnyQuestion) -> str:
-        """The hash of the wording that this question would be asked with; "" where there is none."""
+        """Return the hash of the wording that this question would be asked with; "" where there is none."""
         return ""
 
     def key(self, question: AnyQuestion) -> str:
-        """The ledger's key of the answer to this question: see `questions.key_of`."""
+        """Return the ledger's key of the answer to this question: see `questions.key_of`."""
         if "reads" in self.identity:  # the label stands behind the item, and is another each time
             return key_of(question, self.identity, self.prompt_hash(question), self.label_of(question))
         return keys_under(question, [question.item], self._ending(self.prompt_hash(question)))[0]
 
     def keys(self, questions: Sequence[AnyQuestion]) -> list[str]:
-        """The key of each question; of passages that are asked about alike without making the questions."""
+        """Return the key of each question; of passages that are asked about alike without making the questions."""
         own = "reads" in self.identity or getattr(self.key, "__func__", None) is not Judge.key
         if own or not isinstance(questions, Passages):
             return list(map(self.key, questions))
@@ -95,11 +95,11 @@ class Judge:
         )
 
     def answering(self, _question: AnyQuestion) -> Judge:
-        """The judge that answers this question, of several; InputError where none of them can."""
+        """Return the judge that answers this question, of several; InputError where none of them can."""
         return self
 
     def label_of(self, _question: AnyQuestion) -> Json:
-        """The label that a judge who reads labels finds for this question; None = none."""
+        """Return the label that a judge who reads labels finds for this question; None = none."""
         return None
 
     @cached_property
@@ -108,22 +108,22 @@ class Judge:
         return cache(partial(ending, self.identity))
 
     def group(self, questions: Sequence[AnyQuestion]) -> list[tuple[AnyQuestion, ...]]:
-        """The questions, each exactly once, as groups that are handed to `answer` together: one by one."""
+        """Return the questions, each exactly once, as groups that are handed to `answer` together: one by one."""
         return [(question,) for question in questions]
 
     def paid_calls(self, _question: AnyQuestion) -> int:
-        """The number of paid calls that an answer to this question takes."""
+        """Return the number of paid calls that an answer to this question takes."""
         return int(self.stored)
 
     async def answer(self, questions: tuple[AnyQuestion, ...]) -> Sequence[Reply]:
-        """One reply per question, in their order; a plain dict is the payload of one: `{"grade": 2, "reasoning": ""}`.
+        """Return one reply per question, in their order; a plain dict is the payload of one: `{"grade": 2, "reasoning": ""}`.
 
         A failure is a Reply with an error; JudgeError is raised only where the judge cannot be used at all.
         """
         raise NotImplementedError
 
     async def close(self) -> None:
-        """Release connections: of several judges those of each."""
+        """Close connections, those of each member too."""
         for member in getattr(self, "members", ()):
             await member.close()
 
@@ -142,14 +142,14 @@ Judges: TypeAlias = AnyJudge | Sequence[AnyJudge]
 
 
 def copy_settings(judge: Any, target: Judge, own: Sequence[str] = ()) -> None:
-    """Give a judge the public attributes and methods of another judge, or of any plain object, but for its `own`."""
+    """Copy the public attributes and methods of a judge, or of any plain object, to another, except its `own`."""
     for name in dir(Judge):
         if not name.startswith("_") and name not in own and hasattr(judge, name):
             setattr(target, name, getattr(judge, name))
 
 
 def with_defaults(judge: Any) -> Judge:
-    """A judge as it is; any other object with `name` and an async `answer`, with the defaults of Judge.
+    """Return a judge as it is; any other object with `name` and an async `answer`, with the defaults of Judge.
 
     InputError where it has not both.
     """
@@ -171,20 +171,20 @@ def with_defaults(judge: Any) -> Judge:
 
 
 def members_of(judge: Judge) -> Sequence[Judge]:
-    """The judges that answer what is put to a judge: a panel's members, else itself."""
+    """Return the judges that answer what is put to a judge: a panel's members, else itself."""
     members: Sequence[Judge] = getattr(judge, "members", (judge,))
     return members
 
 
 class LocalJudge(Judge):
-    """The defaults of a judge that answers on the spot and for free: it is not stored, and gives `reply`."""
+    """A judge that answers at once and for free: a subclass gives `reply`, and answers are not stored."""
 
     stored = False
     concurrency = 1
     _together = 200
 
     def group(self, questions: Sequence[AnyQuestion]) -> list[tuple[AnyQuestion, ...]]:
-        """No request to share: as many together as pass in a moment, so that a run can be watched and stopped."""
+        """Return groups of a few hundred: there is no request to share, and a run can be watched and stopped between them."""
         size = self._together
         return [tuple(questions[start : start + size]) for start in range(0, len(questions), size)]
 
@@ -198,7 +198,7 @@ class LocalJudge(Judge):
 
 
 def trivial_answer(question: AnyQuestion) -> Reply | None:
-    """The reply to a question about nothing, or about an id without a text; None where the judge has to read."""
+    """Return the reply to a question about an empty text, or about an id without a text; None where a judge must be asked."""
     error = question.unasked()
     if isinstance(error, AnswerError):
         return Reply(error=str(error))
@@ -213,10 +213,10 @@ class Stopped(Exception):
 
 
 class GroupScope:
-    """The agreement of a pool and a judge while one group of questions is answered, by the task in which this was made.
+    """What the asker and a judge share while one group of questions is answered, in the task in which this was made.
 
-    The pool may stop it: no request is sent any more, and what was sent is waited for. The judge learns when its answers
-    are stored (`after_storing` is done then). A judge with no more than a name and `answer` need know nothing of either.
+    The asker may stop it: no further request is sent, and those that were sent are waited for. `after_storing` is called once
+    the answers are stored. A judge that has only a name and `answer` needs to know nothing of it.
     """
 
     def __init__(self) -> None:
@@ -227,14 +227,14 @@ class GroupScope:
         _scope.set(self)
 
     def stop(self) -> None:
-        """Send no more requests; a wait for one ends."""
+        """Send no more requests, and end a wait before one."""
         if not self.stopped:
             self.stopped, self._recalled = True, self._waits
             if self._waits:
                 self.cancel()
 
     def cancel(self) -> None:
-        """Give the task up, whether or not anything was sent."""
+        """Cancel the task, whether or not anything was sent."""
         if self._task is not None:
             self._task.cancel()
 
@@ -245,7 +245,7 @@ class GroupScope:
 
     @contextmanager
     def waiting(self) -> Iterator[None]:
-        """Wait inside for whatever holds a request back. Raises Stopped where no more may be sent."""
+        """Mark a wait before a request; raises Stopped where no more may be sent."""
         if self.stopped:
             raise Stopped
         self._waits = True
@@ -265,13 +265,13 @@ _scope: ContextVar[GroupScope | None] = ContextVar("germane_group_scope", defaul
 
 
 def waiting() -> AbstractContextManager[None]:
-    """The `waiting` of this task's scope, if it has one."""
+    """Return the `waiting` of this task's scope, if it has one."""
     scope = _scope.get()
     return nullcontext() if scope is None else scope.waiting()
 
 
 def once_stored(work: Callable[[], None]) -> None:
-    """Do this once what is answered now is stored: at once where nobody stores it."""
+    """Call a function once the current answers are stored, or at once where nobody stores them."""
     scope = _scope.get()
     if scope is None:
         work()

@@ -42,7 +42,7 @@ class LabelsJudge(LocalJudge):
         self._labels = dict(self.by_item)
 
     def labelled(self, query: str, history: Turns, context: Context) -> Context:
-        """The context with the label that this judge was given for it, where it was."""
+        """Return the context with the label that this judge was given for it, where it was."""
         (item,) = relevance_items([(query, context.text)], history)
         label = self.by_item.get(item)
         if label is None:
@@ -53,7 +53,7 @@ class LabelsJudge(LocalJudge):
     def learn(
         self, query: str, contexts: Sequence[Context], history: Turns, qrels: Mapping[str, int] | None
     ) -> None:
-        """Take the labels of these passages of a query; the first label of an item stays."""
+        """Add the labels of these passages of a query; the first label of an item stays."""
         labels = [self._label(context, qrels) for context in contexts]
         items = relevance_items([(query, context.text) for context in contexts], history)
         for item, label, context in zip(items, labels, contexts, strict=True):
@@ -64,11 +64,11 @@ class LabelsJudge(LocalJudge):
         return context.relevant if context.grade is None else context.grade
 
     def label_of(self, question: AnyQuestion) -> Json:
-        """The label of the question's item; None where it has none."""
+        """Return the label of the question's item; None where it has none."""
         return self._labels.get(question.item)
 
     def reply(self, question: AnyQuestion) -> Reply:
-        """The label of the item, or an error where there is none."""
+        """Return the label of the item, or an error where there is none."""
         if not isinstance(question, Relevance):
             return Reply(
                 error=f"{self.source} cannot answer a question of kind {question.kind}, only relevance"
@@ -77,7 +77,7 @@ class LabelsJudge(LocalJudge):
         return Reply(error=self.lacking) if label is None else self.read(question, label)
 
     def read(self, question: Relevance, label: Json) -> Reply:
-        """The label as an answer on the scale of the question."""
+        """Return the label as an answer on the scale of the question."""
         if isinstance(label, bool):
             return Reply(payload={"relevant": label, "reasoning": ""})
         if question.scale == "binary":
@@ -104,5 +104,5 @@ class GoldJudge(LabelsJudge):
         return None if qrels is None or context.id is None else qrels.get(context.id, 0)
 
     def read(self, _question: Relevance, label: Json) -> Reply:
-        """Yes or no with the gold grade."""
+        """Return a yes or no with the gold grade."""
         return Reply(payload={"relevant": label >= 1, "reasoning": f"gold grade {label}"})

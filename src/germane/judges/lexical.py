@@ -59,7 +59,7 @@ class LexicalJudge(LocalJudge):
     )
 
     def reply(self, question: AnyQuestion) -> Reply:
-        """The rule's answer, or an error for a kind of question that no rule is known for."""
+        """Return the rule's answer, or an error for a kind of question that no rule is known for."""
         rule = _RULES.get(question.kind)
         if rule is None:
             return Reply(error=f"the lexical rule cannot answer a question of kind {question.kind}")
@@ -67,7 +67,7 @@ class LexicalJudge(LocalJudge):
 
 
 def _relevance(question: Relevance) -> Json:
-    """A grade by the coverage of the query; with a reference, by the mean of both coverages.
+    """Return a grade by the coverage of the query; with a reference, by the mean of both coverages.
 
     Of the reference its best-covered sentence counts: a passage need not hold the whole answer to help.
     """
@@ -86,20 +86,20 @@ def _relevance(question: Relevance) -> Json:
 
 
 def _claims(question: Claims) -> Json:
-    """One claim per sentence, without citation marks; a question claims nothing."""
+    """Return one claim per sentence, without citation marks; a question claims nothing."""
     texts = sentences(_CITED.sub("", question.text))
     asks = ("?", "\uff1f", "\u061f")
     return {"claims": [text for text in texts if words(text) and not text.rstrip("\"'”’»)").endswith(asks)]}
 
 
 def _support(question: Support) -> Json:
-    """For each claim the contexts that cover it alone, else the first pair that covers it together."""
+    """Return for each claim the contexts that cover it alone, else the first pair that covers it together."""
     contexts = [stems(text) for text in question.contexts]
     return {"claims": [supported(n, claim, contexts) for n, claim in enumerate(question.claims, start=1)]}
 
 
 def _statements(question: StatementRelevance) -> Json:
-    """One statement a sentence; relevant where it has half of the query's words, or of a sentence of the reference."""
+    """Return one statement per sentence; relevant where it has half of the query's words, or of a sentence of the reference."""
     target = question.reference or question.response or ""
     targets = [terms(question.query), *map(terms, sentences(target))]
     result = []
@@ -111,14 +111,14 @@ def _statements(question: StatementRelevance) -> Json:
 
 
 def _sufficiency(question: Sufficiency) -> Json:
-    """The contexts together have the query's words: what was asked is at least spoken of."""
+    """Return a yes if the contexts together have the query's words."""
     names = stems(question.about)
     query = terms(question.query)
     return {"reasoning": reason("query", query, names), "sufficient": coverage(query, names) >= ANSWERS}
 
 
 def _citations(question: CitationSupport) -> Json:
-    """The cited contexts that carry a sentence alone, else those without which they do not carry it together."""
+    """Return the cited contexts that carry a sentence alone, else those without which they do not carry it together."""
     contexts = [stems(text) for text in question.contexts]
     items = []
     for number, statement in enumerate(question.statements, 1):
@@ -143,7 +143,7 @@ def _missing(required: Terms, present: frozenset[str]) -> list[str]:
 
 
 def _nuggets(question: NuggetSupport) -> Json:
-    """Support in full where the contexts carry the nugget together, in part where they have enough of its words."""
+    """Return full support where the contexts carry the nugget together, partial where they have enough of its words."""
     names = stems(question.about)
     items = []
     for number, nugget in enumerate(question.nuggets, 1):
@@ -168,14 +168,14 @@ _RULES: dict[str, Rule] = {
 
 
 def coverage(required: Terms, present: frozenset[str]) -> float:
-    """The share of the wanted words' weight that was found."""
+    """Return the share of the required words' weight that is present."""
     total = sum(term.weight for term in required)
     share = sum(term.weight for term in required if term.stem in present) / total if total else 0.0
     return round(share, 9)  # three fifths are three fifths, whatever the sum's last bit
 
 
 def reason(what: str, required: Terms, present: frozenset[str]) -> str:
-    """The words that a passage has and those that it lacks, in a sentence."""
+    """Return the words that a passage has and those that it lacks, in a sentence."""
     if not required:
         return f"the {what} has no words"
     covered = [term.word for term in required if term.stem in present]
@@ -185,13 +185,13 @@ def reason(what: str, required: Terms, present: frozenset[str]) -> str:
 
 
 def few(names: Sequence[str]) -> str:
-    """The first few of some names."""
+    """Return the first few of some names."""
     more = f" and {len(names) - NAMED} more" if len(names) > NAMED else ""
     return ", ".join(names[:NAMED]) + more
 
 
 def supported(number: int, claim: str, contexts: Sequence[frozenset[str]]) -> Json:
-    """The item of a claim: the contexts that carry it alone, else the first two that carry it together."""
+    """Return the item of a claim: the contexts that carry it alone, else the first two that carry it together."""
     required = terms(claim)
     stems_of_claim = frozenset(term.stem for term in required)
     covered = [stems_of_claim & context for context in contexts]
@@ -208,7 +208,7 @@ def supported(number: int, claim: str, contexts: Sequence[frozenset[str]]) -> Js
 
 
 def carries(required: Terms, present: frozenset[str]) -> bool:
-    """Enough of the words and every number: a claim with another year or amount is another claim."""
+    """Return True if enough of the words and every number are there: another year or amount makes another claim."""
     numbers = all(term.stem in present for term in required if any(c.isdigit() for c in term.word))
     return numbers and coverage(required, present) >= SUPPORTED
 
@@ -248,7 +248,7 @@ def _weights() -> MappingProxyType[str, float]:
 
 @lru_cache(maxsize=4096)
 def terms(text: str) -> Terms:
-    """The content words of a text, each stem once; where it has none, all its words.
+    """Return the content words of a text, each stem once; where it has none, all its words.
 
     A function word in capitals is a name ("WHO", "IT", "US") unless all of the text is in capitals.
     """
@@ -286,7 +286,7 @@ _STARTS = re.compile(r"(?:[.!?:;\n\u2022*-]\s*)[\"'(\[\u201c\u2018\u00ab\s]*\Z")
 
 
 def names(text: str) -> list[str]:
-    """The names, dates and numbers in a text, each spelling once, in order.
+    """Return the names, dates and numbers in a text, each spelling once, in order.
 
     A name is a run of words with capitals, in Chinese and Japanese what stands in title marks or in Katakana. A function
     word is none; a single word that begins a sentence is one unless it is common, or stands in small letters elsewhere.
@@ -303,7 +303,7 @@ def names(text: str) -> list[str]:
 
 
 def _candidates(text: str) -> Iterator[tuple[str, bool]]:
-    """Each candidate, and whether it is a single word that begins a sentence."""
+    """Yield each candidate, and whether it is a single word that begins a sentence."""
     at = 0
     while match := _ENTITY.search(text, at):
         at = match.end()

@@ -213,7 +213,7 @@ class LLMJudge(Judge):
         return self.service.headers(self._key, self._headers)
 
     def ready(self) -> ModelClient:
-        """The client, opened; JudgeError where the key is missing, MissingPart an extra. Nothing is sent."""
+        """Return the client, opened; JudgeError where the key is missing, MissingPart an extra. Nothing is sent."""
         if self._client is None:
             transport: Transport
             if self._own is not None:
@@ -242,14 +242,14 @@ class LLMJudge(Judge):
         return foreign
 
     def prompt_hash(self, question: AnyQuestion) -> str:
-        """The hash of the question's own wording; of that for lists, where it would be asked in one."""
+        """Return the hash of the question's own wording; of that for lists, where it would be asked in one."""
         prompt = self.prompts.of(question)
         if self._batch > 1 and question.batched and not prompt.pieces:
             return fingerprint(prompt.hash, fragment("list"))
         return prompt.hash
 
     def group(self, questions: Sequence[AnyQuestion]) -> list[tuple[AnyQuestion, ...]]:
-        """The questions of each request, fused and in lists as the settings say."""
+        """Return the questions of each request, fused and in lists as the settings say."""
         asked = [question for question in questions if question.unasked() is None]
         kept = set(map(id, asked))
         results = fused_requests(asked, self.prompts, fuse=self.fuse)
@@ -260,7 +260,7 @@ class LLMJudge(Judge):
         return groups + [(question,) for question in questions if id(question) not in kept]
 
     def forecast(self, questions: tuple[AnyQuestion, ...]) -> Usage:
-        """The usage of one group if nothing goes wrong: bytes of the request and of typical answers, by 4."""
+        """Return the usage of one group if nothing goes wrong: bytes of the request and of typical answers, by 4."""
         if trivial_answer(questions[0]):
             return Usage(cost_usd=0.0)
         ask = render_request(fused_requests(questions, self.prompts, fuse=self.fuse), self.prompts)
@@ -270,11 +270,11 @@ class LLMJudge(Judge):
         return Usage(requests=1, input_tokens=sent, output_tokens=back, cost_usd=cost)
 
     def _tokens_back(self, questions: tuple[AnyQuestion, ...]) -> int:
-        """The number of tokens of typical answers, estimated as characters / 4."""
+        """Return the number of tokens of typical answers, estimated as characters / 4."""
         return sum(len(str(question.typical())) for question in questions) // 4
 
     async def answer(self, questions: tuple[AnyQuestion, ...]) -> Sequence[Reply]:
-        """One reply per question; what a list leaves open is asked singly.
+        """Return one reply per question; what a list leaves open is asked singly.
 
         InputError where other calls are under way in another event loop: connections belong to theirs.
         """
@@ -349,11 +349,11 @@ class DecisionJudge(LLMJudge):
                 check_levels(name, self.prompts[name].text, template=bool(self.prompts[name].pieces))
 
     def prompt_hash(self, question: AnyQuestion) -> str:
-        """The hash of the question's wording as a score."""
+        """Return the hash of the question's wording as a score."""
         return fingerprint(self.prompts.of(question).hash, "score")
 
     def answering(self, question: AnyQuestion) -> Judge:
-        """The judge itself; InputError where the question has no decision form."""
+        """Return the judge itself; InputError where the question has no decision form."""
         if question.kind not in DECIDED:
             raise InputError(
                 f"{self.name} cannot answer a question of kind {question.kind}", fix=NAME_A_SECOND
@@ -381,7 +381,7 @@ def _check(
     temperature: float | None,
     counts: Mapping[str, int | None],
 ) -> None:
-    """InputError where a setting is none: a judge that took it for another would give verdicts under a wrong key."""
+    """Raise InputError where a setting is none: a judge that took it for another would give verdicts under a wrong key."""
     for name in parameters:
         if name in _OURS:
             raise InputError(f"a model parameter cannot set {name}: germane does", fix=_OURS[name])
@@ -397,7 +397,7 @@ def _check(
 
 
 def check_shared(judges: Iterable[object], base_url: str | None, headers: object) -> None:
-    """InputError where a base URL or headers would go to judges of different providers or hosts alike."""
+    """Raise InputError where a base URL or headers would go to judges of different providers or hosts alike."""
     services = [judge.service for judge in judges if isinstance(judge, LLMJudge)]
     shared = ""
     if base_url and len({service.provider for service in services}) > 1:
@@ -409,7 +409,7 @@ def check_shared(judges: Iterable[object], base_url: str | None, headers: object
 
 
 def _limits(service: Service) -> tuple[bool, tuple[str, ...]]:
-    """True if the question limits the answer (of a server of the user's own), and the names of such a limit.
+    """Return True if the question limits the answer (of a server of the user's own), and the names of such a limit.
 
     A provider at its own address has models that end, reserves the tokens that are asked for, and counts thoughts. OpenAI's
     newer models refuse the old name, and say so; most servers of others pass over the new one in silence.
@@ -423,7 +423,7 @@ def _limits(service: Service) -> tuple[bool, tuple[str, ...]]:
 def _identity(
     service: Service, temperature: float | None, parameters: Mapping[str, Json], reasoning: str | None
 ) -> FrozenDict:
-    """The settings that can change an answer. A limit of its length is none of them: what it cuts is asked again."""
+    """Return the settings that can change an answer. A limit of its length is none of them: what it cuts is asked again."""
     identity = {
         "provider": service.provider,
         "model": service.model,

@@ -33,11 +33,11 @@ class Replica(Judge):
         return getattr(self.judge, name)
 
     def group(self, questions: Sequence[AnyQuestion]) -> list[tuple[AnyQuestion, ...]]:
-        """The groups of the judge."""
+        """Return the groups of the judge."""
         return self.judge.group(questions)
 
     async def answer(self, questions: tuple[AnyQuestion, ...]) -> Sequence[Reply]:
-        """The judge's answers to this sample."""
+        """Return the judge's answers to this sample."""
         replies = await self.judge.answer(questions)
         return [
             replace(reply, provenance=FrozenDict({**reply.provenance, "replica": self.number}))
@@ -46,7 +46,7 @@ class Replica(Judge):
 
 
 def repeated(judge: Judge, times: int) -> tuple[Judge, ...]:
-    """Samples (replicas) of a judge, `times` of them; InputError where that is not 1 or more."""
+    """Return `times` samples (replicas) of a judge; InputError where that is not 1 or more."""
     if times < 1:
         raise InputError(f"a judge cannot be asked {times} times", fix="repeat it once or more")
     value = with_defaults(judge)
@@ -54,7 +54,7 @@ def repeated(judge: Judge, times: int) -> tuple[Judge, ...]:
 
 
 class PanelJudge(Judge):
-    """Several judges who vote. The pool asks each member through the ledger, under the member's own keys.
+    """Several judges who vote. Each member is asked through the ledger, under its own keys.
 
     Grades and yes-or-no: the highest that more than half of the votes reach (their lower median; a tie of yes and no
     is a no). Answers that are
@@ -89,32 +89,32 @@ class PanelJudge(Judge):
         self.identity = freeze(identity | ({"reads": reads.pop()} if reads else {}))
 
     def prompt_hash(self, question: AnyQuestion) -> str:
-        """The members' hash, where they have one in common, else a hash of theirs."""
+        """Return the prompt hash that all members have, else a hash of theirs."""
         hashes = [member.prompt_hash(question) for member in self.members]
         return hashes[0] if len(set(hashes)) == 1 else digest(hashes)[:16]
 
     def label_of(self, question: AnyQuestion) -> Json:
-        """The label that its member who reads labels finds."""
+        """Return the label that the member who reads labels finds."""
         labels = (member.label_of(question) for member in self.members if "reads" in member.identity)
         return next(labels, None)
 
     async def answer(self, _questions: tuple[AnyQuestion, ...]) -> Sequence[Reply]:
-        """A panel answers nothing itself: the pool asks its members."""
-        raise JudgeError("a panel is asked through germane's pool, which asks its members")
+        """Raise JudgeError: a panel answers nothing itself, the asker asks its members."""
+        raise JudgeError("a panel is asked through germane's asker, which asks its members")
 
     def paid_calls(self, question: AnyQuestion) -> int:
-        """One for each member that is asked."""
+        """Return the number of paid calls: one for each member that is asked."""
         return sum([member.paid_calls(question) for member in self.next_members(question, ())])
 
     def next_members(self, question: AnyQuestion, answers: Sequence[Answer]) -> Sequence[Judge]:
-        """The members to ask after those who have answered, in order; none = combine now."""
+        """Return the members to ask after those who have answered, in order; () where the answers are combined now."""
         rest = self.members[len(answers) :]
         if question.voted:
             return rest
         return () if any(answer.usable for answer in answers) else rest[:1]
 
     def combine(self, key: str, question: AnyQuestion, answers: Sequence[Answer]) -> Judgement:
-        """The panel's judgement, from one answer of each member that was asked; usage and time stand on theirs."""
+        """Return the panel's judgement, from one answer of each member that was asked; usage and time stand on theirs."""
         named = list(zip(_names(self.members), answers, strict=False))
         votes = [(name, answer.judgement.answer) for name, answer in named if answer.usable]
         lost = {name: answer.value.why for name, answer in named if not answer.usable}
@@ -163,11 +163,11 @@ class DividedJudge(Judge):
         self.identity = freeze({"decisions": decisions.identity, "rest": rest.identity})
 
     def answering(self, question: AnyQuestion) -> Judge:
-        """The decisions model where the question has a decision form."""
+        """Return the decisions model where the question has a decision form."""
         return self.decisions if question.kind in DECIDED else self.rest.answering(question)
 
     async def answer(self, questions: tuple[AnyQuestion, ...]) -> Sequence[Reply]:
-        """The replies of the judge of the first question: a group is of one judge."""
+        """Return the replies of the judge of the first question: a group is of one judge."""
         return await self.answering(questions[0]).answer(questions)
 
 
@@ -175,7 +175,7 @@ _ALONE = "name one decisions model, for relevance, and a second judge that answe
 
 
 def panel_of(judges: Sequence[Judge], repeat: int = 1) -> Judge:
-    """One judge as it is; several, and several samples of each, as a panel. InputError says what cannot be.
+    """Return one judge as it is; several, and several samples of each, as a panel. InputError says what cannot be.
 
     A decisions model is on no panel: the others answer what it cannot.
     """
@@ -193,12 +193,12 @@ def panel_of(judges: Sequence[Judge], repeat: int = 1) -> Judge:
 
 
 def whole(judgement: Judgement) -> bool:
-    """True if every judge that was asked has answered: not where it failed, or a panel's member did."""
+    """Return True if every judge that was asked has answered, each member of a panel too."""
     return judgement.error is None and not judgement.provenance.get("failed")
 
 
 def votes_on(question: AnyQuestion, judgement: Judgement) -> dict[str, Json]:
-    """The answers of a panel's members to a question, for a reader; {} where no panel was asked, or one member alone.
+    """Return the answers of a panel's members to a question, for a reader; {} where no panel was asked, or one member alone.
 
     `votes` are the verdicts in short by member, `failed` says why a member gave none, `agreement` is the share of
     votes that agree with the verdict.
@@ -212,7 +212,7 @@ def votes_on(question: AnyQuestion, judgement: Judgement) -> dict[str, Json]:
 
 
 def _names(members: Sequence[Judge]) -> list[str]:
-    """Each member's name, with its number where several have the same."""
+    """Return each member's name, with its number where several have the same."""
     names = [member.name for member in members]
     visible = [
         f"{name} #{names[: n + 1].count(name)}" if names.count(name) > 1 else name

@@ -25,10 +25,10 @@ class AnswerSource(Protocol):
     """A source of answers: the pool, a store of old answers, a counter."""
 
     async def lookup(self, asked: Sequence[Sequence[AnyQuestion]]) -> Sequence[Sequence[Answer | None]]:
-        """For each list of questions: the answers that need no judge, None in place of the others."""
+        """Return for each list of questions the answers that need no judge, None in place of the others."""
 
     async def judge(self, questions: Sequence[AnyQuestion]) -> Sequence[Answer]:
-        """One answer per question, in order."""
+        """Return one answer per question, in order."""
 
 
 class Running(Generic[R]):
@@ -45,7 +45,7 @@ class Running(Generic[R]):
         self.go_on(())
 
     def go_on(self, answers: Sequence[Answer]) -> None:
-        """Run to the next questions or the end, with these answers to the questions before."""
+        """Run to the next questions or to the end, with these answers to the last questions."""
         values = None
         if self.questions is not None:
             values = tuple([answer.value for answer in answers])
@@ -57,7 +57,7 @@ class Running(Generic[R]):
             self.result, self.finished = end.value, True
 
     def take_stored(self, answers: Sequence[Answer | None]) -> bool:
-        """Take the answers that are known; True if these were all, and the program has gone on."""
+        """Take the known answers; return True if these were all, and the program has gone on."""
         if None in answers:
             self._stored = answers
             return False
@@ -75,7 +75,7 @@ class Running(Generic[R]):
 
 
 async def start(programs: Iterable[Program[R]], answerer: AnswerSource) -> list[Running[R]]:
-    """Run each program to its first questions. Signals are heard between two of them: a program may search for a grader's pattern."""
+    """Run each program to its first questions; signals are handled in between, since a program may take long."""
     running, heard = [], time.monotonic()
     for program in programs:
         if time.monotonic() - heard > _DEAF_SECONDS:
@@ -86,7 +86,7 @@ async def start(programs: Iterable[Program[R]], answerer: AnswerSource) -> list[
 
 
 async def replay_stored(programs: Iterable[Running[R]], answerer: AnswerSource) -> None:
-    """Run as far as known answers lead, all programs at once: a second evaluation is nothing else."""
+    """Run all programs as far as known answers lead: all that a second evaluation does."""
     going = [program for program in programs if not program.finished]
     while going:
         stored = await answerer.lookup([value.questions or () for value in going])

@@ -60,7 +60,7 @@ class StoredAnswers:
         return parent is None and not (self._however and error is not None)
 
     def _settings(self, fields: Mapping[str, Any]) -> Sequence[bytes]:
-        """The settings under which a judgement is looked up, the most specific last."""
+        """Return the settings under which a judgement is looked up, the most specific last."""
         values = map(fields.get, ("kind",) if self._however else _SETTINGS)
         settings = "\0".join(["\0" if value is None else str(value) for value in values]).encode()
         beside = None if self._however else fields.get("beside")
@@ -88,7 +88,7 @@ class StoredAnswers:
         self._keyed, self._path = index, judgements.file.path
 
     async def lookup(self, asked: Sequence[Sequence[AnyQuestion]]) -> list[list[Answer]]:
-        """The recorded answer to everything: nobody else is asked."""
+        """Return the recorded answer to each question of these lists, or a failure."""
         judgements = self._find(asked, _judgement_in)
         return [
             [
@@ -101,15 +101,15 @@ class StoredAnswers:
         ]
 
     async def judge(self, questions: Sequence[AnyQuestion]) -> list[Answer]:
-        """The recorded answer to each question."""
+        """Return the recorded answer to each question."""
         return (await self.lookup([questions]))[0]
 
     def look_up(self, questions: Sequence[AnyQuestion]) -> list[Judgement]:
-        """The recorded judgement of each question, or an error in its place."""
+        """Return the recorded judgement of each question, or an error in its place."""
         return [judgement or _lacking(questions, n) for n, judgement in enumerate(self.find(questions))]
 
     def values(self, asked: Sequence[Sequence[AnyQuestion]]) -> list[list[Any]]:
-        """The typed answer to each question of these lists, Unanswered in place of one that is not there."""
+        """Return the typed answer to each question of these lists, Unanswered in place of one that is not there."""
         answers = (answer or _NONE for answer in self._find(asked, _decode_answer))
         return [
             [
@@ -120,20 +120,20 @@ class StoredAnswers:
         ]
 
     def label(self, places: Places) -> None:
-        """Give places the verdicts on all that is asked about them; one that is not here is a failure."""
+        """Give places the verdicts on all that is asked about them; a missing one is a failure."""
         asked = [number for number in range(len(places.samples)) if places.asks(number)]
         verdicts = self.values([places.questions(number) for number in asked])
         for number, values in zip(asked, verdicts, strict=True):
             places.take(number, values)
 
     def find(self, questions: Sequence[AnyQuestion]) -> list[Judgement | None]:
-        """The recorded judgement of each question; None where there is none."""
+        """Return the recorded judgement of each question; None where there is none."""
         return list(self._find([questions], _judgement_in))
 
     def _find(
         self, asked: Sequence[Sequence[AnyQuestion]], read: Callable[[bytes], R]
     ) -> Iterator[Judgement | R | None]:
-        """The record of each question of these lists, all looked up together, None = none; `read` parses a line on disk."""
+        """Yield the record of each question of these lists, looked up together; None = none. `read` parses a line on disk."""
         names = [of for questions in asked for of in self._names(questions)]
         for judgement in map(self._first_known, names) if self._keyed is None else self._read(names, read):
             self.unknown += judgement is None
@@ -144,7 +144,7 @@ class StoredAnswers:
         return next((self._by_name[name] for name in reversed(names) if name in self._by_name), None)
 
     def _names(self, questions: Sequence[AnyQuestion]) -> list[_Names]:
-        """The names of each question, the most specific last."""
+        """Return the names of each question, the most specific last."""
         if isinstance(questions, Passages) and questions:
             several = self._settings({**asked_as(questions.example), "kind": questions.example.kind})
             return [_named(item.encode(), several) for item in questions.items]
@@ -176,7 +176,7 @@ _NONE = _Answer(error=_MISSING)
 
 
 def _named(item: bytes, several: Sequence[bytes]) -> _Names:
-    """The names of an item with each of several settings."""
+    """Return the names of an item with each of several settings."""
     return [short_name(item + settings) for settings in several]
 
 

@@ -62,7 +62,7 @@ class Spent:
         return None if self.unpriced else self.cost_usd
 
     def as_json(self) -> dict[str, Json]:
-        """The counts as manifests and reports hold them."""
+        """Return the counts as manifests and reports hold them."""
         return {
             "calls": self.calls,
             "cached": self.cached,
@@ -119,7 +119,7 @@ class UsageLog:
     # What comes in
 
     def seen_before(self, key: str) -> bool:
-        """True if this question has come before in this session; it is remembered."""
+        """Return True if this question has come before in this session, and remember it."""
         short = hash(key)
         if short in self._seen:
             return True
@@ -129,11 +129,11 @@ class UsageLog:
         return False
 
     def shared(self, judge: Judge, question: AnyQuestion) -> None:
-        """A question that this evaluation is asking already."""
+        """Count a question that this evaluation is asking already."""
         self.spent.shared += judge.paid_calls(question)
 
     def reused(self, judge: Judge, question: AnyQuestion, answer: Answer) -> None:
-        """A question that need not be asked.
+        """Count a question whose answer is known.
 
         What an earlier session of this evaluation paid for is neither shared nor cached, and a failure is not an answer.
         """
@@ -206,12 +206,12 @@ class UsageLog:
 
 
 def _short(key: str) -> int:
-    """64 bits of a key: enough to tell an evaluation's questions apart, and small in memory."""
+    """Return 64 bits of a key: enough to tell an evaluation's questions apart, and small in memory."""
     return int(key[:16], 16) - (1 << 63)
 
 
 def unsent(answers: Sequence[Reply] | Sequence[Judgement]) -> int:
-    """The number of answers, asked together, that failed without a request: nothing was sent, so no call was made."""
+    """Return the number of answers, asked together, that failed without a request: nothing was sent, so no call was made."""
     sent = any(answer.usage.requests or answer.error is None for answer in answers)
     return 0 if sent else len(answers)
 
@@ -266,12 +266,12 @@ class Budget:
         return estimate
 
     def fitting(self, judge: Judge, questions: Sequence[AnyQuestion]) -> int:
-        """The number of these questions that the limits allow."""
+        """Return the number of these questions that the limits allow."""
         sizes = range(len(questions), 0, -1)
         return next((n for n in sizes if self._allows(n, self._estimate(judge, questions[:n]))), 0)
 
     def settle(self, judge: Judge, estimate: float, usages: Iterable[Usage], *, spared: int = 0) -> None:
-        """Put what was paid in place of what was set aside, as far as it is known; `spared` were not asked after all."""
+        """Replace what was set aside by what was paid, as far as it is known; `spared` questions were not asked after all."""
         if self._unlimited or not judge.stored:
             return
         paid = [usage.cost_usd for usage in usages if usage.requests or usage.cost_usd is not None]
@@ -287,7 +287,7 @@ class Budget:
             self._actual += cost
 
     def reached(self, judge: Judge, questions: Sequence[AnyQuestion]) -> LimitReached:
-        """The LimitReached that says why nothing more is asked, not even the first of these questions."""
+        """Return the LimitReached that says why not even the first of these questions is asked."""
         calls = self._max_calls is not None and self._calls >= self._max_calls
         flag = f"--max-calls {self._max_calls}" if calls else f"--max-cost {self._max_cost:g}"
         if not self._calls:
@@ -327,12 +327,12 @@ class Budget:
 
 
 def _dollars(cost: float) -> str:
-    """US dollars, to four places or, where that is next to nothing, to two digits."""
+    """Return US dollars, to four places or, where that is next to nothing, to two digits."""
     return f"${cost:.4f}" if cost >= 0.001 else f"${cost:.2g}"
 
 
 def check_price(judge: Judge | None, max_cost: float | None) -> None:
-    """InputError where a limit in dollars is set and nobody knows what the judge costs."""
+    """Raise InputError where a limit in dollars is set and nobody knows what the judge costs."""
     if judge is None or max_cost is None:
         return
     for member in members_of(judge):

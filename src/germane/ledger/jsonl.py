@@ -68,7 +68,7 @@ class _JudgementRow(Struct, frozen=True):
 
 
 def _utc(text: str) -> str:
-    """A time with its zone as it is stored: in UTC, to milliseconds."""
+    """Return a time with its zone as it is stored: in UTC, to milliseconds."""
     with suppress(ValueError, OverflowError):
         if (time := datetime.fromisoformat(text)).tzinfo is not None:
             return time.astimezone(UTC).isoformat(timespec="milliseconds")
@@ -86,14 +86,14 @@ class Imported:
 
 
 def readable(paths: Sequence[Path]) -> None:
-    """InputError where one of the files cannot be read."""
+    """Raise InputError where one of the files cannot be read."""
     for path in paths:
         if not (path.is_file() or _is_parquet(path)) or not os.access(path, os.R_OK):
             raise InputError(f"{path} is not a file that can be read", fix=_EXPORT)
 
 
 def import_rows(ledger: Ledger, path: Path) -> Imported:
-    """Put the judgements of a JSONL file into a ledger, all or none of a batch; the first answer to a key stays.
+    """Put the judgements of a JSONL file into a ledger; the first answer to a key stays.
 
     Raises InputError at the first line that is not a judgement; what stood before it may be in the ledger.
     """
@@ -109,7 +109,7 @@ def import_rows(ledger: Ledger, path: Path) -> Imported:
 
 
 def judgements_of(path: Path) -> Iterator[Judgement]:
-    """The judgements of a JSONL file or of a report's judgements.parquet, errors among them; InputError at the first line that is none."""
+    """Yield the judgements of a JSONL file or of a report's judgements.parquet, errors among them; InputError at the first line that is none."""
     try:
         with nullcontext(_lines_of_parquet(path)) if _is_parquet(path) else path.open("rb") as lines:
             for number, line in enumerate(lines, 1):
@@ -121,12 +121,12 @@ def judgements_of(path: Path) -> Iterator[Judgement]:
 
 
 def _is_parquet(path: Path) -> bool:
-    """True if this is the folder judgements.parquet of a report that an earlier germane wrote."""
+    """Return True if this is the folder judgements.parquet of a report that an earlier germane wrote."""
     return path.suffix == ".parquet" and path.is_dir()
 
 
 def _lines_of_parquet(folder: Path) -> Iterator[bytes]:
-    """The judgements of such a folder as lines: its columns hold texts, numbers and, for what is nested, JSON."""
+    """Yield the judgements of such a folder as lines: its columns hold texts, numbers and, for what is nested, JSON."""
     try:
         import polars as pl
     except ImportError:
@@ -157,7 +157,7 @@ def _judgement(line: bytes, location: SourceLocation) -> Judgement:
 
 @contextmanager
 def written(path: Path, ledger: Path | None) -> Iterator[IO[bytes]]:
-    """A file that appears whole or not at all: what stands under its name stays until all is written.
+    """Open a file that appears whole or not at all: what has its name stays until all is written.
 
     InputError where that is a file of the ledger itself.
     """

@@ -33,7 +33,7 @@ def open_at(where: str | Path, *, read_only: bool = False) -> LedgerTable:
 
 
 def open_for_replay(where: str | Path) -> LedgerTable:
-    """A ledger, or an export of one as JSON lines, to be read only; nothing is made or changed.
+    """Open a ledger, or an export of one as JSON lines, to be read only; nothing is made or changed.
 
     Raises InputError where it is neither, LedgerError where a ledger cannot be used.
     """
@@ -88,7 +88,7 @@ class ExportedLedger(SQLiteLedger):
 def describe_missing(
     ledger: Ledger, name: str, missing: Mapping[str, AnyQuestion], rows: Iterable[PlaceRow]
 ) -> str:
-    """The answers that a replayed ledger lacks, by their places in the samples, and what to do; "" where none."""
+    """Return the answers that a replayed ledger lacks, by their places in the samples, and what to do; "" where none."""
     from germane.ledger.upkeep import judges_and_kinds
 
     if not missing:

@@ -285,7 +285,7 @@ def _use_log(db: sqlite3.Connection) -> None:
 
 
 def _refuse_damaged(db: sqlite3.Connection, path: Path) -> None:
-    """LedgerError where a small file is damaged: an answer behind a damaged page would be paid for again."""
+    """Raise LedgerError where a small file is damaged: an answer behind a damaged page would be paid for again."""
     if path.stat().st_size > _CHECKED:
         return
     for (text,) in db.execute("PRAGMA integrity_check(1)"):

@@ -37,7 +37,7 @@ class Selection:
     before: str | None = None
 
     def where(self) -> tuple[str, list[str]]:
-        """The condition in SQL, and its values."""
+        """Return the condition in SQL, and its values."""
         values = [
             (test, value) for test, value in zip(_TESTS, astuple(self), strict=True) if value is not None
         ]
@@ -45,7 +45,7 @@ class Selection:
 
 
 def parse_time(text: str, flag: str) -> str:
-    """A date or a time as the ledger writes it, in UTC; without a zone it is the local one."""
+    """Return a date or a time as the ledger writes it, in UTC; without a zone it is the local one."""
     try:
         time = datetime.datetime.fromisoformat(text).astimezone(datetime.UTC)
     except (ValueError, OverflowError):
@@ -56,7 +56,7 @@ def parse_time(text: str, flag: str) -> str:
 
 
 def stats(ledger: LedgerTable) -> dict[str, Json]:
-    """The JSON document of `germane ledger stats`; `lines` are by judge, kind and prompt.
+    """Return the JSON document of `germane ledger stats`; `lines` are by judge, kind and prompt.
 
     `cost_usd` is the sum over requests of known price, None where no price is known; `unpriced` requests have none. An
     answer that shared another's request has no request of its own and costs 0, which says nothing about a price.
@@ -80,12 +80,12 @@ def stats(ledger: LedgerTable) -> dict[str, Json]:
 
 
 def chosen_rows(ledger: LedgerTable, chosen: Selection) -> Iterator[Judgement]:
-    """The selected judgements, in the order of their keys."""
+    """Yield the selected judgements, in the order of their keys."""
     where, values = chosen.where()
     yield from ledger.rows(f"{SELECT} WHERE {where} ORDER BY key", values, from_row)
 
 
 def judges_and_kinds(ledger: LedgerTable) -> tuple[list[str], list[str]]:
-    """The judges and the kinds of question that a ledger holds answers of."""
+    """Return the judges and the kinds of question that a ledger holds answers of."""
     results = list(ledger.rows("SELECT DISTINCT judge, kind FROM judgements"))
     return sorted({judge for judge, _ in results}), sorted({kind for _, kind in results})

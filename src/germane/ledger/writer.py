@@ -32,7 +32,7 @@ class GroupCommit:
         self._thread.start()
 
     async def put(self, judgements: Sequence[Judgement], *, replacing: Sequence[Judgement] = ()) -> Stands:
-        """Store these, all or none, with whatever else is waiting; returns once that is committed.
+        """Store these, all or none, with whatever else is waiting, and return once that is committed.
 
         What stands under their keys and perhaps others. Raises what the ledger's own `put` raised for the whole group.
         """
@@ -69,7 +69,7 @@ class GroupCommit:
 
 
 def _settle(group: Sequence[_Batch], stored: Stands, failure: BaseException | None) -> None:
-    """Tell those who wait, where they still do."""
+    """Settle the futures of those who still wait."""
     for _, _, committed in group:
         if committed.done():
             continue

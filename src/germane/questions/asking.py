@@ -62,7 +62,7 @@ class Answer(Struct, frozen=True, gc=False):
 
 
 def answered(question: Question[Any], judgement: Judgement) -> Answer:
-    """The answer that a judgement of the question holds, with its value; `Unanswered` where that cannot be used.
+    """Return a judgement of the question with its typed answer; `Unanswered` where that cannot be used.
 
     A grade that somebody's own judge gave as text, "2", is the number in the judgement.
     """
@@ -73,7 +73,7 @@ def answered(question: Question[Any], judgement: Judgement) -> Answer:
 
 
 def value_of(question: Question[Any], answer: Json, error: str | None) -> Any:
-    """The typed answer in a judgement's answer or error: it is parsed here, once, and nowhere else."""
+    """Return the typed answer in a judgement's answer, or Unanswered with its error."""
     if error is not None:
         return Unanswered(error)
     try:
@@ -97,7 +97,7 @@ def ask(question: Question[A]) -> Program[A]:
 
 
 def ask_all(questions: Iterable[Question[A]]) -> Program[tuple[A | Unanswered, ...]]:
-    """Ask several questions at once; each answer, or Unanswered in its place. No questions, no asking."""
+    """Ask several questions at once, and return each answer, or Unanswered in its place."""
     asked = tuple(questions)
     return (yield asked) if asked else ()
 

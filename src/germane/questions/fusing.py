@@ -44,7 +44,7 @@ class FusedRequest:
     inputs: dict[str, Json] = field(default_factory=dict)
 
     def add(self, question: AnyQuestion) -> bool:
-        """Add the question; False where its kind is here already, or other inputs would have to be shown.
+        """Add the question, and return True; False where its kind is here already, or other inputs would have to be shown.
 
         A question about the text alone goes with any.
         """
@@ -65,12 +65,12 @@ class FusedRequest:
         return True
 
     def flat(self) -> bool:
-        """True if no two answers have a part of the same name, so that one object can hold them all."""
+        """Return True if no two answers have a part of the same name, so that one object can hold them all."""
         names = [name for question in self.questions for name in question.schema()["properties"]]
         return len(set(names)) == len(names)
 
     def answer_of(self, question: AnyQuestion, payload: dict[str, Json], *, flat: bool) -> Json:
-        """The part of an answer (`flat` or not) that is the question's; AnswerError where it is not there."""
+        """Return the part of an answer (`flat` or not) that is the question's; AnswerError where it is not there."""
         if len(self.questions) == 1:
             return payload
         if flat:
@@ -80,7 +80,7 @@ class FusedRequest:
         return payload[question.kind]
 
     def like(self) -> tuple[object, ...]:
-        """The properties that the requests of one list have in common."""
+        """Return the properties that the requests of one list have in common."""
         kinds = tuple(question.prompt for question in self.questions)
         return kinds, self.text, json.dumps(self.inputs, sort_keys=True)
 
@@ -88,7 +88,7 @@ class FusedRequest:
 def fused_requests(
     questions: Sequence[AnyQuestion], prompts: Prompts, *, fuse: bool = True
 ) -> list[FusedRequest]:
-    """The questions as requests: those about one text together, where they can be and `fuse` says so."""
+    """Return the questions as requests: those about one text together, where they can be and `fuse` says so."""
     requests: list[FusedRequest] = []
     by_text: dict[str, list[FusedRequest]] = {}
     for question in sorted(questions, key=lambda q: ORDER.index(q.kind) if q.kind in ORDER else len(ORDER)):
@@ -105,7 +105,7 @@ def fused_requests(
 
 
 def in_batches(requests: Sequence[FusedRequest], prompts: Prompts, size: int) -> Iterator[list[FusedRequest]]:
-    """The requests in lists of at most `size` that share everything but their text.
+    """Yield the requests in lists of at most `size` that share everything but their text.
 
     Only the content decides in which list a text is, and where: no rank, no id, no order of arrival. Questions about a text
     alone are listed across samples; then long texts make shorter lists, since what is extracted from them is long too.
@@ -151,7 +151,7 @@ class Ask:
     def read(
         self, payload: dict[str, Json], *, limited: bool = False, as_answered: bool = False
     ) -> Iterator[tuple[AnyQuestion, Json | AnswerError, dict[str, Json]]]:
-        """Each question, its part of the answer as it is stored or what is wrong with it, and with what it shared the request.
+        """Yield each question, its part of the answer as it is stored or what is wrong with it, and with what it shared the request.
 
         With `limited`, a part that reached a limit of its schema is wrong; `as_answered` as in `Question.validate`.
         """
@@ -180,7 +180,7 @@ class Ask:
 
 
 def _by_id(payload: dict[str, Json], count: int) -> dict[int, dict[str, Json] | AnswerError]:
-    """The items by number. One that no passage has makes all of them unusable: a model that counts from 0 is off by one.
+    """Return the items by number. One that no passage has makes all of them unusable: a model that counts from 0 is off by one.
 
     So do items that end too soon: a model that leaves out a passage may number the rest anew.
     """
@@ -202,7 +202,7 @@ def _by_id(payload: dict[str, Json], count: int) -> dict[int, dict[str, Json] | 
 
 
 def render_request(items: Sequence[FusedRequest], prompts: Prompts) -> Ask:
-    """One FusedRequest, or several as a shuffled list, in words."""
+    """Render one FusedRequest, or several as a shuffled list."""
     first = items[0]
     name = "-".join(question.kind for question in first.questions)
     if len(items) > 1:
@@ -221,13 +221,13 @@ def render_request(items: Sequence[FusedRequest], prompts: Prompts) -> Ask:
 
 
 def _shuffle(request: FusedRequest) -> bytes:
-    """An order without favour that the content alone decides."""
+    """Return a sort key that the content alone decides."""
     content = repr((request.about, request.like()))
     return hashlib.sha256(content.encode("utf-8", "replace")).digest()
 
 
 def _instructions(request: FusedRequest, prompts: Prompts, *, many: bool = False) -> str:
-    """The instructions: first those of every request, then the notes on inputs that only some samples have."""
+    """Return the instructions: first those of every request, then the notes on inputs that only some samples have."""
     parts = [f"{fragment('frame')} {fragment('list')}" if many else fragment("frame")]
     for question in request.questions:
         text = prompts.of(question).text
@@ -251,7 +251,7 @@ def _schema(request: FusedRequest, *, limited: bool = False) -> dict[str, Json]:
 
 
 def _listing(row: Mapping[str, Json], count: int | None = None) -> dict[str, Json]:
-    """The schema of a list of answers with ids."""
+    """Return the schema of a list of answers with ids."""
     items = {"type": "array", "items": _object({"id": {"type": "integer"}, **row["properties"]})}
     return _object({"items": items if count is None else {**items, "maxItems": count}})
 
@@ -266,7 +266,7 @@ def _object(properties: Mapping[str, Json]) -> dict[str, Json]:
 
 
 def _sections(fields: Mapping[str, Json]) -> str:
-    """The data, in the order in which it is shown."""
+    """Return the sections of the data, in the order in which they are shown."""
     ordered = sorted(fields.items(), key=lambda section: section_order(section[0]))
     code = tag_code(ordered[0][1])
     return "".join(show(name, value, code) for name, value in ordered)

@@ -45,7 +45,7 @@ class Claims(Question[tuple[str, ...]]):
     history: tuple[tuple[str, str], ...] = ()
 
     def typical(self) -> Json:
-        """One claim for every 60 characters."""
+        """Return one claim for every 60 characters."""
         count = max(1, len(self.text) // 60)
         return {"claims": [self.text[i * 60 : i * 60 + 60].strip() or "a claim" for i in range(count)]}
 
@@ -70,7 +70,7 @@ class Entities(Question[tuple[str, ...]]):
     history: tuple[tuple[str, str], ...] = ()
 
     def typical(self) -> Json:
-        """Words that begin with a capital or hold a digit, and at least one."""
+        """Return words that begin with a capital or hold a digit, and at least one."""
         result = dict.fromkeys(re.findall(r"\b(?:[A-Z]\w+|\w*\d\w*)\b", self.text))
         return {"entities": list(result) or [self.text[:10].strip() or "an entity"]}
 
@@ -106,11 +106,11 @@ class Importance(Question[tuple[Weight, ...]]):
     history: tuple[tuple[str, str], ...] = ()
 
     def answer(self, payload: ImportancePayload) -> tuple[Weight, ...]:
-        """The importance of each nugget, in order."""
+        """Return the importance of each nugget, in order."""
         return tuple(item.importance for item in payload.nuggets)
 
     def typical(self) -> Json:
-        """A payload of ordinary size, in which every nugget is vital."""
+        """Return a payload of ordinary size, in which every nugget is vital."""
         return self.each(importance="vital")
 
 
@@ -140,7 +140,7 @@ class StatementRelevance(AboutPassage[tuple[Statement, ...]]):
     Payload: ClassVar[type[PayloadModel]] = StatementsPayload
 
     def typical(self) -> Json:
-        """One statement for every 80 characters."""
+        """Return one statement for every 80 characters."""
         starts = range(0, max(1, len(self.passage)), 80)
         parts = (self.passage[start : start + 80].strip() or "a statement" for start in starts)
         return {"statements": [{"statement": text, "relevant": True} for text in parts]}

@@ -54,36 +54,34 @@ class Limits(NamedTuple):
     subjects: int = 0
     bytes_each: int = 1
 
-    def tokens(self, schema: Mapping[str, Json], name: str = "") -> int:
-        """The most tokens of an answer with that schema: several times what is usual."""
-        if schema.get("type") == "object":
-            return sum(_OVERHEAD + self.tokens(inner, name) for name, inner in schema["properties"].items())
-        if schema.get("type") == "array" and name != self.verdicts:
-            drawn_up = schema["items"].get("type") != "integer"
-            return _DRAWN_UP + self.size if drawn_up else _CHARACTERS * self.numbers
-        if schema.get("type") == "array":
-            return self.subjects * self.tokens(schema["items"])
-        return schema["maxLength"] * self.bytes_each // _CHARACTERS if "maxLength" in schema else 0
+    def limit(self, schema: Mapping[str, Json], name: str = "") -> tuple[dict[str, Json], int]:
+        """Return a plain schema with `maxItems` and `maxLength` where it has none of its own, and the most tokens of an answer.
 
-    def limit(self, schema: Mapping[str, Json], name: str = "") -> dict[str, Json]:
-        """A plain schema with `maxItems` and `maxLength` wherever it has none of its own."""
-        if schema.get("type") == "object":
+        That is several times what is usual.
+        """
+        kind, length = schema.get("type"), schema.get("maxLength", 0)
+        if kind == "object":
             inner = {key: self.limit(value, key) for key, value in schema["properties"].items()}
-            return {**schema, "properties": inner}
-        if schema.get("type") == "array":
-            most = (
-                self.numbers if schema["items"].get("type") == "integer" else max(LIST_LENGTH, self.size // 4)
-            )
-            most = self.subjects if name == self.verdicts else most
-            return {"maxItems": most, **schema, "items": self.limit(schema["items"], name)}
-        if schema.get("type") == "string" and "enum" not in schema and "const" not in schema:
-            return {"maxLength": REASON_LENGTH if name.endswith("reasoning") else TEXT_LENGTH, **schema}
-        return dict(schema)
+            tokens = sum(_OVERHEAD + count for _, count in inner.values())
+            return {**schema, "properties": {key: limited for key, (limited, _) in inner.items()}}, tokens
+        if kind == "array":
+            items, each = self.limit(schema["items"], name)
+            if name == self.verdicts:
+                most, tokens = self.subjects, self.subjects * each
+            elif schema["items"].get("type") == "integer":
+                most, tokens = self.numbers, _CHARACTERS * self.numbers
+            else:
+                most, tokens = max(LIST_LENGTH, self.size // 4), _DRAWN_UP + self.size
+            return {"maxItems": most, **schema, "items": items}, tokens
+        if kind == "string" and "enum" not in schema and "const" not in schema:
+            length = length or (REASON_LENGTH if name.endswith("reasoning") else TEXT_LENGTH)
+            return {"maxLength": length, **schema}, length * self.bytes_each // _CHARACTERS
+        return dict(schema), length * self.bytes_each // _CHARACTERS
 
     def check(
         self, payload: Json, plain: Mapping[str, Json], limited: Mapping[str, Json], name: str = ""
     ) -> None:
-        """Unended where a list or a text of an answer has reached a limit of ours.
+        """Raise Unended where a list or a text of an answer has reached a limit of ours.
 
         A list of verdicts has as many entries as there are subjects; limits that the schema has itself may be reached.
         """
@@ -110,7 +108,7 @@ class PayloadModel(BaseModel):
 
     @classmethod
     def model_read(cls, payload: Json) -> Self:
-        """The payload as this type; AnswerError says in words what is wrong with it."""
+        """Return the payload as this type; AnswerError says in words what is wrong with it."""
         if not isinstance(payload, dict):
             raise AnswerError(f"the answer must be a JSON object, not {type(payload).__name__}")
         try:
@@ -121,7 +119,7 @@ class PayloadModel(BaseModel):
     @classmethod
     @cache
     def model_schema(cls) -> dict[str, Json]:
-        """The strict JSON Schema: every property required, no other allowed, nothing by reference.
+        """Return the strict JSON Schema: every property required, no other allowed, nothing by reference.
 
         Strict endpoints take no default, title or `$ref`, and Gemini's no integer `enum`: a range is `minimum` and `maximum`.
         """
@@ -132,13 +130,12 @@ class PayloadModel(BaseModel):
     @classmethod
     @lru_cache(256)
     def model_limited(cls, limits: Limits) -> tuple[dict[str, Json], int]:
-        """The schema with `maxItems` and `maxLength`, and how many tokens an answer may have."""
-        limited = limits.limit(cls.model_schema())
-        return limited, limits.tokens(limited)
+        """Return the schema with `maxItems` and `maxLength`, and how many tokens an answer may have."""
+        return limits.limit(cls.model_schema())
 
     @classmethod
     def model_descriptions(cls) -> list[str]:
-        """The descriptions of the fields, `grade: 0 to 3`: part of a question's wording, and so of its prompt's hash."""
+        """Return the descriptions of the fields, `grade: 0 to 3`: part of a question's wording, and so of its prompt's hash."""
         fields = cls.model_fields
         return [f"{name}: {field.description}" for name, field in fields.items() if field.description] + [
             line
@@ -150,7 +147,7 @@ class PayloadModel(BaseModel):
 
 
 def _whole(value: object) -> object:
-    """2.0, "2" and "2.0" as 2; true, 2.5 and "two" stay what they are, and are refused."""
+    """Return 2 for 2.0, "2" and "2.0"; true, 2.5 and "two" stay what they are, and are refused."""
     if isinstance(value, float) and value.is_integer():
         return int(value)
     if isinstance(value, str) and (digits := _DIGITS.fullmatch(value.strip())):
@@ -191,7 +188,7 @@ _TYPE_NAMES = {
 
 
 def _in_words(error: ErrorDetails, schema: Mapping[str, Json]) -> str:
-    """The fault of an answer in words: `"grade" must be a whole number from 0 to 3, not "high"`."""
+    """Return the fault of an answer in words: `"grade" must be a whole number from 0 to 3, not "high"`."""
     where, field, name = error["loc"], schema, ""
     for step in where:
         if isinstance(step, str):

@@ -49,7 +49,7 @@ _SQUARE = re.compile(r"\[(?=/?(?:INST|SYSTEM_PROMPT|AVAILABLE_TOOLS|TOOL_CALLS|T
 
 
 def variables_in(template: str) -> frozenset[str]:
-    """The names of all variables in a template."""
+    """Return the names of all variables in a template."""
     return frozenset(name.strip() for name in _VARIABLE.findall(template))
 
 
@@ -58,7 +58,7 @@ _MARK = ""
 
 
 def _cut(text: str, names: Container[str], *, framed: bool = False) -> tuple[str, ...]:
-    """Text and variables alternating; what is none of these names stays text.
+    """Return text and variables alternating; what is none of these names stays text.
 
     Tags that enclose a variable get the mark; `framed`, a variable that no tags enclose gets tags of its name.
     """
@@ -104,7 +104,7 @@ class Prompt:
     system: str | None = None
 
     def fill(self, inputs: Mapping[str, Json]) -> str:
-        """The template with every variable replaced, in one pass."""
+        """Return the template with every variable replaced, in one pass."""
         texts, names = self.pieces[::2], self.pieces[1::2]
         tags = frozenset(_OWN_TAG.findall("".join(texts)))  # a value cannot close the template's own either
         code = tag_code(next((inputs[name] for name in names if name in inputs), ""))
@@ -115,7 +115,7 @@ class Prompt:
 
 
 def _asked_by(name: str) -> type[AnyQuestion]:
-    """The kind of question that a prompt words: `relevance_binary` words `relevance`."""
+    """Return the kind of question that a prompt words: `relevance_binary` words `relevance`."""
     for installed in (False, True):
         kinds = known_kinds(installed=installed)
         for kind in sorted(kinds, key=len, reverse=True):
@@ -126,7 +126,7 @@ def _asked_by(name: str) -> type[AnyQuestion]:
 
 
 def _check_template(name: str, question: type[AnyQuestion], text: str, path: Path) -> None:
-    """InputError where a template has an unknown variable, or does not show what must be judged."""
+    """Raise InputError where a template has an unknown variable, or does not show what must be judged."""
     visible = sorted(question.prompt_fields())
     for match in _VARIABLE.finditer(text):
         if match[1].strip() not in visible:
@@ -149,12 +149,12 @@ def _braced(names: Iterable[str]) -> str:
 
 
 def fingerprint(*texts: str) -> str:
-    """The first 16 hex digits of the SHA-256 of some texts."""
+    """Return the first 16 hex digits of the SHA-256 of some texts."""
     return hashlib.sha256("\0".join(texts).encode()).hexdigest()[:16]
 
 
 def load(name: str, path: Path | None = None) -> Prompt:
-    """The prompt of that name: germane's own, or the file at `path`; InputError says what is wrong with it."""
+    """Return the prompt of that name: germane's own, or the file at `path`; InputError says what is wrong with it."""
     question, file = _asked_by(name), path or FOLDER / f"{name}.md"
     try:
         text = file.read_text("utf-8-sig").replace("\r\n", "\n").strip()
@@ -181,7 +181,7 @@ def load(name: str, path: Path | None = None) -> Prompt:
 
 @lru_cache(256)
 def _worded(own: Wording) -> Prompt:
-    """The prompt that a question brings itself."""
+    """Return the prompt that a question brings itself."""
     system = fragment("frame") if own.system is None else own.system
     pieces = _cut(own.text, own.variables, framed=True)
     return Prompt(own.text, fingerprint(system, own.text), pieces, system)
@@ -189,7 +189,7 @@ def _worded(own: Wording) -> Prompt:
 
 @cache
 def fragment(name: str) -> str:
-    """The words of requests that are no question's own; "" where there are none.
+    """Return the words of requests that are no question's own; "" where there are none.
 
     `frame` is in every request, `list` in those about several texts; the name of an input says what it is to be
     taken for, wherever it is shown.
@@ -209,13 +209,13 @@ class Prompts(dict[str, Prompt]):
         return prompt
 
     def of(self, question: AnyQuestion) -> Prompt:
-        """The prompt of a question: its own words, or the file that words its kind."""
+        """Return the prompt of a question: its own words, or the file that words its kind."""
         own = question.wording
         return self[question.prompt] if own is None else _worded(own)
 
 
 def section_order(name: str) -> int:
-    """The place of a section: what requests share first, then the text, then what is asked about it."""
+    """Return the sort key of a section: what requests share first, then the text, then what is asked about it."""
     if name in LAST:
         return 100 + LAST.index(name)
     return FIRST.index(name) if name in FIRST else len(FIRST)
@@ -241,7 +241,7 @@ _LETTERS = str.maketrans(dict(zip(
 
 @lru_cache(4096)
 def _bare(character: str) -> str:
-    """A character as it is matched: its compatible letters without marks; "" where nothing of it can be seen."""
+    """Return a character as it is matched: its compatible letters without marks; "" where nothing of it can be seen."""
     if character in _FILLERS:
         return ""
     decomposed = unicodedata.normalize("NFKD", character.lower().translate(_LETTERS))
@@ -249,7 +249,7 @@ def _bare(character: str) -> str:
 
 
 def _view(text: str) -> tuple[str, list[int]]:
-    """The text as it is matched, with single spaces for white space, and where each of its characters came from.
+    """Return the text as it is matched, with single spaces for white space, and where each of its characters came from.
 
     It is the NFKC form without combining marks, formats and fillers: a full-width slash reads as a slash.
     """
@@ -265,7 +265,7 @@ def _view(text: str) -> tuple[str, list[int]]:
 
 @lru_cache(64)
 def _tags(more: frozenset[str]) -> re.Pattern[str]:
-    """The bracket that begins a tag of ours, a numbered one or a control token.
+    """Return the bracket that begins a tag of ours, a numbered one or a control token.
 
     A number closes an item whatever follows it; it opens one where a bracket follows before the next tag, so that
     hearts and comparisons stay. White space may stand anywhere; possessive, so that no text makes the search slow.
@@ -280,7 +280,7 @@ def _tags(more: frozenset[str]) -> re.Pattern[str]:
 
 
 def clean(text: str, names: frozenset[str] = frozenset()) -> str:
-    """The text with look-alikes of sections' tags, and control tokens of chat templates, made harmless."""
+    """Return the text with look-alikes of sections' tags, and control tokens of chat templates, made harmless."""
     if _SUSPECT.search(text):
         view, origin = _view(text)
         brackets = [origin[match.start()] for match in _tags(names).finditer(view)]
@@ -295,7 +295,7 @@ _secret = ContextVar("secret", default=_SECRET)
 
 @contextmanager
 def marked_with(secret: bytes | None) -> Iterator[None]:
-    """Within it, the marks of requests are made with this secret; None = with one of this process."""
+    """Make the marks of requests with this secret inside; None = with one of this process."""
     token = _secret.set(_secret.get() if secret is None else secret)
     try:
         yield
@@ -304,7 +304,7 @@ def marked_with(secret: bytes | None) -> Iterator[None]:
 
 
 def tag_code(first: Json) -> str:
-    """The mark that the tags of a request end in, so that no text can know them: four letters and digits.
+    """Return the mark that the tags of a request end in, so that no text can know them: four letters and digits.
 
     It is made of the text that requests begin with and of a secret, so that a request is the same whenever it is sent: a
     provider can then cache what the requests of one query begin with. It is in no key.
@@ -314,7 +314,7 @@ def tag_code(first: Json) -> str:
 
 
 def inside(name: str, value: Json, tags: frozenset[str] = frozenset(), code: str = "") -> str:
-    """The content of a section: text, a numbered list, turns of a conversation, or JSON.
+    """Return the content of a section: text, a numbered list, turns of a conversation, or JSON.
 
     No text in it can close the section, nor what has one of the `tags` around it.
     """
@@ -336,11 +336,11 @@ def inside(name: str, value: Json, tags: frozenset[str] = frozenset(), code: str
 
 
 def _line(text: str) -> str:
-    """The text on one line: what stands on a line of its own is another claim or turn."""
+    """Return the text on one line: what stands on a line of its own is another claim or turn."""
     return " ".join(text.split())
 
 
 def show(name: str, value: Json, code: str = "") -> str:
-    """One section with its tags, which end in the code."""
+    """Return one section with its tags, which end in the code."""
     tag = f"{name}-{code}" if code else name
     return f"<{tag}>{inside(name, value, code=code)}</{tag}>"

@@ -93,12 +93,12 @@ class Question(ABC, Generic[A]):
     # The item, and what else is in the key
 
     def inputs(self) -> dict[str, Json]:
-        """All that the prompt shows, by name: the fields that hold anything."""
+        """Return all that the prompt shows, by name: the fields that hold anything."""
         result = self.non_empty(self.prompt_fields())
         return {name: list(value) if isinstance(value, tuple) else value for name, value in result.items()}
 
     def non_empty(self, names: Iterable[str]) -> dict[str, Json]:
-        """The fields among these that are not empty, by name."""
+        """Return the fields among these that are not empty, by name."""
         values = {name: getattr(self, name) for name in names}
         return {
             name: value
@@ -108,13 +108,13 @@ class Question(ABC, Generic[A]):
 
     @classmethod
     def prompt_fields(cls) -> tuple[str, ...]:
-        """The names of all that a prompt of this kind may show."""
+        """Return the names of all that a prompt of this kind may show."""
         return tuple(
             name for name in (*cls.item_fields, *cls.context_fields) if name not in cls.hidden_fields
         )
 
     def judged(self) -> dict[str, Json]:
-        """All that the item is made of: `item_fields`, or what is shown where these name nothing."""
+        """Return all that the item is made of: `item_fields`, or what is shown where these name nothing."""
         return {name: getattr(self, name) for name in self.item_fields} or self.inputs()
 
     @property
@@ -127,7 +127,7 @@ class Question(ABC, Generic[A]):
         return result
 
     def parts(self) -> tuple[str, ...]:
-        """The item of each subject that gets a verdict, in order: each claim with the contexts; () for most questions."""
+        """Return the item of each subject that gets a verdict, in order: each claim with the contexts; () for most questions."""
         if self.verdicts is None:
             return ()
         rest = {name: value for name, value in self.judged().items() if name != self._subjects_name}
@@ -140,26 +140,26 @@ class Question(ABC, Generic[A]):
         return tuple(result)
 
     def settings(self) -> dict[str, str]:
-        """The question's against, scale and rubric, where it has them. Part of the key."""
+        """Return the question's against, scale and rubric, where it has them. Part of the key."""
         return {}
 
     # The answer
 
     @classmethod
     def usual_payload(cls) -> type[PayloadModel]:
-        """The type whose descriptions are part of the wording."""
+        """Return the type whose descriptions are part of the wording."""
         return cls.Payload
 
     def payload_type(self, _payload: Json = None) -> type[PayloadModel]:
-        """The type of the answer that is asked for; with a payload, the type of that one."""
+        """Return the type of the answer that is asked for; with a payload, the type of that one."""
         return self.usual_payload()
 
     def schema(self) -> dict[str, Json]:
-        """The strict JSON Schema of the payload."""
+        """Return the strict JSON Schema of the payload."""
         return self.payload_type().model_schema()
 
     def limits(self) -> Limits:
-        """The longest answer that is accepted, by the length of the text in question."""
+        """Return the longest answer that is accepted, by the length of the text in question."""
         from germane.questions.payload import LIST_LENGTH, Limits
 
         size = len(self.about.encode("utf-8", "replace"))
@@ -171,11 +171,11 @@ class Question(ABC, Generic[A]):
         return Limits(size, contexts, verdicts, len(self.subjects), bytes_each)
 
     def parse(self, payload: Json) -> A:
-        """The typed answer in a payload, its verdicts in the order of the subjects; AnswerError says what is wrong with it."""
+        """Return the typed answer in a payload, its verdicts in the order of the subjects; AnswerError says what is wrong with it."""
         return self._typed(self.payload_type(payload).model_read(payload))
 
     def validate(self, payload: Json, *, as_answered: bool = False) -> Json:
-        """The payload as it is stored: "2" and 2.0 are 2, and nothing is left that the schema does not name.
+        """Return the payload as it is stored: "2" and 2.0 are 2, and nothing is left that the schema does not name.
 
         With `as_answered` it may be of another form than was asked for: a yes or no for a grade, probabilities. AnswerError
         says what is wrong with an unusable one.
@@ -193,35 +193,35 @@ class Question(ABC, Generic[A]):
         return self.answer(value)
 
     def answer(self, payload: Any) -> A:
-        """The typed answer in a payload that is of its type: the list, where it is one."""
+        """Return the typed answer in a payload that is of its type: the list, where it is one."""
         return cast("A", getattr(payload, self.lists) if self.lists else payload)
 
     def limited(self) -> tuple[dict[str, Json], int]:
-        """The schema with `maxItems` and `maxLength`, and the tokens that an answer may have."""
+        """Return the schema with `maxItems` and `maxLength`, and the tokens that an answer may have."""
         return self.payload_type().model_limited(self.limits())
 
     def check_limits(self, payload: Json) -> None:
-        """Unended where a valid payload has reached a limit of its lists and texts; a free text has none."""
+        """Raise Unended where a valid payload has reached a limit of its lists and texts; a free text has none."""
         if not self.free_text:
             self.limits().check(payload, self.schema(), self.limited()[0])
 
     def unasked(self) -> Json | AnswerError | None:
-        """The payload that needs no judge (about an empty text), or an error where the text is not known; None = ask.
+        """Return the payload that needs no judge (about an empty text), or an error where the text is not known; None = ask.
 
         A judge of labels is asked all the same.
         """
         return {self.lists: []} if self.lists and blank(self.about) else None
 
     def with_ranks(self, payload: Json) -> Json:
-        """A valid payload, with contexts by their ranks and not as the judge counted them."""
+        """Return a valid payload, with contexts by their ranks and not as the judge counted them."""
         return payload
 
     @abstractmethod
     def typical(self) -> Json:
-        """A payload of ordinary size: a forecast's stand-in for an answer that is not known yet."""
+        """Return a payload of ordinary size: a forecast's stand-in for an answer that is not known yet."""
 
     def each(self, **verdict: Json) -> dict[str, Json]:
-        """The payload with that verdict on each subject."""
+        """Return the payload with that verdict on each subject."""
         name, number = self.verdicts or ("", "")
         return {name: [{number: n, **verdict} for n in range(1, len(self.subjects) + 1)]}
 
@@ -237,13 +237,13 @@ class Question(ABC, Generic[A]):
         return self.subjects_field or (self.verdicts or ("",))[0]
 
     def split_by_item(self) -> tuple[Self, ...]:
-        """The question about each subject alone; () where there is one at most."""
+        """Return the question about each subject alone; () where there is one at most."""
         question, name = cast("Any", self), self._subjects_name
         alone = self.subjects if len(self.subjects) > 1 else ()
         return tuple(replace(question, **{name: (subject,)}) for subject in alone)
 
     def join(self, payloads: Sequence[Json]) -> Json:
-        """The payload of the whole question from those of `split_by_item`, in their order."""
+        """Return the payload of the whole question from those of `split_by_item`, in their order."""
         name, number = self.verdicts or ("", "")
         results = [item for payload in payloads for item in payload[name]]
         return {name: [{**item, number: n} for n, item in enumerate(results, 1)]}
@@ -258,7 +258,7 @@ class Question(ABC, Generic[A]):
         )
 
     def vote(self, payloads: Sequence[Json]) -> voting.Vote | None:
-        """One payload out of several, by majority; None = the first one stands."""
+        """Return one payload out of several, by majority; None = the first one stands."""
         if not self.voted:
             return None
         payloads, schema = [self.validate(payload) for payload in payloads], self.schema()
@@ -271,7 +271,7 @@ class Question(ABC, Generic[A]):
         return verdict
 
     def short(self, payload: Json) -> str:
-        """A payload without its reasons: `3`, `yes`, `1: yes, 2: no`; of a list without given subjects its length."""
+        """Return a payload without its reasons: `3`, `yes`, `1: yes, 2: no`; of a list without given subjects its length."""
         if self.verdicts is None:
             schema = self.payload_type(payload).model_schema()
             return voting.in_short(self.validate(payload, as_answered=True), schema["properties"])
@@ -285,7 +285,7 @@ AnyQuestion: TypeAlias = Question[Any]
 
 
 def known_kinds(*, installed: bool = False) -> dict[str, type[AnyQuestion]]:
-    """Every type of question by its kind, users' own among them; with `installed` those of other packages as well."""
+    """Return every type of question by its kind, users' own among them; with `installed` those of other packages as well."""
     for module in ("relevance", "listing", "support"):
         import_module(f"germane.questions.{module}")
     for target in all_of("questions", installed=installed).values():
@@ -302,7 +302,7 @@ def known_kinds(*, installed: bool = False) -> dict[str, type[AnyQuestion]]:
 
 
 def _each_once(items: Sequence[Any], name: str, number: str, count: int) -> tuple[Any, ...]:
-    """The items in the order of their numbers; Miscounted unless each of 1 to `count` stands there exactly once."""
+    """Return the items in the order of their numbers; Miscounted unless each of 1 to `count` stands there exactly once."""
     result: dict[int, Any] = {}
     for item in items:
         n = getattr(item, number)
@@ -317,7 +317,7 @@ def _each_once(items: Sequence[Any], name: str, number: str, count: int) -> tupl
 
 
 def key_of(question: AnyQuestion, identity: Mapping[str, Json], prompt_hash: str, label: Json = None) -> str:
-    """The ledger's key: everything that changes an answer, and nothing else.
+    """Return the ledger's key: everything that changes an answer, and nothing else.
 
     That is the item, what else the prompt shows (reference, response, criterion), the settings (against, scale, rubric),
     the question's own prompt's hash and the judge's identity (provider, model, custom base URL, parameters, replica;
@@ -329,18 +329,18 @@ def key_of(question: AnyQuestion, identity: Mapping[str, Json], prompt_hash: str
 
 
 def ending(identity: Mapping[str, Json], prompt_hash: str, label: Mapping[str, Json] | None = None) -> bytes:
-    """The JSON of a key after the item: the same for all questions of one wording to one judge."""
+    """Return the JSON of a key after the item: the same for all questions of one wording to one judge."""
     return b"," + canonical({"judge": identity, "prompt": prompt_hash, **(label or {})})[1:]
 
 
 def asked_as(question: AnyQuestion) -> dict[str, Json]:
-    """The settings of a question, and `beside`: the digest of the other texts that are shown, where there are any."""
+    """Return the settings of a question, and `beside`: the digest of the other texts that are shown, where there are any."""
     texts = question.non_empty(question.context_fields)
     return {**question.settings(), **({"beside": digest(texts)} if texts else {})}
 
 
 def keys_under(example: AnyQuestion, items: Iterable[str], end: bytes) -> list[str]:
-    """The keys, with that `ending`, of questions that differ from the example only in their item.
+    """Return the keys, with that `ending`, of questions that differ from the example only in their item.
 
     A key is the digest of {"as": ..., "beside": ..., "item": ..., "judge": ..., ...}: `as` are the question's settings,
     `beside` are its `context_fields`.

@@ -43,12 +43,12 @@ class Grade(Struct, frozen=True, gc=False):
 
 
 def most_probable(probabilities: Sequence[float]) -> int:
-    """The mode of a distribution over grades from 0; the lowest of several, so that a tie of yes and no is a no."""
+    """Return the mode of a distribution over grades from 0; the lowest of several, so that a tie of yes and no is a no."""
     return max(range(len(probabilities)), key=lambda grade: (probabilities[grade], -grade))
 
 
 def distribution_in_words(probabilities: Sequence[float]) -> str:
-    """`0: 5%, 1: 15%, 2: 60%, 3: 20%`; of a yes or no `yes: 60%`."""
+    """Return a distribution as text: `0: 5%, 1: 15%, 2: 60%, 3: 20%`, of a yes or no `yes: 60%`."""
     if len(probabilities) == 2:
         return f"yes: {probabilities[1]:.0%}"
     return ", ".join(f"{grade}: {probability:.0%}" for grade, probability in enumerate(probabilities))
@@ -56,7 +56,7 @@ def distribution_in_words(probabilities: Sequence[float]) -> str:
 
 @cache
 def _payload(form: tuple[bool, bool]) -> type[PayloadModel]:
-    """The type of an answer, by whether it is a yes or no and whether it has probabilities.
+    """Return the type of an answer, by whether it is a yes or no and whether it has probabilities.
 
     It is imported when something is asked: labels are read without pydantic.
     """
@@ -84,7 +84,7 @@ class AboutPassage(Question[A]):
     history: tuple[tuple[str, str], ...] = ()
 
     def settings(self) -> dict[str, str]:
-        """`against`: the reference, response or criterion where one is shown, else the query."""
+        """Return `against`: the reference, response or criterion where one is shown, else the query."""
         return {"against": next((name for name in self.context_fields if getattr(self, name)), "query")}
 
 
@@ -102,11 +102,11 @@ class Relevance(AboutPassage[Grade]):
 
     @classmethod
     def usual_payload(cls) -> type[PayloadModel]:
-        """The payload of a grade from 0 to 3, whose descriptions are part of the wording."""
+        """Return the payload of a grade from 0 to 3, whose descriptions are part of the wording."""
         return _payload((False, False))
 
     def payload_type(self, payload: Json = None) -> type[PayloadModel]:
-        """A grade, or a yes or no: a person's stays one, whatever scale was asked for; with probabilities where there are any."""
+        """Return a grade, or a yes or no: a person's stays one, whatever scale was asked for; with probabilities where there are any."""
         fields = payload if isinstance(payload, dict) else {}
         binary = self.scale == "binary" or ("relevant" in fields and "grade" not in fields)
         return _payload((binary, "probabilities" in fields))
@@ -119,12 +119,12 @@ class Relevance(AboutPassage[Grade]):
         return "relevance" if self.rubric == "trec" else f"relevance_{self.rubric}"
 
     def settings(self) -> dict[str, str]:
-        """The text that relevance is judged against, the scale, and the rubric (the wording of the grades)."""
+        """Return the text that relevance is judged against, the scale, and the rubric (the wording of the grades)."""
         wording = {"rubric": self.rubric} if self.scale == "graded" else {}
         return {**AboutPassage.settings(self), "scale": self.scale, **wording}
 
     def answer(self, payload: Any) -> Grade:
-        """A grade from 0 to 3, or 0 or 1 on the binary scale."""
+        """Return a grade from 0 to 3, or 0 or 1 on the binary scale."""
         fields = vars(payload)  # pydantic is slow to say that an attribute is not there
         probabilities = tuple(fields.get("probabilities", ()))
         if "relevant" in fields:
@@ -132,13 +132,13 @@ class Relevance(AboutPassage[Grade]):
         return Grade(payload.grade, payload.reasoning, "graded", probabilities)
 
     def short(self, payload: Json) -> str:
-        """The grade; with the probability of each where there are any: `2 (0: 5%, 1: 15%, 2: 60%, 3: 20%)`."""
+        """Return the grade; with the probability of each where there are any: `2 (0: 5%, 1: 15%, 2: 60%, 3: 20%)`."""
         probabilities = payload.get("probabilities", ())
         short = Question.short(self, {key: payload[key] for key in payload if key != "probabilities"})
         return f"{short} ({distribution_in_words(probabilities)})" if probabilities else short
 
     def vote(self, payloads: Sequence[Json]) -> Vote | None:
-        """Grades become a yes or no where another vote says no more than that."""
+        """Return the vote; grades become a yes or no where another vote is only that."""
         votes = [self.validate(payload, as_answered=True) for payload in payloads]
         if self.scale == "binary" or all("grade" in vote for vote in votes):
             return Question.vote(self, votes)
@@ -146,14 +146,14 @@ class Relevance(AboutPassage[Grade]):
         return Question.vote(replace(self, scale="binary"), relevant)
 
     def unasked(self) -> Json | AnswerError:
-        """An empty passage is not relevant; a context without a text cannot be judged by its text."""
+        """Return an empty passage is not relevant; a context without a text cannot be judged by its text."""
         if not self.passage:
             return AnswerError("the context has no text")
         verdict = {"relevant": False} if self.scale == "binary" else {"grade": 0}
         return {"reasoning": EMPTY, **verdict} if blank(self.passage) else None
 
     def typical(self) -> Json:
-        """One sentence, and a grade or a yes."""
+        """Return one sentence, and a grade or a yes."""
         verdict = {"relevant": True} if self.scale == "binary" else {"grade": 2}
         return {
             "reasoning": "The passage names the thing that the query asks about and explains it.",
@@ -200,7 +200,7 @@ class Passages(Sequence[Relevance]):
 
 
 def examples_of(questions: Sequence[Question[Any]]) -> Iterable[Question[Any]]:
-    """The questions; of passages one that is made already in place of each: they are read and paid for alike."""
+    """Return the questions; of passages one that is made already in place of each: they are read and paid for alike."""
     if isinstance(questions, Passages) and questions.cells:
         return repeat(questions.example, len(questions.cells))
     return questions

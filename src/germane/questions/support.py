@@ -50,20 +50,20 @@ class ContextSetQuestion(Question[A]):
         object.__setattr__(self, "ranks", tuple(tuple(result[text]) for text in self.contexts))
 
     def unasked(self) -> Json:
-        """The verdict where all contexts are empty."""
+        """Return the verdict where all contexts are empty."""
         if self.contexts or not self.nothing:
             return None
         verdict = {"reasoning": _EMPTY, **self.nothing}
         return self.each(**verdict) if self.verdicts else verdict
 
     def ranked(self, numbers: Sequence[int]) -> tuple[int, ...]:
-        """The ranks of the contexts with these numbers; AnswerError where there is no such context."""
+        """Return the ranks of the contexts with these numbers; AnswerError where there is no such context."""
         _check_numbers(numbers, len(self.contexts))
         return tuple(sorted({rank for number in numbers for rank in self.ranks[number - 1]}))
 
 
 def _check_numbers(numbers: Sequence[int], count: int, allowed: Sequence[int] | None = None) -> None:
-    """AnswerError where a context does not exist or is not `allowed`."""
+    """Raise AnswerError where a context does not exist or is not `allowed`."""
     for number in numbers:
         if not 1 <= number <= count:
             raise AnswerError(f"context {number!r} does not exist: they are numbered from 1 to {count}")
@@ -100,21 +100,21 @@ class Support(ContextSetQuestion[tuple[Supported, ...]]):
     ranks: tuple[tuple[int, ...], ...] = field(init=False, repr=False, compare=False)
 
     def answer(self, payload: SupportPayload) -> tuple[Supported, ...]:
-        """One Supported per claim, in the claims' order."""
+        """Return one Supported per claim, in the claims' order."""
         for supported in payload.claims:
             supported.contexts = self.ranked(supported.contexts)
         return tuple(payload.claims)
 
     def with_ranks(self, payload: Json) -> Json:
-        """The numbers of contexts as places in the ranking."""
+        """Return the numbers of contexts as places in the ranking."""
         return {"claims": [{**item, "contexts": self.ranked(item["contexts"])} for item in payload["claims"]]}
 
     def typical(self) -> Json:
-        """Every claim supported by the first context."""
+        """Return every claim supported by the first context."""
         return self.each(reasoning=_REASON, contexts=[1] if self.contexts else [])
 
     def halves(self) -> tuple[Support, Support] | None:
-        """The question about the first contexts and about the others, of about the same length; a single context is not cut."""
+        """Return the question about the first contexts and about the others, of about the same length; a single context is not cut."""
         if len(self.contexts) < 2:
             return None
         sums = list(accumulate(map(len, self.contexts)))
@@ -123,7 +123,7 @@ class Support(ContextSetQuestion[tuple[Supported, ...]]):
         return replace(self, contexts=first), replace(self, contexts=second)
 
     def merge(self, windows: Sequence[tuple[Support, Json]]) -> Json:
-        """The payload of the whole from those of its windows (halves, halves of these, ...), in order.
+        """Return the payload of the whole from those of its windows (halves, halves of these, ...), in order.
 
         A claim is supported by every context that any window names. What only contexts of two windows state together is
         not seen, so a score from windows can be too low, never too high: the reason says so where it matters.
@@ -169,7 +169,7 @@ class Sufficiency(ContextSetQuestion[Sufficient]):
     ranks: tuple[tuple[int, ...], ...] = field(init=False, repr=False, compare=False)
 
     def typical(self) -> Json:
-        """A payload of ordinary size: sufficient, with one sentence."""
+        """Return a payload of ordinary size: sufficient, with one sentence."""
         return {"reasoning": "The first context names the cause and the second the date.", "sufficient": True}
 
 
@@ -205,11 +205,11 @@ class CitationSupport(Question[tuple[CitationVerdict, ...]]):
     contexts: tuple[str, ...]
 
     def cited(self, number: int) -> tuple[int, ...]:
-        """The numbers that a sentence (counted from 1) cites."""
+        """Return the numbers that a sentence (counted from 1) cites."""
         return tuple(map(int, _MARK.findall(self.statements[number - 1])))
 
     def answer(self, payload: CitationsPayload) -> tuple[CitationVerdict, ...]:
-        """One CitationVerdict per sentence, in order; only contexts that the sentence cites can have a part."""
+        """Return one CitationVerdict per sentence, in order; only contexts that the sentence cites can have a part."""
         for cited in payload.statements:
             _check_numbers(cited.contexts, len(self.contexts), self.cited(cited.statement))
             if cited.supported and not cited.contexts:
@@ -220,7 +220,7 @@ class CitationSupport(Question[tuple[CitationVerdict, ...]]):
         return tuple(payload.statements)
 
     def typical(self) -> Json:
-        """Every sentence supported by all that it cites."""
+        """Return every sentence supported by all that it cites."""
         result = self.each(reasoning=_REASON, supported=True)
         for item in result["statements"]:
             item["contexts"] = list(self.cited(item["statement"]))
@@ -261,9 +261,9 @@ class NuggetSupport(ContextSetQuestion[tuple[NuggetVerdict, ...]]):
     ranks: tuple[tuple[int, ...], ...] = field(init=False, repr=False, compare=False)
 
     def answer(self, payload: NuggetSupportPayload) -> tuple[NuggetVerdict, ...]:
-        """One NuggetVerdict per nugget, in order."""
+        """Return one NuggetVerdict per nugget, in order."""
         return tuple(payload.nuggets)
 
     def typical(self) -> Json:
-        """A payload of ordinary size, in which every nugget is supported in full."""
+        """Return a payload of ordinary size, in which every nugget is supported in full."""
         return self.each(reasoning=_REASON, support="support")

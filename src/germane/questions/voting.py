@@ -36,14 +36,14 @@ class Vote(NamedTuple):
 
 
 def verdict_parts(schema: Mapping[str, Json], verdicts: tuple[str, str]) -> Schemas:
-    """The properties of one verdict of a list, without the number of its subject."""
+    """Return the properties of one verdict of a list, without the number of its subject."""
     name, number = verdicts
     fields: Schemas = schema["properties"][name]["items"]["properties"]
     return {key: field for key, field in fields.items() if key != number}
 
 
 def of_lists(answers: Sequence[Answer], schema: Mapping[str, Json], verdicts: tuple[str, str]) -> Vote:
-    """One list of verdicts out of several about the same subjects, voted subject by subject."""
+    """Return one list of verdicts out of several about the same subjects, voted subject by subject."""
     name, number = verdicts
     fields = verdict_parts(schema, verdicts)
     rows = [{item[number]: item for item in answer[name]} for answer in answers]
@@ -53,7 +53,7 @@ def of_lists(answers: Sequence[Answer], schema: Mapping[str, Json], verdicts: tu
 
 
 def of_verdicts(answers: Sequence[Answer], fields: Schemas) -> Vote:
-    """One verdict out of several: what can be voted on by vote, the rest from the first vote that agrees most."""
+    """Return one verdict out of several: what can be voted on by vote, the rest from the first vote that agrees most."""
     decided: dict[str, Json] = {}
     for name, field in fields.items():
         values: list[Any] = [answer.get(name) for answer in answers]
@@ -79,7 +79,7 @@ def of_verdicts(answers: Sequence[Answer], fields: Schemas) -> Vote:
 
 
 def in_short(answer: Answer, fields: Schemas) -> str:
-    """A verdict without its reasons: the number or word, else the contexts that are named; of a list its length."""
+    """Return a verdict without its reasons: the number or word, else the contexts that are named; of a list its length."""
     for name, field in fields.items():
         if field["type"] == "array" and field["items"]["type"] != "integer":
             return f"{len(answer[name])} {name}"
@@ -92,12 +92,12 @@ def in_short(answer: Answer, fields: Schemas) -> str:
 
 
 def _texts(answer: Answer, fields: Schemas, decided: Answer) -> dict[str, Json]:
-    """The properties that were not voted on and hold anything."""
+    """Return the properties that were not voted on and hold anything."""
     return {name: answer[name] for name in fields if name not in decided and answer.get(name)}
 
 
 def _number(values: Sequence[int]) -> int:
-    """A grade or a yes or no: the highest that more than half of the votes reach.
+    """Return a grade or a yes or no: the highest that more than half of the votes reach.
 
     That is their lower median, and of yes and no
     what most say. Grades have an order, so the most frequent of 0, 0, 2, 2 and 3 would call irrelevant what three of
@@ -107,7 +107,7 @@ def _number(values: Sequence[int]) -> int:
 
 
 def _named(values: Sequence[Sequence[int]]) -> list[int]:
-    """The numbers by vote: none unless enough votes name any; then those that enough name, else those that most name.
+    """Return the numbers by vote: none unless enough votes name any; then those that enough name, else those that most name.
 
     As of a yes or no, more than half are enough.
     """
@@ -120,7 +120,7 @@ def _named(values: Sequence[Sequence[int]]) -> list[int]:
 
 
 def _distance(answer: Answer, verdict: Answer) -> float:
-    """The distance of a vote from the verdict."""
+    """Return the distance of a vote from the verdict."""
     result = 0.0
     for name, value in verdict.items():
         if isinstance(value, int):

@@ -35,7 +35,7 @@ class _ForeignBatches:
         self._group = ""
 
     async def line(self, request: str, body: bytes) -> bytes:
-        """The line as pydantic-ai encodes it; JudgeError where the batches do not take it."""
+        """Return the line as pydantic-ai encodes it; JudgeError where the batches do not take it."""
         from pydantic_ai.exceptions import UserError
 
         await self._transport.enter()
@@ -47,7 +47,7 @@ class _ForeignBatches:
         return encoded.body.encode()
 
     async def _handle(self, name: str) -> Batch:
-        """The handle of a batch for pydantic-ai: its group is that of any request to the same model."""
+        """Return the handle of a batch for pydantic-ai: its group is that of any request to the same model."""
         from pydantic_ai.models.batch import Batch
 
         if not self._group:
@@ -63,14 +63,14 @@ class _ForeignBatches:
         )
 
     async def state(self, name: str) -> BatchState:
-        """The state as pydantic-ai calls it; a batch that failed as a whole may show that with its answers."""
+        """Return the state as pydantic-ai calls it; a batch that failed as a whole may show that with its answers."""
         batch = await self._asked(self._model.batch_status(await self._handle(name)))
         called = str((batch.provider_details or {}).get("state") or batch.status)
         why = "the job failed" if called == "JOB_STATE_FAILED" else ""
         return BatchState(called, ended=batch.status == "ended", why=why)
 
     async def answers(self, name: str) -> AsyncIterator[Json]:
-        """The lines of all requests that the provider has something to say of."""
+        """Yield the lines of all requests that the provider has something to say of."""
         batch = await self._asked(self._model.batch_status(await self._handle(name)))
         for result in await self._asked(self._model.batch_results(batch)):
             yield self._line(result)
@@ -101,7 +101,7 @@ class _ForeignBatches:
         await self._transport.close()
 
     async def _asked(self, work: Any) -> Any:
-        """The result of a request of the provider's library, its failures as our errors."""
+        """Return the result of a request of the provider's library, its failures as our errors."""
         from pydantic_ai.exceptions import ModelHTTPError, UserError
 
         await self._transport.enter()
@@ -188,7 +188,7 @@ class GeminiBatches(_ForeignBatches):
         return None
 
     async def answers(self, name: str) -> AsyncIterator[Json]:
-        """The lines of the file of answers; a job that failed, or ended before it ran a request, has none."""
+        """Yield the lines of the file of answers; a job that failed, or ended before it ran a request, has none."""
         job = await self._asked(self._model.client.aio.batches.get(name=name))  # type: ignore[attr-defined]
         if job.dest is not None and job.dest.file_name:
             async for line in super().answers(name):
@@ -201,6 +201,6 @@ _ANY = b'{"model":"","messages":[{"role":"user","content":""}]}'
 
 
 def _status(error: Exception) -> int:
-    """The HTTP status in an error of a provider's library; 0 where there is none."""
+    """Return the HTTP status in an error of a provider's library; 0 where there is none."""
     result = getattr(error, "status_code", None) or getattr(error, "code", None)
     return result if isinstance(result, int) else 0

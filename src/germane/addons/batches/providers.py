@@ -80,7 +80,7 @@ class OpenAIBatches:
         self._client = httpx2.AsyncClient(headers=agent, timeout=httpx2.Timeout(**_SECONDS))
 
     async def line(self, request: str, body: bytes) -> bytes:
-        """The line as files have it."""
+        """Return the line as files have it."""
         return line_of(request, body)
 
     async def create(self, batch: str, requests: Sequence[Request]) -> str:
@@ -115,7 +115,7 @@ class OpenAIBatches:
             query["after"] = page["data"][-1]["id"]
 
     async def state(self, name: str) -> BatchState:
-        """The state of the batch, as the server calls it."""
+        """Return the state of the batch, as the server calls it."""
         result = await self._call("GET", f"batches/{name}")
         status = str(result.get("status"))
         errors = ((result.get("errors") or {}).get("data") or []) if status == "failed" else []
@@ -125,7 +125,7 @@ class OpenAIBatches:
         )
 
     async def answers(self, name: str) -> AsyncIterator[Json]:
-        """The lines of both files: what was answered before a batch expired or was cancelled is there and paid for."""
+        """Yield the lines of both files: what was answered before a batch expired or was cancelled is there and paid for."""
         result = await self._call("GET", f"batches/{name}")
         for file in filter(None, (result.get("output_file_id"), result.get("error_file_id"))):
             async for line in self._lines(file):

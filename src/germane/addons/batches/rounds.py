@@ -72,7 +72,7 @@ class Later:
                 raise InputError(f"--{name} and --later do not go together", fix="leave one of them out")
 
     def check(self, judge: Judge, run: str, other: str) -> None:
-        """InputError where the judge has no batches, or the ledger `other` holds batches of this run that are not done."""
+        """Raise InputError where the judge has no batches, or the ledger `other` holds batches of this run that are not done."""
         models = filter(None, map(model_of, members_of(judge)))
         if self._later and not any(map(has_batches, models)):
             problem = f"{judge.name}: this provider has no batch API"
@@ -183,7 +183,7 @@ class Batches:
         await self._stack.aclose()
 
     def open(self, *, own: bool = False) -> list[BatchRow]:
-        """The batches at these judges' providers that are not done; `own`: those that this evaluation has sent."""
+        """Return the batches at these judges' providers that are not done; `own`: those that this evaluation has sent."""
         rows = self._table.batches(opened=True)
         return [row for row in rows if row.endpoint in self._endpoints and (not own or row.run == self._run)]
 
@@ -204,7 +204,7 @@ class Batches:
         return count
 
     async def _fetch(self, row: BatchRow, api: BatchAPI) -> bool:
-        """True if the batch has ended, and what it answered is stored.
+        """Return True if the batch has ended, and what it answered is stored.
 
         One whose maker was killed, or got no answer, is looked for; where the provider does not list it, it is forgotten.
         """
@@ -307,14 +307,14 @@ class Batches:
         return None if model is None else self._endpoints.get(endpoint_of(model))
 
     def in_words(self) -> str:
-        """The batches that are under way, in words."""
+        """Return the batches that are under way, in words."""
         rows = self.open()
         asked = sum(row.requests for row in rows)
         where = counted(len(rows), "batch")
         return f"{counted(asked, 'request is', 'requests are')} under way in {where} (without --later they are cancelled, and the rest is asked live)"
 
     def _teach(self, model: LLMJudge) -> bool:
-        """True if failures of this model's batches show what to leave out of its requests, or how many may wait at once."""
+        """Return True if failures of this model's batches show what to leave out of its requests, or how many may wait at once."""
         learned = False
         for row in self._of(model):
             if row.id not in self._taught and row.why:
@@ -328,14 +328,14 @@ class Batches:
         return [row for row in self._table.batches() if row.endpoint == endpoint_of(model)]
 
     def _room(self, endpoint: _Endpoint) -> float:
-        """The tokens that may still be queued at the provider, as far as a failure has told it."""
+        """Return the tokens that may still be queued at the provider, as far as a failure has told it."""
         rows = self._of(endpoint.model)
         limits = [match[1] for row in rows if (match := _LIMIT.search(row.why))]
         most = int(re.sub(r"\D", "", limits[-1])) if limits else inf
         return most - sum(row.tokens for row in rows if row.state != DONE)
 
     async def _split(self, requests: Iterable[Request], endpoint: _Endpoint) -> AsyncIterator[list[Request]]:
-        """The requests as batches of what the provider takes at once; what finds no room in its queue waits for the next round."""
+        """Yield the requests as batches of what the provider takes at once; what finds no room in its queue waits for the next round."""
         api, some, size = endpoint.api, list[Request](), 0
         room = self._room(endpoint)
         for request in requests:
@@ -352,7 +352,7 @@ class Batches:
             yield some
 
     async def _create(self, endpoint: _Endpoint, some: Sequence[Request]) -> BatchRow | None:
-        """A batch of those of the requests that no other process sends at this moment; None where there is none."""
+        """Return a batch of those of the requests that no other process sends at this moment; None where there is none."""
         row = self._reserve_batch(endpoint, some)
         while (claimed := self._table.requests_in(row.id)) != {request.custom_id for request in some}:
             self._table.forget(row)
@@ -396,7 +396,7 @@ class Batches:
         return row
 
     def _check_limits(self, row: BatchRow) -> None:
-        """LimitReached where this batch, with what is paid and what is under way, would be too much."""
+        """Raise LimitReached where this batch, with what is paid and what is under way, would be too much."""
         batches = [*self.open(own=True), row]
         paid = self._usage_log.earlier + self._usage_log.spent
         calls = paid.calls + sum(batch.questions for batch in batches)
