@@ -293,8 +293,6 @@ def find_baseline(path: str | Path | None) -> ReportData:
 
 ANOTHER_PROGRAM = "another program"
 """The name of the judge of scores that another program wrote."""
-LARGEST = 1e100
-"""The largest score of a document: the squares of such scores can still be summed."""
 
 
 class ScoredDocument(Line):
@@ -328,8 +326,6 @@ def read_document(path: Path) -> ReportData:
         raise InputError(problem, fix=fix, place=location)
     for row in rows:
         try:
-            if not abs(row.value or 0) <= LARGEST:
-                raise ValueError(f"the score {row.value:g} is beyond {LARGEST:g}")  # noqa: TRY301
             table.add_row(row)
         except (ValueError, OverflowError) as error:
             raise InputError(f"this is not a document of --json: {error}", fix=fix, place=location) from None
