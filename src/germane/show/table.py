@@ -65,9 +65,17 @@ class Table:
 
     def rich(self, *, edge: bool = True) -> RenderableType:
         """Return the table for a console, fitted to its width without cutting anything; `edge`: with space around it."""
+        from rich.text import Text
+
         from germane.show.terminal import FittedTable
 
-        return FittedTable(self, edge=edge)
+        heads = [Text(head, style="bold") for head in self.heads]
+        styles = [self.styles.get(head, "") for head in self.heads]
+        rows = [
+            [Text(cell, style="bold" if at in bold else styles[at]) for at, cell in enumerate(row)]
+            for row, bold in zip(self.rows, self.bold, strict=True)
+        ]
+        return FittedTable(heads, rows, self.align, self.title, self.notes, edge, self.cut)
 
     def print(self, out: TextIO) -> None:
         """Print to a terminal with rules and weight, fitted to its width; else in plain columns."""

@@ -5,16 +5,13 @@ from __future__ import annotations
 import io
 import re
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from textwrap import wrap
-from typing import TYPE_CHECKING
 
 from rich.console import Console, ConsoleOptions, Group, RenderableType, RenderResult
 from rich.text import Text
 
 from germane.clean import clean
-
-if TYPE_CHECKING:
-    from germane.show.table import Table
 
 _GAP = "  "
 _PIECE = re.compile(r"\s+|[-+]\d[\d.]*|[^\s_(,=\-/:@]*[_,=\-/:]*|\(|@")
@@ -30,6 +27,7 @@ def plain_text(renderable: RenderableType, width: int) -> str:
     return "\n".join(clean(line).rstrip() for line in out.getvalue().rstrip().split("\n"))
 
 
+@dataclass(frozen=True, slots=True)
 class FittedTable:
     """A table fitted to the width of a terminal; only the last column of one that is `cut` is cut.
 
@@ -38,26 +36,25 @@ class FittedTable:
     record: `heading value` pairs.
     """
 
-    def __init__(self, table: Table, *, edge: bool) -> None:
-        self.table, self.edge, self.align = table, edge, table.align
-        self.heads = [Text(head, style="bold") for head in table.heads]
-        styles = [table.styles.get(head, "") for head in table.heads]
-        self.rows = [
-            [Text(cell, style="bold" if at in bold else styles[at]) for at, cell in enumerate(row)]
-            for row, bold in zip(table.rows, table.bold, strict=True)
-        ]
+    heads: Sequence[Text]
+    rows: Sequence[Sequence[Text]]
+    align: str
+    title: str
+    notes: Sequence[str]
+    edge: bool
+    cut: bool
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         """Render the title, the rows in the first way that fits, and the notes."""
         width = options.max_width
-        if self.table.title:
-            yield HangingText(Text(self.table.title))
-        if self.table.cut:
+        if self.title:
+            yield HangingText(Text(self.title))
+        if self.cut:
             yield from self._cut(width)
         else:
             rows = self._columns(width) or self._stacked(width, beside=True) or self._stacked(width)
             yield from rows or self._records(width)
-        for note in self.table.notes:
+        for note in self.notes:
             yield HangingText(Text(f"  {clean(note)}", style="dim"))
 
     def _widths(self, columns: Iterable[int], *, heads: bool = True) -> list[int]:
