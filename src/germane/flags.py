@@ -333,17 +333,15 @@ SETTINGS = {flag.parameter: flag for flag in FLAGS if flag.setting}
 @cache
 def options() -> dict[str, Flag]:
     """Return the options of an evaluation by their names in a `Spec`: the flags of `run`, add-ons' among them, without -o."""
-    return {
-        flag.parameter: flag
-        for flag in (*FLAGS, *addons.flags())
-        if "run" in flag.verbs.split(",") and flag.parameter != "output"
-    }
+    return {flag.parameter: flag for flag in flags_of("run") if flag.parameter != "output"}
 
 
-def flags_of(verb: str) -> list[Flag]:
-    """The flags of one verb: arguments in order, and options; of a command that nobody here knows those of installed add-ons."""
-    known = [flag for flag in (*FLAGS, *addons.flags()) if verb in flag.verbs.split(",")]
-    return known or [flag for flag in addons.flags(installed=True) if verb in flag.verbs.split(",")]
+def flags_of(verb: str, *, installed: bool = False) -> list[Flag]:
+    """Return the flags of a verb: arguments in order, and options; `installed`: look through installed packages too."""
+    flags = [flag for flag in (*FLAGS, *addons.flags(installed=installed)) if verb in flag.verbs.split(",")]
+    if installed and verb == "run":
+        options().update({flag.parameter: flag for flag in flags if flag.parameter != "output"})
+    return flags
 
 
 def borrowed(verb: str, of: str, *spellings: str, unset: bool = False) -> list[Flag]:

@@ -44,13 +44,14 @@ def test_the_readme_runs_without_an_addon(name: str, tmp_path: Path) -> None:
 
 
 STRANGER = """
-from collections.abc import Generator
+import sys
 from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar
 
 from germane.addons import Addon, Dialect, GraderType, Reader
 from germane.evalfiles import EvalFile
+from germane.evaluation.run import run
 from germane.flags import DATA, Flag
 from germane.graders import DirectGrader
 from germane.judges import Judge, Reply
@@ -119,9 +120,14 @@ class Shelf(Target):
 def shelf(url, *, read_only=False):
     return SQLiteLedger(url.removeprefix("shelf://"), read_only=read_only)
 
+def solo(spec, callbacks):
+    print("on", spec.get("shelves"), "shelves", file=sys.stderr)
+    return run(spec.but(engine=None), callbacks), None
+
 ADDON = Addon(
     about="Logs of shop search, and bars.",
     dialects={"shop": Dialect("shop:read", keys=["shop_log"])},
+    engines={"solo": "shop:solo"},
     graders={"short": GraderType("shop:Short", "1 where the query is short", aliases=["brief"])},
     judges={"coin": "shop:Coin"},
     measures={"politeness": "shop:politeness"},
@@ -133,6 +139,7 @@ ADDON = Addon(
     flags=[
         Flag("LOG", "shop", DATA, "The log to read.", Path),
         Flag("--top", "shop", DATA, "How many.", int, value="N", default=3, least=1),
+        Flag("--shelves", "run", DATA, "Shelves of the engine solo.", int, value="N", least=1),
     ],
     writers={".bars": "shop:bars", ".gone": "shop:no_such"},
 )
@@ -250,6 +257,16 @@ def test_an_installed_package_brings_a_target_and_a_store(shop: Path) -> None:
     assert "coin" in germane(shop, "ledger", "stats", "--ledger", "shelf://answers.sqlite").stdout
     done = germane(shop, *words, "--ledger", "shelve://answers")
     assert (done.returncode, "a ledger cannot be kept at shelve://" in done.stderr) == (2, True)
+
+
+def test_an_installed_package_brings_an_engine_and_a_flag_of_run(shop: Path) -> None:
+    """The flag is read, checked and in the help as germane's own are."""
+    words = ("run", "log.jsonl", "-m", "R@1", "--engine", "solo", "--json", "--shelves")
+    done = germane(shop, *words, "3")
+    assert (json.loads(done.stdout)["measures"]["R@1"]["mean"], "on 3 shelves" in done.stderr) == (0.25, True)
+    assert "invalid value '0': expected an integer >= 1" in germane(shop, *words, "0").stderr
+    assert "Shelves of the engine solo." in germane(shop, "run", "--help").stdout
+    assert "unknown flag --shelf" in germane(shop, "run", "log.jsonl", "--shelf", "3").stderr
 
 
 @pytest.fixture(scope="module")
@@ -381,5 +398,14 @@ def test_the_names_of_absent_addons_are_those_that_they_declare() -> None:
         },
     }
     keys = {fold(key) for one in addons.own().values() for form in one.dialects.values() for key in form.keys}
-    assert {kind: set(addons._BROUGHT[kind].items()) for kind in declared} == declared
-    assert addons._BROUGHT["dialects"].keys() <= keys
+    table = {
+        kind: {
+            (name, owner)
+            for owner, names in addons._BROUGHT.items()
+            for name in names.get(kind, "").split(", ")
+        }
+        for kind in (*declared, "dialects")
+    }
+    named = {kind: {pair for pair in pairs if pair[0]} for kind, pairs in table.items()}
+    assert {name for name, _ in named.pop("dialects")} <= keys
+    assert named == declared

@@ -1,9 +1,9 @@
-"""Add-ons: what each one brings, as plain data, and where a name is found that the core does not know.
+"""Add-ons: what each one brings, as plain data, and the look-up of names that the core does not know.
 
-germane's own are the packages in this folder, each of which holds its declaration, `ADDON`, in its `__init__`; the core imports
-none of them. Other packages register theirs as an entry point of the group `germane.addons`. A declaration maps names to
-`module:object`; a module is imported when its name is used. Installed packages are looked through only for a name that neither
-the core nor its own add-ons know, since that takes longer than the start of a small command.
+germane's own are the packages in this folder, each with its declaration, `ADDON`, in its `__init__`; the core imports none of
+them. Other packages register theirs as an entry point of the group `germane.addons`. A declaration maps names to
+`module:object`, which is imported when the name is used. Installed packages are looked through only for a name that neither the
+core nor its own add-ons know, and for help, since that takes longer than a small command; from then on they count.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from functools import cache
 from importlib import import_module
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, Literal, NamedTuple, TypeAlias
+from typing import Any, Literal, NamedTuple
 
 from germane.errors import InputError
 
@@ -38,35 +38,17 @@ __all__ = [
 
 GROUP = "germane.addons"
 """The group of entry points with which an installed package registers its add-on."""
-Kind: TypeAlias = Literal[
-    "dialects",
-    "engines",
-    "graders",
-    "judges",
-    "labellers",
-    "measures",
-    "parts",
-    "questions",
-    "readers",
-    "results",
-    "sources",
-    "stores",
-    "targets",
-    "urls",
-    "verbs",
-    "writers",
-]
 _NONE: Mapping[str, Any] = MappingProxyType({})
 
 
 class Reader(NamedTuple):
-    """A reader of rows that are no samples yet.
+    """A reader of rows in another form.
 
     Attributes:
-        read: The function, `module:object`: it gets the rows of a file, each with its number and how to find a place in it, and a
-            function that takes notices, and returns rows of samples in the same form.
-        first: The keys that a first row must have: one entry for each form of row, of keys that must all be there. `a|b` is one of
-            several keys, `a.b` a key within an object, and `a[]` one whose value is a list.
+        read: A function, `module:object`: from the rows of a file, each with its number and a function that locates a path in it,
+            and a function for notices, to rows of samples in the same form.
+        first: The keys that a first row must have, one entry per form of row: `a|b` is one of two keys, `a.b` a key within an
+            object, `a[]` one whose value is a list.
     """
 
     read: str
@@ -77,8 +59,8 @@ class Dialect(NamedTuple):
     """A form of eval files other than germane's own.
 
     Attributes:
-        read: The function, `module:object`, a `germane.evalfiles.EvalFileReader`.
-        keys: The keys by any of which a file is known to be one, in any spelling.
+        read: A function, `module:object`, a `germane.evalfiles.EvalFileReader`.
+        keys: The keys, in any spelling, each of which marks a file of this form.
     """
 
     read: str
@@ -89,10 +71,10 @@ class GraderType(NamedTuple):
     """A type of grader that is no measure.
 
     Attributes:
-        make: The class, `module:object`, a `germane.graders.CaseGrader`; "" = it is not run.
-        formula: What its score means; scores are stored under the type. Where it is not run, what to write instead.
+        make: A class, `module:object`, a `germane.graders.CaseGrader`; "" = it is known and refused.
+        formula: What its score means; of a refused one, what to write instead.
         aliases: Other names of the type.
-        fixed: Fields of the class that the type says.
+        fixed: Fields of the class that the type sets.
     """
 
     make: str
@@ -107,8 +89,8 @@ class Source(NamedTuple):
     Attributes:
         make: A class, `module:object`, that is called with the run's `Spec`. Its `check` raises InputError for a judge that cannot
             be asked so, and its coroutine function `answer` puts answers into the run's ledger.
-        options: The options of a run that ask for it. A run that is resumed is given to it whatever they are.
-        price: A function, `module:object`, from a judge to its price this way; None = not known, or not possible.
+        options: The options of a run that ask for it; a resumed run is handed to it whatever they are.
+        price: A function, `module:object`, from a judge to its price this way; None = unknown, or not possible.
     """
 
     make: str
@@ -122,189 +104,133 @@ class Addon(NamedTuple):
     Attributes:
         about: What it is for, in one sentence.
         dialects: Forms of eval files.
+        engines: Functions of a Spec and Callbacks that run an evaluation and return its report and baseline, by `--engine` name.
+        flags: Flags of its commands and of the core's, as `germane.flags.Flag` declares them.
         graders: Types of grader that are no measure, by the type that an eval file names.
         judges: Functions that return a judge, by the name before the colon of `--judge`; called with what follows it, or "".
-        questions: Classes of question, by the kind under which answers are stored.
+        labellers: Functions that `germane label` calls, with a folder and its flags, for a folder that holds a file of this name.
         measures: Measures, what `@measure` returns, by their names.
+        parts: What `--part` makes of its text, under "part": a class with `parse`, a `germane.evaluation.plan.Part`.
+        questions: Classes of question, by the kind under which answers are stored.
         readers: Readers of rows in other forms, by the name of the form.
         results: Readers of rows with another program's scores, which return `germane.results.MeasuredRow`.
-        verbs: Commands: a function whose parameters are the flags, and the sentence in `germane --help`.
-        flags: Flags of these commands and of the core's, as `germane.flags` declares them.
-        labellers: Functions that `germane label` calls, with a folder and its flags, for a folder that holds a file of this name.
-        sources: Ways to get answers before the judge is asked live, by name.
-        stores: Ledgers at URLs, by scheme: functions of a URL and `read_only` that return a `germane.ledger.LedgerTable`.
-        targets: Kinds of target, by the `provider` of a targets file: subclasses of `germane.targets.Target`.
+        sources: Ways to get answers before the judge is asked live.
+        stores: Functions of a URL and `read_only` that return a ledger, a `germane.ledger.store.LedgerTable`, by scheme.
+        targets: Subclasses of `germane.targets.Target`, by the `provider` of a targets file.
         urls: What is done with files at URLs: `check_store`, `fetched`, `is_there`, `pack`, `put` and `scratch`.
-        parts: What `--part` makes of its text, under the name "part": a class with `parse`, a `germane.evaluation.plan.Part`.
-        engines: What runs all parts at once, by the name that `--engine` takes: functions of a Spec and Callbacks that return the report
-            and the baseline it is compared with.
-        writers: Formats of a report, by the ending of the file's name: functions from a report to pieces of text.
+        verbs: Commands: a function whose parameters are the flags, and the sentence in `germane --help`.
+        writers: Functions from a report to pieces of text, by the ending of the file's name.
     """
 
     about: str
     dialects: Mapping[str, Dialect] = _NONE
+    engines: Mapping[str, str] = _NONE
+    flags: Sequence[Any] = ()
     graders: Mapping[str, GraderType] = _NONE
     judges: Mapping[str, str] = _NONE
-    questions: Mapping[str, str] = _NONE
+    labellers: Mapping[str, str] = _NONE
     measures: Mapping[str, str] = _NONE
+    parts: Mapping[str, str] = _NONE
+    questions: Mapping[str, str] = _NONE
     readers: Mapping[str, Reader] = _NONE
     results: Mapping[str, Reader] = _NONE
     sources: Mapping[str, Source] = _NONE
-    verbs: Mapping[str, tuple[str, str]] = _NONE
-    flags: Sequence[Any] = ()
-    labellers: Mapping[str, str] = _NONE
-    targets: Mapping[str, str] = _NONE
-    writers: Mapping[str, str] = _NONE
     stores: Mapping[str, str] = _NONE
+    targets: Mapping[str, str] = _NONE
     urls: Mapping[str, str] = _NONE
-    parts: Mapping[str, str] = _NONE
-    engines: Mapping[str, str] = _NONE
+    verbs: Mapping[str, tuple[str, str]] = _NONE
+    writers: Mapping[str, str] = _NONE
 
 
 @cache
 def own() -> Mapping[str, Addon]:
-    """Germane's own add-ons that are there, by name."""
+    """Return germane's own add-ons that are there, by name."""
     names = sorted(module.name for module in pkgutil.iter_modules(__path__) if module.ispkg)
     return {name: import_module(f"{__name__}.{name}").ADDON for name in names}
 
 
 @cache
-def _installed() -> Mapping[str, tuple[str, Addon]]:
-    """The add-ons of installed packages by name, each with the name of its package."""
+def _installed() -> Sequence[Addon]:
+    """Return the add-ons of installed packages; InputError names the package whose add-on cannot be loaded."""
     from importlib.metadata import entry_points  # a tenth of the start of a small command
 
-    found: dict[str, tuple[str, Addon]] = {}
+    addons = []
     for point in entry_points(group=GROUP):
-        package = point.dist.name if point.dist else point.value
+        package, fix = point.dist.name if point.dist else point.value, "mend or uninstall that package"
         try:
             declared = point.load()
-        except Exception as fault:  # noqa: BLE001 - whatever their module does
-            problem = (
-                f"the add-on {point.name} of {package} cannot be loaded: {type(fault).__name__}: {fault}"
-            )
-            raise InputError(problem, fix="mend or uninstall that package") from None
+        except Exception as fault:  # noqa: BLE001 - any error of a package's module
+            why = f"cannot be loaded: {type(fault).__name__}: {fault}"
+            raise InputError(f"the add-on {point.name} of {package} {why}", fix=fix) from None
         if not isinstance(declared, Addon):
             problem = f"the entry point {point.name} ({point.value}) of {package} is not an Addon"
             raise InputError(problem, fix="point it to what germane.addons.Addon(...) made")
-        found[point.name] = package, declared
-    return found
+        addons.append(declared)
+    return addons
 
 
-def all_of(kind: Kind, *, installed: bool = False) -> dict[str, Any]:
-    """The names that germane's own add-ons bring of a kind; with `installed` those of other packages as well, for help."""
-    others = [declared for _, declared in _installed().values()] if installed else []
-    lists: list[Mapping[str, Any]] = [getattr(declared, kind) for declared in (*others, *own().values())]
-    return {name: value for names in lists for name, value in names.items()}
+def _addons(*, installed: bool) -> Sequence[Addon]:
+    """Return germane's add-ons, then those of installed packages, if asked for or looked through before."""
+    return (*own().values(), *(_installed() if installed or _installed.cache_info().currsize else ()))
+
+
+def all_of(kind: str, *, installed: bool = False) -> dict[str, Any]:
+    """Return the names in one field of the add-ons; `installed`: look through installed packages too."""
+    names: dict[str, Any] = {}
+    for addon in _addons(installed=installed):
+        names = names | {**getattr(addon, kind), **names}
+    return names
+
+
+def flags(*, installed: bool = False) -> list[Any]:
+    """Return the flags of the add-ons; `installed`: look through installed packages too."""
+    return [flag for addon in _addons(installed=installed) for flag in addon.flags]
 
 
 _BROUGHT: Mapping[str, Mapping[str, str]] = {
-    "dialects": dict.fromkeys(
-        [
-            "evalcases",
-            "tests",
-            "cases",
-            "samples",
-            "execution",
-            "evaluators",
-            "assertions",
-            "assert",
-            "threshold",
-            "compatibility",
-        ],
-        "agentv",
-    ),
-    "graders": dict.fromkeys(
-        [
-            "llmjudge",
-            "llmgrader",
-            "llmrubric",
-            "rubric",
-            "rubrics",
-            "codejudge",
-            "codegrader",
-            "script",
-            "fieldaccuracy",
-            "tooltrajectory",
-            "latency",
-            "cost",
-            "tokenusage",
-            "composite",
-            "assertset",
-            "contains",
-            "containsany",
-            "containsall",
-            "icontains",
-            "icontainsany",
-            "icontainsall",
-            "startswith",
-            "endswith",
-            "equals",
-            "regex",
-            "isjson",
-            "inlineassert",
-            "executionmetrics",
-            "skilltrigger",
-        ],
-        "agentv",
-    ),
-    "verbs": {
-        "answers": "batches",
-        "draft": "draft",
-        "grade": "agentv",
-        "ledger batches": "batches",
-        "liverag": "compat",
-        "merge": "cluster",
-        "questions": "batches",
+    "agentv": {
+        "dialects": "evalcases, tests, cases, samples, execution, evaluators, assertions, assert, threshold, compatibility",
+        "graders": "llmjudge, llmgrader, llmrubric, rubric, rubrics, codejudge, codegrader, script, fieldaccuracy, "
+        "tooltrajectory, latency, cost, tokenusage, composite, assertset, contains, containsany, containsall, icontains, "
+        "icontainsany, icontainsall, startswith, endswith, equals, regex, isjson, inlineassert, executionmetrics, skilltrigger",
+        "verbs": "grade",
     },
-    "flags": {
-        "--drop-bad": "draft",
-        "--engine": "cluster",
-        "--later": "batches",
-        "--part": "cluster",
-        "--wait": "batches",
+    "batches": {"flags": "--later, --wait", "verbs": "answers, ledger batches, questions"},
+    "cluster": {
+        "flags": "--engine, --part",
+        "stores": "postgres, postgresql",
+        "urls": "check_store, fetched, is_there, pack, put, scratch",
+        "verbs": "merge",
     },
-    "stores": dict.fromkeys(["postgresql", "postgres"], "cluster"),
-    "urls": dict.fromkeys(["check_store", "fetched", "is_there", "pack", "put", "scratch"], "cluster"),
+    "compat": {"verbs": "liverag"},
+    "draft": {"flags": "--drop-bad", "verbs": "draft"},
 }
-"""Names that germane's own add-ons bring, folded, for the error where one is not there; of a dialect its keys, of a verb's flags
-those of the core's verbs."""
+"""Names (folded) that germane's own add-ons bring, for the error if one is not there; of `flags`, those of core commands."""
 
 
 def absent(kind: str, name: str) -> str:
-    """Return the one of germane's own add-ons that brings this (folded) name, where it is not there; else ""."""
-    owner = _BROUGHT.get(kind, _NONE).get(name, "")
-    return "" if owner in own() else owner
+    """Return the one of germane's own add-ons that brings this (folded) name, if it is not there; else ""."""
+    owners = (owner for owner, names in _BROUGHT.items() if name in names.get(kind, "").split(", "))
+    return next((owner for owner in owners if name and owner not in own()), "")
 
 
-def find(kind: Kind, name: str) -> Any:
-    """What an add-on declares under a name that the core does not know; None where none does."""
+def find(kind: str, name: str) -> Any:
+    """Return what an add-on declares under a name that the core does not know; None if none does."""
     declared = all_of(kind)
     return declared[name] if name in declared else all_of(kind, installed=True).get(name)
 
 
-def required(kind: Kind, name: str, what: str, fix: str) -> Any:
-    """The object that an add-on declares under a name; InputError, which calls it `what`, where no add-on does."""
+def required(kind: str, name: str, what: str, fix: str) -> Any:
+    """Return the object that an add-on declares under a name; InputError, about `what`, if none does."""
     if (target := find(kind, name)) is not None:
         return load(target)
     owner = absent(kind, name)
-    raise InputError(
-        f"{what} needs the add-on {owner}, which is not there" if owner else f"{what}: no add-on knows it",
-        fix=fix,
-    )
-
-
-def flags(*, installed: bool = False) -> list[Any]:
-    """The flags that germane's own add-ons bring; with `installed` those of other packages as well."""
-    others = [declared for _, declared in _installed().values()] if installed else []
-    return [flag for declared in (*own().values(), *others) for flag in declared.flags]
+    why = f" needs the add-on {owner}, which is not there" if owner else ": no add-on knows it"
+    raise InputError(f"{what}{why}", fix=fix)
 
 
 def load(target: str) -> Any:
-    """The object that `module:object` names.
-
-    Raises:
-        InputError: It cannot be imported; names the package that declared it.
-    """
+    """Return the object that `module:object` names; InputError names the package if it cannot be imported."""
     module, _, name = target.partition(":")
     try:
         return getattr(import_module(module), name)
@@ -315,19 +241,19 @@ def load(target: str) -> Any:
 
 
 def labeller_of(folder: Path) -> Any:
-    """The function that labels what this folder holds; None where it is left to the core."""
-    names = all_of("labellers")
+    """Return the function that labels what this folder holds; None if it is a report, which the core labels."""
+    names = all_of("labellers", installed=not (folder / "manifest.json").is_file())
     return next((load(names[name]) for name in names if (folder / name).is_file()), None)
 
 
 _SAMPLE = {"query", "question", "contexts", "retrieved_contexts"}
-"""Fields of a row that is a sample, whatever else it has."""
+"""Fields of which any one makes a row a sample."""
 
 
 def reader_of(row: object, *, kind: Literal["readers", "results"] = "readers", known: bool = True) -> Any:
-    """The function that reads the rows of which this is the first; None where rows are samples, or results, as they are.
+    """Return the function that reads the rows of which this is the first; None if they are read as they are.
 
-    With `known` false installed packages are asked, too.
+    `known`: the core can read them otherwise, so that installed packages need not be looked through.
     """
     if not isinstance(row, Mapping) or not _SAMPLE.isdisjoint(row):
         return None
@@ -338,16 +264,17 @@ def reader_of(row: object, *, kind: Literal["readers", "results"] = "readers", k
 
 
 def _has(row: Mapping[Any, Any], keys: str) -> bool:
-    return any(_at(row, key) for key in keys.split("|"))
-
-
-def _at(row: Mapping[Any, Any], key: str) -> bool:
-    """True if a row has a key; an object may be written as text, as it is in a cell."""
-    listed, name = key.endswith("[]"), key.removesuffix("[]")
-    if name in row:
-        return isinstance(row[name], list) or not listed
-    above, dot, below = name.partition(".")
-    inner = row.get(above) if dot else None
-    if isinstance(inner, str):
-        return inner.lstrip().startswith("{") and below in inner
-    return isinstance(inner, Mapping) and _at(inner, key[len(above) + 1 :])
+    """Return True if a row has one of these keys; an object may be written as text, as in a cell."""
+    for key in keys.split("|"):
+        name, listed = key.removesuffix("[]"), key.endswith("[]")
+        above, _, below = name.partition(".")
+        inner = row.get(above) if below else None
+        if name in row:
+            found = not listed or isinstance(row[name], list)
+        elif isinstance(inner, str):
+            found = inner.lstrip().startswith("{") and below in inner
+        else:
+            found = isinstance(inner, Mapping) and _has(inner, key[len(above) + 1 :])
+        if found:
+            return True
+    return False

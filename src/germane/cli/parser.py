@@ -85,12 +85,14 @@ def parse(verb: str, about: str, words: Sequence[str]) -> dict[str, Any]:
         InputError: A flag is unknown, a value is invalid, or something is missing.
         SystemExit: Help was asked for and is printed.
     """
-    flags = flags_of(verb)
+    flags = flags_of(verb, installed=not {"-h", "--help"}.isdisjoint(words))
     parser = _parser(verb, about, flags)
     end = words.index("--") if "--" in words else len(words)
     namespace, rest = parser.parse_known_intermixed_args(words[:end])
     for word in rest:
         if word.startswith("-") and word != "-":
+            if len(flags_of(verb, installed=True)) > len(flags):  # from here on they count
+                return parse(verb, about, words)
             if owner := absent("flags", name := word.partition("=")[0]):
                 problem = f"{name} is a flag of the add-on {owner}, which is not there"
                 raise InputError(problem, fix=f"see {parser.prog} --help")
