@@ -59,6 +59,9 @@ def test_max_calls_stops_and_is_continued(inside: Cli, data: Path, tmp_path: Pat
         ran = inside("run", "--resume", "r", "--base-url", server.url, "--max-calls", "99", "--json", env=KEY)
         assert ran.code == 0, ran.err
         assert server.count == 30
+    sessions = json.loads((tmp_path / "r" / "manifest.json").read_text())["sessions"]
+    assert [(row["calls"], row["requests"]) for row in sessions] == [(12, 12), (12, 12), (6, 6)]
+    assert sum(row["input_tokens"] for row in sessions) == ran.json["judge"]["tokens"]["input"]
 
 
 def test_max_cost_stops_below_the_limit(inside: Cli, data: Path, tmp_path: Path) -> None:

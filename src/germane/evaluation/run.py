@@ -192,6 +192,10 @@ def _counted(plan: Plan, forecaster: Forecaster, answers: TargetAnswers) -> Fore
     return forecaster.forecast
 
 
+_SPENT = ("calls", "requests", "input_tokens", "output_tokens", "cost_usd", "unpriced")
+"""The counts of a session in the manifest; `unpriced` are requests whose price is not known, and not in `cost_usd`."""
+
+
 class _Run:
     """The steps of one session of a run in its report folder, in their order.
 
@@ -218,7 +222,8 @@ class _Run:
         self.judge, self.suite, self.share = plan.judge, plan.suite, plan.share
         self.stored, self.resume = stored or {}, Path(plan.spec.resume) if plan.spec.resume else None
         self.command = command or self.stored.get("command")
-        self.created: str = self.stored.get("created") or now()
+        self.began = now()
+        self.created: str = self.stored.get("created") or self.began
         limits = self.share.of_limits(self.spec) if self.share else self.spec
         self.budget = budget or Budget(limits.max_cost, limits.max_calls)
         if not (self.spec.reask or self.spec.replay):
@@ -468,6 +473,15 @@ class _Run:
         """
         return replace(self.usage_log.earlier + self.usage_log.spent, errors=len(self.usage_log.failed))
 
+    def _sessions(self) -> list[Json]:
+        """One row per session: when it began, and what it spent; of a killed one what the receipts hold beyond the others' rows."""
+        rows: list[Any] = list(self.stored.get("sessions") or ())
+        if rows:
+            earlier = {name: getattr(self.usage_log.earlier, name) for name in _SPENT}
+            before = {name: sum(row[name] for row in rows[:-1]) for name in _SPENT}
+            rows[-1] = {**rows[-1], **{name: max(0, earlier[name] - before[name]) for name in _SPENT}}
+        return [*rows, {"at": self.began, **{name: getattr(self.usage_log.spent, name) for name in _SPENT}}]
+
     def _manifest(self) -> dict[str, Json]:
         """The manifest's entries that continue the run, and those about its input: warnings, cases of each path, the sample drawn.
 
@@ -479,6 +493,8 @@ class _Run:
             ledger = None
         options = {**self.spec.as_json(), "folder": str(self.path), "ledger": ledger}
         fields: dict[str, Json] = {"created": self.created, "cwd": str(Path.cwd()), "options": options}
+        if keeps_answers(self.judge):
+            fields["sessions"] = self._sessions()
         if warnings:
             fields["warnings"] = warnings
         if self.command:

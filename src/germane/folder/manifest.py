@@ -64,6 +64,11 @@ _PART = {
     "gates": list[Any],
     "beside": list[tuple[str, str, list[tuple[_NUMBER, _COUNT]]]],
 }
+_SESSION = {
+    "at": str,
+    "cost_usd": _NUMBER,
+    **dict.fromkeys(("calls", "requests", "input_tokens", "output_tokens", "unpriced"), _COUNT),
+}
 _CHANGE = {"gate": str, "outcome": Literal["passed", "failed", "undecided"], "detail": str}
 _TEXTS = dict.fromkeys(("decided_by", "sentence", "few"), str)
 _MANIFEST = _record(
@@ -92,6 +97,7 @@ _MANIFEST = _record(
         "eval_files": list[tuple[str, int]],
         "command": _record({"id": str, "number": int, "path": str}, {}),
         "sampled": _record({"n": _COUNT, "of": _COUNT, "seed": int}, {}),
+        "sessions": _list(_record(_SESSION, {})),
         "part": _record(_PART, {"inputs": list[str]}),
         "until": _record({"widths": dict[str, float], "stages": list[int]}, {}),
         "gates": list[str | tuple[str, str | None]],

@@ -205,6 +205,10 @@ def _manifest(manifests: Sequence[Mapping[str, Any]]) -> dict[str, Json]:
         made["eval_files"] = [[same[0][0], sum(count for _, count in same)] for same in counts]
     if targets := {name: roles for m in manifests for name, roles in (m.get("targets") or {}).items()}:
         made["targets"] = targets
+    if sessions := sorted(
+        chain.from_iterable(m.get("sessions", ()) for m in manifests), key=itemgetter("at")
+    ):
+        made["sessions"] = sessions
     options = {**first["options"], "part": None, "engine": None}
     return {
         "germane": __version__,
