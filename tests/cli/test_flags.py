@@ -5,7 +5,6 @@ from __future__ import annotations
 import inspect
 import re
 from collections import Counter
-from dataclasses import fields
 from pathlib import Path
 
 import pytest
@@ -17,7 +16,6 @@ from germane.cli.rank import files_of
 from germane.cli.verbs import VERBS, function_of
 from germane.evaluation import spec
 from germane.flags import FLAGS, GROUPS, SETTINGS, flags_of, options
-from germane.ledger.upkeep import Selection
 from tests.command import invoke
 
 
@@ -48,8 +46,6 @@ def test_every_flag_is_used(verb: str) -> None:
         module = inspect.getsource(inspect.getmodule(function))  # type: ignore[arg-type]
         shared = inspect.getsource(files_of) if verb == "stages" else ""
         taken |= set(re.findall(r"chosen\.(\w+)", module + shared))
-    elif verb == "ledger export":
-        taken |= {field.name for field in fields(Selection)} & given
     elif verb == "audit":  # the flags of a run that asks again
         taken |= set(re.findall(r'flags\["(\w+)"\]', inspect.getsource(label._ask_again)))
     assert given == taken

@@ -23,7 +23,7 @@ def brought(tmp_path: Path, *lines: str) -> tuple[list[int], dict[str, Judgement
     path.write_text("".join(line + "\n" for line in lines), "utf-8")
     with SQLiteLedger(tmp_path / "l.sqlite") as ledger:
         done = import_rows(ledger, path)
-        return [done.added, done.duplicates, done.errors], ledger.find([KEY])
+        return list(done), ledger.find([KEY])
 
 
 def line(**changed: object) -> str:

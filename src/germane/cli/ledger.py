@@ -14,7 +14,6 @@ from germane.errors import InputError
 
 if TYPE_CHECKING:
     from germane.ledger.store import LedgerTable
-    from germane.ledger.upkeep import Selection
     from germane.types import Json
 
 
@@ -30,16 +29,19 @@ def stats(*, ledger: str | None, json: bool) -> None:
         _print(result)
 
 
-def export(*, output: Path | None, ledger: str | None, **chosen: str | None) -> None:
+def export(
+    *, output: Path | None, ledger: str | None, judge: str | None, kind: str | None, since: str | None
+) -> None:
     """Write answers as JSON lines: the shape of a report's judgements.jsonl."""
     from germane.encoding import encode
     from germane.ledger.jsonl import written
-    from germane.ledger.upkeep import chosen_rows
+    from germane.ledger.upkeep import chosen_rows, parse_time
     from germane.tables.judgements import dump_judgement
 
-    selection = _selection(**chosen)
+    start = parse_time(since, "--since") if since else None
     with closing(_opened(ledger)) as ledger_table:
-        lines = (encode(dump_judgement(row)) + b"\n" for row in chosen_rows(ledger_table, selection))
+        rows = chosen_rows(ledger_table, judge=judge, kind=kind, since=start)
+        lines = (encode(dump_judgement(row)) + b"\n" for row in rows)
         if output is None:
             if sys.stdout is None:  # it was closed (`>&-`) before we came
                 raise InputError("no stdout to write to: it is closed", fix="write -o FILE")
@@ -57,23 +59,12 @@ def import_(files: Sequence[Path], *, ledger: str | None) -> None:
     readable(files)  # before there is a new ledger
     with closing(_opened(ledger, read_only=False)) as ledger_table:
         for file in files:
-            done = import_rows(ledger_table, file)
-            added = f"{done.added:,} added, {done.duplicates:,} known already"
-            say(f"{file}: {added}, {counted(done.errors, 'error')} left out")
-
-
-def _selection(since: str | None = None, before: str | None = None, **filters: str | None) -> Selection:
-    from germane.ledger.upkeep import Selection, parse_time
-
-    return Selection(
-        since=parse_time(since, "--since") if since else None,
-        before=parse_time(before, "--before") if before else None,
-        **filters,
-    )
+            added, known, errors = import_rows(ledger_table, file)
+            say(f"{file}: {added:,} added, {known:,} known already, {counted(errors, 'error')} left out")
 
 
 def _opened(flag: str | None, *, read_only: bool = True) -> LedgerTable:
-    """The ledger; where it is not only read, made where there is none."""
+    """Open the ledger; unless it is only read, it is made where there is none."""
     from germane.evaluation.choice import ledger_address
     from germane.ledger.opening import open_at
 

@@ -9,7 +9,6 @@ import os
 import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, nullcontext, suppress
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from itertools import islice
 from pathlib import Path
@@ -76,15 +75,6 @@ def _utc(text: str) -> str:
     raise Invalid(f"is {describe(text)}", fix, "at")
 
 
-@dataclass(slots=True)
-class Imported:
-    """The numbers of imported lines that were new, had an answer under their key already (it stays), and were errors."""
-
-    added: int = 0
-    duplicates: int = 0
-    errors: int = 0
-
-
 def readable(paths: Sequence[Path]) -> None:
     """Raise InputError where one of the files cannot be read."""
     for path in paths:
@@ -92,20 +82,18 @@ def readable(paths: Sequence[Path]) -> None:
             raise InputError(f"{path} is not a file that can be read", fix=_EXPORT)
 
 
-def import_rows(ledger: Ledger, path: Path) -> Imported:
-    """Put the judgements of a JSONL file into a ledger; the first answer to a key stays.
+def import_rows(ledger: Ledger, path: Path) -> tuple[int, int, int]:
+    """Put the judgements of a JSONL file into a ledger; return how many were added, were known already, and are errors.
 
-    Raises InputError at the first line that is not a judgement; what stood before it may be in the ledger.
+    The first answer to a key stays. Raises InputError at the first line that is not a judgement; what stood before it may be in the ledger.
     """
-    done, judgements = Imported(), judgements_of(path)
+    added, known, errors, judgements = 0, 0, 0, judgements_of(path)
     while some := list(islice(judgements, _BATCH)):
         answers = [judgement for judgement in some if judgement.error is None]
         stored = ledger.put(answers)
-        added = sum(stored[judgement.key] is judgement for judgement in answers)
-        done.added += added
-        done.duplicates += len(answers) - added
-        done.errors += len(some) - len(answers)
-    return done
+        new = sum(stored[judgement.key] is judgement for judgement in answers)
+        added, known, errors = added + new, known + len(answers) - new, errors + len(some) - len(answers)
+    return added, known, errors
 
 
 def judgements_of(path: Path) -> Iterator[Judgement]:

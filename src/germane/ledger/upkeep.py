@@ -1,16 +1,14 @@
-"""Looking after a ledger: statistics, a choice of its judgements to export or to delete, a check of the file."""
+"""Statistics of a ledger, and a selection of its judgements."""
 
 from __future__ import annotations
 
 import datetime
 from collections.abc import Iterator
-from dataclasses import astuple, dataclass
 
 from germane.errors import InputError
 from germane.ledger.store import FORMAT, SELECT, LedgerTable, from_row
 from germane.types import Json, Judgement
 
-_TESTS = ("judge = ?", "kind = ?", "prompt = ?", "at >= ?", "at < ?")
 _STATS = """
     SELECT judge, kind, prompt, count(*), CAST(sum(requests) AS bigint), CAST(sum(input_tokens) AS bigint),
            CAST(sum(output_tokens) AS bigint), sum(CASE WHEN requests > 0 OR cost_usd > 0 THEN cost_usd END),
@@ -20,28 +18,6 @@ _STATS = """
 _NAMES = ("judge", "kind", "prompt", "judgements", "requests", "input_tokens", "output_tokens", "cost_usd", "unpriced",
           "oldest", "newest")  # fmt: skip
 """The names of the columns of the statistics."""
-_PROBLEMS = 20
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Selection:
-    """A selection of judgements: those that fit every condition that is given.
-
-    `since` and `before` are moments as `moment` writes them; a judgement whose time is not known fits neither.
-    """
-
-    judge: str | None = None
-    kind: str | None = None
-    prompt: str | None = None
-    since: str | None = None
-    before: str | None = None
-
-    def where(self) -> tuple[str, list[str]]:
-        """Return the condition in SQL, and its values."""
-        values = [
-            (test, value) for test, value in zip(_TESTS, astuple(self), strict=True) if value is not None
-        ]
-        return " AND ".join(test for test, _ in values) or "1 = 1", [value for _, value in values]
 
 
 def parse_time(text: str, flag: str) -> str:
@@ -79,10 +55,14 @@ def stats(ledger: LedgerTable) -> dict[str, Json]:
     }
 
 
-def chosen_rows(ledger: LedgerTable, chosen: Selection) -> Iterator[Judgement]:
-    """Yield the selected judgements, in the order of their keys."""
-    where, values = chosen.where()
-    yield from ledger.rows(f"{SELECT} WHERE {where} ORDER BY key", values, from_row)
+def chosen_rows(
+    ledger: LedgerTable, *, judge: str | None = None, kind: str | None = None, since: str | None = None
+) -> Iterator[Judgement]:
+    """Iterate over the judgements of a judge, of a kind, from a time on (as `parse_time` writes it), in the order of their keys."""
+    chosen = {"judge = ?": judge, "kind = ?": kind, "at >= ?": since}
+    tests = {test: value for test, value in chosen.items() if value is not None}
+    where = " AND ".join(tests) or "1 = 1"
+    yield from ledger.rows(f"{SELECT} WHERE {where} ORDER BY key", [*tests.values()], from_row)
 
 
 def judges_and_kinds(ledger: LedgerTable) -> tuple[list[str], list[str]]:

@@ -13,7 +13,7 @@ import logging
 import re
 from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
-from contextlib import AsyncExitStack, closing, suppress
+from contextlib import closing, suppress
 from math import inf
 from typing import NamedTuple, Self, TypeVar
 from uuid import uuid4
@@ -172,15 +172,13 @@ class Batches:
         self._failures = Counter[str]()
         self._stored = 0
         self._ended, self._taught = set[str](), set[str]()
-        self._stack = AsyncExitStack()
 
     async def __aenter__(self) -> Self:
-        for endpoint in self._endpoints.values():
-            self._stack.push_async_callback(endpoint.api.close)
         return self
 
     async def __aexit__(self, *_: object) -> None:
-        await self._stack.aclose()
+        for endpoint in self._endpoints.values():
+            await endpoint.api.close()
 
     def open(self, *, own: bool = False) -> list[BatchRow]:
         """Return the batches at these judges' providers that are not done; `own`: those that this evaluation has sent."""
@@ -190,23 +188,19 @@ class Batches:
     # Answers
 
     async def fetch(self) -> int:
-        """Store what batches have answered that have ended; how many these were.
-
-        JudgeError where a provider refuses, or does not answer.
-        """
+        """Store the answers of batches that have ended, and return how many these were; JudgeError where a provider fails."""
         count = 0
         for row in self.open():
-            api = self._endpoints[row.endpoint].api
             try:
-                count += await self._fetch(row, api)
+                count += await self._fetch(row, self._endpoints[row.endpoint].api)
             except TransportError as error:
                 raise JudgeError(f"no answer about the batch {row.name or row.id}: {error}") from None
         return count
 
     async def _fetch(self, row: BatchRow, api: BatchAPI) -> bool:
-        """Return True if the batch has ended, and what it answered is stored.
+        """Store the answers of a batch if it has ended, and return whether it has.
 
-        One whose maker was killed, or got no answer, is looked for; where the provider does not list it, it is forgotten.
+        One whose maker was killed, or got no reply, is looked for, and forgotten where the provider does not list it.
         """
         if row.state == SENDING:
             name = await api.find(row.id, self._table.requests_in(row.id), row.at)
@@ -225,6 +219,7 @@ class Batches:
         return state.ended
 
     async def _read_answers(self, row: BatchRow, api: BatchAPI, state: BatchState) -> None:
+        """Store the answers of a batch that has ended, mark it as done, and remember its failures."""
         why = state.why
         failures, refused = Counter[str]({why: row.requests} if why else {}), Counter[str]()
         seen, lines_read = set[str](), 0
@@ -246,7 +241,8 @@ class Batches:
         whole = not (why or re.search("expire|cancel", state.called, re.IGNORECASE))
         if whole and (missing := row.requests - len(seen)) > 0:
             failures[_NO_LINE] += missing
-            _log.warning("the batch %s: %s; they are asked again", row.name, f"{missing:,} of {counted(row.requests, 'request')} have no line that can be read")  # fmt: skip
+            lost = f"{missing:,} of {counted(row.requests, 'request')} have no line that can be read"
+            _log.warning("the batch %s: %s; they are asked again", row.name, lost)
         if lines_read > len(seen):
             others = counted(lines_read - len(seen), "line")
             _log.warning("the batch %s: %s of other requests, or read before, left out", row.name, others)
@@ -260,23 +256,21 @@ class Batches:
         self._ledger.put(answers.rows)
 
     def _pay(self, row: BatchRow, answers: Answers) -> None:
-        """Write down what this evaluation has paid, once: a batch may be read again after a kill."""
-        if row.run != self._run:
-            return
-        model = self._endpoints[row.endpoint].model
-        for group in answers.groups:
-            if group and not all(
-                judgement.key in self._usage_log for judgement in group if judgement.error is None
-            ):
-                self._usage_log.paid(model, group)
+        """Count what this evaluation has paid, once: a batch may be read again after a kill."""
+        for group in answers.groups if row.run == self._run else ():
+            known = (judgement.key in self._usage_log for judgement in group if judgement.error is None)
+            if group and not all(known):
+                self._usage_log.paid(self._endpoints[row.endpoint].model, group)
 
     # Questions
 
     async def send(self, asked: Sequence[Asked], note: Callable[[str], None] = lambda _: None) -> bool:
-        """Send those of these questions in batches that no batch holds already; whether batches hold any of them now.
+        """Send the questions that no batch holds yet, and return whether batches hold any of them now.
 
-        LimitReached where a limit forbids it, NoneAnswered where a round before has brought nothing but failures.
-        JudgeError where a provider refuses.
+        Raises:
+            LimitReached: A limit forbids it.
+            NoneAnswered: The round before brought nothing but failures.
+            JudgeError: A provider refuses.
         """
         self._ledger.put(known_at_once(asked))
         in_flight = self._table.in_flight()
@@ -307,14 +301,14 @@ class Batches:
         return None if model is None else self._endpoints.get(endpoint_of(model))
 
     def in_words(self) -> str:
-        """Return the batches that are under way, in words."""
+        """Return how much is under way, in words."""
         rows = self.open()
         asked = sum(row.requests for row in rows)
         where = counted(len(rows), "batch")
         return f"{counted(asked, 'request is', 'requests are')} under way in {where} (without --later they are cancelled, and the rest is asked live)"
 
     def _teach(self, model: LLMJudge) -> bool:
-        """Return True if failures of this model's batches show what to leave out of its requests, or how many may wait at once."""
+        """Learn from failed batches what to leave out of requests, and how many may wait at once; return whether anything is new."""
         learned = False
         for row in self._of(model):
             if row.id not in self._taught and row.why:
@@ -328,14 +322,14 @@ class Batches:
         return [row for row in self._table.batches() if row.endpoint == endpoint_of(model)]
 
     def _room(self, endpoint: _Endpoint) -> float:
-        """Return the tokens that may still be queued at the provider, as far as a failure has told it."""
+        """Return how many tokens may still be queued at the provider, as far as a failed batch has told it."""
         rows = self._of(endpoint.model)
         limits = [match[1] for row in rows if (match := _LIMIT.search(row.why))]
         most = int(re.sub(r"\D", "", limits[-1])) if limits else inf
         return most - sum(row.tokens for row in rows if row.state != DONE)
 
     async def _split(self, requests: Iterable[Request], endpoint: _Endpoint) -> AsyncIterator[list[Request]]:
-        """Yield the requests as batches of what the provider takes at once; what finds no room in its queue waits for the next round."""
+        """Yield the requests in batches that the provider takes; those that find no room in its queue wait for the next round."""
         api, some, size = endpoint.api, list[Request](), 0
         room = self._room(endpoint)
         for request in requests:
@@ -352,7 +346,7 @@ class Batches:
             yield some
 
     async def _create(self, endpoint: _Endpoint, some: Sequence[Request]) -> BatchRow | None:
-        """Return a batch of those of the requests that no other process sends at this moment; None where there is none."""
+        """Make a batch of those requests that no other process is sending; None where there are none."""
         row = self._reserve_batch(endpoint, some)
         while (claimed := self._table.requests_in(row.id)) != {request.custom_id for request in some}:
             self._table.forget(row)
@@ -366,14 +360,13 @@ class Batches:
             self._table.forget(row)
             raise
         except TransportError as error:
-            raise JudgeError(
-                f"whether a batch was made is not known: {error}; the next round finds out"
-            ) from None
+            problem = f"whether a batch was made is not known: {error}; the next round finds out"
+            raise JudgeError(problem) from None
         self._table.sent(row, made)
         return row
 
     def _reserve_batch(self, endpoint: _Endpoint, some: Sequence[Request]) -> BatchRow:
-        """Write into the ledger that a batch of these requests is about to be made, and return its row."""
+        """Store that a batch of these requests is about to be made, and return its row."""
         provider, name, url = endpoint_of(endpoint.model)
         price = price_later(endpoint.model)
         tokens = sum(request.tokens for request in some)
@@ -401,19 +394,17 @@ class Batches:
         paid = self._usage_log.earlier + self._usage_log.spent
         calls = paid.calls + sum(batch.questions for batch in batches)
         if self._max_calls is not None and calls > self._max_calls:
-            raise LimitReached(
-                f"--max-calls {self._max_calls} is less than the {counted(calls, 'question')} of all batches"
-            )
+            asked = counted(calls, "question")
+            raise LimitReached(f"--max-calls {self._max_calls} is less than the {asked} of all batches")
         cost = paid.cost_usd + sum(batch.cost_usd or 0.0 for batch in batches)
         if self._max_cost is not None and cost > self._max_cost:
-            raise LimitReached(
-                f"--max-cost {self._max_cost:g} is less than what all batches would cost, about ${cost:.4f}"
-            )
+            all_of = f"what all batches would cost, about ${cost:.4f}"
+            raise LimitReached(f"--max-cost {self._max_cost:g} is less than {all_of}")
 
     # Waiting
 
     async def wait(self) -> None:
-        """Return when this evaluation's batches have ended and are read, or, where it has none, another's."""
+        """Wait until this evaluation's batches have ended and are read, or, where it has none, another's."""
         pause, faults = FIRST_PAUSE, 0
         while self.open():
             await asyncio.sleep(pause)
@@ -430,7 +421,7 @@ class Batches:
                 return
 
     async def cancel(self) -> None:
-        """Have this evaluation's batches cancelled, and wait until what they have answered is stored."""
+        """Cancel this evaluation's batches, and wait until what they have answered is stored."""
         await self.fetch()
         for row in self.open(own=True):
             await cancel(row, self._endpoints[row.endpoint].api, self._table)
@@ -442,7 +433,7 @@ class Batches:
 
 
 async def cancel(row: BatchRow, api: BatchAPI, table: AskedTable) -> None:
-    """Have a batch cancelled at its provider; one that was never made is forgotten. JudgeError where that fails."""
+    """Cancel a batch at its provider; one that was never made is forgotten. JudgeError where that fails."""
     try:
         name = row.name or await api.find(row.id, table.requests_in(row.id), row.at)
         if name is None:
