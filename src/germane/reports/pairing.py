@@ -511,7 +511,9 @@ class PairedSystems:
                 whole = self._difference(ours, theirs, canonical)
             else:
                 why = "missing scores could have any value"
-                whole = replace(counted, interval=replace(counted.interval, ends=None, why=why), test=None)
+                whole = replace(
+                    counted, interval=replace(counted.interval, ends=None, why=why), p=None, test=None
+                )
         sources = {side.source(measure) for side in (self.a, self.b)}
         by = "judged" if sources & {"judge", "best"} else "gold" if sources == {"gold"} else "labels"
         better = higher_is_better(canonical)
@@ -528,7 +530,7 @@ class PairedSystems:
             difference=counted.difference,
             interval=whole.interval,
             p=whole.p,
-            test=whole.test.method if whole.test else None,
+            test=whole.test,
             wins=counted.wins if better else counted.losses,
             ties=counted.ties,
             losses=counted.losses if better else counted.wins,

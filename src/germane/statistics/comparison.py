@@ -23,19 +23,11 @@ TestName = Literal["interval", "sign-flip"]
 """The test that belongs to the interval, or the permutation test of symmetric differences."""
 
 
-@dataclass(frozen=True, slots=True)
-class PairedTest:
-    """Two-sided p-value of no difference, and how it was computed."""
-
-    p: float
-    method: str
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PairedDifference:
     """One measure of two systems over the same cases; `difference` is B minus A, None where scores are incomplete.
 
-    `detectable` is the smallest true difference that this many units show with a power of 0.8; None where differences do
+    `p` is the two-sided p-value of no difference and `test` how it was computed. `detectable` is the smallest true difference that this many units show with a power of 0.8; None where differences do
     not vary.
     """
 
@@ -44,21 +36,17 @@ class PairedDifference:
     mean_b: float | None
     difference: float | None
     interval: Interval
-    test: PairedTest | None
+    p: float | None
+    test: str | None
     wins: int
     ties: int
     losses: int
     detectable: float | None
 
-    @property
-    def p(self) -> float | None:
-        """The two-sided p-value of no difference."""
-        return self.test.p if self.test else None
-
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """Verdict on a change against a margin.
+    """The decision on a change against a margin.
 
     `needed` = units with which a change of 0 would pass with probability 0.8; None = decided, or not to be said.
     """
@@ -98,7 +86,7 @@ def paired_difference(
     test: TestName = "interval",
     seed: int = 0,
 ) -> PairedDifference:
-    """Mean of b - a over the same cases, with interval, test and power.
+    """Return the mean of b - a over the same cases, with interval, test and power.
 
     The interval is `mean_interval` of the differences, whose range is twice as long as that of the scores. Its p-value is
     the smallest alpha at which the interval excludes 0, so that the two cannot disagree.
@@ -125,16 +113,18 @@ def paired_difference(
     units = group_cases(change, clusters)
     complete = len(change) > 0 and not np.isnan(change).any()
     end = limits[1] if limits and isfinite(limits[1]) else None
-    paired_test = None if interval.p is None else PairedTest(interval.p, interval.method)
+    p: float | None = interval.p
+    how: str | None = None if p is None else interval.method
     if test == "sign-flip":
-        paired_test = sign_flip_test(change, clusters=clusters, seed=seed) if complete else None
+        p, how = sign_flip_test(change, clusters=clusters, seed=seed) if complete else (None, None)
     return PairedDifference(
         n=len(change),
         mean_a=_mean(first),
         mean_b=_mean(second),
         difference=interval.mean,
         interval=interval,
-        test=paired_test,
+        p=p,
+        test=how,
         wins=int((change > SAME).sum()),
         ties=int((np.abs(change) <= SAME).sum()),
         losses=int((change < -SAME).sum()),
@@ -149,8 +139,8 @@ def _mean(values: Floats) -> float | None:
 
 def sign_flip_test(
     differences: ArrayLike, *, clusters: ArrayLike | None = None, flips: int = FLIPS, seed: int = 0
-) -> PairedTest:
-    """Permutation test of paired differences: is their sum larger than with random signs (Fisher 1935, section 21)?
+) -> tuple[float, str]:
+    """Return the p-value of paired differences by a permutation test of their signs (Fisher 1935, section 21), and its name.
 
     Exact up to 13 units: all 2^n sign patterns, p = share with |sum| at least the observed one. Beyond, R random
     patterns and p = (b + 1) / (R + 1), which is never 0 (Phipson and Smyth 2010). Above 20,000 units the normal
@@ -171,12 +161,12 @@ def sign_flip_test(
     if n > NORMAL_ABOVE:
         spread = sqrt(float(np.einsum("i,i->", d, d)))
         p = 2 * normal_cdf(-abs(total) / spread) if spread else 1.0
-        return PairedTest(p, "sign-flip, normal approximation")
+        return p, "sign-flip, normal approximation"
     tables = _tables(d)
     if n <= EXACT:
         patterns = np.arange(2**n, dtype="<u2").view(np.uint8).reshape(-1, 2)[:, : len(tables)]
         sums = total - 2 * _looked_up(tables, patterns.T)
-        return PairedTest(float((np.abs(sums) >= observed).mean()), "sign-flip, exact")
+        return float((np.abs(sums) >= observed).mean()), "sign-flip, exact"
     rng = np.random.default_rng(seed)
     beyond = done = 0
     while done < flips:
@@ -185,18 +175,18 @@ def sign_flip_test(
         sums = total - 2 * _looked_up(tables, drawn)
         beyond += int((np.abs(sums) >= observed).sum())
         done += count
-    return PairedTest((beyond + 1) / (flips + 1), f"sign-flip, {flips:,} random flips")
+    return (beyond + 1) / (flips + 1), f"sign-flip, {flips:,} random flips"
 
 
 def _tables(d: Floats) -> Floats:
-    """Sums of every subset of each eight differences, shape (ceil(n / 8), 256); bit j of a place = the j-th is in."""
+    """Return the sums of every subset of each eight differences, shape (ceil(n / 8), 256); bit j of a place = the j-th is in."""
     padded = np.concatenate([d, np.zeros(-len(d) % 8)]).reshape(-1, 8)
     bits = np.unpackbits(np.arange(256, dtype=np.uint8)[:, None], axis=1, bitorder="little")
     return np.asarray(np.einsum("ij,kj->ik", padded, bits.astype(float)), float)
 
 
 def _looked_up(tables: Floats, patterns: NDArray[np.uint8]) -> Floats:
-    """Sum of what each pattern picks, shape (patterns,); `patterns` has a row per table."""
+    """Return the sum of what each pattern picks, shape (patterns,); `patterns` has a row per table."""
     sums = np.zeros(patterns.shape[1])
     for table, row in zip(tables, patterns, strict=True):
         sums += table[row]
@@ -204,7 +194,7 @@ def _looked_up(tables: Floats, patterns: NDArray[np.uint8]) -> Floats:
 
 
 def holm(p_values: Sequence[float]) -> list[float]:
-    """P-values adjusted so that the chance of any false finding among them stays at alpha (Holm 1979).
+    """Return p-values adjusted so that the chance of any false finding among them stays at alpha (Holm 1979).
 
     The i-th smallest of m becomes the largest of (m - j + 1) p_j over j <= i, at most 1; in the order given.
     """
@@ -247,7 +237,7 @@ def split_difference(
     clusters: ArrayLike | None = None,
     value_range: tuple[float, float] | None = None,
 ) -> DifferenceParts:
-    """The means of the two parts of a difference, each with the interval of a paired difference.
+    """Return the means of the two parts of a difference, each with the interval of a paired difference.
 
     Args:
         retrieval: What other lists add to the difference of every case, shape (n,).
@@ -256,11 +246,10 @@ def split_difference(
         value_range: Smallest and largest score possible; None = unknown.
     """
     parts = {"retrieval": np.asarray(retrieval, float), "labels": np.asarray(labels, float)}
-    n = len(parts["retrieval"])
-    ends: dict[str, IntervalEnds] = {}
+    n, ends = len(parts["retrieval"]), dict[str, IntervalEnds]()
     for cause, amounts in parts.items():
         if amounts.any():
-            difference = paired_difference(np.zeros(n), amounts, clusters=clusters, value_range=value_range)
-            ends |= {cause: difference.interval.ends} if difference.interval.ends else {}
+            by = paired_difference(np.zeros(n), amounts, clusters=clusters, value_range=value_range)
+            ends |= {cause: by.interval.ends} if by.interval.ends else {}
     lists, others = (fsum(amounts.tolist()) / n for amounts in parts.values())
     return DifferenceParts(lists, others, ends, n)
