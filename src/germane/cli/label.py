@@ -19,8 +19,10 @@ from germane.cli.values import print_document, print_lines, refuse_input, say
 from germane.errors import InputError, Interrupted
 
 if TYPE_CHECKING:
+    from germane.labelling.goldaudit import GoldAudit
+    from germane.labelling.judges import JudgesAudit
     from germane.labelling.queue import LabelQueue, LabelTask, QueueName
-    from germane.labelling.schema import AgainLine
+    from germane.labelling.schema import AgainLine, AuditDocument
     from germane.labelling.session import LabellingSession
     from germane.reports.correct import Corrections
     from germane.reports.report import Report
@@ -71,20 +73,18 @@ def label(
     """
     from germane.cli.printing import latest_reports
     from germane.labelling.files import export_labels
-    from germane.labelling.goldaudit import audit_gold, mean_lines, suspects_queue
-    from germane.labelling.queue import queue_of
+    from germane.labelling.goldaudit import audit_gold, mean_lines
     from germane.labelling.session import LabellingSession
     from germane.reports.report import Report
 
-    if (labeller := _labeller_in_addon(folders, of_addons)) is not None:
-        labeller(folders[0], who=who or _user(), budget=budget, seed=seed, json=json, **of_addons)
+    person = who or _user()
+    if _labelled_by_addon(folders, of_addons, who=person, budget=budget, seed=seed, json=json):
         return
     folders = folders or latest_reports("label")
     reports = list(map(Report.open, folders))
     report, folder = reports[0], folders[0]
     if len(reports) > 1 and (take is not None or give is not None):
         raise InputError("--import and --export are about one report", fix="name one report")
-    person = who or _user()
     text = _read(guideline) if guideline else ""
     fingerprint = hashlib.sha256(text.encode()).hexdigest()[:16] if guideline else None
     _check_export(give, take, report)
@@ -96,43 +96,27 @@ def label(
         _plan(Report.open(folder), for_width, json=json)
     if take is not None or give is not None or for_width is not None:
         return
-    settings, of_gold = report.manifest.get("settings") or {}, queue == "gold"
-    if queue == "gold":
-        queues = [suspects_queue(reports, budget)]
-    elif queue == "random" and len(reports) == 1 and (kind is None or design is None):
-        queues = _queues_for_means(report, kind, design, budget, seed)
-    else:
-        queues = [
-            queue_of(
-                reports, kind or "relevance", design or "passages", queue=queue, budget=budget, seed=seed
-            )
-        ]
-    store, answered = (
-        _store_in(reports),
-        dict.fromkeys(label for report in reports for label in report.labels()),
-    )
-    sessions = [
-        LabellingSession(
-            drawn, person, store, answered, scale=scale or _scale_of(drawn, settings), guideline=fingerprint
+    stored = dict.fromkeys(label for report in reports for label in report.labels())
+    settings, sessions = report.manifest.get("settings") or {}, list[LabellingSession]()
+    for drawn in _queues(reports, queue, kind, design, budget, seed):  # claims and sufficiency are yes or no
+        own = str(settings.get("scale", "graded")) if drawn.kind == "relevance" else "binary"
+        session = LabellingSession(
+            drawn, person, _store_in(reports), stored, scale=scale or own, guideline=fingerprint
         )
-        for drawn in queues
-    ]
-    _label(sessions, report if len(reports) == 1 and not of_gold else None, text)
-    if of_gold:
+        sessions.append(session)
+    _label(sessions, report if len(reports) == 1 and queue != "gold" else None, text)
+    if queue == "gold":
         print("\n".join(mean_lines(audit_gold(list(map(Report.open, folders))))))
 
 
-def _scale_of(queue: LabelQueue, settings: Mapping[str, Any]) -> str:
-    """Return the scale of the report's judge; claims and sufficiency are yes or no."""
-    return str(settings.get("scale", "graded")) if queue.kind == "relevance" else "binary"
-
-
-def _labeller_in_addon(folders: Sequence[Path], flags: Mapping[str, Any]) -> Callable[..., None] | None:
-    """Return the add-on's function that labels what the folder holds; None for reports, which take no flag of an add-on."""
-    labeller: Callable[..., None] | None = labeller_of(folders[0]) if len(folders) == 1 else None
-    if labeller is None and (extra := next((name for name, value in flags.items() if value), None)):
+def _labelled_by_addon(folders: Sequence[Path], flags: Mapping[str, Any], **how: Any) -> bool:
+    """Label what the folder holds with its add-on's function; return False for reports, which take no flag of an add-on."""
+    labeller = labeller_of(folders[0]) if len(folders) == 1 else None
+    if labeller is not None:
+        labeller(folders[0], **how, **flags)
+    elif extra := next((name for name, value in flags.items() if value), None):
         raise InputError(f"--{extra.replace('_', '-')} is not for a report", fix="leave it out")
-    return labeller
+    return labeller is not None
 
 
 def _import(
@@ -155,6 +139,26 @@ def _import(
         why = "the same answer of the same person is stored, or a newer one; to correct it leave `at` empty"
         said.append(f"{change} nothing: {why}")
     say("; ".join(said))
+
+
+def _queues(
+    reports: Sequence[Report],
+    name: str,
+    kind: str | None,
+    design: Design | None,
+    budget: int | None,
+    seed: int,
+) -> list[LabelQueue]:
+    """Return the queues to label: suspects of the gold audit, those that correct the report's means, or the one asked for."""
+    from germane.labelling.goldaudit import suspects_queue
+    from germane.labelling.queue import queue_of
+
+    if name == "gold":
+        return [suspects_queue(reports, budget)]
+    if name == "random" and len(reports) == 1 and (kind is None or design is None):
+        return _queues_for_means(reports[0], kind, design, budget, seed)
+    how = {"queue": name, "budget": budget, "seed": seed}
+    return [queue_of(reports, kind or "relevance", design or "passages", **how)]
 
 
 def _queues_for_means(
@@ -268,35 +272,30 @@ def _ask_all(
 
 
 def _answered(session: LabellingSession, keys: Iterator[str], guideline: str, view: _View) -> bool:
-    """Take one key that changes something; False where the person quits or the input ends."""
-    prompt = "y or n" if session.scale == "binary" else "0-3"
-    more = ", space more" if len(view.pages) > 1 else ""
+    """Take one key that changes something; return False where the person quits or the input ends."""
+    binary, more = session.scale == "binary", ", space more" if len(view.pages) > 1 else ""
     while True:
-        print(f"{prompt}{more}, u unsure, z undo, s skip, ? help, q quit: ", end="", flush=True)
+        prompt = f"{'y or n' if binary else '0-3'}{more}, u unsure, z undo, s skip, ? help, q quit: "
+        print(prompt, end="", flush=True)
         key = next(keys, "q")
         print(key if key.isprintable() else "")
         if key == "q":
             return False
         if key == " " and more:
             view.turn()
-            continue
-        if session.scale == "binary" and key in "yn10":
-            session.answer(key in "y1")
-        elif session.scale != "binary" and key in "0123":
-            session.answer(int(key))
-        elif key == "u":
-            session.unsure()
-        elif key == "s":
-            session.skip()
+        elif key in ("yn10" if binary else "0123"):
+            session.answer(key in "y1" if binary else int(key))
+            return True
+        elif key in "us":
+            (session.unsure if key == "u" else session.skip)()
+            return True
         elif key == "z":
-            if not session.undo():
-                print("no answer to undo")
-                continue
+            if session.undo():
+                return True
+            print("no answer to undo")
         else:
             print("\n".join(f"  {line}" for line in (*_GRADES[session.scale], *_KEYS)))
             print("".join(f"  | {clean(line)}\n" for line in guideline.splitlines()), end="")
-            continue
-        return True
 
 
 class _View:
@@ -362,7 +361,7 @@ def _paragraphs(texts: Iterable[tuple[str, str]]) -> list[str]:
 
 
 def _show_so_far(report: Report | None, corrections: Corrections | None) -> None:
-    """The corrected means that the labels so far make, in a sentence each; where there are none, why."""
+    """Print the corrected means that the labels so far make, a sentence each; where there are none, why."""
     if report is None or corrections is None:
         return
 
@@ -370,10 +369,9 @@ def _show_so_far(report: Report | None, corrections: Corrections | None) -> None
 
     now = corrections.with_labels(report.labels())
     judged = [summary for summary in report.summaries if summary.basis.source == "judge"]
-    means = [now.of(summary) for summary in judged]
-    pairs = zip(judged, means, strict=True)
-    lines = list(corrected_in_words(summary.replace(corrected=mean) for summary, (mean, _) in pairs))
-    whys = dict.fromkeys(why for mean, why in means if mean is None)
+    means = [(summary, *now.of(summary)) for summary in judged]
+    lines = list(corrected_in_words(summary.replace(corrected=mean) for summary, mean, _ in means))
+    whys = dict.fromkeys(why for _, mean, why in means if mean is None)
     for line in lines or (f"nothing is corrected: {why}" for why in whys):
         print_lines(f"so far   {line}")
 
@@ -405,20 +403,24 @@ def audit(
     from germane.show.table import csv_lines
 
     folders = folders or latest_reports("audit")
-    suffix = output.suffix.lower() if output is not None else ""
-    _check_written(output, folders, gold=gold)
-    _check_again(again, folders, flags, gold=gold)
-    line = None if again is None else _ask_again(folders[0], again, flags)
+    written, suffix = (".md", ".txt", *[".csv"] * gold), output.suffix.lower() if output is not None else ""
+    if suffix and suffix not in written:
+        raise InputError(f"-o {output}: audit writes no such file", fix=f"name it {', '.join(written)}")
+    if output is not None:
+        refuse_input(output, folders)
+    line = _asked_again(folders, again, flags, gold=gold)
     reports = list(map(Report.open, folders))
+    audited: AuditDocument | JudgesAudit | GoldAudit
     if gold:
-        gold_audit = audit_gold(reports)
-        document, result = gold_document(gold_audit), gold_audit.as_json()
+        audited = gold_audit = audit_gold(reports)
+        document = gold_document(gold_audit)
     elif len(reports) == 1:
         audited = audit_judge(reports[0], every=every)
-        document, result = audit_document(audited), audited.as_json()
+        document = audit_document(audited)
     else:
-        judges = audit_judges(reports, every=every)
-        document, result = judges_document(judges), judges.as_json()
+        audited = audit_judges(reports, every=every)
+        document = judges_document(audited)
+    result = audited.as_json()
     if line is not None:
         result["again"] = line.as_json()
         document[1:1] = ["", "## Asked again", "", *(f"- {text}" for text in line.lines())]
@@ -433,35 +435,25 @@ def audit(
         print_console(document.rich())
     elif output is None:
         print(document.text(), end="")
-    return _AFTER[line.changed] if line is not None else 0
+    return {True: 1, False: 0, None: 3}[line.changed] if line is not None else 0
 
 
-_AFTER = {True: 1, False: 0, None: 3}
-"""The exit code by whether the judge has changed."""
+def _asked_again(
+    folders: Sequence[Path], again: int | None, flags: Mapping[str, Any], *, gold: bool
+) -> AgainLine | None:
+    """Ask stored verdicts again as the flags of a run say; None without --again.
 
-
-def _check_written(output: Path | None, folders: Sequence[Path], *, gold: bool) -> None:
-    """InputError where an audit cannot be written to the file, or would overwrite a report."""
-    written = (".md", ".txt", *[".csv"] * gold)
-    if output is not None and output.suffix and output.suffix.lower() not in written:
-        raise InputError(f"-o {output}: audit writes no such file", fix=f"name it {', '.join(written)}")
-    if output is not None:
-        refuse_input(output, folders)
-
-
-def _check_again(again: int | None, folders: Sequence[Path], flags: Mapping[str, Any], *, gold: bool) -> None:
-    """InputError where --again is given for several reports, or flags that are for it alone without it."""
-    if again is not None and (gold or len(folders) > 1):
+    Raises:
+        InputError: --again is given for several reports, or flags that are for it alone are given without it.
+    """
+    if again is None:
+        if others := [name for name, value in flags.items() if value not in (None, 0, [])]:
+            flag = {"base_url": "base-url", "headers": "header", "max_cost": "max-cost"}.get(*others[:1] * 2)
+            raise InputError(f"--{flag} is for --again", fix="give --again 200, or leave it out")
+        return None
+    if gold or len(folders) > 1:
         raise InputError("--again is about one report's judge", fix="name one report, without --gold")
-    others = [name for name, value in flags.items() if value not in (None, 0, [])]
-    if again is None and others:
-        flag = {"base_url": "base-url", "headers": "header", "max_cost": "max-cost"}.get(*others[:1] * 2)
-        raise InputError(f"--{flag} is for --again", fix="give --again 200, or leave it out")
-
-
-def _ask_again(folder: Path, count: int, flags: Mapping[str, Any]) -> AgainLine:
-    """Ask stored verdicts again, as the flags of a run say."""
     from germane.evaluation.again import ask_again
     from germane.evaluation.spec import Spec
 
-    return ask_again(folder, count, Spec.of(**flags))
+    return ask_again(folders[0], again, Spec.of(**flags))
