@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from germane.folder.rows import BlockRows
     from germane.measures.measure import Measure
     from germane.reports.report import Report
-    from germane.samples.runs.choosing import GoldFile
     from germane.samples.runs.source import Source
     from germane.types import Sample
 
@@ -75,14 +74,13 @@ def rank(**flags: Any) -> int:
 
 def files_of(
     runs: Sequence[Path], chosen: Any, *, skip: bool = False
-) -> tuple[GoldFile, list[tuple[Source, str]], Mapping[str, Any]]:
+) -> tuple[Source, list[tuple[Source, str]], Mapping[str, Any]]:
     """Return the gold, each run with the name of its system, and the keyword arguments of `rank_part`, by the flags.
 
     `skip`: leave out rows that cannot be read.
     """
     from germane.samples.contexts import document_ids
     from germane.samples.files import BadRows
-    from germane.samples.runs.choosing import GoldFile
     from germane.samples.runs.results import GOLD, RUN
     from germane.samples.runs.roles import role
     from germane.samples.runs.source import Source
@@ -94,7 +92,7 @@ def files_of(
     gold = Source(chosen.qrels, GOLD, chosen.qrels_format, named, bad, keep_first=first)
     files = [Source(run, RUN, chosen.format, named, BadRows(skip=skip)) for run in runs]
     how = {"duplicates": chosen.duplicates, "doc_id": document_ids(chosen.doc_id) if chosen.doc_id else None}
-    return GoldFile(gold), list(zip(files, _system_names(runs), strict=True)), how
+    return gold, list(zip(files, _system_names(runs), strict=True)), how
 
 
 def _scored(chosen: Any, measures: Sequence[Measure]) -> tuple[list[BlockRows], Sequence[str]]:
@@ -104,7 +102,7 @@ def _scored(chosen: Any, measures: Sequence[Measure]) -> tuple[list[BlockRows], 
     gold, runs, how = files_of(chosen.runs, chosen, skip=chosen.on_bad_row == "skip")
     how = {"missing": chosen.missing, **how}
     parts = [ranking.rank_part(run, gold, measures, system=system, **how) for run, system in runs]
-    return parts, gold.source.bad.notes()
+    return parts, gold.bad.notes()
 
 
 def _print(report: Report, chosen: Any) -> None:

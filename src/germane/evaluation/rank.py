@@ -34,7 +34,7 @@ from germane.reports.report import Report
 from germane.samples.contexts import Lists
 from germane.samples.files import parse_strict_json, read_text
 from germane.samples.frames import is_table, records
-from germane.samples.runs.choosing import GoldFile, choose_columns
+from germane.samples.runs.choosing import choose_columns
 from germane.samples.runs.hits import Hits, find_hits
 from germane.samples.runs.results import EXAMPLES, GOLD, RUN
 from germane.samples.runs.roles import roles_of
@@ -98,7 +98,7 @@ def rank_part(
 ) -> BlockRows:
     """Return the scores of one run as a part, which can be merged with other systems'; raises what `rank` raises.
 
-    `run` and `qrels` may be a Source and a GoldFile.
+    `run` and `qrels` may be Sources, which say how files are read; the gold of one is read once for several runs.
     """
     checked = _checked(measures)
     name, hits = hits_of(run, qrels, duplicates=duplicates, doc_id=doc_id)
@@ -117,8 +117,8 @@ def hits_of(
     Raises InputError where no query of the run has gold.
     """
     run = run if isinstance(run, Source) else Source(run)
-    if not isinstance(qrels, GoldFile):
-        qrels = GoldFile(Source(qrels, GOLD, keep_first=duplicates == "first"))
+    if not isinstance(qrels, Source):
+        qrels = Source(qrels, GOLD, keep_first=duplicates == "first")
     notes, gold = choose_columns(run, qrels, doc_id)
     hits = _matched(run.name, find_hits(run, gold, duplicates=duplicates, doc_id=doc_id))
     hits = replace(hits, notes=(*notes, *hits.notes))

@@ -6,8 +6,7 @@ import csv
 import json
 from collections.abc import Callable, Mapping, Sequence, Sized
 from contextlib import suppress
-from dataclasses import dataclass, field
-from functools import cached_property, partial
+from functools import partial
 from typing import Any
 
 from germane.clean import fold
@@ -22,29 +21,13 @@ from germane.samples.runs.shapes import row_fields
 from germane.samples.runs.source import Gold, Source
 
 
-@dataclass
-class GoldFile:
-    """Gold that is read once for all runs; the first run decides the column of the document's id."""
-
-    source: Source
-    chosen: bool = field(default=False, init=False)
-
-    @cached_property
-    def gold(self) -> Gold:
-        """The gold in columns."""
-        return Gold.read(self.source)
-
-
-def choose_columns(
-    run: Source, qrels: GoldFile, doc_id: Callable[[str], str] | None
-) -> tuple[list[str], Gold]:
+def choose_columns(run: Source, qrels: Source, doc_id: Callable[[str], str] | None) -> tuple[list[str], Gold]:
     """Choose the columns of the document's id of a run and of gold; return notes on the choice, and the gold.
 
     `doc_id` maps the ids of chunks to those of documents, and is applied to the gold.
     """
     runs, notes = _by_column(run), list[str]()
-    golds = {} if qrels.chosen else _by_column(qrels.source)
-    qrels.chosen = True
+    golds = {} if qrels.is_read else _by_column(qrels)
     if len(golds) > 1:
         relevant = {name: partial(_relevant, source) for name, source in golds.items()}
         note = ""
@@ -55,10 +38,8 @@ def choose_columns(
                     q: dict.fromkeys(listed if doc_id is None else map(doc_id, listed), 1)
                     for q, listed in ids
                 }
-                name, note, meets = column_of_documents(
-                    qrels.source.name, relevant, docs, doc_id, other="the run"
-                )
-                qrels.source.columns = golds[name].columns
+                name, note, meets = column_of_documents(qrels.name, relevant, docs, doc_id, other="the run")
+                qrels.columns = golds[name].columns
                 if meets:
                     break
         notes += [note] * bool(note)

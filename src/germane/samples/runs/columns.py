@@ -279,24 +279,20 @@ def whole_queries(blocks: Iterable[Rows]) -> Iterator[Lists]:
     """Cut blocks of rows where a query ends; a query whose rows do not follow one another comes again."""
     left: list[Rows] = []  # the rows so far of a query that may go on
     for rows in filter(len, blocks):
-        starts, first = rows.starts, 0
-        if left and rows.query[:1].equals(left[0].query[:1])[0]:
-            if len(starts) == 2:
-                left.append(rows)
-                continue
-            left.append(rows[: starts[1]].compact())
-            first = 1
-        if left:
-            joined = Rows.joined(left)
-            yield Lists(joined.query[:1], np.array([0, len(joined)]), joined)
-        starts = starts[first:]
-        if len(starts) > 2:
-            inner = rows[starts[0] : starts[-2]]
-            yield Lists(rows.query[starts[:-2]], starts[:-1] - starts[0], inner)
-        left = [rows[starts[-2] :].compact()]
+        starts, count = rows.starts, sum(map(len, left))
+        goes_on = bool(left) and bool(rows.query[:1].equals(left[0].query[:1])[0])
+        if len(starts) > 2 or (left and not goes_on):
+            first = [0] if goes_on or not left else [0, count]
+            yield _lists([*left, rows[: starts[-2]]], np.concatenate([first, starts[1:-1] + count]))
+            left = []
+        left.append(rows[starts[-2] :].compact())
     if left:
-        joined = Rows.joined(left)
-        yield Lists(joined.query[:1], np.array([0, len(joined)]), joined)
+        yield _lists(left, np.array([0, sum(map(len, left))]))
+
+
+def _lists(several: Sequence[Rows], starts: Numbers) -> Lists:
+    rows = Rows.joined(several)
+    return Lists(rows.query[starts[:-1]], starts, rows)
 
 
 def all_queries(blocks: Iterable[Rows]) -> Lists | None:

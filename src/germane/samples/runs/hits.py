@@ -58,7 +58,7 @@ def read_run(source: Any, **how: Any) -> dict[str, list[str]]:
     ranked: dict[str, list[str]] = {}
     for lists in run.again(lambda: list(run.lists())):
         docs, ends = (
-            list(lists.rows.doc[np.argsort(lists.starts[lists.of] + _places(lists))]),
+            list(lists.rows.doc[np.argsort(lists.starts[lists.of] + _places(lists)[0])]),
             lists.starts.tolist(),
         )
         ranked |= zip(lists.queries, map(docs.__getitem__, map(slice, ends, ends[1:])), strict=True)
@@ -97,12 +97,13 @@ def _hits(
         if (lengths[row] >= 0).any() or (not run.together and has_duplicates(row)):
             run.read_together()
         lists = block.of_queries(known)
-        of, names, place = row[lists.of], lists.rows.doc, _places(lists)
-        moved = _moved(lists, place)
+        of, names = row[lists.of], lists.rows.doc
+        place, in_order = _places(lists)
         docs = names if doc_id is None else Texts.of(map(doc_id, names))
         keys = docs.hashed(of)
         at, doc = gold.index.find(docs, of, keys)
-        tied += len(np.unique(of[at[moved[at] & (gold.grades[doc] > 0)]])) if moved.any() else 0
+        moved = np.empty(0, np.int64) if in_order else _moved(lists, place)
+        tied += len(np.unique(of[np.intersect1d(at[gold.grades[doc] > 0], moved)]))
         if doc_id is not None or has_duplicates(keys):
             codes, first = numbered(names, of)
             again = np.flatnonzero(first[codes] != np.arange(len(codes)))
@@ -164,39 +165,31 @@ def _best_places(lists: Lists, place: Numbers, codes: Numbers) -> Numbers:
     return result
 
 
-def _positions(lists: Lists) -> Numbers:
-    """Return the place of each row in its query, from 1."""
-    positions: Numbers = np.arange(1, len(lists.rows) + 1) - lists.starts[lists.of]
-    return positions
+def _moved(lists: Lists, place: Numbers) -> Numbers:
+    """Return the results that are elsewhere than in the file, in queries whose scores never rise in it."""
+    score, of = lists.rows.number, lists.of
+    unsorted = np.zeros(len(lists.queries), np.bool_)
+    unsorted[of[1:][(score[1:] > score[:-1]) & (of[1:] == of[:-1])]] = True
+    positions = np.arange(1, len(score) + 1) - lists.starts[of]
+    return np.flatnonzero((place != positions) & ~unsorted[of])
 
 
-def _moved(lists: Lists, place: Numbers) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
-    """Return which results stand elsewhere than in the file, though the scores of their query never rise in it."""
-    moved: np.ndarray[tuple[int], np.dtype[np.bool_]] = place != _positions(lists)
-    if moved.any():
-        score, of = lists.rows.number, lists.of
-        rising = np.flatnonzero((score[1:] > score[:-1]) & (of[1:] == of[:-1]))
-        unsorted = np.zeros(len(lists.queries), np.bool_)
-        unsorted[of[rising]] = True
-        moved &= ~unsorted[of]
-    return moved
-
-
-def _places(lists: Lists) -> Numbers:
-    """Return the rank of each result within its query: by score, and by id where that is tied, both descending."""
-    score, positions = lists.rows.number, _positions(lists)
+def _places(lists: Lists) -> tuple[Numbers, bool]:
+    """Return the rank of each result within its query, by score and then id, both descending, and whether the rows have this order."""
+    score, of = lists.rows.number, lists.of
+    positions = np.arange(1, len(score) + 1) - lists.starts[of]
     if len(score) and np.isnan(score).any():  # results without scores keep their order
         score = np.where(np.isnan(score), -positions, score)
     falls = score[1:] < score[:-1]
-    falls[lists.of[1:] != lists.of[:-1]] = True
+    falls[lists.starts[(lists.starts > 0) & (lists.starts < len(score))] - 1] = True
     if falls.all():
-        return positions
+        return positions, True
     score = score + 0.0  # -0.0 + 0.0 is 0.0
     bits = np.uint64(max(1, (len(lists.queries) - 1).bit_length()))
     raw, sign = score.view(np.uint64), np.uint64(1 << 63)
     raw = np.where(raw & sign, raw, ~(raw | sign))  # greater scores first
     # query and score in one whole number that sorts like them, but for the last bits of the score
-    composite = (lists.of.astype(np.uint64) << (np.uint64(64) - bits)) | (raw >> bits)
+    composite = (of.astype(np.uint64) << (np.uint64(64) - bits)) | (raw >> bits)
     order = np.argsort(composite)
     ordered = composite[order]
     same = ordered[1:] == ordered[:-1]
@@ -206,5 +199,5 @@ def _places(lists: Lists) -> Numbers:
         keys = (*lists.rows.doc[members].descending(), -score[members], ordered[tied])
         order[tied] = members[np.lexsort(keys)]
     place = np.empty(len(score), dtype=np.int64)
-    place[order] = np.arange(1, len(score) + 1) - lists.starts[lists.of]
-    return place
+    place[order] = positions
+    return place, False

@@ -9,7 +9,6 @@ from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from germane.errors import SourceLocation
 from germane.samples.cells import delimiter_of
@@ -19,10 +18,7 @@ from germane.samples.runs.detecting import is_number
 from germane.samples.runs.results import GOLD, LARGEST_GRADE, RUN, Floats, Kind, NotPlain
 from germane.samples.runs.roles import roles_of, table_columns
 
-_PIECE = 1 << 17
-"""Bytes that are looked through together, which stay in the processor's cache."""
 _USUAL = bytes(byte for byte in range(256) if byte >= 32 or byte in b"\t\n")
-_BLANKS = bytes.maketrans(b"\t\v\f\r", b"    ")
 
 
 def trec_rows(data: bytes, line: int, kind: Kind, *, ranks: bool) -> Rows:
@@ -163,7 +159,7 @@ def _rows(query: Texts, doc: Texts, numbers: Floats, ranks: Floats | None, line:
 
 def _lines(data: bytes) -> bytes:
     """Return lines with line feeds alone; NotPlain where one is blank or holds control characters."""
-    data = (data.replace(b"\r\n", b"\n") if b"\r" in data else data).rstrip(b"\n") + b"\n"
+    data = (data.replace(b"\r\n", b"\n") if b"\r" in data else data).removesuffix(b"\n") + b"\n"
     if data.translate(None, _USUAL) or data.startswith(b"\n") or b"\n\n" in data:
         raise NotPlain("there are blank lines or control characters")
     return data
@@ -171,19 +167,13 @@ def _lines(data: bytes) -> bytes:
 
 def _separated(data: bytes) -> bytes:
     """Return lines with single blanks or tabs between columns; NotPlain where one is blank."""
+    data = data.replace(b"\r\n", b"\n") if b"\r" in data else data
     if data[0] > 32 and data[-1] == 10 and _single(data):
         return data
-    data = (data.rstrip() + b"\n").translate(_BLANKS)
-    if data.translate(None, _USUAL):
-        raise NotPlain("there are control characters")
-    raw = np.frombuffer(data, dtype=np.uint8)
-    data = b"".join(_single_blanks(raw, start) for start in range(0, len(raw), _PIECE))
-    if not _single(data):
-        data = data.replace(b" \n", b"\n").replace(b"\n ", b"\n")
-    data = data.removeprefix(b" ")
-    if data[0] == 10 or b"\n\n" in data:
-        raise NotPlain("there are blank lines")
-    return data
+    lines = [b" ".join(line.split()) for line in data.removesuffix(b"\n").split(b"\n")]
+    if not all(lines) or data.translate(None, _USUAL + b"\v\f\r"):
+        raise NotPlain("there are blank lines or control characters")
+    return b"\n".join(lines) + b"\n"
 
 
 def _single(data: bytes) -> bool:
@@ -191,12 +181,3 @@ def _single(data: bytes) -> bool:
     raw = np.frombuffer(data, dtype=np.uint8)
     controls = (raw - 11).min() < 21  # 11 to 31: smaller numbers wrap around
     return not controls and (len(raw) < 2 or np.maximum(raw[1:], raw[:-1]).min() > 32)
-
-
-def _single_blanks(raw: NDArray[np.uint8], start: int) -> bytes:
-    """Return a piece of the bytes without the blanks that follow a blank."""
-    piece = raw[start : start + _PIECE]
-    kept: NDArray[np.bool_] = piece != 32
-    kept[1:] |= kept[:-1].copy()
-    kept[0] |= start == 0 or raw[start - 1] != 32
-    return piece[kept].tobytes()

@@ -29,6 +29,7 @@ from germane.samples.runs.columns import (
     Rows,
     Texts,
     all_queries,
+    has_duplicates,
     numbered,
     whole_queries,
 )
@@ -108,6 +109,16 @@ class Source:
         """The format of the file; None for an object of Python."""
         return None if self.file is None else format_of(self.file, self.fmt, self.kind)
 
+    @cached_property
+    def gold(self) -> Gold:
+        """The gold of the source, read once. Raises InputError where it has none."""
+        return Gold.read(self)
+
+    @property
+    def is_read(self) -> bool:
+        """True once `gold` has been read."""
+        return "gold" in self.__dict__
+
     def by_column(self, name: str) -> Self:
         """Return the same source with this column as the document's id; bad rows are skipped."""
         columns = {**(self.columns or {}), "doc": name}
@@ -155,10 +166,19 @@ class Source:
         reading.finish()
         self.notes = self.bad.notes()
         if reading.bare:
+            self._decide(reading, bool(guess))
+
+    def _decide(self, reading: Reading, guess: bool) -> None:
+        """Decide whether a third column without a name is the rank; Again where another guess was made before."""
+        try:
             self._third_is_rank, note = reading.numbers.decide(self.name)
-            self.notes += (note,) * bool(note)
-            if self._third_is_rank is not bool(guess):
-                raise Again
+        except InputError:
+            if not self.together:  # only pieces of a query may count
+                self.read_together()
+            raise
+        self.notes += (note,) * bool(note)
+        if self._third_is_rank is not guess:
+            raise Again
 
     def ids(self) -> Iterator[tuple[str, list[str]]]:
         """Iterate over queries with their documents, in the order of the rows; a query may come again."""
@@ -200,9 +220,9 @@ class Source:
     def _graded_once(self, lists: Lists, reading: Reading) -> Lists:
         """Return the lists with the first grade of each document. Another grade is a bad row, unless the first is kept."""
         rows = lists.rows
-        codes, first = numbered(rows.doc, lists.of)
-        if len(first) == len(rows):
+        if not has_duplicates(rows.doc.hashed(lists.of)):
             return lists
+        codes, first = numbered(rows.doc, lists.of)
         before = first[codes]
         for at in () if self.keep_first else np.flatnonzero(rows.number != rows.number[before]).tolist():
             problem = f"document {rows.doc[at]} of query {lists.queries[lists.of[at]]} has grade {rows.number[at]:.0f} here"
@@ -259,14 +279,16 @@ class Source:
 
     def _line_rows(self, stream: BinaryIO, reading: Reading) -> Iterator[Rows]:
         """Iterate over the rows of TREC or JSON Lines."""
-        is_trec = self.format == "trec"
-        for line, data in _blocks(stream):
+        line, is_trec = 1, self.format == "trec"
+        for data in _blocks(stream):
             try:
                 if is_trec:
-                    yield plain.trec_rows(data, line, self.kind, ranks=reading.ranked.undecided)
+                    rows = plain.trec_rows(data, line, self.kind, ranks=reading.ranked.undecided)
                 else:
-                    yield plain.json_rows(data, line, self.kind, self.columns)
+                    rows = plain.json_rows(data, line, self.kind, self.columns)
                     reading.mapped = False
+                yield rows
+                line += len(rows)
             except NotPlain:
                 if is_trec:
                     yield from records.in_blocks(records.trec_lines(BytesIO(data), line, reading))
@@ -274,6 +296,7 @@ class Source:
                     values = records.json_lines(BytesIO(data), line - 1, reading)
                     made = records.record_rows(records.json_records(values, reading), reading)
                     yield from records.in_blocks(made)
+                line += data.count(b"\n")
 
     def _table_rows(self, stream: BinaryIO, between: str, reading: Reading) -> Iterator[Rows]:
         """Iterate over the rows of a table; from the first block that is not plain, they are read one by one."""
@@ -282,25 +305,22 @@ class Source:
         with suppress(NotPlain):
             cells, positions, named = plain.table_head(first, between, reading.at(1), self.kind, self.columns)
             reading.bare = records.is_bare(cells, named, reading)
-            for line, data in _blocks(stream, 2, b"") if named else _blocks(stream, 1, first):
+            line = 2 if named else 1
+            for data in _blocks(stream, b"" if named else first):
                 head, rest = (line - 1, cells, positions, named), chain(BytesIO(data), stream)
                 ranks = reading.ranked.undecided
-                yield plain.table_rows(data, line, between, positions, self.kind, ranks=ranks)
+                rows = plain.table_rows(data, line, between, positions, self.kind, ranks=ranks)
+                yield rows
+                line += len(rows)
             return
         made = records.record_rows(records.table_records(rest, between, reading, head), reading)
         yield from records.in_blocks(made)
 
 
-def _blocks(stream: BinaryIO, line: int = 1, data: bytes = b"") -> Iterator[tuple[int, bytes]]:
-    """Iterate over blocks of whole lines, each with the number of its first line, without blank blocks.
-
-    `data` was read before, from this line on.
-    """
+def _blocks(stream: BinaryIO, data: bytes = b"") -> Iterator[bytes]:
+    """Iterate over blocks of whole lines; `data` was read before."""
     while data := data + stream.read(BLOCK):
-        data += stream.readline()
-        if not data.isspace():
-            yield line, data
-        line += data.count(b"\n")
+        yield data + stream.readline()
         data = b""
 
 
