@@ -10,7 +10,7 @@ import threading
 import weakref
 from collections.abc import Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from functools import cache, partial
 from pathlib import Path
@@ -120,15 +120,7 @@ class SharedJudge:
         self, row: Mapping[str, Json], measures: str | Sequence[str], against: str = "auto"
     ) -> tuple[Measured, ...]:
         """Wait for the measures of one case: see `ameasure`."""
-        samples = list(samples_from(records([row]), file=False))
-        if (judge := self._shared(measures)) is None:
-            return _measured(run_coroutine(self._report_alone(samples, measures, against)), *samples)
-        asked = asyncio.run_coroutine_threadsafe(self._report(judge, samples, measures, against), _loop())
-        try:
-            return _measured(asked.result(), *samples)
-        except BaseException:
-            asked.cancel()
-            raise
+        return run_coroutine(self.ameasure(row, measures, against))
 
     async def ameasure(
         self, row: Mapping[str, Json], measures: str | Sequence[str], against: str = "auto"
@@ -142,10 +134,19 @@ class SharedJudge:
     ) -> Report:
         """Return the report on these samples."""
         judge = self._shared(measures)
-        if judge is None or not all(map(_is_remote, members_of(judge))):
-            return await self._report_alone(samples, measures, against)
-        asked = asyncio.run_coroutine_threadsafe(self._report(judge, samples, measures, against), _loop())
-        return await asyncio.wrap_future(asked)
+        if judge is not None and all(map(_is_remote, members_of(judge))):
+            asked = asyncio.run_coroutine_threadsafe(self._report(judge, samples, measures, against), _loop())
+            return await asyncio.wrap_future(asked)
+        try:
+            judge = judge_of(self.given)
+            return await aevaluate(samples, measures, judge=judge, against=against, ledger=self._place)
+        except InputError as error:
+            if error.fix != NAME_A_JUDGE:
+                raise
+            fix = (
+                f'name one: {self._called}="openai:gpt-4o-mini" | "labels" | "lexical", or set GERMANE_JUDGE'
+            )
+            raise InputError(error.problem, fix=fix) from None
 
     def _shared(self, measures: str | Sequence[str]) -> Judge | None:
         """Return the judge, made once; None where no answers are needed that cost anything."""
@@ -157,13 +158,6 @@ class SharedJudge:
                 judge = judge_of(self.given)
                 self._judge, self._words = None if judge is None else load_judge(judge), words
             return self._judge if keeps_answers(self._judge) else None
-
-    async def _report_alone(
-        self, samples: Sequence[Sample], measures: str | Sequence[str], against: str
-    ) -> Report:
-        with naming(self._called):
-            judge = judge_of(self.given)
-            return await aevaluate(samples, measures, judge=judge, against=against, ledger=self._place)
 
     async def _report(
         self, judge: Judge, samples: Sequence[Sample], measures: str | Sequence[str], against: str
@@ -188,7 +182,7 @@ _REMEMBERED = 10_000
 
 
 class _Session:
-    """A judge, an open ledger and the pool between them, in the loop of `_loop`; open until `closing` is set and nobody uses it."""
+    """A judge, an open ledger and the Asker between them, in the loop of `_loop`; open until `closing` is set and it is unused."""
 
     def __init__(self, judge: Judge, place: str | Path | None) -> None:
         self.judge = judge
@@ -327,18 +321,6 @@ def _fields(value: Any, *, text: str, sequence: str | None = None) -> dict[str, 
             f"the {text} is {describe(value)}", fix=f"{fix}or a mapping with the fields of a sample"
         )
     return dict(fields or {})
-
-
-@contextmanager
-def naming(argument: str) -> Iterator[None]:
-    """Within it, the error of a missing judge says how one is given to this integration."""
-    try:
-        yield
-    except InputError as error:
-        if error.fix == NAME_A_JUDGE:
-            fix = f'name one: {argument}="openai:gpt-4o-mini" | "labels" | "lexical", or set GERMANE_JUDGE'
-            raise InputError(error.problem, fix=fix) from None
-        raise
 
 
 def judge_of(model: Any) -> Any:

@@ -16,7 +16,7 @@ from germane.clean import counted
 from germane.errors import AnswerError, GermaneError, Miscounted, Unended
 from germane.judges.client.client import ModelClient
 from germane.judges.client.errors import GaveUp
-from germane.judges.client.output import MODES, Correction, ModelRequest
+from germane.judges.client.output import MODES, Correction
 from germane.judges.client.parsing import Completion
 from germane.judges.client.providers import Price
 from germane.judges.client.state import ModelCall
@@ -91,12 +91,10 @@ class GroupCall:
             stored = self._results[id(question)]
             how = FrozenDict(common | stored.provenance)
             reply = replace(stored, usage=usage, ms=ms, request=used.id, provenance=how, children=())
-            parts = (
-                (window, replace(reply, payload=inner.payload, usage=_FREE, ms=None))
-                for window, inner in stored.children
-            )
-            replies.append(replace(reply, children=tuple(parts)))
             usage, ms = _FREE, None
+            part = replace(reply, usage=usage, ms=ms)
+            parts = [(window, replace(part, payload=inner.payload)) for window, inner in stored.children]
+            replies.append(replace(reply, children=tuple(parts)))
         return replies
 
     def _fail(self, why: str, items: Sequence[FusedRequest]) -> None:
@@ -121,13 +119,11 @@ class GroupCall:
             try:
                 await self._answers(items)
             except GaveUp as error:
-                if not error.too_long:
-                    raise
-                if len(items) > 1:
+                if len(items) > 1 and error.too_long:
                     for half in (items[: len(items) // 2], items[len(items) // 2 :]):
                         await self._ask(half)
                     return
-                if len(items[0].questions) > 1:
+                if not error.too_long or len(items[0].questions) > 1:
                     raise
                 await self._in_windows(items[0].questions[0], error)
         except (GaveUp, AnswerError) as error:
@@ -155,9 +151,7 @@ class GroupCall:
 
     async def _in_windows(self, question: AnyQuestion, error: GaveUp) -> None:
         """Ask about parts of the contexts that may support claims, and merge the answers; GaveUp where one has none."""
-        if not isinstance(question, Support):
-            raise error
-        if (halves := question.halves()) is None:
+        if not isinstance(question, Support) or (halves := question.halves()) is None:
             raise error
         todo, answered = [*halves], list[tuple[Support, Reply]]()
         while todo:
@@ -240,7 +234,11 @@ class GroupCall:
         if got.cut and (ask.schema or request.own_limit):
             if self.client.widen(got, request, self.state):
                 return _CUT, note
-            return self._endless(ask, got, request)
+            if ask.schema and not got.text.lstrip().startswith("{"):
+                self.client.capabilities.schema_ignored()
+            why = f"the answer did not end within {request.limit:,} tokens"
+            again = Correction("", f"{why}, write less") if ask.schema else None
+            return Unended(f"{why}: --model-parameter max_tokens=N allows more"), again
         problem = self._keep(ask, got, limited=request.limited)
         if problem is None:
             if note is None and ask.schema:
@@ -250,17 +248,6 @@ class GroupCall:
             self.client.capabilities.schema_ignored()
         text = "" if isinstance(problem, Unended) else got.text[:_SHOWN]
         return problem, Correction(text, str(problem)[:_PROBLEM])
-
-    def _endless(self, ask: Ask, got: Completion, request: ModelRequest) -> tuple[Unended, Correction | None]:
-        """Return the problem of an answer that used all the tokens of its limit, and the next attempt's note."""
-        if ask.schema and not got.text.lstrip().startswith("{"):
-            self.client.capabilities.schema_ignored()
-        limit = f"{request.limit:,} tokens"
-        problem = Unended(
-            f"the answer did not end within {limit}: --model-parameter max_tokens=N allows more"
-        )
-        again = Correction("", f"the answer did not end within {limit}, write less")
-        return problem, again if ask.schema else None
 
     def _keep(self, ask: Ask, got: Completion, *, limited: bool) -> AnswerError | None:
         """Keep what can be used of an answer; return what is wrong with the rest."""

@@ -41,19 +41,12 @@ _REASONING: Mapping[str, tuple[str, ...]] = {"off": ("none", "minimal", "low"), 
 """`reasoning_effort` to try for each setting, the first that the model takes."""
 
 _MENTIONS = {
-    "schema": (
-        "response_format",
-        "response format",
-        "schema",
-        "structured",
-        "guided",
-        "grammar",
-        "invalid format",
-        "for format",
+    "schema": re.compile(
+        "response[_ ]format|schema|structured|guided|grammar|invalid format|for format|maxlength|maxitems"
     ),
-    "tool": ("tool", "function", "grammar"),
+    "tool": re.compile("tool|function|grammar|maxlength|maxitems"),
 }
-_LIMITS = ("maxlength", "maxitems")
+"""How refusals name each mode with a schema, or the limits in the schema."""
 _WHOLLY = re.compile(
     r"(?:response.?format|structured.?outputs?|tools?|function.?calling)\W{0,3}(?: json_schema)? (?:is |are )?(?:not |un)support"
 )
@@ -239,7 +232,7 @@ class ModelCapabilities:
         elif self.system and _SYSTEM.search(text):
             self.system = False
             self.left_out += ("system",)
-        elif mode < PROMPT and any(word in text for word in (*_MENTIONS[MODES[mode]], *_LIMITS)):
+        elif mode < PROMPT and _MENTIONS[MODES[mode]].search(text):
             if _WHOLLY.search(text) or not self.drop_limits(tokens=False):
                 self.lower(mode + 1, error)
         else:
@@ -258,11 +251,11 @@ class ModelCapabilities:
 
     def _limit_refused(self, text: str) -> bool:
         """Return whether an error is about the name of the limit."""
-        name, *_ = self.limit_names or ("",)
-        others = (other for other in LIMIT_NAMES if other != name)
-        return bool(name) and (
-            any(other in text for other in others) or (name in text and _UNKNOWN.search(text) is not None)
-        )
+        if not self.limit_names:
+            return False
+        name = self.limit_names[0]
+        renamed = any(other in text for other in LIMIT_NAMES if other != name)
+        return renamed or (name in text and _UNKNOWN.search(text) is not None)
 
     def lower(self, mode: int, why: str) -> None:
         """Ask in that mode from now on; asking without any constraint of the answer is logged."""
