@@ -210,11 +210,7 @@ def graders_of_specs(
     graders: dict[str, Grader] = {}
     folder = file.path.resolve().parent
     where = Where(
-        folder=folder,
-        warn=warn,
-        compatibility=file.compatibility,
-        settings=settings,
-        imports=leave is None,
+        folder=folder, warn=warn, compatibility=file.compatibility, settings=settings, imports=leave is None
     )
     for spec in specs:
         try:

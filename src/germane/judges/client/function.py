@@ -19,9 +19,7 @@ from germane.judges.client.providers import Service
 from germane.judges.client.transport import Response, Secrets
 from germane.types import Json
 
-__all__ = [
-    "prompt_of",
-]
+__all__ = ["prompt_of"]
 
 OwnModel: TypeAlias = Any
 """A function that takes a prompt and returns a text, or an object with `invoke` or `ainvoke`: a chat model."""

@@ -12,9 +12,7 @@ from germane.clean import MASK, hidden_in, mask_urls
 from germane.judges.client.errors import TransportError
 from germane.version import __version__
 
-__all__ = [
-    "Secrets",
-]
+__all__ = ["Secrets"]
 
 if TYPE_CHECKING:
     import httpx2
