@@ -101,10 +101,8 @@ class AdaptiveConcurrency:
             self.size = max(1.0, self.size / 2)
 
 
-@dataclass(slots=True)
-class _Entry:
-    at: float
-    units: float
+_Entry: TypeAlias = list[float]
+"""The time (monotonic) at which units were taken, and how many they are; corrected in place."""
 
 
 class SlidingWindow:
@@ -126,17 +124,17 @@ class SlidingWindow:
     def wait(self, units: float) -> float:
         """Return the seconds until that many units may be taken, as far as is known now."""
         now = monotonic()
-        while self._log and self._log[0].at + self._period <= now:
-            self._sum -= self._log.popleft().units
+        while self._log and self._log[0][0] + self._period <= now:
+            self._sum -= self._log.popleft()[1]
         if not self._log:
             self._sum = 0.0
         free = self._next if units <= self._limit else now
         over = self._sum + units - self._limit
-        for entry in self._log:  # until enough of what was taken has left the window
+        for at, taken in self._log:  # until enough of what was taken has left the window
             if over <= 0:
                 break
-            over -= entry.units
-            free = max(free, entry.at + self._period)
+            over -= taken
+            free = max(free, at + self._period)
         return max(0.0, free - now)
 
     def take(self, units: float) -> _Entry:
@@ -144,16 +142,16 @@ class SlidingWindow:
         now = monotonic()
         self._next = min(max(self._next, now - BURST) + units * self._interval, now + self._period)
         self._sum += units
-        self._log.append(entry := _Entry(now, units))
+        self._log.append(entry := [now, units])
         return entry
 
     def correct(self, entry: _Entry, units: float) -> None:
         """Replace an estimate by the real number of units; 0 gives them back."""
-        more = units - entry.units
+        more = units - entry[1]
         self._next += more * self._interval
-        if self._log and entry.at >= self._log[0].at:
+        if self._log and entry[0] >= self._log[0][0]:
             self._sum += more
-            entry.units = units
+            entry[1] = units
 
 
 Taken: TypeAlias = list[_Entry]
