@@ -310,7 +310,7 @@ class TestRateLimiter:
             await asyncio.sleep(0)
             expected = 7000
             (taken,) = await waiting
-            assert taken.units == 7000
+            assert taken[1] == 7000
 
         asyncio.run(main())
 
