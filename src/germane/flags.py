@@ -107,19 +107,19 @@ class Flag(NamedTuple):
         return self.name or self.long.strip("-[].").replace("-", "_").lower()
 
     def help_for(self, verb: str) -> str:
-        """Its help with the words that belong to one verb, and its default."""
+        """Return its help with the words that belong to one verb, and its default."""
         text = "" if self.default is None else f"Default: {self.default}."
         return " ".join(filter(None, (self.help, (self.also or {}).get(verb, ""), text)))
 
 
 def _named(text: str) -> tuple[str, str]:
-    """The two sides of NAME=VALUE; ("", "") where it is not one."""
+    """Return the two sides of NAME=VALUE; ("", "") where it is not one."""
     name, _, value = (piece.strip() for piece in text.partition("="))
     return (name, value) if name and value else ("", "")
 
 
 def pairs(values: Iterable[str], flag: str, example: str) -> tuple[tuple[str, str], ...]:
-    """`a=b,c=d` and repeated flags as pairs; InputError on anything else."""
+    """Return `a=b,c=d` and repeated flags as pairs; InputError on anything else."""
     result: dict[str, str] = {}
     for entry in (entry for text in values for entry in text.split(",")):
         name, value = _named(entry)
@@ -132,7 +132,7 @@ def pairs(values: Iterable[str], flag: str, example: str) -> tuple[tuple[str, st
 
 
 def headers(values: Iterable[str], flag: str) -> tuple[tuple[str, str], ...]:
-    """Repeated `--header NAME=VALUE`; what is wrong is said without the value, which may be a key."""
+    """Return repeated `--header NAME=VALUE` as pairs; errors do not show the value, which may be a key."""
     result = dict(map(_named, values))
     for name, value in result.items():
         if not re.fullmatch(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+", name):
@@ -143,7 +143,7 @@ def headers(values: Iterable[str], flag: str) -> tuple[tuple[str, str], ...]:
 
 
 def parameters(values: Iterable[str], flag: str, example: str) -> tuple[tuple[str, Any], ...]:
-    """Repeated NAME=VALUE: a value that is JSON is what it says, any other is text."""
+    """Return repeated NAME=VALUE as pairs; a value that is JSON is read as JSON, any other is text."""
     result: dict[str, Any] = {}
     for text in values:
         name, value = _named(text)
@@ -157,7 +157,7 @@ def parameters(values: Iterable[str], flag: str, example: str) -> tuple[tuple[st
 
 
 def prices(value: str, flag: str) -> tuple[float, float]:
-    """`0.15/0.60` as the prices of a million tokens in and out; InputError on anything else."""
+    """Return `0.15/0.60` as the prices of a million tokens in and out; InputError on anything else."""
     try:
         first, second = map(float, value.split("/"))
     except ValueError:
@@ -168,7 +168,7 @@ def prices(value: str, flag: str) -> tuple[float, float]:
 
 
 def words(values: Iterable[str], _flag: str) -> str:
-    """Repeated names as one text, with white space between them."""
+    """Return repeated names as one text, separated by spaces."""
     return " ".join(values)
 
 

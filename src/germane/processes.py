@@ -47,7 +47,7 @@ class Finished:
     flooded: bool = False
 
     def tail(self, characters: int) -> str:
-        """The end of stderr as text."""
+        """Return the end of stderr as text."""
         return self.stderr.decode("utf-8", "replace").strip()[-characters:]
 
 
@@ -143,7 +143,7 @@ async def run_program(
 
 
 def child_environment(names: Iterable[str] = (), own: Mapping[str, str] | None = None) -> dict[str, str]:
-    """The environment of a program: an allow-list, the variables of these `names`, and `own` ones over both.
+    """Return the environment of a program: an allow-list, the variables of these `names`, and `own` ones over both.
 
     Passed on are PATH, HOME, LANG, LC_*, TMPDIR, VIRTUAL_ENV and the address and token of a judge that another runner
     lends. The folder of this Python is the last on PATH, so that a script that calls `germane` finds the one that runs it.
@@ -155,14 +155,14 @@ def child_environment(names: Iterable[str] = (), own: Mapping[str, str] | None =
 
 
 def files_in(command: str | Sequence[str]) -> list[Path]:
-    """The relative paths in a command that look like files."""
+    """Return the relative paths in a command that look like files."""
     words = command.split() if isinstance(command, str) else command
     named = (Path(word.strip("'\"")) for word in words)
     return [path for path in named if path.suffix and not path.is_absolute() and "{" not in path.name]
 
 
 def start_folder(command: str | Sequence[str], folder: Path) -> Path:
-    """The folder in which a script starts that names none: the eval file's, or the nearest above that holds a file of its command.
+    """Return the folder in which a script starts: the eval file's, or the nearest above that holds a file of its command.
 
     So `./evaluators/mine.py` is found in the folder of eval files and next to it.
     """
@@ -174,7 +174,7 @@ def start_folder(command: str | Sequence[str], folder: Path) -> Path:
 
 
 def misplaced(command: str | Sequence[str], cwd: str | Path) -> str | None:
-    """The advice where a file that a command names is not in its folder, but in one above: `cwd: ..`."""
+    """Return advice, `cwd: ..`, if a file that a command names is not in its folder but in one above."""
     folder = Path(cwd).resolve()
     if (above := start_folder(command, folder)) == folder:
         return None

@@ -59,7 +59,7 @@ class GraderSpec:
 
 
 def spec_of(node: Node) -> GraderSpec:
-    """One entry of a list of graders."""
+    """Return the grader of one entry of a list of graders."""
     if node.pairs is None:
         if node.text is None or node.is_null():
             raise node.fault(f"a grader is {node.kind}", "write type: context_precision@5")
@@ -74,7 +74,7 @@ def spec_of(node: Node) -> GraderSpec:
 
 
 def grader_nodes(value: Any) -> list[Node]:
-    """The nodes of a list of graders. Raises Invalid where an entry is none."""
+    """Return the nodes of a list of graders. Raises Invalid if an entry is no grader."""
     items = [item.node if isinstance(item, Scalar) else item for item in as_list(value)]
     for number, item in enumerate(items):
         if not isinstance(item, Node):
@@ -83,7 +83,7 @@ def grader_nodes(value: Any) -> list[Node]:
 
 
 def specs_of(nodes: Iterable[Node]) -> tuple[GraderSpec, ...]:
-    """The entries of a list of graders, in which texts are names of measures, several in one text too."""
+    """Return the entries of a list of graders; a text names measures, several with spaces between them."""
     grader_specs: list[GraderSpec] = []
     for node in nodes:
         names = _NAMES.findall(node.text or "") if node.pairs is None else []
@@ -119,7 +119,7 @@ class Trials(YamlModel):
 
 
 def by_name(graders: Iterable[GraderSpec], faults: list[InputError]) -> tuple[GraderSpec, ...]:
-    """The graders with names that differ: equal ones are one, two that differ under one written name are a fault.
+    """Return the graders under names that differ: equal ones once; two that differ under one written name are a fault.
 
     Written names are kept; a name that follows from the type gets a number where it is taken.
     """
@@ -242,7 +242,7 @@ def read_eval_file(
     warn: Warn | None = None,
     faults: list[InputError] | None = None,
 ) -> EvalFile:
-    """The content of an eval file, checked; paths in it are absolute afterwards.
+    """Read and check an eval file; paths in the result are absolute.
 
     `${{ NAME }}` in it is taken from the environment. A file with a key of an add-on's dialect is read by that add-on. `warn` gets
     a Notice for each key that is not known. Raises InputError with file, line and column; with `faults` all that can be told

@@ -11,12 +11,12 @@ _GUIDELINES = ("*.instructions.md", "*/instructions/*", "*.prompt.md", "*/prompt
 
 
 def is_guideline(path: str) -> bool:
-    """True if a file tells the system how to work (instructions, prompts), and is not an input."""
+    """Return True if a file tells the system how to work (instructions, prompts), and is not an input."""
     return any(fnmatch.fnmatch(path.replace("\\", "/"), pattern) for pattern in _GUIDELINES)
 
 
 def content_text(content: Json) -> str:
-    """A content as text: parts one below the other, guideline files left out, objects as JSON."""
+    """Return a content as text: one part per line, without guideline files, objects as JSON."""
     if content is None or isinstance(content, str):
         return content or ""
     if isinstance(content, list | tuple) and all(

@@ -98,7 +98,7 @@ def ask_again(folder: Path, n: int, spec: Spec) -> AgainLine:
 
 
 def _judge_of(report: Report, spec: Spec) -> Judge:
-    """The judge of a report, made anew with its settings; a URL in the report gets no key that is not given with it."""
+    """Return the judge of a report, made anew with its settings; a URL in the report gets no key unless it is given again."""
     manifest = report.manifest
     resumed = spec.resuming(manifest).in_project()
     if not resumed.first("judge", "given", "report")[1]:
@@ -167,7 +167,7 @@ class _Draw:
                             self._add(StoredVerdict(questions[at], answer.judgement, {sample: None}))
 
     def _takes(self, question: AnyQuestion, answer: Answer, sample: SampleKey) -> bool:
-        """True if a verdict is seen for the first time, and can be asked as it was; `question` is one that is asked alike."""
+        """Return True if a verdict is new and can be asked as it was; `question` is one that is asked alike."""
         key = answer.judgement.key
         if key in self._drawn:
             self._drawn[key][1].samples[sample] = None
@@ -193,7 +193,7 @@ class _Draw:
 
 
 def _again(judge: Judge, replica: int) -> Judge:
-    """The same judge, whose answers are another sample: its members with replica numbers from this one downwards."""
+    """Return the judge with other replica numbers, from this one downwards, so that each answer is another sample."""
     if isinstance(judge, DividedJudge):
         return DividedJudge(_again(judge.decisions, replica), _again(judge.rest, replica - 1))
     if isinstance(judge, PanelJudge):
@@ -232,7 +232,7 @@ async def _ask(verdict: StoredVerdict, pool: Asker) -> GermaneError | None:
 
 
 def _rows(verdict: StoredVerdict) -> list[Judgement]:
-    """The new answers as rows of the report: none of them is read without its parent."""
+    """Return the new answers as rows of the report, with the verdict as their parent, so that no measure reads them."""
     return [
         structs.replace(row, parent=verdict.judgement.key)
         for answer in verdict.answers
@@ -241,7 +241,7 @@ def _rows(verdict: StoredVerdict) -> list[Judgement]:
 
 
 def _compared(report: Report, draw: _Draw, stopped: str, spent: Spent) -> AgainLine:
-    """The comparison of the stored verdicts with the new ones."""
+    """Return the comparison of the stored verdicts with the new ones."""
     answered = [verdict for verdict in draw.verdicts if verdict.new]
     flipped = [verdict for verdict in answered if verdict.flipped]
     third = [(verdict, verdict.new[1]) for verdict in flipped if len(verdict.new) > 1]
@@ -284,7 +284,7 @@ def _compared(report: Report, draw: _Draw, stopped: str, spent: Spent) -> AgainL
 
 
 def _effects(report: Report, draw: _Draw, answered: Sequence[StoredVerdict]) -> dict[str, list[float]]:
-    """By judged mean, the change of it that each new verdict makes alone, times the verdicts that there are."""
+    """Return, by judged mean, the change that each new verdict alone makes to it, times the number of verdicts."""
     judged = [
         summary for summary in report.summaries if summary.basis.source in {"judge", "best"} and summary.n
     ]
@@ -318,7 +318,7 @@ def _effects(report: Report, draw: _Draw, answered: Sequence[StoredVerdict]) -> 
 def _changes(
     job: Job, draw: _Draw, flips: Mapping[int, StoredVerdict]
 ) -> Iterator[tuple[int, dict[str, float]]]:
-    """By flip, the change of each score of a sample that it makes: the mean of that as the first flip and that as the last one."""
+    """Iterate over each flip with the change of each score of a sample: the mean of its change as the first and as the last flip."""
     new = {at: (verdict.judgement.key, verdict.answers[0]) for at, verdict in flips.items()}
     none, every = _values(job, draw, {}), _values(job, draw, dict(new.values()))
     for at, mine in new.items():
@@ -329,7 +329,7 @@ def _changes(
 
 
 def _largest(report: Report, draw: _Draw, names: Iterable[str]) -> dict[str, float]:
-    """By mean, all verdicts / those of the kinds that it reads: the effect of each where together they could move it by 1."""
+    """Return, by mean, the verdicts / the verdicts of the kinds that it reads: the effect of each if together they move it by 1."""
     reads: Mapping[str, Sequence[str]] = report.manifest.get("reads") or {}
     result = {}
     for name in names:
@@ -346,17 +346,17 @@ class _Replaced:
         self._stored, self._new = stored, new
 
     async def lookup(self, asked: Sequence[Sequence[AnyQuestion]]) -> list[list[Answer]]:
-        """The answer to each question."""
+        """Return the answer to each question."""
         rows = await self._stored.lookup(asked)
         return [[self._new.get(answer.judgement.key, answer) for answer in answers] for answers in rows]
 
     async def judge(self, questions: Sequence[AnyQuestion]) -> list[Answer]:
-        """The answer to each question."""
+        """Return the answer to each question."""
         return (await self.lookup([questions]))[0]
 
 
 def _values(job: Job, draw: _Draw, new: Mapping[str, Answer]) -> dict[str, float]:
-    """The scores of a sample by measure, with some answers replaced; those that have no value are left out."""
+    """Return the scores of a sample by measure, with some answers replaced, without those that have no value."""
     answers: Any = _Replaced(draw.answers, new)
     part = run_coroutine(Evaluation([job], (), answers, BlockRows(), draw.settings).run())
     return {score.measure: score.value for score in part.scores if score.value is not None}

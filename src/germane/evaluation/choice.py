@@ -62,7 +62,7 @@ class Router:
             self._ask = pool.judge
 
     def __call__(self, question: AnyQuestion) -> Judge:
-        """The judge that answers this question: a script itself, else the evaluation's. InputError where none is named."""
+        """Return the judge of a question: its script, else the evaluation's judge. InputError if none is named."""
         if program := question.by_program:
             if program not in self._programs:
                 self._programs[program] = load(program)(ask=self._ask)
@@ -82,12 +82,12 @@ _READERS = {"LabelsJudge": "labels", "GoldJudge": "gold"}
 
 
 def settings_of(spec: Spec, judge: Judge | None) -> Settings:
-    """The settings of relevance that a specification has, with the labels that are read in place of a judge's verdicts."""
+    """Return the settings of relevance, with the labels that are read in place of a judge's verdicts."""
     return Settings.of(spec.against, spec.scale, spec.rubric).with_judge(judged_by(judge))
 
 
 def open_corpus(spec: Spec) -> Corpus | None:
-    """The searched documents, where they are named; InputError where they cannot be read, before anything is paid."""
+    """Open the searched documents, if they are named; InputError, before anything is paid, if they cannot be read."""
     if spec.corpus is None:
         return None
     from germane.labelling.corpus import Corpus
@@ -100,7 +100,7 @@ def open_corpus(spec: Spec) -> Corpus | None:
 def why_undecided(
     budget: Budget, missing: Mapping[str, AnyQuestion], ledger: Ledger | None, replay: str, tables: Tables
 ) -> str:
-    """Why gates of a complete evaluation are undecided: a limit that was exceeded, or answers that a replayed ledger lacks; "" = nothing."""
+    """Return why gates are undecided: a limit was exceeded, or a replayed ledger lacks answers; "" if neither."""
     if budget.exceeded or not missing or ledger is None:
         return budget.exceeded
     from germane.ledger.opening import describe_missing
@@ -109,22 +109,22 @@ def why_undecided(
 
 
 def needs_judge(graders: Iterable[Grader]) -> list[str]:
-    """The names of those of these graders that ask a judge."""
+    """Return the names of the graders that ask a judge."""
     return list(dict.fromkeys(grader.name for grader in graders if (grader.by or grader.measure).asks))
 
 
 def no_judge(names: Sequence[str]) -> InputError:
-    """The error that these measures need a judge, and none is named."""
+    """Return the error for measures that need a judge where none is named."""
     return InputError(f"these measures need a judge: {some_of(names)}", fix=NAME_A_JUDGE)
 
 
 def keeps_answers(judge: Judge | None) -> bool:
-    """True if anybody is asked whose answers are kept."""
+    """Return True if a judge is asked whose answers are stored."""
     return judge is not None and any(member.stored for member in members_of(judge))
 
 
 def check_answers(judge: Judge | None, graders: Iterable[Grader]) -> None:
-    """InputError where a judge that answers relevance alone would be asked something else: before anything is paid."""
+    """Raise InputError, before anything is paid, if a judge of relevance alone would be asked other questions."""
     if judge is None or not judge.decides:
         return
     others = [
@@ -141,7 +141,7 @@ def check_answers(judge: Judge | None, graders: Iterable[Grader]) -> None:
 
 
 def with_labels(jobs: Iterable[Job], judge: Judge | None) -> Iterable[Job]:
-    """The jobs, whose labels a judge who reads labels gets to know as far as it is asked; and with those that it brings."""
+    """Return the jobs with the labels that a judge who reads labels brings, and tell this judge of the labels in each job."""
     if judge is None or "reads" not in judge.identity:
         return jobs
     from germane.judges.labels import LabelsJudge
@@ -165,7 +165,7 @@ def _taught(job: Job, readers: Sequence[LabelsJudge], *, alone: bool) -> Job:
 
 
 def judge_words(spec: Spec) -> tuple[str, bool]:
-    """The judge that is named first, its models at the URL of a report that is resumed; "" where none is named.
+    """Return the name of the judge, its models at the URL of a resumed report; "" if none is named.
 
     And whether it is trusted with a key: what a report, a file or the config names is not, unless the environment names the very
     same. A report stores URLs without the keys in them: these are taken from the file, the environment or the config.
@@ -182,12 +182,12 @@ def judge_words(spec: Spec) -> tuple[str, bool]:
 
 
 def _at_url(names: str, url: str) -> str:
-    """The same judges, their models at that URL."""
+    """Return the same judges, their models at that URL."""
     return " ".join(f"{name.partition('@')[0]}@{url}" if ":" in name else name for name in names.split())
 
 
 def pick_judge(spec: Spec, needed: Sequence[str] = ()) -> Judge | None:
-    """The judge that is named first (see `judge_words`); None where none is named or needed.
+    """Return the judge that is named (see `judge_words`); None if none is named or needed.
 
     `needed` are the names of the measures that ask one.
 
@@ -217,7 +217,7 @@ def pick_judge(spec: Spec, needed: Sequence[str] = ()) -> Judge | None:
 
 
 def _keywords(spec: Spec, *, several: bool) -> dict[str, Json]:
-    """The arguments of a model judge, as the table of flags names them. Several judges that get the same keep to the limits together.
+    """Return the arguments of a model judge that the table of flags names. Several judges with the same arguments share limits.
 
     A URL counts only where it is given: a report's stands in the names of the judges, which get no key.
     """
@@ -270,7 +270,7 @@ _OF_REFERENCES = ("context_recall",)
 def default_measures(
     samples: Iterable[Sample], judge: str, *, labels: bool = False, asked: bool = False, alone: bool = True
 ) -> DefaultMeasures:
-    """The measures that the samples allow: those of gold, those of people's labels, those of a judge that was named.
+    """Return the measures that the samples allow: of gold, of people's labels, of a named judge.
 
     A judge that only the environment names is not asked: a default costs nothing.
 
@@ -328,7 +328,7 @@ def default_measures(
 
 
 def ledger_address(flag: str | None = None) -> str:
-    """The ledger's place: by flag, GERMANE_LEDGER, config, else the folder of the nearest project file."""
+    """Return the ledger's place: by flag, GERMANE_LEDGER, config, else in the folder of the nearest project file."""
     from germane.ledger.address import address_from, find_ledger, password_apart
 
     if named := flag or environment("ledger"):
@@ -341,7 +341,7 @@ def ledger_address(flag: str | None = None) -> str:
 
 
 def open_ledger(address: str | Path | None, replay: str | Path | None = None) -> LedgerTable | None:
-    """The ledger that is replayed, else the one at a place; None where there is neither, and then without SQLite."""
+    """Open the ledger that is replayed, else the one at a place; None, without importing SQLite, if there is neither."""
     if replay is None and address is None:
         return None
     from germane.ledger.opening import open_at, open_for_replay
@@ -350,7 +350,7 @@ def open_ledger(address: str | Path | None, replay: str | Path | None = None) ->
 
 
 def name_of_replay(spec: Spec) -> str:
-    """The place of the ledger that is replayed, without a password; "" where none is."""
+    """Return the place of the replayed ledger, without a password; "" if none is replayed."""
     if not spec.replay:
         return ""
     from germane.ledger.address import without_password  # SQLite, which most calls do without

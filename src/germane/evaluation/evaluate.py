@@ -188,7 +188,7 @@ async def aevaluate(
 def _defaults(
     samples: Iterable[Sample], judge: Judges | None, *, asked: bool
 ) -> tuple[Sequence[str], Judges | None, Iterator[Sample]]:
-    """The measures that the samples allow, as `default_measures` chooses them, with the judge and all samples."""
+    """Return the measures that the samples allow, as `default_measures` chooses them, with the judge and all samples."""
     from germane.judges import load_judge
 
     rest = iter(samples)
@@ -202,7 +202,7 @@ def _defaults(
 
 
 def _target_of(target: Any, workers: int | None) -> Target:
-    """The target that is asked, with its number of workers. InputError where it is not one."""
+    """Return the target that is asked, with its number of workers. InputError where it is not one."""
     from germane.targets.python import PythonTarget
     from germane.targets.target import Target
 
@@ -356,7 +356,7 @@ _KEPT = "answers of the target are kept from the evaluation before this one; a n
 
 
 def _again(writer: FolderWriter, jobs: Iterable[Job], *, answered: bool) -> tuple[Iterable[Job], bool]:
-    """The jobs, and whether a complete report of the same samples stands in the folder, which is gone on with.
+    """Return the jobs, and whether the folder holds a complete report of the same samples, which is continued.
 
     Raises InputError where one of other samples does: they are the same but for what a system `answered`.
     """
@@ -383,7 +383,7 @@ _LINE_SECONDS = 0.2
 
 
 def _in_notebook() -> bool:
-    """True if this process shows a notebook's output: IPython with a kernel. IPython is not imported for it."""
+    """Return True in a notebook, that is under IPython with a kernel, without importing IPython."""
     module = sys.modules.get("IPython")
     shell = module.get_ipython() if module is not None and hasattr(module, "get_ipython") else None
     return getattr(shell, "kernel", None) is not None
@@ -425,7 +425,7 @@ async def _answered(
     line: _NotebookLine | None,
     notes: Counter[str],
 ) -> list[Job]:
-    """The jobs, each with what the system answered; a failure is its sample's error."""
+    """Return the jobs with the system's answers; a failure becomes its sample's error."""
     cases = [
         PlannedCase(sample=job.sample, graders=job.graders, case=job.case, target=asked.name) for job in jobs
     ]
@@ -455,7 +455,7 @@ evaluate = _waited_for(aevaluate, "evaluate")
 
 
 def asked_graders(measures: Asked | Iterable[Asked]) -> tuple[Grader, ...]:
-    """Measures, their names and graders as what is run, each once; their reported names differ."""
+    """Return measures, names of measures and graders as graders, each once, under names that differ."""
     single = isinstance(measures, Measure | str) or hasattr(measures, "grade")
     several = isinstance(measures, Iterable) and not single
     listed = cast("Iterable[Asked]", measures if several else [measures])

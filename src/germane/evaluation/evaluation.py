@@ -74,13 +74,13 @@ class Evaluation(Generic[Store]):
         self.settings, self._cases, self._size = settings or Settings(), cases, size
 
     async def run(self) -> Store:
-        """Everything; returns the store, to which each block was added as soon as it and those before it were done."""
+        """Evaluate all cases and return the store; a block is added once it and those before it are done."""
         async for block in self.blocks():
             self.store.add(block.rows())
         return self.store
 
     async def blocks(self) -> AsyncIterator[Working]:
-        """The blocks in their order, answered: what is known is looked up block by block, the rest is asked several blocks ahead."""
+        """Iterate over the answered blocks in order: known answers are looked up per block, others are asked some blocks ahead."""
         asking: deque[tuple[Working, asyncio.Task[None]]] = deque()
         try:
             for jobs in self._cut():
@@ -126,7 +126,7 @@ class Working:
         return all(program.finished for program in self.programs)
 
     def rows(self) -> BlockRows:
-        """The block's rows: samples, items, answers, labels and scores."""
+        """Return the block's rows: samples, items, answers, labels and scores."""
         rows, block = BlockRows(), self.block
         results = [program.result for program in self.programs]
         rows.scores, rows.notes = block.scores(results), block.notes
@@ -155,7 +155,7 @@ class Working:
         return rows
 
     def _asked(self, rows: BlockRows) -> dict[int, list[AskedItem]]:
-        """The questions about each sample, by its number; the answers go into the rows."""
+        """Return the questions about each sample, by its number, and add the answers to the rows."""
         asked = defaultdict[int, list[AskedItem]](list)
         for job, passages, measures in self.block.read_as_verdicts():
             asked[job] += _items_of(passages)
@@ -231,7 +231,7 @@ def run_coroutine(work: Coroutine[Any, Any, T]) -> T:
 
 
 async def interruptibly(work: Any) -> Any:
-    """The result of a coroutine; Interrupted where a signal came first."""
+    """Await a coroutine; Interrupted if a signal comes first."""
     task = asyncio.ensure_future(work)
     with interruptible(task.cancel):
         try:
@@ -245,7 +245,7 @@ _SIGNALS = [getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if
 
 @contextmanager
 def interruptible(*steps: Callable[[], object]) -> Iterator[None]:
-    """Within, each signal takes the next of these steps in the event loop; once all are taken, it acts as it did before.
+    """Let each signal call the next of these steps in the event loop; after the last, signals act as before.
 
     A signal that comes while the loop has not come to the step before (a grader's pattern is searched for) is a KeyboardInterrupt.
     Outside of the main thread nothing changes: signals are handled elsewhere then.

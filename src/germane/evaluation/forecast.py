@@ -64,7 +64,7 @@ class ForecastLine:
         return sum((spent for _, spent in _spent(self.asked)), Spent())
 
     def as_json(self) -> dict[str, Json]:
-        """An entry of the document of `--json`; where samples are waiting, its numbers are estimates."""
+        """Return an entry of the document of `--json`; where samples are waiting, its numbers are estimates."""
         counts = {name: getattr(self, name) for name in ("estimated", "cached", "shared", "waiting")}
         return {"calls": self.new, **counts, **_spending(self.spent)}
 
@@ -121,7 +121,7 @@ class Forecast:
         return sum(line.estimated for line in self.lines.values())
 
     def limits(self) -> Iterator[tuple[str, str, bool]]:
-        """Each limit that is set: its name, its flag, and whether the run would be stopped by it."""
+        """Iterate over the limits that are set: name, flag, and whether the run would be stopped by it."""
         if self.max_calls is not None:
             reached = self.calls > self.max_calls
             yield "max_calls", f"--max-calls {self.max_calls}", reached
@@ -130,7 +130,7 @@ class Forecast:
             yield "max_cost", f"--max-cost {self.max_cost:g}", reached
 
     def as_json(self) -> dict[str, Json]:
-        """The document of `--json`; where samples are waiting, its numbers are estimates."""
+        """Return the document of `--json`; where samples are waiting, its numbers are estimates."""
         return {
             "schema_version": 1,
             "judge": self.judge,
@@ -146,7 +146,7 @@ class Forecast:
         }
 
     def text(self) -> str:
-        """A table that a person reads."""
+        """Return the forecast as a table with remarks."""
         lines = list(self.lines.values())
         names = [name for name in ("cached", "shared") if any(getattr(line, name) for line in lines)]
         table = Table(["measure", "new calls", *names, "~tokens in", "~tokens out", "~price"])
@@ -253,7 +253,7 @@ class Forecaster:
                 break
 
     def waiting(self, job: Job) -> Job:
-        """A job whose target has not answered, with an answer and, where it has none, ten contexts that are assumed."""
+        """Return a job whose target has not answered, with a typical answer and, if it has none, ten assumed contexts."""
         sample = job.sample
         self._waiting.add(sample.key)
         if sample.contexts is None and sample.calls is None:
@@ -264,7 +264,7 @@ class Forecaster:
         return with_sample(job, structs.replace(sample, response=response, error=None))
 
     async def lookup(self, asked: Sequence[Sequence[AnyQuestion]]) -> list[Sequence[Answer]]:
-        """An answer to each question: the stored one, else a typical one."""
+        """Return an answer to each question: the stored one, else a typical one."""
         keyed = [self._pool.keyed(questions) for questions in asked]
         judgements = self._pool.find(chain.from_iterable(keyed))
         return [
@@ -276,13 +276,13 @@ class Forecaster:
         ]
 
     async def judge(self, questions: Sequence[AnyQuestion]) -> Sequence[Answer]:
-        """The same as `lookup`, for one list of questions."""
+        """Return the answers to one list of questions."""
         return (await self.lookup([questions]))[0]
 
     def _answer(
         self, question: AnyQuestion, key: str, judge: Judge, judgements: Mapping[str, Judgement]
     ) -> Answer:
-        """The first usable answer, a typical one where an answer is still to come, else the failure."""
+        """Return the first usable answer, a typical one where an answer is still to come, else the failure."""
         asked = self._asked[key] = self._look_up(question, key, judge, judgements)
         answers = [looked_up.answer for looked_up in asked if looked_up.answer is not None]
         if len(answers) < len(asked) or not answers:
@@ -332,7 +332,7 @@ class Forecaster:
         asked.clear()
 
     def _count_one(self, line: ForecastLine, asked: _LookedUp, *, estimated: bool) -> None:
-        """`estimated`: the question follows from a typical answer."""
+        """Count a question; `estimated` if it follows from a typical answer."""
         if not asked.calls:
             return
         if self._seen.seen_before(asked.key):
@@ -353,7 +353,7 @@ _SECONDS = 0.5
 
 
 def expectation(forecaster: Forecaster, jobs: Iterable[Job]) -> Expected | None:
-    """The total that the progress of a run shows: counted over its first samples, half a second of them.
+    """Return the expected total of a run, extrapolated from half a second of its first samples.
 
     All jobs are read. None where there are none.
     """
@@ -378,7 +378,7 @@ _TYPICAL = "A passage about as long as most systems return, which says something
 
 
 def _spent(asked: Iterable[_ToAsk]) -> list[tuple[Judge, Spent]]:
-    """The cost of the requests for these questions, by judge; a judge that sends none costs nothing."""
+    """Return the cost of the requests for these questions, by judge; a judge that sends none costs nothing."""
     by_judge: dict[int, tuple[Judge, list[AnyQuestion]]] = {}
     for judge, question in asked:
         by_judge.setdefault(id(judge), (judge, []))[1].append(question)

@@ -114,7 +114,7 @@ class Drawn:
     seed: int
 
     def as_json(self) -> dict[str, Json]:
-        """The entry of the manifest: samples drawn, of how many, and the seed."""
+        """Return the entry of the manifest: cases drawn, of how many, and the seed."""
         return {"n": self.n, "of": self.count, "seed": self.seed}
 
 
@@ -147,7 +147,7 @@ class Suite:
         return part_of(self.spec)
 
     def cases(self) -> Iterator[PlannedCase]:
-        """The cases of this evaluation, or of the part that it is; InputError where `--filter` leaves none."""
+        """Iterate over the cases of this evaluation, or of its part; InputError if `--filter` leaves none."""
         share, row = self.share, -1
         for row, planned in enumerate(self.all_cases(None if share is None else share.has)):
             if share is None or share.has(planned.sample.query):
@@ -156,7 +156,7 @@ class Suite:
         self.count = row + 1
 
     def all_cases(self, only: Only | None = None) -> Iterator[PlannedCase]:
-        """The cases of all parts, in the order of the paths; filtered, sampled and cut as asked for.
+        """Iterate over the cases of all parts in the order of the paths, filtered, sampled and limited.
 
         Of data whose query `only` does not want, nothing but what names each sample is read. InputError where `--filter` leaves none.
         """
@@ -172,7 +172,7 @@ class Suite:
             raise _no_case(self.spec.wanted)
 
     def draw(self) -> Drawn | None:
-        """The cases that `--sample` takes; None without it. They are counted once, and only their numbers are held."""
+        """Draw the cases of `--sample`; None without it. They are counted once, and only their numbers are kept."""
         if self.spec.sample is not None and self._drawn is None:
             count, series, numbers = 0, set[tuple[str, int]](), dict[str, int]()
             for count, planned in enumerate(self.matching(), 1):  # noqa: B007 - how many there were
@@ -189,7 +189,7 @@ class Suite:
         return self._drawn
 
     def matching(self, only: Only | None = None) -> Iterator[PlannedCase]:
-        """The cases that `--filter` leaves, which may be none."""
+        """Iterate over the cases that `--filter` leaves."""
         several = len(self.paths) + sum(len(file.data) for file in self.files.values()) > 1
         seen: dict[SampleKey, Path] = {}
         pattern, refused = self.spec.wanted, 0
@@ -239,7 +239,7 @@ class Suite:
         path: Path,
         case: Case | None = None,
     ) -> Iterator[PlannedCase]:
-        """One planned case per sample and system to ask; only several systems need telling apart by name."""
+        """Iterate over one planned case per sample and target; several targets become systems of these names."""
         declared = (case.target,) if case and case.target else file.targets if file else ()
         targets = self.spec.targets or declared
         declared_trials = file.trials.count if file and file.trials else 1
@@ -266,7 +266,7 @@ class Suite:
                 )
 
     def graders(self, file: EvalFile | None, case: Case | None = None) -> tuple[Grader, ...]:
-        """The graders of a case of an eval file, or of its data (None), with the least score of the case.
+        """Return the graders of a case of an eval file, or of its data (None), with the case's threshold.
 
         Measures that flags name replace them; data of no eval file have these, or what the config names. Graders are made
         once, so that cases share them.
@@ -291,12 +291,12 @@ class Suite:
         self.warn(Notice(problem, "", spec.node.location))
 
     def graders_of_files(self, files: Iterable[EvalFile | None]) -> tuple[Grader, ...]:
-        """Every grader that any case of these files has (None = data of no eval file); no data is read for it."""
+        """Return every grader of the cases of these files (None = data of no eval file), without reading data."""
         cases = ((file, case) for file in files for case in (None, *(file.cases if file else ())))
         return tuple(dict.fromkeys(grader for file, case in cases for grader in self.graders(file, case)))
 
     def all_graders(self) -> tuple[Grader, ...]:
-        """Every grader that any case has."""
+        """Return every grader of the cases."""
         return self.graders_of_files(map(self.files.get, self.paths))
 
     @property
@@ -307,7 +307,7 @@ class Suite:
         )
 
     def case_locations(self) -> dict[str, list[Json]]:
-        """File and line of each case of the eval files: where a failure is shown."""
+        """Return file and line of each case of the eval files."""
         cases = (case for file in self.files.values() for case in file.cases)
         return {case.sample.id: [at.file, at.line] for case in cases if (at := case.location) is not None}
 
@@ -324,7 +324,7 @@ class Suite:
         )
 
     def _first(self, chosen: Iterable[PlannedCase], count: int) -> Iterator[PlannedCase]:
-        """The first cases, each with all its systems and trials, which may stand anywhere.
+        """Iterate over the first cases, each with all its systems and trials, wherever they are.
 
         Rows that name neither are one per case: of those nothing is read beyond the last one.
         """
@@ -354,7 +354,7 @@ class Suite:
         return sum(file.stat().st_size for file in self.inputs)
 
     def in_files(self) -> Suite:
-        """The suite whose specification holds what the eval files set; InputError where they differ and no flag says what counts."""
+        """Return the suite with what the eval files set in its specification; InputError if they differ and no flag decides."""
         agreed: dict[str, Json] = {}
         for name in IN_FILES:
             files = {getattr(file, name): None for file in self.files.values()}
@@ -377,7 +377,7 @@ def load_suite(
     *,
     read: bool = True,
 ) -> tuple[tuple[Path, ...], dict[Path, EvalFile]]:
-    """The files that these paths name, and the eval files among them, read.
+    """Return the files that these paths name, and the eval files among them, read.
 
     Of a folder its eval files count; one without any is a folder of data.
     """
@@ -408,7 +408,7 @@ def load_suite(
 
 
 def _suite_of(spec: Spec, warn: Warn, *, dry: bool = False) -> Suite:
-    """The suite of a specification; a measure that is not given is named by a file: a manifest, or the config."""
+    """Return the suite of a specification; a measure that is not given is named by a manifest or the config."""
     if not spec.paths:
         raise InputError("nothing to evaluate", fix="name an eval file, a data file or a folder")
     paths, files = load_suite(spec.paths, warn)
@@ -425,7 +425,7 @@ def _suite_of(spec: Spec, warn: Warn, *, dry: bool = False) -> Suite:
 
 
 def _with_defaults(suite: Suite) -> tuple[Suite, DefaultMeasures | None]:
-    """The suite with measures for data that nobody names measures for, and what these are; None where they are named."""
+    """Return the suite with measures for data without any, and what these are; None if all are named."""
     paths = tuple(path for path in suite.paths if path not in suite.files)
     if suite.measures or suite.usual or not paths:
         return suite, None
@@ -448,7 +448,7 @@ def _with_defaults(suite: Suite) -> tuple[Suite, DefaultMeasures | None]:
 
 
 def split_evaluations(spec: Spec, *, dry: bool = False) -> dict[str, Spec]:
-    """The evaluations that the paths are, by path: one, or one for each path.
+    """Return the evaluations that the paths stand for, by path: one for all of them, or one for each.
 
     They are one each where an eval file is among several paths, and they name different judges (or ways to ask them),
     or hold the same id: each judge answers its own file's cases then. A gate that is given holds where its measure is
@@ -485,7 +485,7 @@ def split_evaluations(spec: Spec, *, dry: bool = False) -> dict[str, Spec]:
 
 
 def _are_one(suite: Suite) -> bool:
-    """True if the files agree on what an evaluation has once, and hold no id twice."""
+    """Return True if the files agree on the options of an evaluation, and hold no id twice."""
     try:
         for _ in _graded_by_nothing(suite.in_files()).cases() if suite.size <= _CHECKED_BYTES else ():
             pass
@@ -495,12 +495,12 @@ def _are_one(suite: Suite) -> bool:
 
 
 def _graded_by_nothing(suite: Suite) -> Suite:
-    """The same cases, graded by a measure that needs nothing: no grader of theirs is made."""
+    """Return the same cases with a measure that needs nothing, so that no grader is made."""
     return replace(suite, measures=parse_measures(["RR"]), _made={})
 
 
 def names_of(graders: Iterable[Grader]) -> set[str]:
-    """The names by which gates may call graders."""
+    """Return the names by which gates may call graders."""
     return {name for grader in graders for name in (grader.name, str(grader.measure))}
 
 
@@ -534,7 +534,7 @@ class Feasibility:
                 self._possible.add(name)
 
     def check(self) -> None:
-        """InputError where a measure cannot be computed for any sample of a system, or a gate is on slices of none."""
+        """Raise InputError if a measure cannot be computed for any sample of a system, or a gate is on slices that no sample has."""
         for (system, measure), why in self._missing.items():
             if (system, measure) not in self._possible:
                 of = f"sample of {system}" if system else "sample"
@@ -601,7 +601,7 @@ class Plan:
             self.settings = self.suite.settings = replace(settings, labels=self._labels.book)
 
     def job(self, planned: PlannedCase, notes: Counter[str] | None = None) -> Job:
-        """An answered case, ready to be judged and scored; `notes` count what a reader should know."""
+        """Return an answered case, ready to be judged and scored; `notes` count what a reader should know."""
         job = prepared(planned, self._document_ids, Counter() if notes is None else notes)
         if self._labels is not None:
             sample, labels = self._labels.on(job.sample)
@@ -614,7 +614,7 @@ class Plan:
         deque(self.checked_jobs(jobs), 0)
 
     def checked_jobs(self, jobs: Iterable[Job] | None) -> Iterator[Job]:
-        """Each job that is evaluated; at the end, InputError for a measure that no sample can have: before anything is paid.
+        """Iterate over the jobs; at the end, raise InputError for a measure that no sample can have, before anything is paid.
 
         None reads the jobs from the files, where a bad line is an InputError, unless these are too large to be read twice.
         """
@@ -630,7 +630,7 @@ class Plan:
         feasibility.check()
 
     def _refuse_outputs(self) -> None:
-        """InputError where a continued report names files to write that stand outside of it and that no flag names."""
+        """Raise InputError if a continued report names files outside of it that no flag names."""
         named = self.spec.given.get("outputs", ())
         folder = Path(self.spec.folder).resolve()
         for output in self.spec.outputs:
@@ -639,7 +639,7 @@ class Plan:
                 raise InputError(problem, fix=f"name it yourself: -o {output}")
 
     def _checked_gates(self, graders: Sequence[Grader]) -> tuple[Gate, ...]:
-        """The gates, whose names are checked; those of a file on measures that -m does not ask for are dropped aloud."""
+        """Return the gates with known names; a file's gates on measures that -m does not ask for are dropped with a notice."""
         kept, names = list[Gate](), names_of(graders)
         for gate in (*self.suite.gates, *map(Gate.parse, self.spec.gates)):
             if self.suite.measures and gate.location is not None and gate.measure not in names:
@@ -654,7 +654,7 @@ class Plan:
         return tuple(kept)
 
     def _judge(self) -> Judge | None:
-        """The judge that is named first, where the graders need one; a judge that is not needed is not in the specification."""
+        """Return the judge, if the graders need one; else leave the environment's out of the specification."""
         graders = self.suite.all_graders()
         needed, (words, trusted) = needs_judge(graders), judge_words(self.spec)
         if needed and self.spec.untrusted and not trusted and "@" in words:

@@ -47,7 +47,7 @@ def rescore(
     by: str | None = None,
     folder: Path | str | None = None,
 ) -> Report:
-    """A report of these measures over the samples and judgements of a stored one. Nobody is asked.
+    """Return a report of these measures over the samples and judgements of a stored one. No judge is asked.
 
     Of a report in a folder (its path will do) no rows are held in memory: they are read one by one, and those of the new
     report are written to `folder`, where it is saved, or to a temporary one. Without measures, only the gates are decided
@@ -95,7 +95,7 @@ def rescore(
 
 
 def _target(source: Tables, folder: Path | str | None) -> BlockRows | FolderWriter:
-    """The store of the new rows: in memory where the report stands there itself."""
+    """Return the store of the new rows: in memory if the report is in memory."""
     if not isinstance(source, StoredTables):
         return BlockRows()
     if folder is None:
@@ -136,7 +136,7 @@ def _require_verdicts(summaries: Iterable[MeasureSummary], source: Tables) -> No
 
 
 def _decided_again(report: Report, gates: Sequence[Gate], by: str | None, *, allow_stand_in: bool) -> Report:
-    """The same scores with these gates; without any, with the report's own."""
+    """Return the same scores with these gates, or with the report's own."""
     if by is not None:
         report.slices(by)  # an unknown name is an error here
     stored = {**report.manifest, **({} if by is None else {"by": by})}

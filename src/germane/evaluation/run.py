@@ -90,7 +90,7 @@ def run(spec: Spec, callbacks: Callbacks | None = None, *, whole: Path | None = 
 
 
 def stored_manifest(spec: Spec) -> dict[str, Json]:
-    """The manifest of the report that is resumed; {} where none is."""
+    """Return the manifest of the resumed report; {} if none is resumed."""
     return read_manifest(Path(spec.resume)) if spec.resume else {}
 
 
@@ -136,7 +136,7 @@ def sources_of(spec: Spec) -> list[Any]:
 
 
 def forecast(spec: Spec, callbacks: Callbacks | None = None) -> Forecast:
-    """The questions that `run` of the same specification would ask, and their cost.
+    """Return the questions that `run` of the same specification would ask, and their cost.
 
     Neither a judge nor a live target is asked, and nothing is written. Answers of targets are taken from the folder
     that is continued and from recordings; a sample without one is counted as `waiting`.
@@ -172,7 +172,7 @@ def forecast(spec: Spec, callbacks: Callbacks | None = None) -> Forecast:
 
 
 def _counted(plan: Plan, forecaster: Forecaster, answers: TargetAnswers) -> Forecast:
-    """The forecast of all cases; InputError for a measure that no sample can have."""
+    """Return the forecast of all cases; InputError for a measure that no sample can have."""
     feasibility = Feasibility(plan.settings, plan.gates)
     cases: Iterable[tuple[PlannedCase, bool]] = ((planned, True) for planned in plan.suite.cases())
     if plan.suite.asks_targets:
@@ -367,7 +367,7 @@ class _Run:
         self.callbacks.on_stopping()
 
     async def _open_questions(self, jobs: Sequence[Job] | None) -> list[tuple[Judge, AnyQuestion]]:
-        """The open questions that follow from no unknown answer, each with its judge."""
+        """Return the open questions that follow from known answers alone, each with its judge."""
         forecaster = self._forecaster()
         await forecaster.count(map(self.plan.job, self.suite.cases()) if jobs is None else jobs)
         return forecaster.forecast.certain
@@ -378,7 +378,7 @@ class _Run:
         return Forecaster(self.judge, self.plan.settings, self.earlier, self.ledger, self.usage_log)
 
     def _stages(self, cases: Sequence[PlannedCase] | None) -> Stages:
-        """The stages in which the cases are judged; InputError where a goal is none."""
+        """Return the stages in which the cases are judged; InputError for an invalid goal."""
         from germane.evaluation.sampling import Goals, Stages  # which few runs need
 
         drawn = self.suite.draw()
@@ -390,11 +390,11 @@ class _Run:
         return cases if self.stages is None else self.stages.of_stage(cases)
 
     def _todo(self) -> Iterator[Job]:
-        """The jobs that are judged now, from cases as they are read."""
+        """Return the jobs that are judged now, from cases as they are read."""
         return map(self._job, self._of_stage(self.suite.cases()))
 
     async def _answered(self, cases: Sequence[PlannedCase]) -> list[Job]:
-        """The jobs that are judged now, answered by their targets."""
+        """Return the jobs that are judged now, answered by their targets."""
         from germane.targets.python import prints_to_stderr
 
         asked = list(self._of_stage(cases))
@@ -415,7 +415,7 @@ class _Run:
         return list(map(self._job, answered))
 
     def _job(self, planned: PlannedCase) -> Job:
-        """A case, ready to be judged, counted to its file."""
+        """Return a case, ready to be judged, and count it to its file."""
         if len(self.suite.paths) > 1:
             self.counts[planned.source] += 1
         if self.share is not None:
@@ -474,7 +474,7 @@ class _Run:
         return replace(self.usage_log.earlier + self.usage_log.spent, errors=len(self.usage_log.failed))
 
     def _sessions(self) -> list[Json]:
-        """One row per session: when it began, and what it spent; of a killed one what the receipts hold beyond the others' rows."""
+        """Return one row per session: when it began and what it spent; for a killed one, what the receipts hold beyond the other rows."""
         rows: list[Any] = list(self.stored.get("sessions") or ())
         if rows:
             earlier = {name: getattr(self.usage_log.earlier, name) for name in _SPENT}
@@ -483,7 +483,7 @@ class _Run:
         return [*rows, {"at": self.began, **{name: getattr(self.usage_log.spent, name) for name in _SPENT}}]
 
     def _manifest(self) -> dict[str, Json]:
-        """The manifest's entries that continue the run, and those about its input: warnings, cases of each path, the sample drawn.
+        """Return the manifest's entries for resuming, and about the input: warnings, cases of each path, the sample drawn.
 
         Where one of several paths is an eval file, they have means of their own.
         """
@@ -515,7 +515,7 @@ class _Run:
         self.folder.write_manifest({"judge": judge, **self._manifest(), "replaces": self.replaces}, status)
 
     def _continuing(self, *flags: str) -> str:
-        """The command that continues this run."""
+        """Return the command that continues this run."""
         return command_to_resume(self.whole or self.path, self.spec, *flags)
 
     def _stopped(self, failure: BaseException) -> GermaneError:
@@ -535,7 +535,7 @@ class _Run:
         return error
 
     def _explained(self, failure: BaseException, *flags: str) -> GermaneError:
-        """The same error, with what was spent and the command that continues, `flags` given with it."""
+        """Return the same error with what was spent and the command, with these `flags`, that continues."""
         if self.whole is not None and isinstance(failure, GermaneError):
             return failure  # how the whole is continued is said by whoever runs its parts
         again, spent, earlier = (

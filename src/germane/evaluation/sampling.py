@@ -40,7 +40,7 @@ class Goals:
 
     @classmethod
     def of(cls, texts: Iterable[str], graders: Sequence[Grader]) -> Goals:
-        """The goals that `--until` names: "0.02" for every judged measure, "context_recall: 0.01" for one.
+        """Return the goals that `--until` names: "0.02" for every judged measure, "context_recall: 0.01" for one.
 
         InputError where a text is none, or where what it names is not measured.
         """
@@ -113,11 +113,11 @@ class Stages:
         return int(self._cases_up_to[self._ended - 1]) if self._ended else 0
 
     def holds(self, row: int) -> bool:
-        """True if the stage that is judged now holds the case of this number, from 0."""
+        """Return True if the current stage holds the case of this number, from 0."""
         return self._begun <= int(self._position[row]) < self._ended
 
     def of_stage(self, cases: Iterable[PlannedCase]) -> Iterator[PlannedCase]:
-        """The cases that this stage judges, in their order."""
+        """Iterate over the cases of the current stage."""
         for position, planned in zip(self._position.tolist(), cases, strict=False):
             if self._begun <= position < self._ended:
                 sample = planned.sample
@@ -142,7 +142,7 @@ class Stages:
         return True
 
     def _times(self, cases: CaseScores, values: CaseValues, span: tuple[float, float], width: float) -> float:
-        """The factor, at least 1, by which more units would give an interval that is narrow enough."""
+        """Return the factor, at least 1, by which more units would narrow the interval enough."""
         clusters = cases.clusters_of(values.case, self._clusters)
         most = len(self._cases_up_to) / self._ended
 
@@ -163,9 +163,9 @@ class Stages:
     # what is said of it
 
     def sampled(self) -> dict[str, Json]:
-        """The number of cases judged, of how many, and the seed of their order: as for `--sample`."""
+        """Return the cases judged, of how many, and the seed of their order, as for `--sample`."""
         return {"n": self.count, "of": self._of, "seed": self._seed}
 
     def as_json(self) -> dict[str, Json]:
-        """The entry of the manifest: the goals, and the cases after each stage."""
+        """Return the entry of the manifest: the goals, and the cases after each stage."""
         return {"widths": dict(self._goals.widths), "stages": list(self._sizes)}

@@ -30,7 +30,7 @@ def check_same_judge(
     fix: str = "give the judge as before, or --reask",
     anywhere: bool = False,
 ) -> None:
-    """InputError where the evaluation that is continued was judged by another judge: everything would be asked again.
+    """Raise InputError if a continued evaluation had another judge: everything would be asked again.
 
     `anywhere`: the same model at another URL is the same judge.
     """
@@ -49,14 +49,14 @@ def check_same_judge(
 
 
 def _without_url(identity: Json) -> Json:
-    """A judge's identity, and those of its members, without the URL."""
+    """Return a judge's identity, and those of its members, without the URL."""
     if isinstance(identity, Mapping):
         return {name: _without_url(value) for name, value in identity.items() if name != "base_url"}
     return [*map(_without_url, identity)] if isinstance(identity, list | tuple) else identity
 
 
 def new_folder(spec: Spec, paths: tuple[Path, ...]) -> Path:
-    """The report folder of a new run: the one that is named, else one named after its first path and the time."""
+    """Return the report folder of a new run: the named one, else one named after its first path and the time."""
     if spec.folder:
         return Path(spec.folder)
     stamp = datetime.datetime.now().astimezone().strftime("%Y%m%d-%H%M%S")
@@ -69,7 +69,7 @@ def new_folder(spec: Spec, paths: tuple[Path, ...]) -> Path:
 
 
 def ledger_of(spec: Spec, folder: Path | None) -> str | None:
-    """The place of a run's ledger; None where it wants none and has no folder.
+    """Return the place of a run's ledger; None for a run without ledger and folder.
 
     A run with --no-cache keeps them in its folder until its report is complete. A resumed run goes on with its own
     ledger unless another one is given.
@@ -85,7 +85,7 @@ def ledger_of(spec: Spec, folder: Path | None) -> str | None:
 
 
 def answers_so_far(folder: FolderWriter | None, stored: Mapping[str, Json]) -> EarlierJudgements:
-    """The judgements that earlier sessions of an evaluation left in its folder; what failed is asked again.
+    """Return the judgements that earlier sessions of an evaluation left in its folder; what failed is asked again.
 
     InputError where the judgements of a finished report were changed since, or hold what no judge answers.
     """
@@ -100,7 +100,7 @@ def answers_so_far(folder: FolderWriter | None, stored: Mapping[str, Json]) -> E
 
 
 def command_to_resume(folder: Path, spec: Spec, *flags: str) -> str:
-    """The command that resumes the run in a folder; what is written down nowhere must be given again."""
+    """Return the command that resumes the run in a folder, with the flags that are stored nowhere."""
     url = ("--base-url", mask_urls(spec.base_url)) if spec.base_url else ()
     headers = [word for name, _ in spec.headers for word in ("--header", f"{name}=...")]
     return shlex.join(["germane", "run", "--resume", str(folder), *flags, *url, *headers])

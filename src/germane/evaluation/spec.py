@@ -62,18 +62,18 @@ class Spec:
 
     @classmethod
     def of(cls, **options: Json) -> Spec:
-        """The specification with these options given; None, (), [] and False are not given."""
+        """Return the specification with these options given; None, (), [] and False are not given."""
         return cls().but(**options)
 
     def but(self, **options: Json) -> Spec:
-        """The same with these options given in place of what was; None, (), [] and False are not given."""
+        """Return the same with these options given instead; None, (), [] and False are not given."""
         if unknown := options.keys() - OPTIONS.keys() - OUTPUTS.keys():
             raise TypeError(f"no such option: {', '.join(sorted(unknown))}")
         given = {**self.given, **{name: _plain(value) for name, value in options.items()}}
         return replace(self, given=_of_values(given))
 
     def in_project(self) -> Spec:
-        """The same with what the environment and the config of the working directory say."""
+        """Return the same with the environment and the config of the working directory."""
         config = dict(read_config().values)
         config.pop("ledger", None)  # is found from the config's own folder: `ledger_address`
         named = environment("judge")
@@ -84,11 +84,11 @@ class Spec:
         )
 
     def in_files(self, values: Mapping[str, Json]) -> Spec:
-        """The same with what eval files say; None is nothing."""
+        """Return the same with the options of eval files; None is not given."""
         return replace(self, files=_of_values(values))
 
     def resuming(self, manifest: Mapping[str, Json]) -> Spec:
-        """The same on top of a report's, whose paths are relative to the directory where its evaluation began."""
+        """Return the same on top of a report's options, whose paths are relative to the directory where its evaluation began."""
         try:
             stored = msgspec.convert(manifest.get("options") or {}, _stored_options())
         except msgspec.ValidationError as wrong:
@@ -104,14 +104,14 @@ class Spec:
         return replace(self, report=values)
 
     def first(self, name: str, *sources: str) -> tuple[Json, str]:
-        """The value of an option in the first of these sources (all) that has it, and that source; (None, "") where none has."""
+        """Return an option's value in the first of these sources (all) that has it, and that source; (None, "") if none has."""
         for source in sources or _SOURCES:
             if name in (values := getattr(self, source)):
                 return values[name], source
         return None, ""
 
     def get(self, name: str) -> Json:
-        """The value of an option that an add-on may bring; None where nobody gives it, or the add-on is not there."""
+        """Return the value of an option that an add-on may bring; None if it is not given, or without the add-on."""
         return self.first(name)[0]
 
     def __getattr__(self, name: str) -> Any:
@@ -124,7 +124,7 @@ class Spec:
         return value if source else _default(OPTIONS[name])
 
     def confined(self) -> AbstractContextManager[None]:
-        """Within it, where no file is trusted, what they name is not run, and nothing outside of their repositories is read.
+        """Confine what untrusted files may do: nothing that they name is run, and nothing outside of their repositories is read.
 
         What is given itself may stand anywhere; paths of a report that is resumed are in the repository.
         """
@@ -136,7 +136,7 @@ class Spec:
         return untrusted([*map(repository_root, folders), *paths, *filter(None, named)])
 
     def as_json(self) -> dict[str, Json]:
-        """The options for the manifest: all but the keys in URLs and headers, and what holds for one command.
+        """Return the options for the manifest, without the keys in URLs and headers and without those of a single command.
 
         Measures of the config are left out: they are those of data that no eval file names measures for.
         """
@@ -147,13 +147,13 @@ class Spec:
 
 
 def differing_options(row: Mapping[str, Any], other: Mapping[str, Any]) -> list[str]:
-    """The stored options that all parts of one evaluation share and in which these two differ."""
+    """Return the stored options that all parts of an evaluation share and in which these two differ."""
     names = {name for name in {**row, **other} if name in OPTIONS and OPTIONS[name].holds == "evaluation"}
     return sorted(name for name in names if row.get(name) != other.get(name))
 
 
 def _of_values(values: Mapping[str, Json]) -> FrozenDict:
-    """The options that have a value: not None, False or ()."""
+    """Return the options that have a value: not None, False or ()."""
     return FrozenDict({name: v for name, v in values.items() if v is not None and v is not False and v != ()})
 
 
@@ -170,7 +170,7 @@ def _default(flag: Flag) -> Any:
 
 
 def _type(flag: Flag) -> Any:
-    """The type of an option's value."""
+    """Return the type of an option's value."""
     if flag.read is not None:
         return get_type_hints(getattr(flag.read, "func", flag.read))["return"]
     kind = str if flag.kind is Path else flag.kind
@@ -179,7 +179,7 @@ def _type(flag: Flag) -> Any:
 
 @cache
 def _stored_options() -> type[msgspec.Struct]:
-    """A record of all options, each of which may be missing."""
+    """Return a record of all options, each of which may be missing."""
     types = {name: _type(flag) for name, flag in OPTIONS.items() if flag.holds != "command"}
     types |= {"folder": str, "outputs": tuple[str, ...], "store": str}
     return msgspec.defstruct("StoredOptions", [(name, kind | None, None) for name, kind in types.items()])
@@ -209,7 +209,7 @@ class Config:
 
 
 def read_config(start: Path | None = None) -> Config:
-    """The nearest germane.toml, or pyproject.toml with `[tool.germane]`, from `start` (the working directory) upwards."""
+    """Read the nearest germane.toml, or pyproject.toml with `[tool.germane]`, from `start` (the working directory) upwards."""
     start = start or Path.cwd()
     for folder in (start, *start.parents):
         for name in ("germane.toml", "pyproject.toml"):
@@ -253,7 +253,7 @@ def _checked(table: dict[str, Json], file: Path) -> FrozenDict:
 
 
 def environment(name: str) -> str | None:
-    """A setting of the environment, `judge` as GERMANE_JUDGE; None where it is empty."""
+    """Return a setting of the environment, `judge` as GERMANE_JUDGE; None if it is empty."""
     return os.environ.get(f"GERMANE_{name.upper()}", "").strip() or None
 
 
@@ -276,28 +276,28 @@ class Callbacks:
     """True if `on_forecast` is to be called; the forecast takes up to a second of CPU."""
 
     def on_forecast(self, total: Expected) -> None:
-        """The expected total of the run, before its first question is put to the judge."""
+        """Called with the expected total of the run, before its first question is put to the judge."""
 
     def warn(self, text: str) -> None:
-        """Something in the input looks like a mistake."""
+        """Called if something in the input looks like a mistake."""
 
     def note(self, text: str) -> None:
-        """Something was chosen that nobody named: the measures of data that are evaluated by none."""
+        """Called with what was chosen by default: the measures of data without any."""
 
     def on_stopping(self) -> None:
-        """The run was interrupted, and what is in flight is finished and kept; a second time gives that up."""
+        """Called when the run is interrupted and finishes what is in flight; a second interruption gives that up."""
 
     def on_baseline(self, baseline: ReportData) -> None:
-        """The baseline of the run, read before it starts."""
+        """Called with the baseline of the run, before it starts."""
 
     def on_progress(self, what: str, done: int, total: int) -> None:
-        """`done` of `total` is done of what is under way: cases that ask their target, parts that workers run."""
+        """Called when `done` of `total` cases have asked their target, or parts have ended."""
 
     def on_judgements(self, pool: Asker) -> None:
-        """The pool's counts (answered, asked, cost, errors) have changed."""
+        """Called when the asker's counts (answered, asked, cost, errors) have changed."""
 
     def on_failures(self, command: str) -> None:
-        """Some questions have no answer; the command asks them again."""
+        """Called if some questions have no answer, with the command that asks them again."""
 
     def on_stopped(self, report: ReportData) -> None:
-        """The run has stopped before its end; the report holds what is known."""
+        """Called when the run has stopped before its end, with a report of what is known."""

@@ -88,7 +88,7 @@ class EarlierJudgements:
         return (row for row in rows if row is not None and self._keep(row))
 
     def __bool__(self) -> bool:
-        """True if there is any file of them."""
+        """Return True if there is any file of them."""
         return any(path.exists() for path in self._files)
 
     def find(self, keys: Collection[str]) -> dict[str, Judgement]:
@@ -110,7 +110,7 @@ class EarlierJudgements:
         return list(judgements.values())
 
     def _index(self) -> list[tuple[Path, LineIndex, LineIndex]]:
-        """The lines of each file by their key, and those that were merged into another by its key."""
+        """Return the lines of each file by their key, and merged ones by the key of what they were merged into."""
         if self._indexes is None:
             self._indexes = [(path, *self._index_of(path)) for path in self._files if path.exists()]
         return self._indexes
@@ -144,7 +144,7 @@ def _judgements_at(path: Path, offsets: Iterable[int]) -> Iterator[Judgement]:
 
 
 def check_judgements(file: TableFile) -> None:
-    """InputError at the first row that is damaged, whose answer no judge gives, or that is there twice."""
+    """Raise InputError at the first row that is damaged, has an impossible answer, or is there twice."""
     seen = set[bytes]()
     for first, _, lines in file.blocks():
         keys = _keys_in(lines)
@@ -220,7 +220,7 @@ _decode_verdicts = msgspec.json.Decoder(list[_Verdict]).decode
 
 
 def _keys_in(lines: Sequence[bytes]) -> list[str] | None:
-    """The keys of these lines; None where one of them may not be as it should be."""
+    """Return the keys of these lines; None if one of them may be invalid."""
     try:
         rows = _decode_lines(b"".join(lines))
         answered = [row for row in rows if row.error is None]

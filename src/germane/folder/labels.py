@@ -39,7 +39,7 @@ def append_labels(path: Path, labels: Iterable[Label]) -> None:
 
 
 def _last_bytes(path: Path) -> bytes:
-    """The last megabyte of a file."""
+    """Return the last megabyte of a file."""
     with path.open("rb") as file:
         file.seek(max(0, path.stat().st_size - (1 << 20)))
         return file.read()

@@ -184,7 +184,7 @@ class StoredTables(Tables):
 
 
 def check_digest(file: Path, digests: Mapping[str, str]) -> None:
-    """InputError where a file is missing or was changed after the report was written."""
+    """Raise InputError if a file is missing or was changed after the report was written."""
     if not file.is_file():
         raise InputError(f"{file} is missing", fix=_FIX)
     if TableFile(file).digest() != digests[file.name]:
@@ -192,7 +192,7 @@ def check_digest(file: Path, digests: Mapping[str, str]) -> None:
 
 
 def check_places(file: TableFile) -> None:
-    """InputError at the first row of places.jsonl that is damaged or is there twice."""
+    """Raise InputError at the first row of places.jsonl that is damaged or is there twice."""
     seen = set[bytes]()
     for number, row in enumerate(file.structs(PlaceRow), 1):
         if (name := short_name(repr(row).encode(errors="replace"))) in seen:
@@ -231,7 +231,7 @@ def numbered(line: bytes, number: int) -> bytes:
 
 
 def _sample_in(file: TableFile, number: int, line: bytes) -> Sample:
-    """The sample of a line of samples.jsonl, without the number of its grader set; InputError where it is damaged."""
+    """Return the sample of a line of samples.jsonl, without the number of its grader set; InputError if it is damaged."""
     end, mark, graders = line[-30:].rpartition(_GRADERS)
     if mark and graders.rstrip().removesuffix(b"}").isdigit():
         line = line[:-30] + end + b"}"

@@ -105,7 +105,7 @@ class FolderWriter:
         return False
 
     def refuse_other(self, fix: str = "name a new folder, or give --force to replace it") -> None:
-        """InputError where the folder holds a report already."""
+        """Raise InputError if the folder holds a report already."""
         if (self.path / MANIFEST).exists() or self.has_rows():
             raise InputError(f"{self.path} holds the report of another evaluation", fix=fix)
 
@@ -192,7 +192,7 @@ class FolderWriter:
         self._write(name, lines)
 
     def _new(self, judgements: Iterable[Judgement]) -> Iterator[Judgement]:
-        """The judgements that were not written before, which are counted."""
+        """Iterate over the judgements that were not written before, and count them."""
         for some in batched(judgements, _AT_ONCE):
             new = list[Judgement]()
             for judgement in some:
@@ -252,7 +252,7 @@ class FolderWriter:
 
 
 def _sample_lines(rows: Tables, numbers: Sequence[int]) -> Iterator[bytes]:
-    """The lines of samples.jsonl: each sample, and the number of its grader set where that is not 0."""
+    """Iterate over the lines of samples.jsonl: samples, with the number of their grader set where it is not 0."""
     graded = rows.grader_numbers() if len(numbers) > 1 else {}
     for some in batched(rows.samples, _AT_ONCE):
         text = encode_records(some)

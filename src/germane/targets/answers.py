@@ -58,7 +58,7 @@ J = TypeVar("J", bound=Job)
 
 
 def with_sample(job: J, sample: Sample) -> J:
-    """The job with another sample, in its case of an eval file too."""
+    """Return the job with another sample, also in its case of an eval file."""
     if sample is job.sample:
         return job
     case = None if job.case is None else replace(job.case, sample=sample)
@@ -92,7 +92,7 @@ class TargetAnswers:
         self._prepared -= set(self._keep(self._written()))
 
     def _written(self) -> Iterator[Sample]:
-        """The answers in the file; a half-written last line is passed over."""
+        """Iterate over the answers in the file; a half-written last line is skipped."""
         for row in TableFile(self._path).whole_rows() if self._path is not None else ():
             with suppress(ValueError, KeyError, TypeError, InputError):
                 yield from samples_from([row["sample"]], file=False)
@@ -105,7 +105,7 @@ class TargetAnswers:
                 yield sample.key
 
     def answered(self, planned: PlannedCase) -> PlannedCase | None:
-        """The case with the answer to its query; None where there is none."""
+        """Return the case with the answer to its query; None if there is none."""
         key = planned.sample.key
         if (sample := self._found.get(key)) is None or sample.query != planned.sample.query:
             return None
@@ -146,7 +146,7 @@ async def ask_targets(
     *,
     parts: int = 1,
 ) -> list[PlannedCase]:
-    """The cases in their order, each with its target's answer; a failed target is the sample's `error`.
+    """Return the cases in their order with their targets' answers; a failed target is the sample's `error`.
 
     Only what has no answer yet is asked, and each answer is kept when it arrives. Each of several `parts` that run side by side
     has its share of a target's workers. Where a target must be asked in the calling thread, and this is it, the asking runs in a
@@ -206,7 +206,7 @@ async def _asked(
 async def answers_at_hand(
     cases: Sequence[PlannedCase], answers: TargetAnswers
 ) -> list[tuple[PlannedCase, bool]]:
-    """The cases, each with its answer where that needs no live system, and whether it has one. Nothing is written."""
+    """Return the cases, each with its answer if that needs no live system, and whether it has one. Nothing is written."""
     targets = open_targets(cases, live=False)
     result = []
     for planned in cases:
@@ -219,7 +219,7 @@ async def answers_at_hand(
 
 
 def open_targets(cases: Sequence[PlannedCase], *, live: bool = True) -> dict[_System, Target]:
-    """Every target that is to be asked, each once; without `live` those alone whose answers are on record."""
+    """Open every target that is to be asked, once; without `live` only those whose answers are on record."""
     from germane.targets.targetsfile import kind_of, open_target
 
     targets: dict[_System, Target] = {}
@@ -235,7 +235,7 @@ def open_targets(cases: Sequence[PlannedCase], *, live: bool = True) -> dict[_Sy
 
 
 def check_targets(cases: Iterable[PlannedCase]) -> None:
-    """InputError where a target of these cases is unknown, or not trusted: before a folder is made."""
+    """Raise InputError if a target of these cases is unknown or not trusted, before a folder is made."""
     asked = dict.fromkeys(
         (planned.target, planned.targets_file or planned.folder) for planned in cases if planned.target
     )
@@ -247,7 +247,7 @@ def check_targets(cases: Iterable[PlannedCase]) -> None:
 
 
 async def _ask(target: Target, planned: PlannedCase) -> Sample:
-    """The sample, answered; a failure of the target is its `error`."""
+    """Return the answered sample; a failure of the target is its `error`."""
     sample = planned.sample
     try:
         result = await target.answer(planned.case or sample)
@@ -259,7 +259,7 @@ async def _ask(target: Target, planned: PlannedCase) -> Sample:
 def prepared(
     planned: PlannedCase, document_ids: Callable[[Sample], Sample], notes: Counter[str]
 ) -> PlannedCase:
-    """The case with the contexts that its answer holds, where it has no list of its own, and with document ids."""
+    """Return the case with the contexts found in its answer, if it has no list of its own, and with document ids."""
     sample = planned.sample
     if sample.contexts is None and sample.calls is None and sample.error is None:
         if sample.response or sample.messages:

@@ -16,7 +16,7 @@ from zlib import crc32
 import pytest
 
 from germane import Report
-from germane.addons.cluster.engines import Engine
+from germane.addons.cluster.engines import executor_of, parse_engine
 from germane.addons.cluster.share import Share
 from germane.errors import InputError
 from germane.ledger.sqlite import SQLiteLedger
@@ -238,12 +238,12 @@ def test_what_an_engine_refuses(inside: Cli, data: Path) -> None:
 
 def test_engines_by_name() -> None:
     """An engine is a kind, an address or a number of processes."""
-    assert Engine.parse("processes:8") == Engine("processes", 8)
-    assert Engine.parse("dask") == Engine("dask")
-    assert Engine.parse("dask:tcp://h:8786") == Engine("dask", None, "tcp://h:8786")
+    assert parse_engine("processes:8") == ("processes", "8")
+    assert parse_engine("dask") == ("dask", "")
+    assert parse_engine("dask:tcp://h:8786") == ("dask", "tcp://h:8786")
     for text in ("ray", "processes:-1", ""):
         with pytest.raises(InputError):
-            Engine.parse(text)
+            parse_engine(text)
 
 
 @pytest.mark.skipif(bool(missing("distributed")), reason=missing("distributed"))
@@ -252,7 +252,7 @@ def test_a_cluster_that_is_not_there_is_named_soon() -> None:
     begun = time.monotonic()
     with (
         pytest.raises(InputError, match=r"no Dask at .*127.0.0.1:1"),
-        Engine.parse("dask:tcp://127.0.0.1:1").executor(),
+        executor_of("dask:tcp://127.0.0.1:1"),
     ):
         pass
     assert time.monotonic() - begun < 60

@@ -1,6 +1,6 @@
 """Engines that run the parts of an evaluation: an Executor of `concurrent.futures` over processes or Dask.
 
-What is run is one function on plain options: no judge and no key is handed over, and each worker reads its own environment.
+Workers are sent one function and plain options: no judge and no key. Each reads its own environment.
 """
 
 from __future__ import annotations
@@ -11,71 +11,57 @@ import sys
 import threading
 from collections.abc import Iterator
 from concurrent.futures import Executor, ProcessPoolExecutor
-from contextlib import AbstractContextManager, contextmanager
-from dataclasses import dataclass
+from contextlib import ExitStack, contextmanager
 from importlib import import_module
 from pathlib import Path
-from typing import Any, Self
+from typing import Any
 
 from germane.errors import InputError, MissingPart, install_extra
 
 _FIX = "write processes:8, dask, or dask:tcp://HOST:8786"
 
 
-@dataclass(frozen=True, slots=True)
-class Engine:
-    """An engine that runs parts: `kind` is processes or dask.
-
-    `workers` is how many processes there are (None = one for each of the machine's cores), `address` that of a cluster
-    ("" = one is started here).
-    """
-
-    kind: str
-    workers: int | None = None
-    address: str = ""
-
-    @classmethod
-    def parse(cls, text: str) -> Self:
-        """`processes:8` or `dask[:ADDRESS]`; InputError where it is not one."""
-        kind, _, rest = text.strip().partition(":")
-        workers = int(rest) if rest.isascii() and rest.isdigit() else None
-        if kind == "processes" and (not rest or (workers or 0) > 0):
-            return cls(kind, workers)
-        if kind == "dask":
-            return cls(kind, None, rest)
-        raise InputError(f"--engine {text!r} is not an engine", fix=_FIX)
-
-    def executor(self) -> AbstractContextManager[tuple[Executor, int]]:
-        """The executor, and how many parts it runs at a time; what was started for it ends with it.
-
-        Raises:
-            MissingPart: The extra of the engine is not installed.
-            InputError: No cluster at its address.
-        """
-        return _EXECUTORS[self.kind](self)
+def parse_engine(text: str) -> tuple[str, str]:
+    """Return the kind of an engine, processes or dask, and its number of processes or address; InputError for any other text."""
+    kind, _, rest = text.strip().partition(":")
+    if kind == "dask" or (
+        kind == "processes" and (not rest or (rest.isascii() and rest.isdigit() and int(rest)))
+    ):
+        return kind, rest
+    raise InputError(f"--engine {text!r} is not an engine", fix=_FIX)
 
 
 @contextmanager
-def _processes(engine: Engine) -> Iterator[tuple[Executor, int]]:
+def executor_of(text: str) -> Iterator[tuple[Executor, int]]:
+    """Start an engine for the duration of the context, and yield its executor and how many parts this runs at a time.
+
+    Raises:
+        MissingPart: The engine's extra is not installed.
+        InputError: The text names no engine, or there is no cluster at its address.
+    """
+    kind, rest = parse_engine(text)
+    with ExitStack() as started:
+        yield (_processes if kind == "processes" else _dask)(rest, started)
+
+
+def _processes(number: str, started: ExitStack) -> tuple[Executor, int]:
     import multiprocessing
 
-    count = engine.workers or os.cpu_count() or 1
+    count = int(number or os.cpu_count() or 1)
     main = sys.modules["__main__"]
     path = getattr(main, "__file__", None) if main.__spec__ is None else None
     if path and Path(path).is_file() and b"__name__" not in Path(path).read_bytes():
         problem = f"each worker process imports {path}, and would run all of it again"
         raise InputError(problem, fix='put what it does under: if __name__ == "__main__":')
-    # spawned, not forked: a copy of a process with threads may wait for a lock that nobody holds any more
+    # spawned, not forked: the copy of a process with threads may wait for a lock that no thread holds any more
     context = multiprocessing.get_context("spawn")
-    with ProcessPoolExecutor(count, context, begin_worker) as pool:
-        yield pool, count
+    return started.enter_context(ProcessPoolExecutor(count, context, begin_worker)), count
 
 
 def begin_worker() -> None:
-    """Let this process end as soon as the one that started it is gone: what it goes on to ask nobody would read.
+    """End this process as soon as its parent has ended, and ignore Ctrl-C, which the parent passes on.
 
-    Nothing is lost by it: an answer is in the ledger before it is used. Ctrl-C comes from the one that started it, once,
-    and not from the terminal too.
+    Nothing is lost: answers are in the ledger before they are used.
     """
     from multiprocessing import connection, parent_process
 
@@ -93,33 +79,21 @@ def begin_worker() -> None:
     threading.Thread(target=watch, name="germane-parent", daemon=True).start()
 
 
-@contextmanager
-def _dask(engine: Engine) -> Iterator[tuple[Executor, int]]:
+def _dask(address: str, started: ExitStack) -> tuple[Executor, int]:
     try:
         distributed: Any = import_module("distributed")
     except ImportError:
         raise MissingPart("--engine dask needs distributed", fix=install_extra("dask")) from None
-    cluster = None
     try:
-        if not engine.address:
+        cluster: Any = address
+        if not address:
             cluster = distributed.LocalCluster(threads_per_worker=1, dashboard_address=None)
-        client = distributed.Client(engine.address or cluster, timeout=30)
+            started.callback(cluster.close)
+        client = distributed.Client(cluster, timeout=30)
     except (OSError, ValueError) as error:
-        if cluster is not None:
-            cluster.close()
-        raise InputError(f"no Dask at {engine.address!r}: {error}", fix=_FIX) from None
-    try:
-        count = sum(client.nthreads().values())
-        if not count:
-            raise InputError(
-                f"the Dask at {engine.address} has no worker", fix="start one: dask worker ADDRESS"
-            )
-        # retries: a part whose worker is gone is another worker's, which continues it
-        yield client.get_executor(retries=0, pure=False), count
-    finally:
-        client.close()
-        if cluster is not None:
-            cluster.close()
-
-
-_EXECUTORS = {"processes": _processes, "dask": _dask}
+        raise InputError(f"no Dask at {address!r}: {error}", fix=_FIX) from None
+    started.callback(client.close)
+    if not (count := sum(client.nthreads().values())):
+        raise InputError(f"the Dask at {address} has no worker", fix="start one: dask worker ADDRESS")
+    # no retries: another worker continues the part of one that is gone
+    return client.get_executor(retries=0, pure=False), count

@@ -48,7 +48,7 @@ def merge_parts(
     locked: FolderWriter | None = None,
     more: Mapping[str, Json] | None = None,
 ) -> tuple[Report, ReportData | None]:
-    """The report of all parts of an evaluation, in a folder of its own, and the baseline that it is compared with.
+    """Write the report of all parts of an evaluation to a folder of its own; return it, and the baseline that it is compared with.
 
     Scores, means and intervals are those of the same evaluation in one part, to the byte; its gates are decided here.
 
@@ -121,7 +121,7 @@ def _entry(part: StoredTables) -> dict[str, Any]:
 
 
 def _check(parts: Sequence[StoredTables], rows: Sequence[array[int]]) -> None:
-    """InputError where these are not all the parts of one evaluation, each once."""
+    """Raise InputError unless these are all the parts of one evaluation, each once."""
     if not parts:
         raise InputError("no parts", fix="name the folders of all parts")
     first = parts[0]
@@ -145,7 +145,7 @@ def _check(parts: Sequence[StoredTables], rows: Sequence[array[int]]) -> None:
 
 
 def _check_counts(parts: Sequence[StoredTables], rows: Sequence[array[int]]) -> None:
-    """InputError where a manifest counts more values than its part has samples."""
+    """Raise InputError if a manifest counts more values than its part has samples."""
     for part, own in zip(parts, rows, strict=True):
         for _, measure, values in _entry(part)["beside"]:
             if sum(count for _, count in values) > len(own):
@@ -154,7 +154,7 @@ def _check_counts(parts: Sequence[StoredTables], rows: Sequence[array[int]]) -> 
 
 
 def _changed(parts: Sequence[StoredTables], rows: Sequence[array[int]]) -> str:
-    """The line of the inputs that changed between the parts, and its sample, in words; "" where that is not known."""
+    """Return, in words, the line of the inputs that differs between the parts, and its sample; "" if it is not known."""
     if (where := changed_line([part.path for part in parts])) is None:
         return ""
     number, line = where
@@ -167,7 +167,7 @@ def _changed(parts: Sequence[StoredTables], rows: Sequence[array[int]]) -> str:
 
 
 def _differing(row: Mapping[str, Any], other: Mapping[str, Any]) -> list[str]:
-    """The entries in which two parts differ that belong to one evaluation."""
+    """Return the names of what belongs to one evaluation and differs between two parts."""
     names = {"of": "of", "cases": "cases", "gates": "gates", "inputs": "the inputs"}
     results = [text for name, text in names.items() if row["part"].get(name) != other["part"].get(name)]
     results += differing_options(row["options"], other["options"])
@@ -194,7 +194,7 @@ def _add_counts(tables: StoredTables, manifests: Sequence[Mapping[str, Any]]) ->
 
 
 def _manifest(manifests: Sequence[Mapping[str, Any]]) -> dict[str, Json]:
-    """The manifest of the whole: what all parts say alike, and what theirs add up to."""
+    """Return the manifest of the whole: what all parts share, and the sums of their counts."""
     first = manifests[0]
     kept = ("created", "cwd", "settings", "places", "by", "sampled", "left_out", "corpus")
     made: dict[str, Json] = {name: first[name] for name in kept if name in first}
@@ -221,7 +221,7 @@ def _manifest(manifests: Sequence[Mapping[str, Any]]) -> dict[str, Json]:
 
 
 def _join(files: Sequence[Path], target: Path) -> None:
-    """The lines of these files in one, as far as they are there."""
+    """Concatenate these files, of which some may be missing."""
     present = [file for file in files if file.exists()]
     target.unlink(missing_ok=True)
     for file in present:
@@ -251,7 +251,7 @@ def _name_in(line: bytes) -> _Name:
 
 
 def _name_in_label(line: bytes) -> _Name:
-    """A label does not say of which trial it is."""
+    """Return the name in a label's line, without a trial, which labels do not have."""
     name, system, _ = _name_in(line)
     return name, system, 0
 
@@ -287,7 +287,7 @@ def _samples(
     names: Sequence[tuple[bytearray, bytearray]],
     target: FolderWriter | None,
 ) -> Iterator[bytes]:
-    """The lines of all samples, their names added to `names` of their part: as places and scores have them, and as labels do.
+    """Iterate over the lines of all samples, adding their names to `names` of their part: as in places and scores, and as in labels.
 
     The grader sets of samples are numbered as those of the `target`; None = they are alike in all parts.
     """
@@ -310,14 +310,14 @@ def _short(name: _Name) -> bytes:
 
 
 def _each(names: bytearray) -> Iterator[bytes]:
-    """The names in a buffer, one after the other."""
+    """Iterate over the names in a buffer."""
     return (bytes(names[start : start + SHORT]) for start in range(0, len(names), SHORT))
 
 
 def _placed(
     file: TableFile, name_of: Callable[[bytes], _Name], samples: Iterator[tuple[bytes, int]]
 ) -> Iterator[tuple[int, bytes]]:
-    """The lines of one table of a part, each with the place of its sample; labels that people gave in its folder come last."""
+    """Iterate over the lines of a part's table, each with the place of its sample; labels that people gave in the folder come last."""
     name, position = b"", -1
     for _, _, line in file.lines():
         key = _short(name_of(line))
@@ -327,14 +327,14 @@ def _placed(
 
 
 def _regraded(line: bytes, graders: Sequence[GraderSet], target: FolderWriter) -> bytes:
-    """The line of a sample with the number that its grader set has in the target, which counts them as they come."""
+    """Return the line of a sample with the number of its grader set in the target, which adds new sets."""
     written = decode(line).get("graders", 0)
     bare = line[: line.rindex(b',"graders":')] + b"}\n" if written else line
     return numbered(bare, target.tables.number_of(graders[written]))
 
 
 def _judgements(parts: Sequence[StoredTables], asked: AskedCounts) -> Iterator[bytes]:
-    """The judgements of the parts, each key once; how they were asked is added to the counts."""
+    """Iterate over the judgements of the parts, each key once, and add how they were asked to the counts."""
     written = set[bytes]()
     for part in parts:
         asked.update(asked_counts(part.manifest.get("asked") or {}))

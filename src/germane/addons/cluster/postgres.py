@@ -113,7 +113,7 @@ class PostgresLedger(LedgerTable):
 
     @contextmanager
     def _locked(self, db: Any) -> Iterator[None]:
-        """A transaction in which tables are made: of several processes one after the other.
+        """Open a transaction in which tables are made; other processes wait for its end.
 
         `IF NOT EXISTS` alone fails where two connections make a table at the same time.
         """
@@ -143,7 +143,7 @@ class PostgresLedger(LedgerTable):
         return LedgerError(f"the ledger {self.place} cannot be used: {words}{hint}")
 
     def _with(self, work: Callable[[Any], T], *, writing: bool = False) -> T:
-        """Do `work` on the connection that reads or writes.
+        """Return what `work` returns for the connection that reads or writes.
 
         It is done again where the server went away meanwhile: doing it twice must be the same as once.
         """
@@ -197,7 +197,7 @@ class PostgresLedger(LedgerTable):
         return self._with(store, writing=True)
 
     def rows(self, sql: str, values: Sequence[Any] = (), read: Callable[[Row], Any] = tuple) -> Iterator[Any]:
-        """The rows of a query, each through `read`, as they are needed."""
+        """Iterate over the rows of a query, each through `read`."""
         if self._empty:
             return
         with self._locks[False]:
@@ -221,7 +221,7 @@ class PostgresLedger(LedgerTable):
         self._with(execute, writing=True)
 
     def change(self, sql: str, values: Sequence[Any] = ()) -> int:
-        """The number of rows that a statement has changed."""
+        """Execute a statement and return the number of rows that it changed."""
         return int(self._with(lambda db: db.execute(sql.replace("?", "%s"), values).rowcount, writing=True))
 
     @property

@@ -20,7 +20,7 @@ _LAST = "manifest.json"
 
 @contextmanager
 def _store(url: str) -> Iterator[tuple[Any, str]]:
-    """The file system of a URL and the path in it. What goes wrong with it inside is an InputError that names the URL."""
+    """Yield the file system of a URL and the path in it; errors within the context become an InputError that names the URL."""
     shown = mask_urls(url)
     check_unmasked(url)
     try:
@@ -45,13 +45,13 @@ def _store(url: str) -> Iterator[tuple[Any, str]]:
 
 
 def check_store(url: str) -> None:
-    """InputError, before anything is spent, where what reaches a URL is not installed or does not know it."""
+    """Raise InputError, before anything is spent, if what reads a URL is not installed or does not know it."""
     with _store(url):
         pass
 
 
 def scratch() -> Path:
-    """A folder for copies, which goes with this process."""
+    """Return a new folder for copies, which is removed when this process ends."""
     import tempfile
 
     made = Path(tempfile.mkdtemp(prefix="germane-"))
@@ -61,7 +61,7 @@ def scratch() -> Path:
 
 @cache
 def fetched(url: str) -> Path:
-    """A copy of what stands at a URL, a file or a folder, under its own name; made once."""
+    """Return a copy of the file or folder at a URL, under its own name; it is made once."""
     with _store(url) as (files, path):
         local = scratch() / (Path(path).name or "data")
         files.get(path, str(local), recursive=True)
@@ -101,7 +101,7 @@ def pack(folder: Path, url: str) -> None:
 
 
 def is_there(url: str) -> bool:
-    """True if something stands at a URL."""
+    """Return True if something stands at a URL."""
     with _store(url) as (files, path):
         return bool(files.exists(path))
 
@@ -114,7 +114,7 @@ def remove(url: str) -> None:
 
 
 def unpacked(url: str) -> list[Path]:
-    """The folders of the parts at a URL: of one that was packed, or of all in a folder."""
+    """Return the folders of the parts at a URL: of one packed part, or of all in a folder."""
     import zipfile
 
     with _store(url) as (files, path):

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from germane.addons.cluster.engines import Engine
+from germane.addons.cluster.engines import executor_of, parse_engine
 from germane.addons.cluster.merging import merge_parts
 from germane.addons.cluster.remote import is_there, pack, remove, unpacked
 from germane.addons.cluster.share import Share
@@ -43,15 +43,15 @@ _LOOK_SECONDS = 1.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Inputs:
-    """The message to every worker: the folder of the whole and its options. No key is in it.
+    """What every worker is sent: the folder of the whole and its options, without any key.
 
     Attributes:
-        spec: What was asked of the whole, as trusted as it is there, but for what a part finds in its own manifest.
-        whole: Its report folder, in which a folder stands ready for each part; this is what is continued later.
-        cwd: The working directory, from which paths and settings are found.
-        host: The machine on which it was begun.
-        options: The options of the whole, as its manifest has them.
-        store: A URL at which the parts are put as they are finished: no folder need be shared then.
+        spec: What was asked of the whole, without the options that a part finds in its own manifest.
+        whole: The report folder of the whole, which holds a folder for each part, and which `--resume` names.
+        cwd: The working directory, to which paths are relative.
+        host: The machine on which the evaluation began.
+        options: The options of the whole, as in its manifest.
+        store: A URL where finished parts are put; machines then need no shared folder.
     """
 
     spec: Spec
@@ -62,11 +62,11 @@ class Inputs:
     store: str = ""
 
     def at(self, share: Share) -> str:
-        """The URL of a part that is finished."""
+        """Return the URL of a finished part."""
         return f"{self.store}/{_PARTS}/{share.folder}.zip"
 
     def has_finished(self, part: Path) -> bool:
-        """True if the part in a folder is complete, with the options that hold now, and nothing in it is asked again."""
+        """Return True if the part in a folder is complete, has today's options, and asks nothing again."""
         stored = read_manifest(part)
         same = not differing_options(stored.get("options") or {}, decode(encode(self.options)))
         failed = any(field in {"errors", "failed"} for _, field, _ in asked_counts(stored.get("asked") or {}))
@@ -74,34 +74,23 @@ class Inputs:
 
 
 def run_part(inputs: Inputs, number: int, of: int) -> None:
-    """Run one part, or continue it; one that is finished stays as it is. Raises as `run` does."""
+    """Run one part, or continue it; a finished part stays as it is. Raises as `run` does."""
     share = Share(number, of)
-    with _interruptible():
-        _run_share(inputs, share)
-
-
-def _run_share(inputs: Inputs, share: Share) -> None:
-    if not inputs.store:
-        _run_in(inputs.whole / _PARTS / share.folder, inputs, share)
-    elif not (is_there(inputs.at(share)) and inputs.has_finished(unpacked(inputs.at(share))[0])):
-        with tempfile.TemporaryDirectory(prefix="germane-part-") as scratch:
-            folder = Path(scratch) / share.folder
-            _run_in(folder, inputs, share)
-            pack(folder, inputs.at(share))
-
-
-@contextmanager
-def _interruptible() -> Iterator[None]:
-    """Within, SIGINT ends the part; a worker process that waits for one ignores it (`begin_worker`)."""
-    try:
+    try:  # a worker process that waits for a part ignores SIGINT (`begin_worker`)
         before = signal.signal(signal.SIGINT, signal.default_int_handler)
     except ValueError:  # a thread of a cluster's worker
-        yield
-        return
+        before = None
     try:
-        yield
+        if not inputs.store:
+            _run_in(inputs.whole / _PARTS / share.folder, inputs, share)
+        elif not (is_there(inputs.at(share)) and inputs.has_finished(unpacked(inputs.at(share))[0])):
+            with tempfile.TemporaryDirectory(prefix="germane-part-") as scratch:
+                folder = Path(scratch) / share.folder
+                _run_in(folder, inputs, share)
+                pack(folder, inputs.at(share))
     finally:
-        signal.signal(signal.SIGINT, before)
+        if before is not None:
+            signal.signal(signal.SIGINT, before)
 
 
 def _run_in(folder: Path, inputs: Inputs, share: Share) -> None:
@@ -136,10 +125,10 @@ def _run_in(folder: Path, inputs: Inputs, share: Share) -> None:
 
 
 def run_in_parts(spec: Spec, callbacks: Callbacks) -> tuple[Report, ReportData | None]:
-    """Run an evaluation in as many parts as its engine has workers; the report, and the baseline that it is compared with.
+    """Run an evaluation in as many parts as its engine has workers; return the report and the baseline that it is compared with.
 
-    A part whose worker is killed is continued by another one. With `resume`, finished parts are kept and the others
-    continued. Raises as `run` does, and InputError where the engine cannot be used.
+    Another worker continues a part whose worker is killed. With `resume`, finished parts are kept and the others
+    continued. Raises as `run` does, and InputError if the engine cannot be used.
     """
     stored = stored_manifest(spec)
     resumed = spec.resuming(stored)
@@ -150,8 +139,8 @@ def run_in_parts(spec: Spec, callbacks: Callbacks) -> tuple[Report, ReportData |
         plan = Plan(resumed, callbacks.warn)
         if plan.defaults is not None:
             callbacks.note(plan.defaults.why)
-        engine = Engine.parse(plan.spec.get("engine") or "")
-        _check(plan, engine)
+        engine = str(plan.spec.get("engine") or "")
+        _check(plan, parse_engine(engine)[0])
         whole = Path(spec.resume) if spec.resume else new_folder(plan.spec, plan.suite.paths)
         target = FolderWriter(whole).lock()
         try:
@@ -176,8 +165,8 @@ def run_in_parts(spec: Spec, callbacks: Callbacks) -> tuple[Report, ReportData |
     return report, before
 
 
-def _check(plan: Plan, engine: Engine) -> None:
-    """InputError for what cannot be run in parts, and for what is wrong in the input, before anything is paid."""
+def _check(plan: Plan, kind: str) -> None:
+    """Raise InputError for what cannot be run in parts, and for invalid input, before anything is paid."""
     spec = plan.spec
     if spec.get("part"):
         raise InputError("--part and --engine do not go together", fix="leave one of them out")
@@ -187,7 +176,7 @@ def _check(plan: Plan, engine: Engine) -> None:
         find_baseline(spec.baseline and local(spec.baseline))
     if "-" in spec.paths:
         raise InputError("several workers cannot read samples from stdin", fix="write them to a file")
-    if spec.headers and engine.kind != "processes":
+    if spec.headers and kind != "processes":
         problem = "--header does not travel to other machines: it may be a key"
         raise InputError(problem, fix="set the key in the environment of the workers, as OPENAI_API_KEY")
     if keeps_answers(plan.judge) and not plan.suite.asks_targets:
@@ -201,7 +190,7 @@ def _write_start(
     given: Spec,
     workers: int,
 ) -> tuple[Inputs, list[Share]]:
-    """Write down what is run in how many parts; of what is continued there are as many as before."""
+    """Write the manifest of the whole; return what its workers are sent, and the parts: of a resumed one as many as before."""
     spec, address = plan.spec, None
     if keeps_answers(plan.judge) and not spec.no_cache:
         address = ledger_of(spec, target.path)
@@ -235,14 +224,14 @@ _LAST_SECONDS = 10
 
 
 def _all_parts(
-    engine: Engine, begin: Callable[[int], tuple[Inputs, list[Share]]], callbacks: Callbacks, again: str
+    engine: str, begin: Callable[[int], tuple[Inputs, list[Share]]], callbacks: Callbacks, again: str
 ) -> list[Path]:
-    """Run all parts to their end; their folders. What a worker left that was killed is taken up again."""
+    """Run all parts to their end, those of killed workers again, and return their folders."""
     lost: BaseException | None
     inputs, shares, left = None, list[Share](), list[Share]()
     for _ in range(_ATTEMPTS):
         lost = None
-        with engine.executor() as (executor, workers):
+        with executor_of(engine) as (executor, workers):
             if inputs is None:
                 inputs, shares = begin(workers)
                 left = list(shares)
@@ -277,9 +266,9 @@ def _all_parts(
 
 
 def _end_workers() -> None:
-    """End the workers of a pool that has lost one of them, once they have finished what is in flight.
+    """End the workers of a pool that has lost one, once they have finished what is in flight.
 
-    The pool has sent them SIGTERM, after which they wait for more work; from Python 3.12 on it waits for them in turn, for ever.
+    The pool has sent them SIGTERM, after which they wait for more work; since Python 3.12 it then waits for them for ever.
     """
     for child in multiprocessing.active_children():
         child.join(_LAST_SECONDS)
@@ -287,16 +276,16 @@ def _end_workers() -> None:
 
 
 def _weight(error: GermaneError) -> int:
-    """The rank of an error among those of several parts: input before judge before interruption."""
+    """Return the rank of an error among those of several parts: input errors before those of judges before interruptions."""
     order = (LimitReached, Interrupted, JudgeError, GermaneError, InputError)
     return max(number for number, kind in enumerate(order) if isinstance(error, kind))
 
 
 @contextmanager
 def _passed_on(futures: Iterable[Future[None]]) -> Iterator[list[int]]:
-    """Within, a signal to stop goes to each worker process of ours, which finishes what is in flight; the signals so far.
+    """Pass signals to stop on to our worker processes, which finish what is in flight, and yield the list of these signals.
 
-    Of a cluster, parts that have not begun are taken back, and those that have begun go on to their end.
+    On a cluster, parts that have not begun are cancelled, and the others run to their end.
     """
     signals = list[int]()
 

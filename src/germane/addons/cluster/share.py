@@ -34,7 +34,7 @@ class Share:
 
     @classmethod
     def parse(cls, text: str) -> Self:
-        """`3/16` as the third of sixteen; InputError where it is not one."""
+        """Return the part that a text such as `3/16` names; InputError if it names none."""
         match = _SHARE.fullmatch(text.strip())
         number, of = (int(match[1]), int(match[2])) if match else (0, 0)
         if not 1 <= number <= of:
@@ -44,7 +44,7 @@ class Share:
         return cls(number, of)
 
     def has(self, query: str) -> bool:
-        """True if the cases with this query are in the part.
+        """Return True if the cases with this query are in the part.
 
         By a hash of the query's text: equal questions are in one part, and are asked and paid for once.
         """
@@ -52,7 +52,7 @@ class Share:
         return int.from_bytes(result, "big") % self.of == self.number - 1
 
     def of_limits(self, spec: Spec) -> Spec:
-        """The specification with this part's share of the limits, which are meant for all parts together.
+        """Return the specification with this part's share of the limits, which are meant for all parts together.
 
         Each gets 1/N of the requests and tokens per minute and of the dollars; calls and requests in flight are
         whole numbers, of which the first parts get one more, and at least one request is in flight.
@@ -89,7 +89,7 @@ class Share:
         inputs: Sequence[Path],
         gates: Iterable[Gate],
     ) -> dict[str, Json]:
-        """The entry of a part's manifest for merging: its number, the count of `cases`, the inputs' digests, and the gates of the whole.
+        """Return what merging needs of a part: its number, the count of `cases`, the digests of the inputs, and the gates of the whole.
 
         Means that belong beside others are means over all parts: their values are kept, each with how often it came. Which
         cases the part's samples are is written next to its tables.
@@ -114,7 +114,7 @@ class Share:
 
 
 def changed_line(folders: Sequence[Path]) -> tuple[int, int] | None:
-    """The number of the first input file, and its line, that differ between these parts; None where that is not known."""
+    """Return the number of the first input file and its line that differ between these parts; None if that is not known."""
     texts = [
         path.read_text("ascii").splitlines()
         for path in (folder / _LINES for folder in folders)
@@ -130,7 +130,7 @@ def changed_line(folders: Sequence[Path]) -> tuple[int, int] | None:
 
 
 def read_rows(folder: Path) -> array[int]:
-    """The places of a part's samples among all cases; InputError where they are not there, or are none."""
+    """Return the places of a part's samples among all cases; InputError if they are missing or damaged."""
     try:
         return array("q", map(int, (folder / _ROWS).read_text("ascii").split()))
     except (OSError, ValueError):
