@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
@@ -28,7 +29,7 @@ from germane.reports import formats
 from germane.reports.data import ReportData
 from germane.reports.explain import left_out
 from germane.reports.gates import worst_exit_code
-from germane.reports.report import Report, reports_in, same_command
+from germane.reports.report import Report, complete_in, reports_in, same_command
 from germane.reports.text.markdown import markdown_of
 from germane.reports.text.terminal import evaluations_table, quiet_notes, render
 from germane.samples.files import copied, shown_name
@@ -221,11 +222,8 @@ def latest_reports(verb: str, n: int = 1) -> list[Path]:
 
     InputError if there are fewer.
     """
-    parent, result = Path("germane-reports"), list[Path]()
-    for folder in reports_in(parent):
-        with suppress(InputError):
-            if len(result) < n and read_manifest(folder).get("status") == "complete":
-                result.insert(0, folder)
+    parent = Path("germane-reports")
+    result = [*islice(complete_in(parent), n)][::-1]
     if len(result) < n:
         what, named = ("no report", "REPORT") if n == 1 else (f"fewer than {n} finished reports", "A B")
         fix = f"name {'it' if n == 1 else 'them'}: germane {verb} {named}"

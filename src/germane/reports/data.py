@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from array import array
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import groupby
@@ -123,16 +123,7 @@ class ReportData:
         InputError if no sample is in any.
         """
         if by not in self._sliced:
-            slices = self.cases_by(by)
-            names: dict[str, list[str]] = {}
-            for name, cases in slices.items():
-                for case in cases:
-                    names.setdefault(case, []).append(name)
-            kept = {name: array("q") for name in slices}
-            for number, case in enumerate(self.tables.scores.keys.ids()):
-                for name in names.get(case, ()):
-                    kept[name].append(number)
-            self._sliced[by] = self._slices(kept.items())
+            self._sliced[by] = self._slices(self.cases_by(by))
         return self._sliced[by]
 
     def cases_by(self, by: str) -> Mapping[str, set[str]]:
@@ -151,19 +142,25 @@ class ReportData:
             return [], str(error)
 
     def tag_slices(self, most: int) -> list[Slice]:
-        """Return the summaries over the samples of each of the `most` commonest tags, in the order of their names."""
-        results: dict[str, array[int]] = {}  # by tag the numbers of its samples
-        keys = self.tables.scores.keys
-        for key, tags in self.tables.tags():
-            if (number := keys.find(key)) is not None:
-                for tag in dict.fromkeys(tags):
-                    results.setdefault(tag, array("q")).append(number)
-        tags = sorted(sorted(results, key=lambda tag: -len(results[tag]))[:most])
-        return self._slices((tag, results[tag]) for tag in tags)
+        """Return the summaries over the cases of each of the `most` commonest tags, in the order of their names."""
+        cases: dict[str, set[str]] = {}
+        for (case, _, _), tags in self.tables.tags():
+            for tag in tags:
+                cases.setdefault(tag, set()).add(case)
+        tags = sorted(sorted(cases, key=lambda tag: -len(cases[tag]))[:most])
+        return self._slices({tag: cases[tag] for tag in tags})
 
-    def _slices(self, kept: Iterable[tuple[str, array[int]]]) -> list[Slice]:
-        """Return the slices of these names and samples (by number), without those in which nothing was scored."""
-        numbers = ((name, np.unique(np.array(samples, np.int64))) for name, samples in kept)
+    def _slices(self, cases_of: Mapping[str, Collection[str]]) -> list[Slice]:
+        """Return the slices with these cases, by their names, without those in which nothing was scored."""
+        names: dict[str, list[str]] = {}
+        for name, cases in cases_of.items():
+            for case in cases:
+                names.setdefault(case, []).append(name)
+        kept = {name: array("q") for name in cases_of}
+        for number, case in enumerate(self.tables.scores.keys.ids()):
+            for name in names.get(case, ()):
+                kept[name].append(number)
+        numbers = ((name, np.array(samples, np.int64)) for name, samples in kept.items())
         slices = [Slice(name, self.summaries_of(keep), keep) for name, keep in numbers]
         return [value for value in slices if value.summaries]
 

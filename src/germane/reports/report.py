@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections import Counter, deque
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
@@ -243,6 +243,14 @@ def reports_in(folder: Path) -> list[Path]:
     return [manifest.parent for manifest in manifests]
 
 
+def complete_in(folder: Path) -> Iterator[Path]:
+    """Iterate over the complete report folders in a folder, the latest first."""
+    for report in reports_in(folder):
+        with suppress(InputError):
+            if read_manifest(report).get("status") == "complete":
+                yield report
+
+
 def same_command(folder: Path) -> dict[str, Path]:
     """Return the report folders next to this one that the same command wrote, by the path that each evaluates.
 
@@ -275,9 +283,8 @@ def find_report(path: str | Path, *, corrected: bool = True) -> ReportData:
         raise InputError(f"no report {path}", fix=fix)
     if (path / "manifest.json").exists():
         return Report.open(path, corrected=corrected)
-    for folder in reports_in(path):
-        if read_manifest(folder).get("status") == "complete":
-            return Report.open(folder, corrected=corrected)
+    if (latest := next(complete_in(path), None)) is not None:
+        return Report.open(latest, corrected=corrected)
     documents = sorted(path.glob("*.json"), key=lambda file: file.stat().st_mtime_ns)
     if not documents:
         raise InputError(f"{path} holds no finished report", fix="name a folder that `germane run` wrote")
