@@ -38,7 +38,7 @@ from germane.labelling.judges import JudgesAudit
 from germane.labelling.moving import LabelsCheckDocument, LabelsMoveDocument
 from germane.labelling.schema import AuditDocument, ValidationDocument
 from germane.ledger.store import FORMAT
-from germane.reports.explain import ExplainDocument
+from germane.reports.derived.explained import ExplainDocument
 from germane.reports.formats import Document
 from germane.reports.gates import _IN_WORDS, FUNCTIONS
 from germane.samples.fields import FIELDS, IDS, PASSAGE, PASSAGE_SPELLINGS, SPELLINGS, Field, spellings

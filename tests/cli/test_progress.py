@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from germane.cli import main, printing
+from germane.cli import main, progress
 from tests.server import Act, Asked, ModelServer
 
 
@@ -57,9 +57,9 @@ def test_a_slow_judge_shows_its_seconds_per_call(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """After the first answers; of a fast one nobody asks."""
-    monkeypatch.setattr(printing, "_FIRST", 0.0)
-    monkeypatch.setattr(printing, "_HEARTBEAT", 0.0)
-    monkeypatch.setattr(printing, "_SLOW", 0.001)
+    monkeypatch.setattr(progress, "_FIRST", 0.0)
+    monkeypatch.setattr(progress, "_HEARTBEAT", 0.0)
+    monkeypatch.setattr(progress, "_SLOW", 0.001)
     run(monkeypatch, tmp_path)
     assert re.search(r"left, \d+\.\d s per call", capsys.readouterr().err)
 
@@ -68,8 +68,8 @@ def test_the_whole_is_known_before_the_first_answer(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """60 verdicts, 30 lists of claims and 30 verdicts on these: as many as --dry-run says; the total does not grow."""
-    monkeypatch.setattr(printing, "_FIRST", 0.0)
-    monkeypatch.setattr(printing, "_HEARTBEAT", 0.0)
+    monkeypatch.setattr(progress, "_FIRST", 0.0)
+    monkeypatch.setattr(progress, "_HEARTBEAT", 0.0)
     run(monkeypatch, tmp_path, "--dry-run", "--json")
     forecast = json.loads(capsys.readouterr().out)
     whole = sum(line["calls"] for line in forecast["measures"].values())
@@ -91,7 +91,7 @@ def test_nothing_is_counted_where_nobody_looks_on(
     def forbidden(*_: object) -> Any:
         raise AssertionError
 
-    monkeypatch.setattr(printing, "_FIRST", 0.0)
+    monkeypatch.setattr(progress, "_FIRST", 0.0)
     monkeypatch.setattr("germane.evaluation.forecast.expectation", forbidden)
     assert run(monkeypatch, tmp_path, "-q") == "0"
     assert "judging" not in capsys.readouterr().err
@@ -102,7 +102,7 @@ def test_a_bar_cuts_no_figure(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, w
     """In a terminal of any width."""
     out = io.StringIO()
     monkeypatch.setattr(
-        printing, "Console", lambda **_: Console(file=out, force_terminal=True, width=width, no_color=True)
+        progress, "Console", lambda **_: Console(file=out, force_terminal=True, width=width, no_color=True)
     )
     monkeypatch.setattr("germane.cli.printing._Stdout", lambda **_: Console(file=io.StringIO(), width=width))
     run(monkeypatch, tmp_path, latency=0.02)
@@ -116,7 +116,7 @@ def test_a_build_server_hears_of_a_run_while_nothing_is_answered(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """The last line again, every so often; nothing with -q."""
-    monkeypatch.setattr(printing, "_HEARTBEAT", 0.1)
+    monkeypatch.setattr(progress, "_HEARTBEAT", 0.1)
     said: list[str] = []
     heard = threading.Event()
 
@@ -125,13 +125,13 @@ def test_a_build_server_hears_of_a_run_while_nothing_is_answered(
         if len(said) == 3:
             heard.set()
 
-    monkeypatch.setattr(printing, "say", hear)
-    with printing.Progress() as callbacks:
+    monkeypatch.setattr(progress, "say", hear)
+    with progress.Progress() as callbacks:
         callbacks.on_progress("asking the target", 2, 8)
         assert heard.wait(20)
     assert all(line.startswith("asking the target: 2 of 8") for line in said[1:])
     said.clear()
-    with printing.Progress(quiet=True) as callbacks:
+    with progress.Progress(quiet=True) as callbacks:
         callbacks.on_progress("asking the target", 2, 8)
         assert callbacks._over.wait(0.3) is False
     assert said == []

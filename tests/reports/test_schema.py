@@ -10,7 +10,7 @@ from scripts.reference_pages import schema_of
 from germane import evaluate
 from germane.encoding import Line
 from germane.labelling.schema import AuditDocument
-from germane.reports.explain import ExplainDocument
+from germane.reports.derived.explained import ExplainDocument
 from germane.reports.formats import Document
 from germane.types import Json
 from tests.command import invoke

@@ -13,7 +13,7 @@ from germane.cli.values import print_document, print_lines, spec_of
 from germane.errors import InputError, Interrupted
 
 if TYPE_CHECKING:
-    from germane.cli.printing import Progress
+    from germane.cli.progress import Progress
     from germane.evaluation.spec import Spec
     from germane.reports.report import Report
 
@@ -40,7 +40,8 @@ def run(
     Exit codes: 0 ok, 1 a gate failed, 2 invalid input, 3 too much could not be measured, a gate is undecided, a limit
     (--max-cost, --max-calls) stopped the run, --replay lacks an answer, or batches (--later) are pending, 130 interrupted.
     """
-    from germane.cli.printing import Outputs, Progress, check_writable, finish
+    from germane.cli.printing import Outputs, check_writable, finish
+    from germane.cli.progress import Progress
     from germane.evaluation.run import sources_of
 
     outputs = Outputs.of(flags.pop("output"))
@@ -127,7 +128,7 @@ def _check_same_paths(chosen: Spec, resume: Path) -> None:
 
 def _print_forecast(chosen: Spec, *, json: bool) -> None:
     """Print the questions that each evaluation would ask, and their price."""
-    from germane.cli.printing import Progress
+    from germane.cli.progress import Progress
     from germane.evaluation.plan import split_evaluations
     from germane.evaluation.run import forecast
 

@@ -10,7 +10,8 @@ from msgspec import UNSET
 
 from germane.clean import clean, shorten
 from germane.questions.relevance import distribution_in_words
-from germane.reports.explain import ExplainDocument, ExplainedLine, LabelLine, PlaceLine, said_by
+from germane.reports.derived.explained import ExplainDocument, ExplainedLine, LabelLine, PlaceLine
+from germane.reports.explain import said_by
 from germane.reports.summary import in_digits
 from germane.show.table import Table
 

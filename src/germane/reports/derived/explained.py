@@ -1,0 +1,117 @@
+"""Records of the document of `germane explain --json`: places with their labels, measures with their numbers."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+from msgspec import UNSET, UnsetType
+
+from germane.encoding import Line
+from germane.tables.scores import Bounds
+
+
+class LabelLine(Line):
+    """The label of one source at a place: gold, a judge's or a person's. `grade` and `relevant` are null if the judge failed.
+
+    `votes` are the answers of a panel's members, `probabilities` those of the grades from 0 up (or of no and yes) if the judge
+    gives them.
+    """
+
+    source: Literal["gold", "judge", "human"]
+    grade: float | bool | None
+    relevant: bool | None
+    who: str | UnsetType | None = UNSET
+    reason: str | UnsetType = UNSET
+    votes: list[str] | UnsetType = UNSET
+    probabilities: list[float] | UnsetType = UNSET
+
+
+class PlaceLine(Line):
+    """A passage that came back, at its `rank` from 1, with the label of every source; `score` is the retriever's."""
+
+    rank: int
+    id: str | None
+    score: float | None
+    text: str
+    item: str
+    labels: list[LabelLine]
+
+
+class CallLine(Line):
+    """One search: its query and the passages that came back, best first; or the `final` list of an agent, which is no search."""
+
+    query: str
+    contexts: list[PlaceLine]
+    final: bool | UnsetType = UNSET
+
+
+class MissingLine(Line):
+    """A gold document that did not come back."""
+
+    id: str
+    grade: int
+
+
+class SupportLine(Line):
+    """The numbers of the `contexts` (from 1) that support one claim or nugget."""
+
+    text: str
+    contexts: list[int]
+    reason: str
+
+
+class MatrixLine(Line):
+    """The contexts that support each claim or nugget."""
+
+    kind: str
+    rows: list[SupportLine]
+
+
+class ChangedLine(Line):
+    """A move that would change a score: the value after it, and the difference."""
+
+    what: str
+    value: float
+    difference: float
+
+
+class ExplainedLine(Line):
+    """One measure of a sample: its score and the reasons for it.
+
+    `formula` is the measure's, `numbers` the same with this sample's numbers; `hits` and `misses` are the items that
+    counted and those that did not; `panel` the answers of a panel's members; `details` the findings of a grader of an eval file;
+    `changes` the moves of a context that would change the score most.
+    """
+
+    measure: str
+    value: float | None
+    status: Literal["ok", "skipped", "incomplete", "error"]
+    why: str | None
+    bounds: Bounds
+    formula: str | UnsetType = UNSET
+    details: dict[str, Any] | UnsetType = UNSET
+    panel: list[dict[str, Any]] | UnsetType = UNSET
+    numbers: str | UnsetType | None = UNSET
+    changes: list[ChangedLine] | UnsetType = UNSET
+    reasoning: str | UnsetType = UNSET
+    band: str | UnsetType = UNSET
+    hits: list[str] | UnsetType = UNSET
+    misses: list[str] | UnsetType = UNSET
+
+
+class ExplainDocument(Line):
+    """The document of `germane explain --json`: the facts behind one sample's scores."""
+
+    sample: str
+    system: str
+    trial: int
+    query: str
+    reference: str | None
+    criterion: str | None
+    response: str | None
+    error: str | None
+    tags: list[str]
+    calls: list[CallLine]
+    missing: list[MissingLine]
+    matrices: list[MatrixLine]
+    measures: list[ExplainedLine]
