@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
@@ -179,7 +179,7 @@ class Comparison:
 
     def _repr_html_(self) -> str:
         verdict = [] if self.verdict is None else [f"verdict  {_WORDS[self.verdict]}{self.because}"]
-        table = _file_table(self)
+        table = _table(self, self.comparisons, file=True)
         table.notes += [*self.sentences, *_lines(self), *verdict]
         return table.html()
 
@@ -193,32 +193,43 @@ def render_comparison(comparison: Comparison, *, every: bool = False) -> Rendera
 
 
 def _parts(comparison: Comparison, *, every: bool) -> Iterator[RenderableType]:
-    """The comparison in order: the outcomes, the differences, what moved, the notes and the verdict."""
-    for row in comparison.whole:
-        if row.outcome:
-            style = _OF_OUTCOME.get(row.outcome, "")
-            yield Text(clean(row.sentence(several=comparison.several)), style=style)
+    """Yield the comparison in order: the outcomes, the differences, what moved, the notes and the verdict."""
+    outcomes = [(row, row.outcome) for row in comparison.whole if row.outcome]
+    for row, outcome in outcomes:
+        yield Text(clean(row.sentence(several=comparison.several)), style=_OF_OUTCOME.get(outcome, ""))
     yield from map(Text, map(clean, _best_of(comparison)))
     heads = _heads(comparison)
-    against: dict[str, dict[str, None]] = {}
-    for row in comparison.comparisons:
-        against.setdefault(clean(row.a), {})[clean(row.b)] = None
-    for a, others in against.items():
-        b = ", ".join(others)
+    for baseline in dict.fromkeys(row.a for row in comparison.comparisons):
+        others = dict.fromkeys(clean(row.b) for row in comparison.comparisons if row.a == baseline)
+        a, b = clean(baseline), ", ".join(others)
         if len(comparison.systems) != 2 or heads[0] != a:  # else the table's head says so
             yield Text(f"{heads[1]} {b} against {heads[0]} {a}" if len(heads) == 2 else f"{b} against {a}")
     yield _table(comparison, comparison.whole).rich()
     for row in comparison.whole:
         yield from (Text(f"  {line}", style="dim") for line in _remarks(comparison, row))
-    yield from _details(comparison)
+    if slices := [row for row in comparison.comparisons if row.slice]:
+        yield _table(comparison, slices, slices=True).rich()
+    for system, moved in comparison.moved.items():
+        of = f" in {clean(system)}" if len(comparison.systems) > 2 else ""
+        for word, queries in (("worse", moved.worst), ("better", moved.best)):
+            title = [Text(f"{word} by {clean(comparison.primary[0])}{of}")] if queries else []
+            yield from (*title, *map(_moved, queries[:_MOST_MOVED]))
+    yield from _foot(comparison, every=every)
+
+
+def _foot(comparison: Comparison, *, every: bool) -> Iterator[RenderableType]:
+    """Yield the notes, the methods and the verdict."""
     kept = len(comparison.notes) if every or len(comparison.notes) <= _MOST_NOTES else _MOST_NOTES - 1
-    notes = [f"note     {clean(note)}" for note in comparison.notes[:kept]]
+    yield from map(Text, (*_lists(comparison, "lists    "), *_only_in(comparison, "only in  ")))
+    yield from (Text(f"note     {clean(note)}") for note in comparison.notes[:kept])
     if hidden := len(comparison.notes) - kept:
-        notes.append(f"note     {counted(hidden, 'more note')}: -v and the page show them")
-    yield from map(
-        Text,
-        (*_lists(comparison, "lists    "), *_only_in(comparison, "only in  "), *notes, *_methods(comparison)),
-    )
+        yield Text(f"note     {counted(hidden, 'more note')}: -v and the page show them")
+    intervals = ", ".join(sorted({row.interval.method for row in comparison.comparisons} - {""}))
+    tests = ", ".join(sorted({row.test for row in comparison.comparisons if row.test}))
+    if intervals:
+        yield Text(f"95% confidence intervals ({LIKE_THESE}): {intervals}")
+    if tests and tests != intervals:
+        yield Text(f"test     {tests}")
     if comparison.verdict is not None:
         word = _WORDS[comparison.verdict]
         text = Text(f"verdict  {word} (exit code {comparison.exit_code}){clean(comparison.because)}")
@@ -227,49 +238,20 @@ def _parts(comparison: Comparison, *, every: bool) -> Iterator[RenderableType]:
 
 
 def _best_of(comparison: Comparison) -> Iterator[str]:
-    """A sentence per primary measure: the best of three systems or more, and the gain that holds where it was not chosen."""
+    """Yield a sentence per primary measure: the best of three systems or more, and its gain where it was not chosen."""
     shown = {row.measure for row in comparison.whole if row.outcome and not row.stand_in}
+    first = comparison.systems[0]
     for line in comparison.choices:
-        if line.measure not in shown or line.gain_held_out is None:
-            continue
-        ends = interval_in_words(line.interval, 3, "+") if line.interval else "-"
-        holds = f"{line.gain_held_out:+.3f} on queries that did not choose (95% interval {ends})"
-        if line.system == comparison.systems[0]:
-            yield f"best in {line.measure}: {line.system}, the first; choosing again gains {holds}"
-        else:
-            seen = f"{line.gain:+.3f} over {comparison.systems[0]} on these queries"
-            yield f"best in {line.measure}: {line.system}, {seen}, {holds}"
-
-
-def _details(comparison: Comparison) -> Iterator[RenderableType]:
-    """The differences of slices, and the queries that moved."""
-    if slices := [row for row in comparison.comparisons if row.slice]:
-        yield _table(comparison, slices, slices=True).rich()
-    for system in comparison.held:
-        for word, moved in (("worse", comparison.worst), ("better", comparison.best)):
-            if queries := moved.get(system):
-                of = f" in {clean(system)}" if len(comparison.systems) > 2 else ""
-                yield Text(f"{word} by {clean(comparison.primary[0])}{of}")
-                yield from map(_moved, queries[:_MOST_MOVED])
-
-
-def _methods(comparison: Comparison) -> Iterator[str]:
-    """The methods of the intervals, of p-values too where these are of another one, and what the intervals are of."""
-    intervals, tests = (
-        ", ".join(sorted(filter(None, methods)))
-        for methods in (
-            {row.interval.method for row in comparison.comparisons},
-            {row.test or "" for row in comparison.comparisons},
-        )
-    )
-    if intervals:
-        yield f"95% confidence intervals ({LIKE_THESE}): {intervals}"
-    if tests and tests != intervals:
-        yield f"test     {tests}"
+        if line.measure in shown and line.gain_held_out is not None:
+            ends = interval_in_words(line.interval, 3, "+") if line.interval else "-"
+            holds = f"{line.gain_held_out:+.3f} on queries that did not choose (95% interval {ends})"
+            seen = f"{line.gain:+.3f} over {first} on these queries, {holds}"
+            gains = f"the first; choosing again gains {holds}" if line.system == first else seen
+            yield f"best in {line.measure}: {line.system}, {gains}"
 
 
 def _heads(comparison: Comparison) -> tuple[str, ...]:
-    """The headings of the means: the systems' names, or baseline and new where two names are too long for a column."""
+    """Return the headings of the means: the systems' names, or baseline and new where one of two is too long for a column."""
     names = tuple(map(clean, comparison.systems))
     return ("baseline", "new") if len(names) == 2 and max(map(len, names)) > _LONGEST_HEAD else names
 
@@ -280,7 +262,7 @@ _NUMBERS = ("difference", "interval", "p", "p (Holm)", "win/tie/loss", "n")
 def _table(
     comparison: Comparison, rows: Sequence[MeasureComparison], *, slices: bool = False, file: bool = False
 ) -> Table:
-    """A line per comparison; with several systems a line for each, the first one's above.
+    """Return a table with a line per comparison; with several systems a line for each, the first one's above.
 
     A mean is over the `n` of its line: where the others share different queries with the first, its line stands above each.
     `file`: a line for each system always, with every column, and the slice after the name of the measure.
@@ -322,18 +304,16 @@ def _table(
 
 
 def _cells(row: MeasureComparison, *, corrected: bool = False) -> dict[str, str]:
-    """The numbers of a comparison by their heading; `corrected`: those of the corrected difference."""
-    judged = row.difference, row.interval, row.p
-    difference, interval, p = row.deciding if corrected else judged
+    """Return the numbers of a comparison by their heading; `corrected`: those of the corrected difference."""
+    difference, interval, p = row.deciding if corrected else (row.difference, row.interval, row.p)
     cells = {
         "difference": in_digits(difference, "+"),
         "interval": interval_in_words(interval.ends, sign="+"),
         "p": p_in_words(p),
         "p (Holm)": p_in_words(row.p_holm if corrected or row.corrected is None else None),
     }
-    if corrected:
-        return cells
-    return {**cells, "win/tie/loss": f"{row.wins}/{row.ties}/{row.losses}", "n": _n(row)}
+    rest = {} if corrected else {"win/tie/loss": f"{row.wins}/{row.ties}/{row.losses}", "n": _n(row)}
+    return cells | rest
 
 
 def _n(row: MeasureComparison) -> str:
@@ -380,23 +360,22 @@ def _only_in(comparison: Comparison, start: str) -> Iterator[str]:
 
 
 def _moved(query: MovedLine) -> Text:
-    """A query that moved: its question, and its gold documents' ranks; without gold how its list changed."""
-    head, ranks = f"  {query.change:+.4f}  {shorten(query.sample, 40)} ", _ranks(query)
+    """Return the line of a query that moved: its question, and the ranks of the first gold document that moved.
+
+    Without gold: how its list changed.
+    """
+    changed = [row for row in query.gold or () if row[1] != row[2]]
+    counts = {"new": query.added, "dropped": query.dropped, "moved": query.moved}
+    ranks = ", ".join(f"{len(items)} {word}" for word, items in counts.items() if items)
+    if changed:
+        (name, old, new), others = changed[0], len(changed) - 1
+        ranks = f"{shorten(name, 32)}: {old or '-'} -> {new or '-'}{f' and {others} more' if others else ''}"
+    elif not ranks and query.moved is not None:
+        ranks = "the same list"
+    head = f"  {query.change:+.4f}  {shorten(query.sample, 40)} "
     room = _LINE - len(head) - len(ranks) - 2
     question = shorten(query.query, max(room, 24)) or f"{query.a:.4f} -> {query.b:.4f}"
     return Text(f"{head}{question}{'  ' if ranks else ''}{ranks}")
-
-
-def _ranks(query: MovedLine) -> str:
-    """The ranks of the first gold document that moved: `string.capwords: - -> 1`; else the changes of the list."""
-    changed = [row for row in query.gold or () if row[1] != row[2]]
-    if changed:
-        name, old, new = changed[0]
-        more = f" and {len(changed) - 1} more" if len(changed) > 1 else ""
-        return f"{shorten(name, 32)}: {old or '-'} -> {new or '-'}{more}"
-    counts = {"new": query.added, "dropped": query.dropped, "moved": query.moved}
-    text = ", ".join(f"{len(items)} {word}" for word, items in counts.items() if items)
-    return text or ("" if query.moved is None else "the same list")
 
 
 def _decisions(comparison: Comparison) -> Iterator[str]:
@@ -412,53 +391,48 @@ def _line(row: MeasureComparison, *, several: bool) -> dict[str, Json]:
 
 
 def _csv(comparison: Comparison) -> str:
+    """Return the comparisons as CSV, a row each."""
     rows: list[dict[str, Json]] = []
     for compared in comparison.comparisons:
-        row: dict[str, Json] = {"slice": compared.slice or "", **_line(compared, several=comparison.several)}
+        row: dict[str, Json] = {"slice": compared.slice, **_line(compared, several=comparison.several)}
         parts, ends = row.pop("parts") or {}, row.pop("interval") or (None, None)
         corrected = row.pop("corrected") or {}
-        least, most = corrected.get("interval") or (None, None)
-        of_parts = {name: parts.get(name) for name in ("retrieval", "labels")}
-        of_corrected = {f"corrected_{name}": corrected.get(name) for name in ("difference", "p", "labels")}
-        of_corrected |= {"corrected_low": least, "corrected_high": most}
-        rows.append({**row, "low": ends[0], "high": ends[1], **of_parts, **of_corrected})
+        low, high = corrected.get("interval") or (None, None)
+        row |= {"low": ends[0], "high": ends[1]} | {name: parts.get(name) for name in ("retrieval", "labels")}
+        row |= {f"corrected_{name}": corrected.get(name) for name in ("difference", "p", "labels")}
+        rows.append({**row, "corrected_low": low, "corrected_high": high})
     return "".join(csv_lines([rows[0], *(row.values() for row in rows)]))
 
 
 def _markdown(comparison: Comparison) -> str:
-    head = [f"**{markdown_text(sentence, 400)}**  \n" for sentence in comparison.sentences]
-    table = _file_table(comparison).markdown()
-    parts = [*head, "\n" if head else "", table, "\n", *map(_bullet, _lines(comparison))]
-    if comparison.verdict is not None:
-        parts.append(
-            f"\n**{_WORDS[comparison.verdict].capitalize()}** (exit code {comparison.exit_code})"
-            f"{markdown_text(comparison.because, 300)}\n\n"
-        )
-        parts += map(_bullet, _decisions(comparison))
-    return "".join(parts)
+    """Return the comparison as Markdown."""
 
+    def bullets(lines: Iterable[str]) -> str:
+        return "".join(f"- {markdown_text(line, 300)}\n" for line in lines)
 
-def _bullet(line: str) -> str:
-    return f"- {markdown_text(line, 300)}\n"
+    head = "".join(f"**{markdown_text(sentence, 400)}**  \n" for sentence in comparison.sentences)
+    table = _table(comparison, comparison.comparisons, file=True).markdown()
+    text = f"{head}{chr(10) if head else ''}{table}\n{bullets(_lines(comparison))}"
+    if comparison.verdict is None:
+        return text
+    verdict = f"\n**{_WORDS[comparison.verdict].capitalize()}** (exit code {comparison.exit_code})"
+    because = markdown_text(comparison.because, 300)
+    return f"{text}{verdict}{because}\n\n{bullets(_decisions(comparison))}"
 
 
 def _lines(comparison: Comparison) -> Iterator[str]:
-    """The remarks and notes of a file."""
+    """Yield the remarks and notes of a file."""
     yield from _best_of(comparison)
     for row in comparison.whole:
         yield from _remarks(comparison, row)
     yield from (*_lists(comparison), *_only_in(comparison, "only in "), *comparison.notes)
 
 
-def _file_table(comparison: Comparison) -> Table:
-    return _table(comparison, comparison.comparisons, file=True)
-
-
 COMPARISON_FORMATS: dict[str, Callable[[Comparison], str]] = {
     ".json": lambda comparison: json.dumps(comparison.to_json(), ensure_ascii=False, indent=1) + "\n",
     ".csv": _csv,
     ".md": _markdown,
-    ".tex": lambda comparison: _file_table(comparison).tex(("hline",) * 3),
+    ".tex": lambda comparison: _table(comparison, comparison.comparisons, file=True).tex(("hline",) * 3),
     ".txt": lambda comparison: f"{plain_text(render_comparison(comparison, every=True), 120)}\n",
 }
 """The formats of a comparison, by the file's extension."""
