@@ -52,7 +52,7 @@ def diagnose(report: Path | None, *, measure: str | None, json: bool) -> None:
 
 
 def _of_samples(paths: Sequence[Path], chosen: Any) -> list[SystemStages]:
-    """The stages in a report or a file of samples."""
+    """Return the stages in a report or a file of samples."""
     from germane.diagnosis.stages import follow_samples
     from germane.reports.report import find_report
     from germane.samples.reading import READERS, read_samples, suffix_of
@@ -71,7 +71,7 @@ def _of_samples(paths: Sequence[Path], chosen: Any) -> list[SystemStages]:
 
 
 def _of_runs(paths: Sequence[Path], chosen: Any) -> list[SystemStages]:
-    """The stages in a run file each."""
+    """Return the stages in a run file each."""
     from germane.cli.rank import files_of
     from germane.diagnosis.journeys import of_hits
     from germane.diagnosis.stages import follow

@@ -209,7 +209,7 @@ def _plan(report: Report, width: float, *, json: bool) -> None:
 
 
 def _check_export(export: Path | None, imported: Path | None, report: Report) -> None:
-    """InputError where the labels would overwrite what is imported, or a file that the report was made of."""
+    """Raise InputError where the labels would overwrite what is imported, or a file that the report was made of."""
     if export is not None:
         options, folder = report.manifest.get("options") or {}, Path(report.manifest.get("cwd") or ".")
         names = (*(options.get("paths") or ()), options.get("labels"), options.get("corpus"))
@@ -347,7 +347,7 @@ _BELOW = 4
 
 
 def _paragraphs(texts: Iterable[tuple[str, str]]) -> list[str]:
-    """The lines of named texts, wrapped, each name before the first of its lines; a wide character takes two columns."""
+    """Return the wrapped lines of named texts, each name before its first line; a wide character takes two columns."""
     from rich.console import Console
     from rich.text import Text
 

@@ -6,7 +6,7 @@ import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from germane.clean import clean, counted
 from germane.cli.init import shipped
@@ -47,6 +47,7 @@ def validate(
     questions copied from their gold passage, gold of one system only, gold ids missing in the corpus, tags that contradict the
     gold, and the width of intervals. Warnings do not change the exit code.
     """
+    from germane.evaluation.plan import load_suite
     from germane.labelling.schema import ValidationDocument
     from germane.labelling.testset.checks import check_test_set
     from germane.labelling.testset.reading import TestSet, is_gold, is_set
@@ -58,53 +59,43 @@ def validate(
     if not paths:
         raise InputError("nothing to look at", fix="name an eval file or a folder")
     warnings = Notices(lambda notice: say(f"warning: {notice}"))
-    result: dict[str, None] = {}
-    unchecked: dict[str, None] = {}
+    result, unchecked = dict[str, None](), dict[str, None]()
     has_gold = qrels is not None or any(map(is_gold, paths))
     sets = [path for path in paths if is_set(path, has_gold=has_gold)]
-    files = [*_files_in([path for path in paths if path not in sets], warnings), *sets]
+    others = [path for path in paths if path not in sets]
+    files = [*(load_suite(others, warnings, read=False)[0] if others else ()), *sets]
     for path in files:
         faults = [] if path in sets else sorted(faults_of(path, warnings, unchecked), key=_sort_key)
         if not (faults or unchecked or path in sets) and path.stem != "targets":
             with _noting(faults):
                 _check_plan(path)
-        result.update(dict.fromkeys(map(str, faults)))
+        result |= dict.fromkeys(map(str, faults))
     checks: list[SetCheck] = []
     data = [path for path in files if path.suffix not in _YAML and str(path) != "-"]
     if data and not result:
-        faults = []
-        with _noting(faults):
+        try:
             checks = check_test_set(TestSet(data, qrels, corpus))
-        result.update(dict.fromkeys(map(str, faults)))
-    some = counted(len(files), "file")
+        except InputError as fault:
+            result[str(fault)] = None
+    code: Literal[0, 2] = 2 if result else 0
     if json:
-        print_document(
-            ValidationDocument(
-                exit_code=2 if result else 0,
-                files=len(files),
-                faults=list(result),
-                not_checked=list(unchecked),
-                checks=checks,
-            ).as_json()
+        document = ValidationDocument(
+            exit_code=code, files=len(files), faults=list(result), not_checked=list(unchecked), checks=checks
         )
+        print_document(document.as_json())
     else:
         for line in (*result, *map(str, checks)):
             print_lines(clean(line))
-    if result:
-        say(f"{counted(len(result), 'fault')} in {some}")
-        return 2
-    say(f"{some}: no fault found; not checked: {', '.join(unchecked)}" if unchecked else f"{some}: valid")
-    return 0
+    some, rest = counted(len(files), "file"), f"no fault found; not checked: {', '.join(unchecked)}"
+    say(
+        f"{counted(len(result), 'fault')} in {some}"
+        if result
+        else f"{some}: {rest if unchecked else 'valid'}"
+    )
+    return code
 
 
 _YAML = (".yaml", ".yml")
-
-
-def _files_in(paths: Sequence[Path], warn: Warn) -> Sequence[Path]:
-    """The eval files and samples that these paths name."""
-    from germane.evaluation.plan import load_suite
-
-    return load_suite(paths, warn, read=False)[0] if paths else ()
 
 
 def _sort_key(fault: InputError) -> tuple[str, int, int]:
@@ -114,7 +105,7 @@ def _sort_key(fault: InputError) -> tuple[str, int, int]:
 
 @contextmanager
 def _noting(faults: list[InputError]) -> Iterator[None]:
-    """A fault that is raised is one more."""
+    """Add an InputError that is raised to the faults."""
     try:
         yield
     except InputError as fault:
@@ -122,9 +113,9 @@ def _noting(faults: list[InputError]) -> Iterator[None]:
 
 
 def faults_of(path: Path, warn: Warn, unchecked: dict[str, None] | None = None) -> list[InputError]:
-    """Every fault of one file: an eval file with its graders, gates, targets and data, a targets file, or samples.
+    """Return every fault of one file: an eval file with its graders, gates, targets and data, a targets file, or samples.
 
-    `unchecked` gets what cannot be told without importing it, or a variable that is not set.
+    `unchecked` collects what would have to be imported, and variables that are not set.
     """
     from germane.evalfiles.evalfile import read_eval_file
     from germane.samples.reading import faults_in
@@ -181,7 +172,7 @@ def _check_eval_file(
 
 
 def _check_plan(path: Path) -> None:
-    """InputError for what `run` refuses of an eval file before anything is asked, whatever the judge."""
+    """Raise InputError for what `run` refuses of an eval file before anything is asked, whatever the judge."""
     from germane.evalfiles.evalfile import read_eval_file
     from germane.evaluation.plan import Plan
     from germane.evaluation.spec import Spec
@@ -195,7 +186,7 @@ def _check_plan(path: Path) -> None:
 
 
 def _check_ids(path: Path) -> None:
-    """InputError for samples with gold that no measure could compare with their contexts: none of these has an id."""
+    """Raise InputError for samples with gold of which no context has an id."""
     from germane.measures.declaration import parse_measures
     from germane.measures.eligibility import WITHOUT_IDS, applicable
     from germane.places.settings import Settings
@@ -215,7 +206,7 @@ def _check_ids(path: Path) -> None:
 
 
 def _asked_at(file: EvalFile, name: str) -> SourceLocation:
-    """The first place where an eval file names a target."""
+    """Return the first place where an eval file names a target."""
     from germane.samples.files import read_text
     from germane.yamltext import parse_yaml
 

@@ -14,7 +14,7 @@ from germane.statistics.choosing import best_system
 
 
 def best_systems(pairs: Sequence[PairedSystems], measures: Iterable[str], seed: int) -> Iterator[BestLine]:
-    """A line per measure that says how good a system is, over the queries that all systems were measured on.
+    """Yield a line per measure that says how good a system is, over the queries that all systems were measured on.
 
     None where fewer than three systems are compared, or they are not all compared with the same one.
     """

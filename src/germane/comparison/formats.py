@@ -116,7 +116,7 @@ class Comparison:
         return f": {'; '.join(few)}" if few else ""
 
     def __getitem__(self, name: str | tuple[str, str]) -> MeasureComparison:
-        """The comparison of a measure over all cases, of the second system or the one named: `["nDCG@10", "B"]`."""
+        """Return the comparison of a measure over all cases, of the second system or the one named: `["nDCG@10", "B"]`."""
         measure, system = name if isinstance(name, tuple) else (name, self.held[0])
         names = {measure, canonical_name(measure)}
         for row in self.whole:
@@ -135,7 +135,7 @@ class Comparison:
             return False
 
     def to_json(self) -> dict[str, Json]:
-        """The document of `germane compare --json`."""
+        """Return the document of `germane compare --json`."""
         slices = [_line(row, several=self.several) for row in self.comparisons if row.slice]
         fields: dict[str, Any] = {
             "verdict": self.verdict,
@@ -188,7 +188,7 @@ class Comparison:
 
 
 def render_comparison(comparison: Comparison, *, every: bool = False) -> RenderableType:
-    """The comparison for a rich console; with `every` note, else three lines of them at most."""
+    """Return the comparison for a rich console; with `every` note, else three lines of them at most."""
     return hanging(_parts(comparison, every=every))
 
 
@@ -317,12 +317,12 @@ def _cells(row: MeasureComparison, *, corrected: bool = False) -> dict[str, str]
 
 
 def _n(row: MeasureComparison) -> str:
-    """The number of queries that a comparison is over; where some were not measured, with how many there are."""
+    """Return the number of queries that a comparison is over; where some were not measured, with how many there are."""
     return str(row.n) if row.n == row.due else f"{row.n}/{row.due}"
 
 
 def _remarks(comparison: Comparison, row: MeasureComparison) -> Iterator[str]:
-    """The remarks that a difference is read with: what could have been shown, and its parts."""
+    """Yield the remarks that a difference is read with: what could have been shown, and its parts."""
     name = clean(f"{row.measure}, {row.b}" if len(comparison.systems) > 2 else row.measure)
     ends, parts = row.interval.ends, row.parts
     if 0 < row.wins + row.losses < _FEW_DIFFERING <= row.n:
@@ -379,14 +379,14 @@ def _moved(query: MovedLine) -> Text:
 
 
 def _decisions(comparison: Comparison) -> Iterator[str]:
-    """The gates, failed ones first, a line each."""
+    """Yield the gates, failed ones first, a line each."""
     order = ("failed", "undecided", "passed")
     for gate in sorted(comparison.gates, key=lambda gate: order.index(gate.outcome)):
         yield f"{gate.word:9}  {gate.text}"
 
 
 def _line(row: MeasureComparison, *, several: bool) -> dict[str, Json]:
-    """A comparison as scripts read it."""
+    """Return a comparison as scripts read it."""
     return {**row.as_json(), "sentence": row.sentence(several=several) if row.outcome else None}
 
 

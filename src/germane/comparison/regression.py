@@ -32,7 +32,7 @@ def settle_changes(report: ReportData, baseline: ReportData, *, every: bool = Fa
 
 
 def change_gates(gates: Sequence[Gate], report: ReportData, baseline: ReportData) -> list[GateResult]:
-    """The results of gates on `change(...)`: one per gate and system.
+    """Return the results of gates on `change(...)`: one per gate and system.
 
     A gate passes or fails where the whole interval of the paired difference, report minus baseline, is on one side of
     its limit, and is undecided elsewhere: where the baseline lacks the measure, too, or another judge judged it.
@@ -54,7 +54,7 @@ def change_gates(gates: Sequence[Gate], report: ReportData, baseline: ReportData
 
 
 def regressions(report: ReportData, baseline: ReportData) -> list[GateResult]:
-    """One gate per measure and system that fails where the change is significantly for the worse.
+    """Return one gate per measure and system that fails where the change is significantly for the worse.
 
     That is: its whole interval is, and its p-value, adjusted by Holm over all measures and systems, is at most 0.05. What
     passes is not shown to be worse; the result says how much worse it may be. Measures that describe the labels or the
@@ -83,7 +83,7 @@ _WORSE = "not significantly worse"
 
 
 def regression(row: MeasureComparison, of: str = "", *, several: bool = False) -> GateResult:
-    """The gate that a measure did not get worse; `of` names the system, as does `several`: one of several comparisons."""
+    """Return the gate that a measure did not get worse; `of`, or `several`, names the system."""
     of = f" [{row.b}]" if several else of
     name, worse = f"{_WORSE} in {row.measure}{of}", row.finding == "worse"
     sentence = f"{row.measure}{of} got worse: {row.figure}" if worse else row.sentence(several=several)
@@ -98,7 +98,7 @@ def regression(row: MeasureComparison, of: str = "", *, several: bool = False) -
 
 
 def within_margin(row: MeasureComparison, *, several: bool = False) -> GateResult:
-    """The gate that a measure lost less than its margin, as `row.decision` says; `several`: the system is named."""
+    """Return the gate that a measure lost less than its margin, as `row.decision` says; `several`: the system is named."""
     decision, of = row.decision or row.decide(0.0), f" [{row.b}]" if several else ""
     outcome, name = _OUTCOME[decision.verdict], f"{row.measure}{of}, margin {decision.margin:g}"
     sentence = f"{name}: {row.figure}"
@@ -113,7 +113,7 @@ def within_margin(row: MeasureComparison, *, several: bool = False) -> GateResul
 def _result(
     row: MeasureComparison, name: str, outcome: GateOutcome, more: str = "", sentence: str = ""
 ) -> GateResult:
-    """The result of a gate on a change; undecided where nothing may be decided."""
+    """Return the result of a gate on a change; undecided where nothing may be decided."""
     difference, interval, _ = row.deciding
     text = f"{_change_in_words(difference, interval)} over {counted(row.n, 'query')}"
     if row.corrected is not None:
@@ -135,7 +135,7 @@ def _result(
 
 
 def _uncalibrated(row: MeasureComparison) -> str:
-    """The reason why people's labels do not correct a judge's figures, as it follows them; "" where they are not a judge's."""
+    """Return why people's labels do not correct a judge's figures, to follow these; "" for other figures."""
     judged = row.decided_by == "judged" and not row.stand_in
     return f", uncalibrated: {row.corrected_why}" if judged else ""
 
@@ -152,7 +152,7 @@ def _change_in_words(difference: float | None, interval: Interval) -> str:
 
 
 def _pairs(report: ReportData, baseline: ReportData) -> Iterator[PairedSystems | str]:
-    """Each system of the report with the same one of the baseline (or its only one), or why there is none."""
+    """Yield each system of the report with the same one of the baseline (or its only one), or why there is none."""
     for system in report.systems:
         match = system
         if system not in baseline.systems and len(baseline.systems) == len(report.systems) == 1:

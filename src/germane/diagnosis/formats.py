@@ -24,24 +24,24 @@ _SHOWN = 10
 
 
 def _document(systems: Sequence[dict[str, Json]]) -> dict[str, Json]:
-    """A document of these systems: a single one is the document itself, and goes without its name."""
+    """Return a document of these systems: a single one is the document itself, and goes without its name."""
     if len(systems) > 1:
         return {"schema_version": 1, "systems": systems}
     return {"schema_version": 1, **{name: value for name, value in systems[0].items() if name != "system"}}
 
 
 def stages_document(systems: Sequence[SystemStages]) -> dict[str, Json]:
-    """The document of `germane stages --json`."""
+    """Return the document of `germane stages --json`."""
     return _document([system.with_rows().as_json() for system in systems])
 
 
 def stages_page(systems: Sequence[SystemStages]) -> Json:
-    """The stages as the page shows them: no document by name."""
+    """Return the stages as the page shows them: no document by name."""
     return [system.as_json() for system in systems]
 
 
 def render_stages(reports: Sequence[SystemStages], *, every: bool = False) -> RenderableType:
-    """The stages of each system for a rich console; `every`: with every relevant document."""
+    """Return the stages of each system for a rich console; `every`: with every relevant document."""
     return hanging(line for report in reports for line in _stages(report, every=every))
 
 
@@ -87,7 +87,7 @@ def _stages(report: SystemStages, *, every: bool) -> Iterator[RenderableType]:
 
 
 def _in_depth(before: StageRow, stage: StageRow) -> str:
-    """The share that a stage keeps of what it got, and how deep its list would have to be."""
+    """Return the share that a stage keeps of what it got, and how deep its list would have to be."""
     if stage.kept is None or stage.kept.keeps is None or not stage.lost:
         return ""
     words = f"{clean(stage.name)} keeps {_share(stage.kept)} of what {clean(before.name)} had"
@@ -111,12 +111,12 @@ def _share(row: DepthRow) -> str:
 
 
 def diagnosis_document(systems: Sequence[SystemDiagnosis]) -> dict[str, Json]:
-    """The document of `germane diagnose --json`."""
+    """Return the document of `germane diagnose --json`."""
     return _document(to_builtins(systems))
 
 
 def diagnosis_page(systems: Sequence[SystemDiagnosis], *, text: bool) -> Json:
-    """The diagnoses as the page shows them; without `text` no query."""
+    """Return the diagnoses as the page shows them; without `text` no query."""
     rows = to_builtins(systems)
     for row, system in zip(rows, systems, strict=True):
         shown = system.blame is not None and system.blame.shown
@@ -127,7 +127,7 @@ def diagnosis_page(systems: Sequence[SystemDiagnosis], *, text: bool) -> Json:
 
 
 def render_diagnosis(systems: Sequence[SystemDiagnosis]) -> RenderableType:
-    """The changes that would help each system, for a rich console."""
+    """Return the changes that would help each system, for a rich console."""
     return hanging(line for diagnosis in systems for line in _helps(diagnosis))
 
 
@@ -142,7 +142,7 @@ def _helps(diagnosis: SystemDiagnosis) -> Iterator[RenderableType]:
 
 
 def _changes(diagnosis: SystemDiagnosis, mean: float) -> Iterator[RenderableType]:
-    """The table of changes, and that of the queries that would gain most."""
+    """Yield the table of changes, and that of the queries that would gain most."""
     some = "" if diagnosis.n == diagnosis.total else f"{diagnosis.n:,} of "
     over = f"{some}{counted(diagnosis.total, 'sample')}"
     heads = ["change", "", "mean", "difference", "interval", "p (Holm)", "win/tie/loss", "drops"]

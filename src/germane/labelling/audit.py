@@ -94,7 +94,7 @@ class AuditedJudge:
 
 
 def _graded(judgement: Judgement, parts: Iterable[tuple[int, str]]) -> Iterator[tuple[str, float, str]]:
-    """The items that a judgement grades, each with its grade and scale; a grade outside the scale is one, too."""
+    """Yield the items that a judgement grades, each with its grade and scale; a grade outside the scale is one, too."""
     answer: Any = judgement.answer
     if judgement.error is not None:
         if (match := _OFF_SCALE.search(judgement.error)) and judgement.kind == "relevance":
@@ -110,7 +110,7 @@ def _graded(judgement: Judgement, parts: Iterable[tuple[int, str]]) -> Iterator[
 
 
 def audit_judge(report: ReportData, *, every: bool = False) -> AuditDocument:
-    """The audit as the document of `germane audit --json`.
+    """Return the audit as the document of `germane audit --json`.
 
     `every`: labels count whatever queue they come from; their agreement is then that of what people chose to label.
     """
@@ -129,7 +129,7 @@ def audit_judge(report: ReportData, *, every: bool = False) -> AuditDocument:
 
 
 def audit_labelled(report: ReportData) -> dict[str, Json]:
-    """The agreement of the judge with people, and what limits it: `kinds` and `warnings` of the audit.
+    """Return the agreement of the judge with people, and what limits it: `kinds` and `warnings` of the audit.
 
     Judgements are read once, and only where anybody labelled anything.
     """
@@ -143,7 +143,7 @@ def audit_labelled(report: ReportData) -> dict[str, Json]:
 
 
 def _against_people(read: AuditedJudge) -> Iterator[KindLine]:
-    """A line for each kind and each scale that both the judge and people used; a grade compared with a yes or no becomes one."""
+    """Yield a line for each kind and scale that the judge and people used; a grade compared with a yes or no becomes one."""
     for kind, graded in sorted(read.kinds.items()):
         book = LabelBook(label for label in read.labels if label.kind == kind)
         pairs: dict[str, list[tuple[str, float, float]]] = defaultdict(list)
@@ -161,7 +161,7 @@ def _against_people(read: AuditedJudge) -> Iterator[KindLine]:
 def _kind_line(
     kind: str, scale: str, rows: Sequence[tuple[str, float, float]], read: AuditedJudge
 ) -> KindLine:
-    """The judge against people on rows of an item, the judge's grade and a person's."""
+    """Return the agreement of the judge with people on rows of an item, the judge's grade and a person's."""
     items = [item for item, _, _ in rows]
     voted = Counter(items)  # of several people each counts in part
     judge, people = (np.array([row[column] for row in rows], float) for column in (1, 2))
@@ -177,17 +177,17 @@ def _kind_line(
 
 
 def _legal(scale: str, *grades: Iterable[float]) -> tuple[float, ...]:
-    """The grades of a scale, ascending; of one that people brought along those that were given."""
+    """Return the grades of a scale, ascending; of one that people brought along those that were given."""
     return _SCALES.get(scale) or tuple(sorted({float(grade) for side in grades for grade in side}))
 
 
 def yes(grade: float, scale: str) -> float:
-    """1 where a grade of this scale says relevant, else 0."""
+    """Return 1 where a grade of this scale says relevant, else 0."""
     return float(grade >= (1 if scale == "binary" else HELPS))
 
 
 def _systems(items: Sequence[str], error: Any, read: AuditedJudge) -> SystemsLine | None:
-    """The judge's bias on each system, and how much that differs beyond chance; None where there is one system."""
+    """Return the judge's bias on each system, and how much that differs beyond chance; None where there is one system."""
     rows = [
         (system, float(wrong))
         for item, wrong in zip(items, error.tolist(), strict=True)
@@ -202,7 +202,7 @@ def _systems(items: Sequence[str], error: Any, read: AuditedJudge) -> SystemsLin
 
 
 def _people(labels: Iterable[Label]) -> Iterator[PeopleLine]:
-    """People against people: each pair on what both labelled."""
+    """Yield the agreement of each two people on what both labelled."""
     labels_of: dict[tuple[str, str], dict[str, list[Label]]] = defaultdict(lambda: defaultdict(list))
     for label in labels:
         if label.who is not None:
@@ -219,7 +219,7 @@ def _people(labels: Iterable[Label]) -> Iterator[PeopleLine]:
 
 
 def _disagreement(labels: Iterable[Label]) -> Iterator[DisagreementLine]:
-    """The number of items that several people labelled, and of those with different answers, by kind."""
+    """Yield the number of items that several people labelled, and of those with different answers, by kind."""
     kinds: dict[str, list[Label]] = defaultdict(list)
     for label in labels:
         kinds[label.kind].append(label)
@@ -240,7 +240,7 @@ def _values(judgement: Judgement) -> tuple[float, ...]:
 
 
 def _replicas(judgements: Iterable[Judgement]) -> Iterator[ConsistencyLine]:
-    """The agreement of a judge with itself where it was asked the same again."""
+    """Yield the agreement of a judge with itself where it was asked the same again."""
     asked: dict[tuple[str, str], dict[tuple[str | None, str], list[Judgement]]] = defaultdict(
         lambda: defaultdict(list)
     )
@@ -274,14 +274,14 @@ def _corrected(report: ReportData) -> Iterator[CorrectedMeasureLine]:
 
 
 def _warnings(report: ReportData, read: AuditedJudge, kinds: Sequence[KindLine]) -> list[str]:
-    """The limits of the labels and of the judge; without a judge that it takes one."""
+    """Return the warnings on the labels and on the judge; without a judge that it takes one."""
     if (report.manifest.get("judge") or {}).get("source"):
         return [*_label_warnings(read, kinds), *_judge_warnings(report)]
     return ["no judge was asked: no verdicts to compare with people; germane run ... --judge JUDGE"]
 
 
 def _label_warnings(read: AuditedJudge, kinds: Sequence[KindLine]) -> Iterator[str]:
-    """Warnings about labels that were not drawn at random, are missing, or are few."""
+    """Yield warnings about labels that were not drawn at random, are missing, or are few."""
     yield from not_counted(read.left_out)
     if not kinds:
         yield "no people's labels to compare the judge with: germane label REPORT --budget 100"
@@ -309,7 +309,7 @@ def few_items(count: int, singular: str, plural: str) -> Iterator[str]:
 
 
 def not_counted(labels: Iterable[Label]) -> Iterator[str]:
-    """The numbers of people's labels that do not count, and why: they were chosen, or drawn between two reports."""
+    """Yield the numbers of people's labels that do not count, and why: they were chosen, or drawn between two reports."""
     reasons = Counter("between" in design_of(label) for label in labels)
     for between, count in sorted(reasons.items()):
         why = "not drawn at random (targeted or imported"
@@ -319,7 +319,7 @@ def not_counted(labels: Iterable[Label]) -> Iterator[str]:
 
 
 def _judge_warnings(report: ReportData) -> Iterator[str]:
-    """The limits of the judge: it stands in for a model, failed, or is of the family that it judges."""
+    """Yield the warnings on the judge: it stands in for a model, failed, or is of the family that it judges."""
     if stand_in := (report.manifest.get("judge") or {}).get("stand_in"):
         yield str(stand_in)
     asked = report.manifest.get("asked") or {}
@@ -342,7 +342,7 @@ _TABLES: Mapping[str, tuple[str, str, str]] = {
 
 
 def audit_document(audit: AuditDocument) -> TextDocument:
-    """The audit in words and tables."""
+    """Return the audit in words and tables."""
     document = TextDocument([f"# Audit of {audit.judge}" if audit.judge else "# Audit without a judge"])
     for line in audit.kinds:
         document += _of_kind(line)

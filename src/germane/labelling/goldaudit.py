@@ -58,7 +58,7 @@ class GoldDocument(Line, kw_only=True):
     grades: list[float | None]
 
     def relevant(self, rel: int) -> bool:
-        """True if gold calls it relevant, from grade `rel` on."""
+        """Return True if gold calls it relevant, from grade `rel` on."""
         return self.gold is not None and self.gold >= rel
 
 

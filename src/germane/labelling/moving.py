@@ -62,7 +62,7 @@ class LabelsRow(Line):
     others: int = 0
 
     def __str__(self) -> str:
-        """The counts that are not 0, in words: `people's labels: 12 same, 3 carried`."""
+        """Return the counts that are not 0, in words: `people's labels: 12 same, 3 carried`."""
         counts = ((name, getattr(self, name)) for name in self.__struct_fields__)
         return f"people's labels: {', '.join(f'{count} {name}' for name, count in counts if count)}"
 

@@ -50,7 +50,7 @@ class LabelPlan:
 
 
 def plan_labels(report: ReportData, width: float) -> list[LabelPlan]:
-    """One plan per judged measure and system.
+    """Return one plan per judged measure and system.
 
     Raises:
         InputError: The width is not above 0, or nothing in the report was judged.

@@ -63,7 +63,7 @@ class LabelTask:
 
 
 def label_tasks(report: ReportData, kind: str = "relevance") -> list[LabelTask]:
-    """Everything in a report that a person can label, each thing once per query.
+    """Return everything in a report that a person can label, each thing once per query.
 
     For `relevance` that is what the judged measures read, to their cut-offs; where nothing was judged it is every passage.
     For `support` it is the claims that were compared with the passages, for `sufficiency` the passages of each query together.
@@ -100,7 +100,7 @@ def label_tasks(report: ReportData, kind: str = "relevance") -> list[LabelTask]:
 def queue_of(
     reports: Sequence[ReportData], kind: str = "relevance", design: Design = "passages", **how: Any
 ) -> LabelQueue:
-    """The queue of a report, or of what two reports do not share, which is what their difference rests on.
+    """Return the queue of a report, or of what two reports do not share, which is what their difference rests on.
 
     Of whole queries all is drawn that stands in either report. InputError where there is nothing to label.
     """
@@ -124,7 +124,7 @@ def queue_of(
 
 
 def _task(sample: Sample, term: ScoreTerm, agreement: float | None = None) -> LabelTask:
-    """The task of a term's item, with the judge's verdict; `agreement` is that of a panel's votes."""
+    """Return the task of a term's item, with the judge's verdict; `agreement` is that of a panel's votes."""
     question, verdict = term.question, term.verdict
     fields = question.inputs()
     claims = fields.get("claims") or ()

@@ -97,7 +97,7 @@ class AgainLine(Line, kw_only=True):
     cost_usd: float | None
 
     def lines(self) -> list[str]:
-        """The comparison in words."""
+        """Return the comparison in words."""
         verdict = {
             True: "the judge has changed",
             False: "no change of the judge",

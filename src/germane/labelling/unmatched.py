@@ -97,7 +97,7 @@ def near_misses(queries: Iterable[tuple[Iterable[str], Iterable[str]]]) -> list[
 
 
 def _is_plain(name: str) -> bool:
-    """True if letter case is the only difference in spelling that an id can have."""
+    """Return True if letter case is the only difference in spelling that an id can have."""
     return name.isascii() and name.isprintable() and " " not in name and "." not in name
 
 
@@ -114,7 +114,7 @@ def near_note(pairs: Sequence[Pair]) -> tuple[int, str]:
 def _cause(
     absent: Sequence[str], listed: Collection[str], elsewhere: Iterable[tuple[str, str]]
 ) -> tuple[str, list[Pair]]:
-    """The way in which the ids of both sides differ, "" where none is seen, and pairs of ids that show it."""
+    """Return the way in which the ids of both sides differ, "" where none is seen, and pairs of ids that show it."""
     for steps in (_SPELLINGS, _FORMS):
         known: dict[str, str] = {}
         for name in listed:
@@ -137,7 +137,7 @@ def _normal(name: str, steps: Iterable[_Step]) -> str:
 
 
 def _difference(pairs: Iterable[Pair], steps: Sequence[_Step]) -> str:
-    """The steps without which the ids of the pairs would not be equal."""
+    """Return the steps without which the ids of the pairs would not be equal."""
     names = dict[str, None]()
     for pair in islice(pairs, _MOST):
         for left_out in steps:
@@ -148,7 +148,7 @@ def _difference(pairs: Iterable[Pair], steps: Sequence[_Step]) -> str:
 
 
 def _examples(pairs: Sequence[Pair]) -> str:
-    """The first pairs, with escapes for what is not seen."""
+    """Return the first pairs, with escapes for what is not seen."""
     shown = [f"{_quoted(gold)} in the gold, {_quoted(doc)} in the lists" for gold, doc in pairs[:1]]
     return shown[0] + (f" and {len(pairs) - 1:,} more" if len(pairs) > 1 else "")
 
@@ -158,7 +158,7 @@ def _quoted(name: str) -> str:
 
 
 def _affix(absent: Sequence[str], listed: Collection[str]) -> tuple[str, list[Pair]] | None:
-    """A prefix, an ending or a cut that the ids of one side have and those of the other do not."""
+    """Return a prefix, an ending or a cut that the ids of one side have and those of the other do not."""
     gold, docs = set(absent), set(listed)
     begins = defaultdict[tuple[bool, str], list[Pair]](list)
     ends = defaultdict[bool, list[tuple[str, Pair]]](list)
@@ -180,7 +180,7 @@ def _affix(absent: Sequence[str], listed: Collection[str]) -> tuple[str, list[Pa
 
 
 def _ending(found: Sequence[tuple[str, Pair]], *, of_gold: bool, longest: int) -> str | None:
-    """The ending that ids of one side have beyond those of the other, which have at most `longest` characters."""
+    """Return the ending that ids of one side have beyond those of the other, which have at most `longest` characters."""
     endings = list(dict.fromkeys(ending for ending, _ in found))
     marked = all(not ending[0].isalnum() for ending in endings)
     if not marked and longest >= _LEAST_CUT and all(len(pair[of_gold]) == longest for _, pair in found):
@@ -197,7 +197,7 @@ def _side(of_gold: bool) -> str:
 
 
 def _is_prefix(prefix: str, pairs: Sequence[Pair], *, of_gold: bool) -> bool:
-    """True if ids are likely to have been written with and without this prefix: digits before digits are another number."""
+    """Return True if ids are likely to be written with and without this prefix; digits before digits are another number."""
     rest = pairs[0][of_gold]
     marked = not prefix[-1].isalnum() or (prefix[-1].isalpha() and rest[0].isdigit())
     return marked or (len(pairs) > 1 and not (prefix[-1].isdigit() and rest[0].isdigit()))

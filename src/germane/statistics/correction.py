@@ -74,7 +74,7 @@ class LabelPilot:
     labels: int
 
     def width(self, labels: int, population: Population = "queries", *, off: float = 0.0) -> float:
-        """Width of the interval that this many labels would give; at least one per query.
+        """Return the width of the interval that this many labels would give; at least one per query.
 
         Args:
             labels: Labels in all.
@@ -89,13 +89,13 @@ class LabelPilot:
         return 2 * t_quantile(UPPER, df) * sqrt(variance)
 
     def _noise(self, labels: int) -> float:
-        """Mean over queries of the variance within, with this many labels."""
+        """Return the mean over queries of the variance within, with this many labels."""
         sizes = np.array(self.sizes)
         drawn = chances_of_rounds(sizes, min(labels, int(sizes.sum()))) * sizes
         return float(((1 - drawn / sizes) * self.within / drawn).mean())
 
     def _between(self, off: float) -> float:
-        """The variance b of the queries' means that is `off` of its own standard errors from the estimate."""
+        """Return the variance b of the queries' means that is `off` of its own standard errors from the estimate."""
         many, noise = len(self.sizes), self._noise(self.labels)
         slope = 2 * off**2 * noise / (many - 1)
         rest = 2 * (off * noise) ** 2 * (1 / (many - 1) + 1 / (self.labels - many))
@@ -103,11 +103,11 @@ class LabelPilot:
         return max(0.0, self.between + slope + (way if off > 0 else -way))
 
     def is_reliable(self, labels: int, population: Population = "queries") -> bool:
-        """True if this many labels give the width that is forecast, but for 15%, if `between` is a standard error larger."""
+        """Return True if the width is within 15% of the forecast even if `between` is a standard error larger."""
         return self.width(labels, population, off=1) <= (1 + _TOLERANCE) * self.width(labels, population)
 
     def labels_for(self, width: float, population: Population = "queries") -> int | None:
-        """The smallest number of labels whose interval is at most this wide; None = not even all of them."""
+        """Return the smallest number of labels whose interval is at most this wide; None = not even all of them."""
         low, high = len(self.sizes), sum(self.sizes)
         if self.width(high, population) > width:
             return None
@@ -147,7 +147,7 @@ class CorrectedMean:
     pilot: LabelPilot | None = None
 
     def of_all(self, mean: float) -> CorrectedMean:
-        """The mean where everything is labelled: nothing is left to estimate."""
+        """Return the mean where everything is labelled: nothing is left to estimate."""
         why = "all are labelled"
         return replace(self, mean=mean, human=mean, method="labels of all", ess=float(self.labels), why=why)
 
@@ -224,7 +224,7 @@ def corrected_query_mean(
     population: Population = "report",
     value_range: tuple[float, float] | None = None,
 ) -> CorrectedMean:
-    """Mean over queries of the mean over each query's passages, of which only some are labelled (estimand C).
+    """Return the mean over queries of the mean over each query's passages, of which only some are labelled (estimand C).
 
     Two-stage sampling (Cochran 1977, Sampling Techniques, chapter 10): q of Q queries, in each m_i of its M_i
     passages, both simple random samples. With y a label, f the judge's value, bars over passages of one query:
@@ -299,7 +299,7 @@ def corrected_query_mean(
 
 
 def between(low: CorrectedMean, high: CorrectedMean, *, unsure: int) -> CorrectedMean:
-    """The corrected mean where people could not tell of some, from those with all of these at 0 and at 1.
+    """Return the corrected mean where people could not tell of some, from those with all of these at 0 and at 1.
 
     The interval covers both; the mean is the middle of the two.
     """
@@ -316,7 +316,7 @@ def between(low: CorrectedMean, high: CorrectedMean, *, unsure: int) -> Correcte
 def _estimated(
     base: CorrectedMean, mean: float, ends: Ends, human: float, alone: Ends, weight: float, limits: Ends
 ) -> CorrectedMean:
-    """The result: the corrected mean and the labels' own, each with its interval."""
+    """Return the result: the corrected mean and the labels' own, each with its interval."""
     return replace(
         base,
         mean=min(max(mean, limits[0]), limits[1]),
@@ -337,7 +337,7 @@ class _Fit(NamedTuple):
 
 
 def _fit(u: Floats, v: Floats, scale: Floats, df: int, groups: Ints | None = None) -> _Fit:
-    """Least squares of u on v with weights `scale`, not below 0; jackknifed over `groups`, None = each row.
+    """Return the least-squares fit of u on v with weights `scale`, not below 0; jackknifed over `groups`, None = each row.
 
     u and v are deviations from means; `df` is what these leave free. Where the judge does not vary the weight is 0.
     """
@@ -380,7 +380,7 @@ class _Stages:
         return np.asarray(share[self.group], float)
 
     def pilot(self, within: Floats, between: Floats, fit: _Fit, gap: float) -> LabelPilot | None:
-        """The forecast from these labels; None where nearly every query has one, or some have none."""
+        """Return the forecast from these labels; None where nearly every query has one, or some have none."""
         free = self.free - (fit.weight > 0)
         if self.free < _FREE or len(self.counts) < self.queries:
             return None
@@ -395,7 +395,7 @@ class _Stages:
         )
 
     def half_width(self, within: Floats, between: Floats, fitted: tuple[bool, bool], doubt: float) -> float:
-        """Half the interval, from deviations within queries, values per query, and what the weights add.
+        """Return half the interval, from deviations within queries, values per query, and what the weights add.
 
         Queries with one label get the mean variance of the others; where nearly all have one, the variance between queries
         stands for both stages and no finite population correction is made, which is too wide, never too narrow.
@@ -421,7 +421,7 @@ class _Stages:
 
 
 def _degrees(variances: Floats, df: Ints) -> float:
-    """Degrees of freedom of a sum of estimated variances (Satterthwaite 1946), at least 1.
+    """Return the degrees of freedom of a sum of estimated variances (Satterthwaite 1946), at least 1.
 
     A square of an estimate with f degrees of freedom is (f + 2) / f times too large on average, hence f + 2 and - 2.
     """
@@ -430,7 +430,7 @@ def _degrees(variances: Floats, df: Ints) -> float:
 
 
 def _unvaried(labels: Floats) -> bool:
-    """True if all but a few labels are equal: a variance of them says little."""
+    """Return True if all but a few labels are equal: a variance of them says little."""
     return int(np.unique(labels, return_counts=True)[1].max()) > len(labels) - _RARE
 
 

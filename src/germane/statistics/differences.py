@@ -60,7 +60,7 @@ def corrected_difference(
     units: ArrayLike | None = None,
     clusters: ArrayLike | None = None,
 ) -> CorrectedDifference | str:
-    """Mean over queries of the difference that people would see, from the judge's grades and a sample of labels; or why not.
+    """Return the mean difference over queries that people would see, from the judge's grades and a sample of labels, or why not.
 
     With c the weight of a passage, y its label, x the judge's grade, p the chance with which it was drawn, and y' = a + l x
     with a and l (not below 0) fitted to the labels of the other queries by least squares with the weights c^2 (1 - p) / p^2:
@@ -130,7 +130,7 @@ def corrected_difference(
 
 
 def _by_query(c: Floats, y: Floats, x: Floats, p: Floats, q: Ints, n: int) -> tuple[Floats, Floats]:
-    """The corrected difference of each query, shape (n,), and each passage's weighted error; nan where no label is."""
+    """Return each query's corrected difference, shape (n,), and each passage's weighted error, nan without a label."""
     labelled = ~np.isnan(y)
     value, odds = np.where(labelled, y, 0.0), np.divide(1.0, p, out=np.zeros(len(p)), where=p > 0)
     drawn = np.where(labelled, c * odds, 0.0)
@@ -155,7 +155,7 @@ def _by_query(c: Floats, y: Floats, x: Floats, p: Floats, q: Ints, n: int) -> tu
 def _spread(
     error: Floats, p: Floats, labelled: NDArray[np.bool_], units: NDArray[np.generic]
 ) -> tuple[float, float]:
-    """The standard deviation of the sum over these queries if only the draw of the units is random, and its degrees of freedom."""
+    """Return the standard deviation of the sum over these queries due to the draw of the units, and its degrees of freedom."""
     codes = np.unique(units[labelled], return_inverse=True)[1]
     terms = np.square(np.bincount(codes, np.sqrt(1 - p[labelled]) * error[labelled]))
     total, n = float(terms.sum()), len(terms)
@@ -168,7 +168,7 @@ def _spread(
 
 
 def _p_of(mean: float, deviation: float, degrees: float) -> float:
-    """The two-sided p-value of a mean of 0, with Student's t."""
+    """Return the two-sided p-value of a mean of 0, with Student's t."""
     if not deviation:
         return float(mean == 0)
     return 2 * t_cdf(-abs(mean) / deviation, degrees)

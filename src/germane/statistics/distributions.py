@@ -15,19 +15,19 @@ _LARGE_DF = 1e5
 
 
 def normal_cdf(z: float) -> float:
-    """Probability that a standard normal variable is at most z."""
+    """Return the probability that a standard normal variable is at most z."""
     return erfc(-z / sqrt(2)) / 2
 
 
 def normal_quantile(p: float) -> float:
-    """Value below which a standard normal variable lies with probability p, 0 < p < 1."""
+    """Return the value below which a standard normal variable lies with probability p, 0 < p < 1."""
     from statistics import NormalDist  # fractions and decimals come with it
 
     return NormalDist().inv_cdf(p)
 
 
 def beta_cdf(x: float, a: float, b: float) -> float:
-    """Regularised incomplete beta function I_x(a, b): the probability that a Beta(a, b) variable is at most x; a, b > 0."""
+    """Return the regularised incomplete beta function I_x(a, b), the probability that a Beta(a, b) variable is at most x."""
     if x <= 0 or x >= 1:
         return float(x >= 1)
     front = exp(a * log(x) + b * log1p(-x) + lgamma(a + b) - lgamma(a) - lgamma(b))
@@ -37,7 +37,7 @@ def beta_cdf(x: float, a: float, b: float) -> float:
 
 
 def _fraction(x: float, a: float, b: float) -> float:
-    """The continued fraction of I_x(a, b), by Lentz's method; it converges in about sqrt(max(a, b)) steps."""
+    """Return the continued fraction of I_x(a, b), by Lentz's method; it converges in about sqrt(max(a, b)) steps."""
     c, d = 1.0, 1 - (a + b) * x / (a + 1)
     d = 1 / (d if abs(d) > _TINY else _TINY)
     result = d
@@ -57,7 +57,7 @@ def _fraction(x: float, a: float, b: float) -> float:
 
 @lru_cache(maxsize=4096)
 def beta_quantile(p: float, a: float, b: float) -> float:
-    """Value below which a Beta(a, b) variable lies with probability p, 0 <= p <= 1; a, b > 0."""
+    """Return the value below which a Beta(a, b) variable lies with probability p, 0 <= p <= 1; a, b > 0."""
     if p in {0, 1}:
         return float(p)
     low, high, x = 0.0, 1.0, a / (a + b)
@@ -76,7 +76,7 @@ def beta_quantile(p: float, a: float, b: float) -> float:
 
 @lru_cache(maxsize=4096)
 def t_quantile(p: float, df: float) -> float:
-    """Value below which a Student t variable with `df` > 0 degrees of freedom lies with probability p, 0 < p < 1.
+    """Return the value below which a Student t variable with `df` > 0 degrees of freedom lies with probability p, 0 < p < 1.
 
     Newton's method from the normal quantile, expanded to the second order in 1 / df (Abramowitz and Stegun 26.7.5):
     the tail is convex, so it comes to the root from one side.
@@ -98,6 +98,6 @@ def t_quantile(p: float, df: float) -> float:
 
 
 def t_cdf(t: float, df: float) -> float:
-    """Probability that a Student t variable with `df` degrees of freedom is at most t."""
+    """Return the probability that a Student t variable with `df` degrees of freedom is at most t."""
     tail = beta_cdf(df / (df + t * t), df / 2, 0.5) / 2
     return 1 - tail if t > 0 else tail

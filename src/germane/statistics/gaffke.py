@@ -35,7 +35,7 @@ _MIDDLE = 1e-3
 
 
 def lower_limit(sums: Floats, sizes: Floats, end: float, tail: float, times: float = 1.0) -> float:
-    """The mean at and below which lies the probability `tail`.
+    """Return the mean at and below which lies the probability `tail`.
 
     Args:
         sums: Sum of each unit, shape (n,).
@@ -48,7 +48,7 @@ def lower_limit(sums: Floats, sizes: Floats, end: float, tail: float, times: flo
 
 
 def upper_limit(sums: Floats, sizes: Floats, end: float, tail: float, times: float = 1.0) -> float:
-    """The mean at and above which lies the probability `tail`; `end` is the upper end of the range."""
+    """Return the mean at and above which lies the probability `tail`; `end` is the upper end of the range."""
     return -_limit(*_with_end(sums, sizes, -end, times, sign=-1.0), -end, tail)
 
 
@@ -79,7 +79,7 @@ def _limit(s: Floats, sizes: Floats, k: Floats, end: float, tail: float) -> floa
 
 
 def probability_below(sums: Floats, sizes: Floats, end: float, mean: float) -> float:
-    """The `tail` whose lower limit is this mean: the one-sided p-value of a mean of at most `mean`."""
+    """Return the `tail` whose lower limit is this mean: the one-sided p-value of a mean of at most `mean`."""
     s, w, k = _with_end(sums, sizes, end)
     return normal_cdf(_signed_root(s - w * mean, k)[0])
 
@@ -87,7 +87,7 @@ def probability_below(sums: Floats, sizes: Floats, end: float, mean: float) -> f
 def _with_end(
     sums: Floats, sizes: Floats, end: float, times: float = 1.0, *, sign: float = 1.0
 ) -> tuple[Floats, Floats, Floats]:
-    """Sums (`sign` times), sizes and gamma shapes of the units and of the end of the range."""
+    """Return the sums (`sign` times), sizes and gamma shapes of the units and of the end of the range."""
     size = float(np.einsum("i->", sizes)) / len(sizes)
     shapes, signed = np.full(len(sums) + 1, times), np.empty(len(sums) + 1)
     shapes[-1], signed[-1] = SHAPE, end * size
@@ -100,7 +100,7 @@ def _dot(first: Floats, other: Floats) -> float:
 
 
 def _signed_root(a: Floats, k: Floats, t: float | None = None) -> tuple[float, float | None]:
-    """r* with P(sum G a <= 0) = Phi(r*), and the saddlepoint t, which a neighbouring problem can start from."""
+    """Return r* with P(sum G a <= 0) = Phi(r*), and the saddlepoint t, which a neighbouring problem can start from."""
     least, most = float(a.min()), float(a.max())
     if least >= 0 or most <= 0:  # all on one side
         return (0.0 if least == most else -inf if least >= 0 else inf), None

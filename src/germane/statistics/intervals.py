@@ -74,7 +74,7 @@ class Interval:
         return None if self.ends is None else (self.ends[1] - self.ends[0]) / 2
 
     def negated(self) -> Interval:
-        """The interval of minus the mean."""
+        """Return the interval of minus the mean."""
         mean = None if self.mean is None else -self.mean
         return replace(self, mean=mean, ends=self.ends and (-self.ends[1], -self.ends[0]))
 
@@ -126,7 +126,7 @@ class Units:
 
 
 def group_cases(values: ArrayLike, clusters: ArrayLike | None, weights: ArrayLike | None = None) -> Units:
-    """Sums and sizes of the clusters of values, or every value as a unit of its own where there are none.
+    """Return the sums and sizes of the clusters of values, or every value as a unit of its own where there are none.
 
     Args:
         values: One value per case, shape (n,).
@@ -144,7 +144,7 @@ def group_cases(values: ArrayLike, clusters: ArrayLike | None, weights: ArrayLik
 
 
 def cluster_codes(clusters: ArrayLike) -> Ints:
-    """Clusters numbered from 0, shape (n,)."""
+    """Return the clusters numbered from 0, shape (n,)."""
     return np.unique(np.asarray(clusters), return_inverse=True)[1]
 
 
@@ -158,7 +158,7 @@ def mean_interval(
     differences: bool = False,
     times: float = 1.0,
 ) -> Interval:
-    """Confidence interval of the mean over cases, by the method that the values call for.
+    """Return the confidence interval of the mean over cases, by the method that the values call for.
 
     - Clopper and Pearson (1934) where every case is 0 or 1: exact, at least the nominal coverage.
     - Gaffke's limits (`germane.statistics.gaffke`) for other values within a range. For clusters they are those of
@@ -220,7 +220,7 @@ def mean_interval(
 def _filled(
     values: Floats, bounds: tuple[ArrayLike, ArrayLike] | None, value_range: tuple[float, float] | None
 ) -> tuple[Floats, Floats, bool]:
-    """Lower and upper bound of every case, and whether all are complete."""
+    """Return the lower and the upper bound of every case, and whether all are complete."""
     open_ = np.isnan(values)
     low = high = values
     if open_.any():
@@ -245,7 +245,7 @@ def _filled(
 
 
 def clopper_pearson(successes: float, n: float, tail: float = 1 - UPPER) -> tuple[float, float]:
-    """Exact interval of a share: `successes` of `n` cases (Clopper and Pearson 1934, Biometrika 26)."""
+    """Return the exact interval of a share: `successes` of `n` cases (Clopper and Pearson 1934, Biometrika 26)."""
     low = beta_quantile(tail, successes, n - successes + 1) if successes else 0.0
     high = beta_quantile(1 - tail, successes + 1, n - successes) if successes < n else 1.0
     return low, high
@@ -265,7 +265,7 @@ def reach(largest: float, end: float) -> tuple[float, float]:
 def _gaffke(
     below: Units, above: Units, limits: tuple[float, float], tail: float, times: float, *, test: bool
 ) -> tuple[tuple[float, float], float | None]:
-    """Gaffke's limits, the lower one of the lower bounds and the upper one of the upper bounds, and p if it is wanted."""
+    """Return Gaffke's lower limit of the lower bounds and upper limit of the upper bounds, and p if `test`."""
     start, end = limits
     if not start < end:
         raise InputError(f"the range {start:g} to {end:g} is empty", fix="give low < high")
@@ -280,7 +280,7 @@ def _gaffke(
 def _student(
     below: Units, above: Units, limits: tuple[float, float], tail: float, more: float
 ) -> tuple[tuple[float, float] | None, float | None]:
-    """Student t interval from the mean of the lower bounds to that of the upper ones, and p; None where it has no width."""
+    """Return the Student t interval from the mean of the lower bounds to that of the upper ones, and p; None without a width."""
     df = more * len(below.sums) - 1
     errors = below.error / sqrt(more), above.error / sqrt(more)
     flat = max(errors) <= 1e-14 * max(abs(below.mean), abs(above.mean)) and above.mean <= below.mean
@@ -293,13 +293,13 @@ def _student(
 
 
 def _tail(below: Units, above: Units, more: float) -> float:
-    """Probability beyond each end of the interval of a mean that lies between two others."""
+    """Return the probability beyond each end of the interval of a mean that lies between two others."""
     error, df = max(below.error, above.error) / sqrt(more), max(more * len(below.sums) - 1, 1)
     return t_cdf(-imbens_manski((above.mean - below.mean) / error if error else inf, df), df)
 
 
 def imbens_manski(gap: float, df: float) -> float:
-    """Standard errors to add on either side of a set, so that each point of it is covered with probability LEVEL.
+    """Return the standard errors to add on either side of a set, so that each point of it is covered with probability LEVEL.
 
     The C of T(C + gap) - T(-C) = LEVEL, `gap` = length of the set in standard errors: the two-sided quantile of
     Student's t for a point, falling to the one-sided one (Imbens and Manski 2004, Econometrica 72).

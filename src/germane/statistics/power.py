@@ -17,7 +17,7 @@ _FEW = 1000
 
 
 def detectable(units: Units, end: float | None = 1.0) -> float | None:
-    """Smallest true difference that as many units, spread as these are, show with probability POWER; None where nothing varies.
+    """Return the smallest true difference that units like these show with probability POWER; None where nothing varies.
 
     With h(d) the distance from the mean to the lower limit of n units that are spread as these are around the true
     difference d, s their standard deviation and t the quantile of Student's t with n - 1 degrees of freedom
@@ -42,7 +42,7 @@ def detectable(units: Units, end: float | None = 1.0) -> float | None:
 
 
 def _half_width(units: Units, end: float, difference: float) -> float:
-    """h(d), the distance from the mean to the lower limit of units whose true difference this is."""
+    """Return h(d), the distance from the mean to the lower limit of units whose true difference this is."""
     n = len(units.sums)
     sums = units.sums + (difference - units.mean) * units.sizes
     moved = np.abs(sums) / units.sizes
@@ -53,7 +53,7 @@ def _half_width(units: Units, end: float, difference: float) -> float:
 
 
 def flip_of_mean(mean: float, error: float, n: int, threshold: float) -> float:
-    """Probability that the mean over as many new cases falls on the other side of the threshold.
+    """Return the probability that the mean over as many new cases falls on the other side of the threshold.
 
     The new mean minus the observed one has the variance of both, 2 s^2 / n: T(-|mean - threshold| / (s sqrt(2 / n)))
     with n - 1 degrees of freedom, at most 1/2 (the prediction interval of a mean, Hahn and Meeker 1991, chapter 4).

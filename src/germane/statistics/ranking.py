@@ -14,7 +14,7 @@ T = TypeVar("T", bound=Hashable)
 
 
 def rank_biased_overlap(a: Sequence[Hashable], b: Sequence[Hashable], p: float = 0.9) -> float:
-    """Rank-biased overlap, extrapolated: RBO_EXT of Webber, Moffat and Zobel (2010, ACM TOIS 28), formula 32.
+    """Return the rank-biased overlap, extrapolated: RBO_EXT of Webber, Moffat and Zobel (2010, ACM TOIS 28), formula 32.
 
     The expected agreement of two lists for a reader who goes on to the next rank with probability p, assuming that
     agreement stays beyond the end of what is seen as it was there; 0 to 1. Lists may differ in length; of an item
@@ -58,13 +58,13 @@ class Overlap(Line):
 
 
 def mean_overlap(pairs: Iterable[tuple[Sequence[Hashable], Sequence[Hashable]]]) -> Overlap | None:
-    """The mean overlap of the two lists of each query; None where there is none."""
+    """Return the mean overlap of the two lists of each query; None where there is none."""
     values = [rank_biased_overlap(a, b) for a, b in pairs]
     return Overlap(fsum(values) / len(values), len(values)) if values else None
 
 
 def list_changes(a: Sequence[T], b: Sequence[T]) -> tuple[list[T], list[T], list[tuple[T, int, int]]]:
-    """The items added to, dropped from and moved in list a to make list b; of repeated items the first place counts.
+    """Return the items added to, dropped from and moved in list a to make list b; of repeated items the first place counts.
 
     What moved is (item, old rank, new rank), ranks from 1.
     """

@@ -85,7 +85,7 @@ def compare_answers(
 
 
 def _shift(effects: np.ndarray, largest: float) -> Interval:
-    """The mean effect, within the largest that is expected, or that was seen."""
+    """Return the mean effect, within the largest that is expected, or that was seen."""
     end = max(largest, float(np.abs(effects).max(initial=0.0)))
     return mean_interval(effects, value_range=(-end, end), differences=True)
 
@@ -95,7 +95,7 @@ def _is_narrow(shift: Interval) -> bool:
 
 
 def kappa_of(stored: Sequence[str], new: Sequence[str]) -> float | None:
-    """Cohen's kappa of answers by name; None where all are one and the same."""
+    """Return Cohen's kappa of answers by name; None where all are one and the same."""
     from germane.statistics.agreement import cohen_kappa, confusion
 
     number = {name: at for at, name in enumerate(dict.fromkeys([*stored, *new]))}

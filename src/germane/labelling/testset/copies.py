@@ -37,7 +37,7 @@ class PassageOverlap:
     share_elsewhere: int
 
     def copied(self, run: int = RUN, part: float = PART, share: float = SHARE, enough: int = ENOUGH) -> bool:
-        """True if the question is taken from the passage: a long run of words, or nearly all of many words."""
+        """Return True if the question is taken from the passage: a long run of words, or nearly all of many words."""
         long = self.run >= run and self.run >= part * self.length
         whole = self.run == self.length >= WHOLE
         return ((long or whole) and self.run_elsewhere <= ELSEWHERE) or (
@@ -48,7 +48,7 @@ class PassageOverlap:
 def overlaps(
     questions: Sequence[str], passages: Sequence[Sequence[str]], rest: Iterable[str]
 ) -> list[PassageOverlap]:
-    """The overlap of each question with its gold passages, and how many passages of the rest share as much.
+    """Return the overlap of each question with its gold passages, and how many passages of the rest share as much.
 
     Args:
         questions: The questions.
@@ -95,7 +95,7 @@ def overlaps(
 
 
 def _common(passages: Sequence[str]) -> frozenset[str]:
-    """The words that so many passages hold that they tell none apart, in any language."""
+    """Return the words that so many passages hold that they tell none apart, in any language."""
     uses = Counter(word for text in passages[:_LOOKED_AT] for word in stems(text))
     most = max(_FEW, _COMMON * min(len(passages), _LOOKED_AT))
     return frozenset(word for word, count in uses.items() if count > most)
@@ -104,7 +104,7 @@ def _common(passages: Sequence[str]) -> frozenset[str]:
 def _indexes(
     runs: Sequence[tuple[str, ...]], shares: Sequence[float], content: Sequence[Terms]
 ) -> tuple[Mapping[tuple[str, ...], list[int]], Mapping[str, list[tuple[int, float]]]]:
-    """The questions by the beginning of their run, and by each content word, with its part of the question."""
+    """Return the questions by the beginning of their run, and by each content word, with its part of the question."""
     grams: dict[tuple[str, ...], list[int]] = defaultdict(list)
     holders: dict[str, list[tuple[int, float]]] = defaultdict(list)
     for number, (run, share, needed) in enumerate(zip(runs, shares, content, strict=True)):
@@ -127,7 +127,7 @@ def _spaced(text: str) -> str:
 
 
 def _longest_run(first: Sequence[str], second: Sequence[str]) -> tuple[str, ...]:
-    """The longest run of words that both lists hold."""
+    """Return the longest run of words that both lists hold."""
     places: Mapping[str, list[int]] = defaultdict(list)
     for at, word in enumerate(second):
         places[word].append(at)

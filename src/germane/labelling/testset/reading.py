@@ -177,12 +177,12 @@ class TestSet:
 
 
 def is_gold(path: Path) -> bool:
-    """True if a file has the four columns of TREC's gold: `query 0 document grade`."""
+    """Return True if a file has the four columns of TREC's gold: `query 0 document grade`."""
     return _is_trec(path, GOLD) and len(first_lines(path)[0].split()) == 4
 
 
 def is_run(path: Path) -> bool:
-    """True if a file has the columns of a TREC run."""
+    """Return True if a file has the columns of a TREC run."""
     return _is_trec(path, RUN) and not is_gold(path)
 
 
@@ -193,7 +193,7 @@ def _is_trec(path: Path, kind: Kind) -> bool:
 
 
 def is_set(path: Path, *, has_gold: bool) -> bool:
-    """True if a path is a part of a test set and no file of samples: gold, a run, a BEIR folder, or queries as BEIR and MS MARCO have them."""
+    """Return True if a path is part of a test set and not samples: gold, a run, or queries as BEIR and MS MARCO have them."""
     folder = (
         path.is_dir() and bool(dataset_files(path, "queries")) and (has_gold or (path / "qrels").is_dir())
     )
@@ -202,7 +202,7 @@ def is_set(path: Path, *, has_gold: bool) -> bool:
 
 
 def _columns_of(path: Path) -> dict[str, str] | None:
-    """The columns of a file of queries as BEIR has it; None for samples."""
+    """Return the columns of a file of queries as BEIR has it; None for samples."""
     if not path.is_file() or suffix_of(path) not in READERS:
         return None
     reader, _ = READERS[suffix_of(path)]
@@ -218,7 +218,7 @@ def _columns_of(path: Path) -> dict[str, str] | None:
 
 
 def _topics(path: Path) -> list[tuple[str, str]]:
-    """The ids and texts of a table of two columns without a header, as MS MARCO's queries.tsv; none for other files."""
+    """Return the ids and texts of a table of two columns without a header (MS MARCO's queries.tsv); [] for other files."""
     if not path.is_file() or suffix_of(path) not in {".tsv", ".txt"}:
         return []
     rows = [line.split("\t") for line in read_text(path).splitlines() if line.strip()]
@@ -228,7 +228,7 @@ def _topics(path: Path) -> list[tuple[str, str]]:
 
 
 def _samples_of(path: Path, grades: Mapping[str, Mapping[str, int]]) -> Iterator[Sample]:
-    """The samples of a file or a folder; with separate gold those that it knows, or that have gold of their own."""
+    """Yield the samples of a file or a folder; with separate gold those that it knows, or that have gold of their own."""
     samples: Iterable[Sample]
     if topics := _topics(path):
         samples = (Sample(id=name, query=text) for name, text in topics)

@@ -36,7 +36,7 @@ Key: TypeAlias = tuple[Hashable, Words]
 
 
 def content_words(text: str) -> Words:
-    """The words that make a question this one, in order: without articles, auxiliaries, courtesy, accents and the plural's s."""
+    """Return the content words of a question in order, without articles, auxiliaries, courtesy, accents and plural s."""
     bare = normalize("NFC", normalize("NFD", text).translate(_ACCENTS)) if not text.isascii() else text
     spaced = " ".join(words(_THOUSANDS.sub("", _NOT.sub(" not", bare))))
     spaced = re.sub(r"\b(?:ca|wo) (?=not\b)", "", spaced)
@@ -58,7 +58,7 @@ def repeated(
     known: Collection[str] = (),
     shortest: int = SHORTEST,
 ) -> list[list[int]]:
-    """The positions of the questions that are one question, group by group; time and memory grow with the words.
+    """Return the positions of the questions that are one question, group by group; time and memory grow with the words.
 
     Two are one where their content words are equal; where these differ in one misspelt word, unless their gold differs or both
     spellings occur elsewhere; and where one has a word more, or the words in another order, and the gold is the same.
@@ -102,7 +102,7 @@ def repeated(
 
 
 def _near(keys: Sequence[Key], shortest: int) -> Iterator[tuple[int, int, str, str]]:
-    """Pairs of questions that differ in one word, with these words, "" where only one question has it; or in the order of words."""
+    """Yield pairs of questions that differ in one word or in word order, with the two words, "" where only one has it."""
     position = {key: number for number, key in enumerate(keys)}
     orders: dict[Key, int] = {}
     rests: dict[int, list[tuple[int, int]]] = defaultdict(list)
@@ -129,7 +129,7 @@ def _near(keys: Sequence[Key], shortest: int) -> Iterator[tuple[int, int, str, s
 
 
 def _misspelt(alike: Sequence[tuple[int, str]], shortest: int) -> Iterator[tuple[int, int, str, str]]:
-    """Pairs among words in one place of which each becomes the other by one slip: a letter more, less, other or swapped."""
+    """Yield pairs of words in one place that differ by one slip: a letter more, less, other or swapped."""
     forms: dict[str, list[tuple[int, str]]] = defaultdict(list)
     for number, word in alike:
         if len(word) >= shortest and word.isalpha():
@@ -148,7 +148,7 @@ _MOST_ALIKE = 50
 
 
 def _one_slip(one: str, other: str) -> bool:
-    """True if one letter more, less or other, or two neighbours swapped, make one word the other."""
+    """Return True if one letter more, less or other, or two neighbours swapped, make one word the other."""
     if len(one) > len(other):
         one, other = other, one
     start = 0
