@@ -120,6 +120,9 @@ class Shelf(Target):
 def shelf(url, *, read_only=False):
     return SQLiteLedger(url.removeprefix("shelf://"), read_only=read_only)
 
+def tag(folder, *, tags, who, **_):
+    print(who, "tags", folder.name, tags)
+
 def solo(spec, callbacks):
     print("on", spec.get("shelves"), "shelves", file=sys.stderr)
     return run(spec.but(engine=None), callbacks), None
@@ -130,6 +133,7 @@ ADDON = Addon(
     engines={"solo": "shop:solo"},
     graders={"short": GraderType("shop:Short", "1 where the query is short", aliases=["brief"])},
     judges={"coin": "shop:Coin"},
+    labellers={"shelf.json": "shop:tag"},
     measures={"politeness": "shop:politeness"},
     questions={"polite": "shop:Polite"},
     readers={"shop": Reader("shop:rows", first=[["ask", "got|took", "want"]])},
@@ -139,6 +143,7 @@ ADDON = Addon(
     flags=[
         Flag("LOG", "shop", DATA, "The log to read.", Path),
         Flag("--top", "shop", DATA, "How many.", int, value="N", default=3, least=1),
+        Flag("--tags", "label", DATA, "Tags of a shelf.", many=True),
         Flag("--shelves", "run", DATA, "Shelves of the engine solo.", int, value="N", least=1),
     ],
     writers={".bars": "shop:bars", ".gone": "shop:no_such"},
@@ -267,6 +272,13 @@ def test_an_installed_package_brings_an_engine_and_a_flag_of_run(shop: Path) -> 
     assert "invalid value '0': expected an integer >= 1" in germane(shop, *words, "0").stderr
     assert "Shelves of the engine solo." in germane(shop, "run", "--help").stdout
     assert "unknown flag --shelf" in germane(shop, "run", "log.jsonl", "--shelf", "3").stderr
+
+
+def test_an_installed_package_brings_a_labeller_and_a_flag_of_label(shop: Path) -> None:
+    (shop / "shelf").mkdir()
+    (shop / "shelf/shelf.json").write_text("{}", "utf-8")
+    done = germane(shop, "label", "shelf", "--who", "me", "--tags", "old", "--tags", "new")
+    assert (done.returncode, done.stdout) == (0, "me tags shelf ['old', 'new']\n"), done.stderr
 
 
 @pytest.fixture(scope="module")

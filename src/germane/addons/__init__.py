@@ -242,8 +242,11 @@ def load(target: str) -> Any:
 
 def labeller_of(folder: Path) -> Any:
     """Return the function that labels what this folder holds; None if it is a report, which the core labels."""
-    names = all_of("labellers", installed=not (folder / "manifest.json").is_file())
-    return next((load(names[name]) for name in names if (folder / name).is_file()), None)
+    for installed in (False, not (folder / "manifest.json").is_file()):
+        for name, target in all_of("labellers", installed=installed).items():
+            if (folder / name).is_file():
+                return load(target)
+    return None
 
 
 _SAMPLE = {"query", "question", "contexts", "retrieved_contexts"}
