@@ -108,11 +108,9 @@ def parse_directions(texts: Iterable[str] | Mapping[str, bool]) -> dict[str, boo
     result = {}
     for text in [texts] if isinstance(texts, str) else texts:
         name, _, word = text.rpartition("=")
-        said = name and word.strip().casefold() in {"yes", "true", "no", "false"}
-        result[canonical_measure(name if said else text)] = not said or word.strip().casefold() in {
-            "yes",
-            "true",
-        }
+        word = word.strip().casefold()
+        stated = name and word in {"yes", "true", "no", "false"}
+        result[canonical_measure(name if stated else text)] = not stated or word in {"yes", "true"}
     return result
 
 

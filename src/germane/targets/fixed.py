@@ -64,7 +64,7 @@ class RecordedTarget(Target):
     workers: WholeNumber = 100
     path: Annotated[str, Field(examples=["answers.jsonl"])]
     system: str | None = None
-    _recorded: dict[tuple[str, str, int], Sample] = PrivateAttr(default_factory=dict)
+    _recorded: dict[tuple[str, int], Sample] = PrivateAttr(default_factory=dict)
     _trials: set[int] = PrivateAttr(default_factory=set)
     _texts: dict[str, str] = PrivateAttr(default_factory=dict)
     _ids: dict[str, list[str]] = PrivateAttr(default_factory=dict)
@@ -73,46 +73,41 @@ class RecordedTarget(Target):
     def open(self, location: SourceLocation, folder: Path, evals: Path) -> None:
         """Read the recorded answers, which must be of one system."""
         del evals
-        for sample in read_samples((folder / self.path).resolve()):
-            if self.system in {None, sample.system}:
-                self._recorded[sample.system, sample.id, sample.trial] = sample
-                self._trials.add(sample.trial)
-        systems = sorted({system for system, _, _ in self._recorded})
+        read = read_samples((folder / self.path).resolve())
+        samples = [sample for sample in read if self.system in {None, sample.system}]
+        systems = {sample.system for sample in samples}
         if len(systems) != 1:
-            problem = f"{self.path} holds {', '.join(map(repr, systems)) or 'no'} as systems"
+            problem = f"{self.path} holds {', '.join(map(repr, sorted(systems))) or 'no'} as systems"
             raise InputError(problem, fix="write system: with the one that is meant", place=location)
-        texts = texts_of(self._recorded.values())
+        self._recorded = {(sample.id, sample.trial): sample for sample in samples}
+        self._trials = {sample.trial for sample in samples}
+        texts = texts_of(samples)
         self._texts = texts if are_line_numbers(texts) else {}
         self._ids = ids_of(self._texts)
 
     def _id_of(self, sample: Sample) -> str:
-        """Return the id under which the answer to a sample is recorded; TargetError where no line has its query, or several."""
+        """Return the id under which the answer is recorded; TargetError where no line has the query, or several."""
         if not self._texts or not are_line_numbers([sample.id]):
             return sample.id
         ((_, text),) = texts_of([sample]).items()
         if self._texts.get(sample.id) == text:
             return sample.id
-        same = self._ids.get(text, [])
+        same, to = self._ids.get(text, []), f"to {sample.query[:60]!r}"
         if len(same) > 1:
-            raise TargetError(
-                f"{self.path} has {len(same)} answers to {sample.query[:60]!r}; give each an id"
-            )
+            raise TargetError(f"{self.path} has {len(same)} answers {to}; give each an id")
         if not same and is_count(self._texts):
-            raise TargetError(
-                f"{self.path} has no answer to {sample.query[:60]!r}, and ids that are line numbers"
-            )
+            raise TargetError(f"{self.path} has no answer {to}, and ids that are line numbers")
         return same[0] if same else sample.id
 
     async def ask(self, case: Case) -> Sample:
         """Return the recorded answer; TargetError where there is none for this id or query, or not of this trial among several."""
-        sample, (system, *_) = case.sample, next(iter(self._recorded))
+        sample = case.sample
         name = self._id_of(sample)
-        trial = 0 if self._trials == {0} else sample.trial
-        result = self._recorded.get((system, name, trial))
-        if result is None and any((system, name, other) in self._recorded for other in self._trials):
-            raise TargetError(f"{self.path} has no answer for trial {sample.trial} of the id {sample.id!r}")
+        result = self._recorded.get((name, 0 if self._trials == {0} else sample.trial))
         if result is None:
-            raise TargetError(f"{self.path} has no answer for the id {sample.id!r}")
+            others = any((name, trial) in self._recorded for trial in self._trials)
+            of = f"trial {sample.trial} of " if others else ""
+            raise TargetError(f"{self.path} has no answer for {of}the id {sample.id!r}")
         if result.query.split() != sample.query.split():
             here, there = shorten(sample.query, 40), shorten(result.query, 40)
             self._otherwise[sample.id] = f"{shorten(sample.id, 40)} is {here!r} here and {there!r} there"

@@ -152,22 +152,18 @@ def decides(name: str) -> bool:
 
 def check_form(service: Service, *, decides: bool) -> None:
     """Raise InputError where a judge that reads text would ask a decisions model, or the reverse."""
-    name, problem = service.model.rpartition("/")[2], ""
-    owners = [key for key, provider in PROVIDERS.items() if provider.only and name.startswith(provider.only)]
     if decides and not service.traits.decides:
         deciders = ", ".join(key for key, provider in PROVIDERS.items() if provider.decides)
-        problem, fix = (
-            f"{service.name} is not a decisions model",
-            f"use PROVIDER:MODEL with one of {deciders}",
-        )
-    elif service.traits.decides and not decides:
+        problem = f"{service.name} is not a decisions model"
+        raise InputError(problem, fix=f"use PROVIDER:MODEL with one of {deciders}")
+    if service.traits.decides and not decides:
         problem = f"{service.name} answers with probabilities and writes no text"
-        fix = "use germane.judges.DecisionJudge, or name it where a judge is named"
-    elif owners and not decides:
-        problem = f"{service.name}: {name} is a decisions model, which writes no text"
-        fix = f"write {owners[0]}:{name}"
-    if problem:
-        raise InputError(problem, fix=fix)
+        raise InputError(problem, fix="use germane.judges.DecisionJudge, or name it where a judge is named")
+    name = service.model.rpartition("/")[2]
+    for owner, provider in PROVIDERS.items():
+        if provider.only and name.startswith(provider.only) and not decides:
+            problem = f"{service.name}: {name} is a decisions model, which writes no text"
+            raise InputError(problem, fix=f"write {owner}:{name}")
 
 
 def find(spec: str, base_url: str | None = None, *, trusted: bool = True) -> Service:
