@@ -209,14 +209,14 @@ def table_results(rows: Sequence[Located]) -> Iterator[MeasuredRow]:
         if not sample:
             problem, fix = f"this row has no {roles['case']}", "every row needs the id of its case"
             raise InputError(problem, fix=fix, place=where)
+        trial = _trial(row.get(roles["trial"]), where) if roles["trial"] else 0
+        of = sample, _cell(row, roles["system"]), trial, _cell(row, roles["cluster"])
         values = {name: measured(row.get(name), fault or _fault_of(name, row), where) for name in columns}
         if not columns:
             name = _cell(row, roles["measure"])
             if not name and not fault:
                 raise InputError(f"this row has no {roles['measure']}", fix="name the measure", place=where)
             values = {name: measured(row.get(str(roles["value"])), fault, where)} if name else {}
-        trial = _trial(row.get(roles["trial"]), where) if roles["trial"] else 0
-        of = sample, _cell(row, roles["system"]), trial, _cell(row, roles["cluster"])
         scored.append((of, fault, values))
     names = dict.fromkeys(name for *_, values in scored for name in values)
     canonical = {name: canonical_measure(name) for name in names}
