@@ -700,19 +700,21 @@ def _limited(kind: str, sign: str | None, limit: str | None) -> str:
     return f"{fix} from {limit}" if kind == "int" and sign else fix
 
 
+def _fits(grade: Json) -> bool:
+    return type(grade) is int and grade.bit_length() < 64
+
+
 def _followed(steps: str, values: Any) -> tuple[list[Step], Json]:
     """Return the path and the value that an error of msgspec means; msgspec leaves out the keys of mappings."""
     path: list[Step] = []
     for name, number, _ in _STEP.findall(steps):
-        step: Step = name or (int(number) if number else _bad_key(values))
+        # a step without either is a key of gold, the only mapping with typed values
+        step: Step = name or (
+            int(number) if number else next(key for key, n in values.items() if not _fits(n))
+        )
         path.append(step)
         values = getattr(values, name) if isinstance(values, Record) else values[step]
     return path, values
-
-
-def _bad_key(grades: Mapping[str, Json]) -> str:
-    """Return the first document with an invalid grade; only gold has mappings with typed values."""
-    return next(key for key, grade in grades.items() if type(grade) is not int or grade.bit_length() > 63)
 
 
 def written(path: tuple[Step, ...], row: Json) -> Iterator[Step]:

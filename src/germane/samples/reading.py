@@ -281,19 +281,17 @@ _TOGETHER = 64
 
 
 def _batches(rows: Iterator[Row]) -> Iterator[list[Row]]:
-    """Iterate over batches that grow from one row, so that little is read in vain where reading stops early."""
-    size = 1
+    """Iterate over batches of rows; one is shorter where a fault follows."""
     while True:
         batch: list[Row] = []
         try:
-            batch.extend(islice(rows, size))
+            batch.extend(islice(rows, _TOGETHER))
         except Exception:
-            yield batch  # what stands before the fault
+            yield batch  # the rows before the fault
             raise
         if not batch:
             return
         yield batch
-        size = min(2 * size, _TOGETHER)
 
 
 def _samples(
@@ -339,10 +337,9 @@ def _read_jsonl(path: Path, _: Cells | None = None, faults: list[InputError] | N
 
     With `faults` invalid lines are added to it, and reading goes on.
     """
-    number, size = 0, 1
+    number = 0
     with opened(path) as file:
-        while lines := list(islice(file, size)):
-            size = min(2 * size, _TOGETHER)
+        while lines := list(islice(file, _TOGETHER)):
             if faults is None and (rows := _rows_of_lines(lines)) is not None:
                 numbers = range(number + 1, number + 1 + len(lines))
                 locations = map(

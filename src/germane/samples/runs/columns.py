@@ -122,25 +122,14 @@ def has_duplicates(keys: NDArray[Any]) -> bool:
 
 
 def numbered(texts: Texts, of: Numbers) -> tuple[Numbers, Numbers]:
-    """Number the distinct pairs of a text and the number `of` it, in order of first appearance.
+    """Number the distinct pairs of a text and its number `of`, in order of first appearance.
 
-    Returns the number of each pair, and the position at which each number appears first. Texts that share a hash are
-    told apart by their bytes.
+    Returns the number of each pair, and the first position of each number.
     """
-    keys = texts.hashed(of)
-    order = np.argsort(keys, kind="stable")
-    new = np.append(True, keys[order[1:]] != keys[order[:-1]])[: len(keys)]
-    again, before = order[~new], order[np.flatnonzero(~new) - 1]
-    if not ((of[again] == of[before]) & texts[again].equals(texts[before])).all():
-        known: dict[tuple[int, bytes], int] = {}
-        pairs = zip(of.tolist(), texts.bytes(), strict=True)
-        codes = np.array([known.setdefault(pair, len(known)) for pair in pairs], np.int64)
-    else:
-        codes = np.empty(len(keys), np.int64)
-        codes[order] = np.cumsum(new) - 1
-    _, first, codes = np.unique(codes, return_index=True, return_inverse=True)
-    appearance = np.argsort(first)
-    return np.argsort(appearance)[codes], first[appearance]
+    known: dict[tuple[int, bytes], int] = {}
+    pairs = zip(of.tolist(), texts.bytes(), strict=True)
+    codes = np.fromiter((known.setdefault(pair, len(known)) for pair in pairs), np.int64, len(texts))
+    return codes, np.unique(codes, return_index=True)[1]
 
 
 class Index:

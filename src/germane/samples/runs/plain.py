@@ -89,23 +89,16 @@ def json_rows(data: bytes, line: int, kind: Kind, columns: Mapping[str, str] | N
         raise NotPlain("a line has other keys, or an escape")
     if not all(isinstance(record, dict) for record in records):
         raise NotPlain("a line is not an object")
-    queries, docs, numbers, beside = (
-        [record.get(names[role]) for record in records] if role in names else None
-        for role in ("query", "doc", kind.value, "rank")
-    )
-    assert queries is not None
-    assert docs is not None
-    assert numbers is not None
-    if {*map(type, queries), *map(type, docs)} != {str} or not {*map(type, numbers)} <= {int, float}:
+    roles = ["query", "doc", kind.value, *["rank"] * (kind is RUN and "rank" in names)]
+    query, doc, *numbers = ([record.get(names[role]) for record in records] for role in roles)
+    kinds = {type(number) for values in numbers for number in values}
+    if {*map(type, query), *map(type, doc)} != {str} or not kinds <= {int, float}:
         raise NotPlain("an id is not a text, or a value not a number")
-    if beside is not None and (kind is GOLD or not {*map(type, beside)} <= {int, float}):
-        raise NotPlain("a rank is not a number")
     try:
-        values, rank = (None if some is None else np.array(some, np.float64) for some in (numbers, beside))
+        value, *rank = (np.array(values, np.float64) for values in numbers)
     except OverflowError:
         raise NotPlain("a number is too large") from None
-    assert values is not None
-    return _rows(Texts.of(queries), Texts.of(docs), values, rank, line, kind)
+    return _rows(Texts.of(query), Texts.of(doc), value, rank[0] if rank else None, line, kind)
 
 
 def frame_rows(frame: Mapping[str, Any], line: int, kind: Kind) -> Rows:

@@ -159,7 +159,8 @@ class Source:
                 some = self._graded_once(some, reading)
             elif reading.bare:
                 guess = reading.numbers.may_be_ranks if guess is None else guess
-                some = _without_scores(some) if guess else some
+                without = np.full(len(some.rows), np.nan)
+                some = replace(some, rows=replace(some.rows, number=without)) if guess else some
             else:
                 some = self._scored_alike(some, reading)
             yield some
@@ -322,11 +323,6 @@ def _blocks(stream: BinaryIO, data: bytes = b"") -> Iterator[bytes]:
     while data := data + stream.read(BLOCK):
         yield data + stream.readline()
         data = b""
-
-
-def _without_scores(lists: Lists) -> Lists:
-    """Return the lists without scores."""
-    return replace(lists, rows=replace(lists.rows, number=np.full(len(lists.rows), np.nan)))
 
 
 def gold_file(path: str | Path) -> str | Path:
