@@ -10,24 +10,22 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import chain
-from typing import Any, TypeAlias
+from typing import Any
 
 from germane.addons.traces.spans import (
     EMBEDDING,
     RERANKER,
     RETRIEVER,
+    Rows,
     Span,
     is_document_row,
     is_trace,
-    rows_of_documents,
+    samples_of_documents,
     spans_in,
 )
 from germane.errors import InputError, Invalid
 from germane.samples import Notice, TableRow, Warn
 from germane.types import Json
-
-Rows: TypeAlias = Iterator[tuple[int, Json, Callable[..., Any]]]
-"""Rows of a file, each with its number and how to find the place of what stands at a path."""
 
 
 def rows_of_traces(rows: Rows, warn: Warn | None = None) -> Rows:
@@ -40,7 +38,7 @@ def rows_of_traces(rows: Rows, warn: Warn | None = None) -> Rows:
         return
     rows = chain([first], rows)
     if is_document_row(first[1]):
-        yield from _of_documents(rows)
+        yield from samples_of_documents(rows)
     elif is_trace(first[1]):
         yield from _of_spans(rows, first[2](()), warn)
     else:
@@ -94,22 +92,6 @@ def _of_spans(rows: Rows, place: Any, warn: Warn | None) -> Rows:
 def _without_empty(row: Json) -> Json:
     """Return a row of a table without its empty cells: what they would be is not known."""
     return {key: value for key, value in row.items() if value != ""} if isinstance(row, TableRow) else row
-
-
-def _of_documents(rows: Rows) -> Rows:
-    """Yield the samples of documents of retriever spans, one a row."""
-    places: list[Callable[..., Any]] = []
-
-    def values() -> Iterator[Json]:
-        for _, row, where in rows:
-            places.append(where)
-            yield row
-
-    try:
-        for made, (first, sample) in enumerate(rows_of_documents(values()), 1):
-            yield made, sample, lambda _, where=places[first]: where(())
-    except Invalid as wrong:
-        raise wrong.error(places[-1](wrong.path)) from None
 
 
 _OPT_IN = "OpenTelemetry's gen_ai.retrieval.{} is opt-in: record it; of Langfuse export input and output: fields=core,basic,io"

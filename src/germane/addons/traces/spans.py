@@ -8,9 +8,9 @@ storage export, public API v2). Of the other spans those around a retrieval say 
 from __future__ import annotations
 
 import base64
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
-from typing import NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 from germane.addons.traces.values import (
     ANSWERS,
@@ -28,11 +28,15 @@ from germane.addons.traces.values import (
     tree_of,
     value_at,
 )
-from germane.errors import Invalid, describe
+from germane.errors import InputError, Invalid, describe
 from germane.samples import passages_in
 from germane.types import Json
 
 RETRIEVER, RERANKER, EMBEDDING, MODEL = "RETRIEVER", "RERANKER", "EMBEDDING", "LLM"
+
+
+Rows: TypeAlias = Iterator[tuple[int, Json, Callable[..., Any]]]
+"""Rows of a file, each with its number and how to find the place of what stands at a path."""
 
 
 class Span(NamedTuple):
@@ -150,18 +154,24 @@ def is_document_row(row: Json) -> bool:
     return named and row.keys() >= {"document_position", "input", "reference"}
 
 
-def rows_of_documents(rows: Iterable[Json]) -> Iterator[tuple[int, dict[str, Json]]]:
-    """Yield a sample for each span among rows of documents, with the number of its first row. Raises Invalid where a row is none."""
-    spans: dict[str, tuple[int, list[tuple[float, dict[str, Json]]]]] = {}
-    for number, row in enumerate(rows):
+def samples_of_documents(rows: Rows) -> Rows:
+    """Yield a sample for each span among rows of documents; it stands where its first document does."""
+    spans: dict[str, tuple[Callable[..., Any], list[tuple[float, dict[str, Json]]]]] = {}
+    for _, row, where in rows:
         if not is_document_row(row) or not (span := name_of(_first(row, _SPAN))):
-            fix = "keep the documents of spans in a file of their own"
-            raise Invalid("is not a document of a span, and rows before it are", fix)
+            problem = "this is not a document of a span, and rows before it are"
+            raise InputError(
+                problem, fix="keep the documents of spans in a file of their own", place=where(())
+            )
         if (position := number_of(row["document_position"])) is None:
-            problem = f"is {describe(row['document_position'])}, and a document has a position"
-            raise Invalid(problem, "write its place: 0, 1, 2, ...", "document_position")
-        spans.setdefault(span, (number, []))[1].append((position, row))
-    for span, (number, placed) in spans.items():
+            problem = (
+                f"document_position is {describe(row['document_position'])}, and a document has a position"
+            )
+            fix = "write its place: 0, 1, 2, ..."
+            raise InputError(problem, fix=fix, place=where(("document_position",)))
+        spans.setdefault(span, (where, []))[1].append((position, row))
+    for number, (span, (where, placed)) in enumerate(spans.items(), 1):
+        documents = [row for _, row in sorted(placed, key=lambda pair: pair[0])]
         found = [
             {
                 "id": _first(row, ("document_id", "doc_id")),
@@ -169,18 +179,13 @@ def rows_of_documents(rows: Iterable[Json]) -> Iterator[tuple[int, dict[str, Jso
                 "score": number_of(row.get("document_score")),
                 "metadata": row.get("document_metadata"),
             }
-            for _, row in sorted(placed, key=lambda pair: pair[0])
+            for row in documents
         ]
-        first = min(placed, key=lambda pair: pair[0])[1]
-        trace = name_of(_first(first, _TRACE))
-        query, metadata = (
-            text_in(first["input"], QUESTIONS),
-            {"spans": [span], **({"trace": trace} if trace else {})},
-        )
-        yield (
-            number,
-            {"id": span, "query": query, "contexts": documents_in(found) or [], "metadata": metadata},
-        )
+        trace = name_of(_first(documents[0], _TRACE))
+        sample: dict[str, Json] = {"id": span, "query": text_in(documents[0]["input"], QUESTIONS)}
+        sample["contexts"] = documents_in(found) or []
+        sample["metadata"] = {"spans": [span], **({"trace": trace} if trace else {})}
+        yield number, sample, lambda _, where=where: where(())
 
 
 def _mappings(holder: Json, key: str) -> list[dict[str, Json]]:
