@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator
 import numpy as np
 from numpy.typing import NDArray
 
-from germane.evaluation.sampling import Goals, Stages
+from germane.evaluation.sampling import Stages
 from germane.measures.measure import Measure
 from germane.reports.summary import MeasureSummary, summarise
 from germane.tables.scores import ScoreTable
@@ -51,7 +51,7 @@ def planned(name: str, count: int) -> list[PlannedCase]:
 
 
 def judged(
-    cases: list[PlannedCase], values: Floats, goals: Goals, seed: int
+    cases: list[PlannedCase], values: Floats, goals: dict[str, float], seed: int
 ) -> Iterator[tuple[Stages, MeasureSummary]]:
     """The stages of one run, each with the summary of what is judged up to then."""
     stages, table, clusters = Stages(cases, goals, seed), ScoreTable(), dict[str, str]()
@@ -77,7 +77,7 @@ def show_widths(rounds: int) -> None:
             counts, halves, covered, steps = [], [], 0, []
             for seed in range(rounds):
                 values = draw(np.random.default_rng([2, seed]), QUERIES)
-                *_, (stages, line) = judged(cases, values, Goals({MEASURE: width}), seed)
+                *_, (stages, line) = judged(cases, values, {MEASURE: width}, seed)
                 low, high = line.interval or (0.0, 1.0)
                 counts.append(stages.count)
                 halves.append((high - low) / 2)

@@ -5,8 +5,6 @@ Everything that can be wrong in the input is found here, before anything is aske
 
 from __future__ import annotations
 
-import random
-from array import array
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -101,23 +99,6 @@ class _NotOne(InputError):
     """The eval files are no single evaluation: an id stands twice, or they set an option to different values."""
 
 
-@dataclass(frozen=True, slots=True)
-class Drawn:
-    """A sample of cases, drawn without replacement, each with all its systems and trials: their rows, counted from 0.
-
-    `n` of `count` cases were drawn; the same seed draws the same.
-    """
-
-    rows: frozenset[int]
-    n: int
-    count: int
-    seed: int
-
-    def as_json(self) -> dict[str, Json]:
-        """Return the entry of the manifest: cases drawn, of how many, and the seed."""
-        return {"n": self.n, "of": self.count, "seed": self.seed}
-
-
 @dataclass(slots=True)
 class Suite:
     """The files that a run's paths name, and the specification of the run that they are read for.
@@ -135,7 +116,7 @@ class Suite:
     warn: Warn = field(default=lambda _: None)
     stdin: OnDisk = field(default_factory=OnDisk)
     _made: dict[tuple[float | None, ...], tuple[Grader, ...]] = field(default_factory=dict)
-    _drawn: Drawn | None = field(default=None, init=False)
+    _drawn: tuple[frozenset[int], dict[str, Json]] | None = field(default=None, init=False)
     left_out: dict[str, int] = field(default_factory=dict, init=False)
     """The number of cases that `--filter` left out, and the `limit` where it left out any."""
     count: int = field(default=0, init=False)
@@ -162,8 +143,8 @@ class Suite:
         """
         chosen: Iterable[PlannedCase] = self.matching(only)
         if (drawn := self.draw()) is not None:
-            last = max(drawn.rows, default=-1)
-            chosen = (planned for row, planned in enumerate(islice(chosen, last + 1)) if row in drawn.rows)
+            rows, _ = drawn
+            chosen = (p for row, p in enumerate(islice(chosen, max(rows, default=-1) + 1)) if row in rows)
         some = False
         for planned in chosen if self.spec.limit is None else self._first(chosen, self.spec.limit):
             some = True
@@ -171,21 +152,12 @@ class Suite:
         if not some and self.spec.wanted is not None:
             raise _no_case(self.spec.wanted)
 
-    def draw(self) -> Drawn | None:
-        """Draw the cases of `--sample`; None without it. They are counted once, and only their numbers are kept."""
+    def draw(self) -> tuple[frozenset[int], dict[str, Json]] | None:
+        """Return the rows of the cases that `--sample` takes, and the manifest's entry about them; None without it."""
         if self.spec.sample is not None and self._drawn is None:
-            count, series, numbers = 0, set[tuple[str, int]](), dict[str, int]()
-            for count, planned in enumerate(self.matching(), 1):  # noqa: B007 - how many there were
-                series.add((planned.sample.system, planned.sample.trial))
-            cases: Iterable[int] = range(count)
-            if len(series) > 1:  # ids are held only where a case has several rows
-                ids = (planned.sample.id for planned in self.matching())
-                cases = array("q", (numbers.setdefault(name, len(numbers)) for name in ids))
-                count = len(numbers)
-            seed, n = self.spec.seed, min(count, self.spec.sample)
-            drawn = set(random.Random(seed).sample(range(count), n))  # noqa: S311 - a sample, not a secret
-            rows = frozenset(row for row, case in enumerate(cases) if case in drawn)
-            self._drawn = Drawn(rows, n, count, seed)
+            from germane.evaluation.sampling import draw_rows  # which few runs need
+
+            self._drawn = draw_rows(self.matching, self.spec.sample, self.spec.seed)
         return self._drawn
 
     def matching(self, only: Only | None = None) -> Iterator[PlannedCase]:

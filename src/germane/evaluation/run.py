@@ -322,6 +322,7 @@ class _Run:
             self.ledger.close()
         self.usage_log.close()
         self.folder.close()
+        vars(self).pop("runner", None)  # refers to this run: without it the copy of stdin is removed at once
 
     async def _work(self, cases: Sequence[PlannedCase] | None) -> None:
         """Ask the targets of `cases`, then the judge; None = no case has a target, they are read as they are judged."""
@@ -379,12 +380,12 @@ class _Run:
 
     def _stages(self, cases: Sequence[PlannedCase] | None) -> Stages:
         """Return the stages in which the cases are judged; InputError for an invalid goal."""
-        from germane.evaluation.sampling import Goals, Stages  # which few runs need
+        from germane.evaluation.sampling import Stages, goals_of  # which few runs need
 
         drawn = self.suite.draw()
-        goals = Goals.of(self.spec.until, self.suite.all_graders())
+        goals = goals_of(self.spec.until, self.suite.all_graders())
         everything = self.suite.cases() if cases is None else cases
-        return Stages(everything, goals, self.spec.seed, None if drawn is None else drawn.count)
+        return Stages(everything, goals, self.spec.seed, None if drawn is None else drawn[1]["of"])
 
     def _of_stage(self, cases: Iterable[PlannedCase]) -> Iterable[PlannedCase]:
         return cases if self.stages is None else self.stages.of_stage(cases)
@@ -504,7 +505,7 @@ class _Run:
         if self.stages is not None:
             fields |= {"sampled": self.stages.sampled(), "until": self.stages.as_json()}
         elif (drawn := suite.draw()) is not None:
-            fields["sampled"] = drawn.as_json()
+            fields["sampled"] = drawn[1]
         if suite.left_out:
             fields["left_out"] = dict(suite.left_out)
         return fields

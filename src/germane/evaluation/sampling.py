@@ -1,6 +1,6 @@
-"""Judging cases in random order until intervals are narrow enough (`--until 0.02`).
+"""Random cases: `--sample` draws some, `--until 0.02` judges them in random order until intervals are narrow enough.
 
-The width is reached in two stages (Stein 1945; Chow and Robbins 1965): a pilot, then as many cases as the pilot's spread asks
+For `--until` the width is reached in two stages (Stein 1945; Chow and Robbins 1965): a pilot, then as many cases as the pilot's spread asks
 for; where these turn out to vary more, further ones follow.
 """
 
@@ -8,8 +8,7 @@ from __future__ import annotations
 
 import random
 from array import array
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from math import ceil
 
 import numpy as np
@@ -28,37 +27,50 @@ PILOT = 100
 _LEAST_GROWTH = 1.02
 
 
-@dataclass(frozen=True, slots=True)
-class Goals:
-    """The goals that stop a run before all cases are judged.
+def draw_rows(
+    cases: Callable[[], Iterable[PlannedCase]], n: int, seed: int
+) -> tuple[frozenset[int], dict[str, Json]]:
+    """Draw n cases without replacement, each with all its systems and trials.
 
-    Attributes:
-        widths: By the name of a measure, half the width that its interval may have.
+    Only numbers are kept of the cases, which are read once, or twice where a case has several rows.
+
+    Returns:
+        The rows of the drawn cases, counted from 0, and the manifest's entry: cases drawn, of how many, and the seed.
     """
+    count, series, numbers = 0, set[tuple[str, int]](), dict[str, int]()
+    for count, planned in enumerate(cases(), 1):  # noqa: B007 - how many there were
+        series.add((planned.sample.system, planned.sample.trial))
+    of_rows: Iterable[int] = range(count)
+    if len(series) > 1:  # ids are held only where a case has several rows
+        of_rows = array("q", (numbers.setdefault(planned.sample.id, len(numbers)) for planned in cases()))
+        count = len(numbers)
+    n = min(count, n)
+    drawn = set(random.Random(seed).sample(range(count), n))  # noqa: S311 - a sample, not a secret
+    rows = frozenset(row for row, case in enumerate(of_rows) if case in drawn)
+    return rows, {"n": n, "of": count, "seed": seed}
 
-    widths: Mapping[str, float] = field(default_factory=dict)
 
-    @classmethod
-    def of(cls, texts: Iterable[str], graders: Sequence[Grader]) -> Goals:
-        """Return the goals that `--until` names: "0.02" for every judged measure, "context_recall: 0.01" for one.
+def goals_of(texts: Iterable[str], graders: Sequence[Grader]) -> dict[str, float]:
+    """Return the goals that `--until` names, by measure: half the width that its interval may have.
 
-        InputError where a text is none, or where what it names is not measured.
-        """
-        widths: dict[str, float] = {}
-        names = {name: grader.name for grader in graders for name in (str(grader.measure), grader.name)}
-        judged = [grader.name for grader in graders if (grader.by or grader.measure).asks]
-        for text in sorted(texts, key=lambda text: ":" in text):
-            measure, colon, number = text.rpartition(":")
-            width = _number(text, number if measure.strip() or not colon else "")
-            if not measure and not judged:
-                problem = f"--until {text} is about judged measures, and none of these is judged"
-                raise InputError(problem, fix=f"name one: --until '{next(iter(names), 'nDCG@10')}: {number}'")
-            name = names.get(measure.strip()) or names.get(canonical_name(measure)) if measure else ""
-            if name is None:
-                problem = f"--until names {measure}, which is not measured"
-                raise InputError(problem, fix=f"measured: {', '.join(names) or 'none'}")
-            widths |= dict.fromkeys([name] if name else judged, width)
-        return cls(widths)
+    "0.02" is for every judged measure, "context_recall: 0.01" for one. InputError for an invalid text, or a measure that is not
+    measured.
+    """
+    widths: dict[str, float] = {}
+    names = {name: grader.name for grader in graders for name in (str(grader.measure), grader.name)}
+    judged = [grader.name for grader in graders if (grader.by or grader.measure).asks]
+    for text in sorted(texts, key=lambda text: ":" in text):
+        measure, colon, number = text.rpartition(":")
+        width = _number(text, number if measure.strip() or not colon else "")
+        if not measure and not judged:
+            problem = f"--until {text} is about judged measures, and none of these is judged"
+            raise InputError(problem, fix=f"name one: --until '{next(iter(names), 'nDCG@10')}: {number}'")
+        name = names.get(measure.strip()) or names.get(canonical_name(measure)) if measure else ""
+        if name is None:
+            problem = f"--until names {measure}, which is not measured"
+            raise InputError(problem, fix=f"measured: {', '.join(names) or 'none'}")
+        widths |= dict.fromkeys([name] if name else judged, width)
+    return widths
 
 
 def _number(text: str, number: str) -> float:
@@ -78,12 +90,14 @@ class Stages:
 
     Args:
         cases: All cases; only numbers are kept of them.
-        goals: When it is enough.
+        goals: By measure, half the width of an interval that is narrow enough.
         seed: Of the order.
         of: How many cases these were drawn from, where they were drawn.
     """
 
-    def __init__(self, cases: Iterable[PlannedCase], goals: Goals, seed: int, of: int | None = None) -> None:
+    def __init__(
+        self, cases: Iterable[PlannedCase], goals: Mapping[str, float], seed: int, of: int | None = None
+    ) -> None:
         numbers: dict[str, int] = {}
         rows, first, clustered = array("q"), array("b"), set[str]()
         for planned in cases:
@@ -132,7 +146,7 @@ class Stages:
             name, canonical = case_scores.measures[number]
             span = range_of(canonical)
             values = case_scores.of_rows(rows, span)
-            if (width := self._goals.widths.get(name)) is not None:
+            if (width := self._goals.get(name)) is not None:
                 size = max(size, ceil(self._ended * self._times(case_scores, values, span, width)))
         if size == self._ended or self._ended == len(self._cases_up_to):
             return False
@@ -168,4 +182,4 @@ class Stages:
 
     def as_json(self) -> dict[str, Json]:
         """Return the entry of the manifest: the goals, and the cases after each stage."""
-        return {"widths": dict(self._goals.widths), "stages": list(self._sizes)}
+        return {"widths": dict(self._goals), "stages": list(self._sizes)}
