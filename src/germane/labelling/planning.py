@@ -10,7 +10,7 @@ from germane.reports.data import ReportData
 from germane.reports.summary import LIKE_THESE, THESE, MeasureSummary
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class LabelPlan:
     """The labels whose corrected interval of a measure is at most `width` wide.
 
@@ -64,20 +64,20 @@ def plan_labels(report: ReportData, width: float) -> list[LabelPlan]:
 
 
 def _plan(summary: MeasureSummary, width: float) -> LabelPlan:
-    plan = {"measure": summary.measure, "system": summary.system, "width": width}
-    mean = summary.corrected
+    """Return the plan of one mean; with the reason where nothing can be told."""
+    names, mean = (summary.measure, summary.system, width), summary.corrected
     if mean is None or mean.pilot is None:
         first = "label two or more passages of every query at random first (--queue random --design passages)"
-        why = summary.corrected_why or "" if mean is None else ""
+        why = (summary.corrected_why or "") if mean is None else ""
         if "--design queries" not in why:  # else the reason says what to label
             kind = why.rpartition(" rests on ")[2] if " rests on " in why else ""
             why = "; ".join(filter(None, (why, f"label these: --kind {kind}" if kind else first)))
-        return LabelPlan(**plan, labelled=mean.labels if mean else 0, why=why)  # type: ignore[arg-type]
+        return LabelPlan(*names, labelled=mean.labels if mean else 0, why=why)
     pilot, total = mean.pilot, mean.total
     labels, ends = pilot.labels_for(width), (pilot.width(total, off=-1), pilot.width(total, off=1))
     unsure = not pilot.is_reliable(labels) if labels is not None else ends[0] <= width
     return LabelPlan(
-        **plan,  # type: ignore[arg-type]
+        *names,
         labelled=mean.labels,
         total=total,
         labels=None if unsure else labels,

@@ -5,7 +5,7 @@ Every order is nested: whoever stops early, or goes on with a larger budget, has
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from math import isnan, nan
@@ -70,11 +70,8 @@ def label_tasks(report: ReportData, kind: str = "relevance") -> list[LabelTask]:
     InputError where there is nothing.
     """
     settings, answers = settings_of(report), recorded(report)
-    agreed = {
-        judgement.item: judgement.provenance.get("agreement")
-        for judgement in report.judgements()
-        if judgement.parent is None
-    }
+    rows = (judgement for judgement in report.judgements() if judgement.parent is None)
+    agreed = {judgement.item: judgement.provenance.get("agreement") for judgement in rows}
     measures = list(dict.fromkeys(Measure.remembered(summary.type) for summary in report.summaries))
     tasks: dict[tuple[str, str], LabelTask] = {}
     for samples in blocks_of(report.samples()):
@@ -83,14 +80,12 @@ def label_tasks(report: ReportData, kind: str = "relevance") -> list[LabelTask]:
             for term in (term for measure in measures for term in judged.terms(measure, number)):
                 if term.question.kind == kind and (sample.id, term.item) not in tasks:
                     tasks[sample.id, term.item] = _task(sample, term, agreed.get(term.question.item))
-    if not tasks and kind == "relevance":  # no judge was asked
-        for sample in report.samples():
-            history = turns(sample)
-            for call, rank, _, context in sample.ranked_passages():
-                if context.text.strip():
-                    question = Relevance(query=sample.query, passage=context.passage, history=history)
-                    term = ScoreTerm(question.item, question, 0, "binary", nan, nan, nan, call, rank)
-                    tasks[sample.id, term.item] = _task(sample, term)
+    for sample in report.samples() if not tasks and kind == "relevance" else ():  # no judge was asked
+        for call, rank, _, context in sample.ranked_passages():
+            if context.text.strip():
+                question = Relevance(query=sample.query, passage=context.passage, history=turns(sample))
+                term = ScoreTerm(question.item, question, 0, "binary", nan, nan, nan, call, rank)
+                tasks[sample.id, term.item] = _task(sample, term)
     if not tasks:
         problem, fix = _NOTHING[kind]
         raise InputError(f"this report has no {problem} to label", fix=fix)
@@ -188,27 +183,27 @@ class LabelQueue:
         """The number of labels that are wanted."""
         return len(self.tasks) if self.budget is None else min(self.budget, len(self.tasks))
 
-    def _drawn(self, position: int, chance: float) -> DrawnTask:
-        common = {"design": self.design, "seed": self.seed, "budget": self.size, "probability": chance}
-        named = {name: of for name, of in (("pool", self.pool), ("between", self.between)) if of}
-        return DrawnTask(self.tasks[position], FrozenDict({**common, **named}))
-
     @cached_property
     def drawn(self) -> list[DrawnTask]:
-        """The tasks in order: the most doubtful first; whole queries; or a passage of every query, then the next of every query, ..."""
+        """The tasks in order: the most doubtful first; whole queries; or one of every query, then another, ..."""
         if self.queue == "targeted":
             shuffled = np.random.default_rng([self.seed, 0]).permutation(len(self.tasks))
             doubts = np.array([task.doubt for task in self.tasks])[shuffled]
             doubtful = shuffled[np.argsort(-doubts, kind="stable")][: self.size]
             return [DrawnTask(self.tasks[position], None) for position in doubtful.tolist()]
-        order, chances = drawing_order([task.case for task in self.tasks], self.design, self.seed, self.size)
+        how: dict[str, Any] = {"design": self.design, "seed": self.seed, "budget": self.size}
+        named = {name: of for name, of in (("pool", self.pool), ("between", self.between)) if of}
         return [
-            self._drawn(position, chance)
-            for position, chance in zip(order.tolist(), chances.tolist(), strict=True)
+            DrawnTask(self.tasks[position], FrozenDict({**how, "probability": chance, **named}))
+            for position, chance in self._order(self.size)
         ]
 
     @property
     def cases(self) -> list[str]:
         """The query of each task, in the order of the draw without a budget."""
-        order, _ = drawing_order([task.case for task in self.tasks], self.design, self.seed, len(self.tasks))
-        return [self.tasks[position].case for position in order.tolist()]
+        return [self.tasks[position].case for position, _ in self._order(len(self.tasks))]
+
+    def _order(self, size: int) -> Iterator[tuple[int, float]]:
+        """Yield the positions of the first tasks of the draw, each with its probability to be among them."""
+        order, chances = drawing_order([task.case for task in self.tasks], self.design, self.seed, size)
+        return zip(order.tolist(), chances.tolist(), strict=True)

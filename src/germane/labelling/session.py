@@ -14,7 +14,7 @@ from germane.types import Json
 
 
 class LabellingSession:
-    """The state of one person's labelling, made from the labels that are stored: it can stop and go on at any time.
+    """The state of one person's labelling, made from the labels that are stored, so that it can stop and go on at any time.
 
     Args:
         queue: What to label, in which order.
@@ -41,9 +41,9 @@ class LabellingSession:
         self._history: list[str] = []
         self._skipped: dict[str, None] = {}
         self._back = ""
-        for label in sorted(stored, key=time_of):
+        for label in sorted((label for label in stored if label.who == who), key=time_of):
             design = label.design["design"] if label.design else queue.design
-            if label.who == who and (label.queue, design) == (queue.queue, queue.design):
+            if (label.queue, design) == (queue.queue, queue.design):
                 self._record(label)
 
     def _record(self, label: Label) -> None:
