@@ -23,7 +23,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from germane.statistics.stability import ChangedVerdicts, compare_answers
+from germane.statistics.agreement import ChangedVerdicts, compare_answers
 
 DRAWS, ASKED, RELEVANT, SHIFT = 1000, 200, 2, 0.085
 TEAMS = ("willia-umbrela", "NISTRetrieval-instruct", "h2oloo", "Olz", "TREMA")

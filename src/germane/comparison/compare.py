@@ -4,19 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from functools import reduce
 from itertools import chain
 from pathlib import Path
 
 import numpy as np
 
 from germane.clean import counted
-from germane.comparison.choosing import best_systems
 from germane.comparison.corrected import DecidedPair
 from germane.comparison.formats import Comparison
 from germane.comparison.judged import compared, how_judged, other_corpus, served_models, verdicts_of
 from germane.comparison.mixed import mixed_scores, split_by_cause
 from germane.comparison.moved import SharedSamples, moved_queries
 from germane.comparison.regression import regression, within_margin
+from germane.comparison.schema import BestLine
 from germane.errors import InputError
 from germane.measures.declaration import parse_measures
 from germane.reports.data import ReportData
@@ -29,8 +30,17 @@ from germane.reports.pairing import (
     pairs_of,
 )
 from germane.reports.report import find_report, is_of_results, open_together
-from germane.reports.summary import canonical_name, check_change, is_diagnostic, slices_of
+from germane.reports.summary import (
+    canonical_name,
+    check_change,
+    higher_is_better,
+    is_diagnostic,
+    limits_of,
+    range_of,
+    slices_of,
+)
 from germane.results.naming import parse_directions, parse_ranges
+from germane.statistics.choosing import best_system
 from germane.statistics.comparison import Decision, TestName
 from germane.tables.counterparts import texts_of
 from germane.types import Json
@@ -317,3 +327,35 @@ def _remarks(sides: Sequence[Side], names: Sequence[str]) -> list[str]:
         for remark, systems in rows.items()
         for system, measures in systems.items()
     ]
+
+
+def best_systems(pairs: Sequence[PairedSystems], measures: Iterable[str], seed: int) -> Iterator[BestLine]:
+    """Yield a line per measure that says how good a system is, over the queries that all systems were measured on.
+
+    None where fewer than three systems are compared, or they are not all compared with the same one.
+    """
+    first = pairs[0].a
+    if len(pairs) < 2 or any(pair.a is not first for pair in pairs):
+        return
+    clusters = {case: name for pair in reversed(pairs) for case, name in pair.clusters.items()}
+    for name in measures:
+        canonical = first.types[name]
+        if is_diagnostic(canonical):
+            continue
+        both = [pair.values(name) for pair in pairs]
+        known = [np.asarray(ours.case[ours.complete & theirs.complete]) for ours, theirs in both]
+        cases = reduce(np.intersect1d, known)
+        if not len(cases):
+            continue
+        sides = [[side.taken(np.flatnonzero(np.isin(side.case, cases))) for side in pair] for pair in both]
+        sign = 1.0 if higher_is_better(canonical) else -1.0
+        gains = [sign * (theirs.values - ours.values) for ours, theirs in sides]
+        span = limits_of(range_of(canonical), *(side for pair in sides for side in pair))
+        found = best_system(
+            np.stack([np.zeros(len(cases)), *gains], axis=1),
+            clusters=first.scores.clusters_of(sides[0][0].case, clusters),
+            value_range=None if span is None else (span[0] - span[1], span[1] - span[0]),
+            seed=seed,
+        )
+        names = [first.name, *(pair.b.name for pair in pairs)]
+        yield BestLine(names[found.number], name, found.gain, found.held_out, found.ends)

@@ -33,7 +33,7 @@ from germane.questions.question import AnyQuestion
 from germane.questions.relevance import examples_of
 from germane.reports.derived.cases import load_grader
 from germane.reports.report import Report
-from germane.statistics.stability import compare_answers, kappa_of
+from germane.statistics.agreement import compare_answers, kappa_of
 from germane.tables.labels import LabelBook
 from germane.tables.scores import SampleKey
 from germane.types import FrozenDict, Judgement

@@ -11,9 +11,8 @@ import numpy as np
 
 from germane.clean import counted, shorten
 from germane.labelling.schema import CheckName, SetCheck
-from germane.labelling.testset.copies import overlaps
+from germane.labelling.testset.questions import overlaps, repeated
 from germane.labelling.testset.reading import TestQuery, TestSet
-from germane.labelling.testset.repeats import repeated
 from germane.questions.text import words
 from germane.statistics.distributions import t_quantile
 from germane.statistics.intervals import UPPER, mean_interval
