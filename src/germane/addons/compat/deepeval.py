@@ -121,21 +121,16 @@ class _Metric(BaseMetric):
         return self.score
 
 
-def _metric(name: str, title: str, measure: str, *needs: str) -> type[_Metric]:
-    """Return the class `name` of a metric that computes this measure from these fields, and is shown under a title."""
-    members = {"title": title, "measures": measure, "needs": needs, "__module__": __name__}
+def _metric(name: str, measure: str, *needs: str) -> type[_Metric]:
+    """Return the class `name` of a metric that computes this measure from these fields; its title is the measure's name."""
+    title = measure.replace("context_", "contextual_").replace("_", " ").title()
+    members = {"title": title, "measures": measure, "needs": ("input", *needs), "__module__": __name__}
     return type(name, (_Metric,), {**members, "__doc__": f"germane's {measure}, under DeepEval's name."})
 
 
-_CASE, _ANSWER, _PASSAGES = ("input", "expected_output"), ("input", "actual_output"), "retrieval_context"
-ContextualPrecisionMetric = _metric(
-    "ContextualPrecisionMetric", "Contextual Precision", "context_precision", *_CASE, _PASSAGES
-)
-ContextualRecallMetric = _metric(
-    "ContextualRecallMetric", "Contextual Recall", "context_recall", *_CASE, _PASSAGES
-)
-ContextualRelevancyMetric = _metric(
-    "ContextualRelevancyMetric", "Contextual Relevancy", "context_relevancy", "input", _PASSAGES
-)
-FaithfulnessMetric = _metric("FaithfulnessMetric", "Faithfulness", "faithfulness", *_ANSWER, _PASSAGES)
-AnswerRelevancyMetric = _metric("AnswerRelevancyMetric", "Answer Relevancy", "answer_relevancy", *_ANSWER)
+_TRUTH, _PASSAGES = "expected_output", "retrieval_context"
+ContextualPrecisionMetric = _metric("ContextualPrecisionMetric", "context_precision", _TRUTH, _PASSAGES)
+ContextualRecallMetric = _metric("ContextualRecallMetric", "context_recall", _TRUTH, _PASSAGES)
+ContextualRelevancyMetric = _metric("ContextualRelevancyMetric", "context_relevancy", _PASSAGES)
+FaithfulnessMetric = _metric("FaithfulnessMetric", "faithfulness", "actual_output", _PASSAGES)
+AnswerRelevancyMetric = _metric("AnswerRelevancyMetric", "answer_relevancy", "actual_output")

@@ -19,6 +19,7 @@ is germane's own report of it).
 from __future__ import annotations
 
 import asyncio
+import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -146,59 +147,51 @@ class _Class(Metric):
         super().__init__(name or called, measure, against, llm)
 
 
-def _class(name: str, called: str, measure: str, *needs: str, against: str = "auto") -> type[_Class]:
-    """Return the class `name` of a metric that is `called` so and computes this measure from these fields."""
-    members = {"called": (called, measure, against), "needs": needs, "__module__": __name__}
+_WORD = re.compile(r"(?<=[a-z])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
+
+
+def _class(name: str, measure: str, *needs: str, called: str = "", against: str = "auto") -> type[_Class]:
+    """Return the class `name` of a metric that computes this measure from these fields; it is `called` like its class."""
+    named = called or _WORD.sub("_", name).lower()
+    members = {"called": (named, measure, against), "needs": needs, "__module__": __name__}
     return type(name, (_Class,), {**members, "__doc__": f"germane's {measure}, under Ragas' name."})
 
 
-_TRUTH = "user_input", "retrieved_contexts", "reference"
-_ANSWER = "user_input", "retrieved_contexts", "response"
+_PASSAGES = "user_input", "retrieved_contexts"
 
 
-def _precision(name: str, called: str) -> type[_Class]:
+def _precision(name: str) -> type[_Class]:
     """Return a class of context_precision that judges relevance against the query and the reference."""
-    return _class(name, called, "context_precision", *_TRUTH)
+    return _class(name, "context_precision", *_PASSAGES, "reference")
 
 
-def _utilization(name: str, called: str) -> type[_Class]:
+def _utilization(name: str) -> type[_Class]:
     """Return a class of context_precision that judges relevance against the response."""
-    return _class(name, called, "context_precision", *_ANSWER, against="response")
+    return _class(name, "context_precision", *_PASSAGES, "response", against="response")
 
 
-LLMContextPrecisionWithReference = _precision(
-    "LLMContextPrecisionWithReference", "llm_context_precision_with_reference"
-)
-ContextPrecision = _precision("ContextPrecision", "context_precision")
-ContextPrecisionWithReference = _precision(
-    "ContextPrecisionWithReference", "context_precision_with_reference"
-)
-LLMContextPrecisionWithoutReference = _utilization(
-    "LLMContextPrecisionWithoutReference", "llm_context_precision_without_reference"
-)
-ContextUtilization = _utilization("ContextUtilization", "context_utilization")
-ContextPrecisionWithoutReference = _utilization(
-    "ContextPrecisionWithoutReference", "context_precision_without_reference"
-)
-LLMContextRecall = _class("LLMContextRecall", "context_recall", "context_recall", *_TRUTH)
-ContextRecall = _class("ContextRecall", "context_recall", "context_recall", *_TRUTH)
+LLMContextPrecisionWithReference = _precision("LLMContextPrecisionWithReference")
+ContextPrecision = _precision("ContextPrecision")
+ContextPrecisionWithReference = _precision("ContextPrecisionWithReference")
+LLMContextPrecisionWithoutReference = _utilization("LLMContextPrecisionWithoutReference")
+ContextUtilization = _utilization("ContextUtilization")
+ContextPrecisionWithoutReference = _utilization("ContextPrecisionWithoutReference")
+_RECALL, _RELEVANCY = "context_recall", "answer_relevancy"
+LLMContextRecall = _class("LLMContextRecall", _RECALL, *_PASSAGES, "reference", called=_RECALL)
+ContextRecall = _class("ContextRecall", _RECALL, *_PASSAGES, "reference")
 ContextEntityRecall = _class(
-    "ContextEntityRecall", "context_entity_recall", "context_entity_recall", *_TRUTH[:0:-1]
+    "ContextEntityRecall", "context_entity_recall", "reference", "retrieved_contexts"
 )
-Faithfulness = _class(
-    "Faithfulness", "faithfulness", "faithfulness", "user_input", "response", "retrieved_contexts"
-)
-ResponseRelevancy = _class(
-    "ResponseRelevancy", "answer_relevancy", "answer_relevancy", "user_input", "response"
-)
-AnswerRelevancy = _class("AnswerRelevancy", "answer_relevancy", "answer_relevancy", "user_input", "response")
+Faithfulness = _class("Faithfulness", "faithfulness", *_PASSAGES, "response")
+ResponseRelevancy = _class("ResponseRelevancy", _RELEVANCY, "user_input", "response", called=_RELEVANCY)
+AnswerRelevancy = _class("AnswerRelevancy", _RELEVANCY, "user_input", "response")
 
 context_precision = Metric("context_precision", "context_precision")
 context_utilization = Metric("context_utilization", "context_precision", against="response")
-context_recall = Metric("context_recall", "context_recall")
+context_recall = Metric(_RECALL, _RECALL)
 context_entity_recall = Metric("context_entity_recall", "context_entity_recall")
 faithfulness = Metric("faithfulness", "faithfulness")
-answer_relevancy = Metric("answer_relevancy", "answer_relevancy")
+answer_relevancy = Metric(_RELEVANCY, _RELEVANCY)
 
 _DEFAULT = (context_precision, context_recall)
 
