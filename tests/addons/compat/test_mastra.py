@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from germane.addons.compat import mastra
-from germane.addons.compat.mastra import Parity, Penalties, recall, relevance, rounded, scored
+from germane.addons.compat.mastra import Parity, recall, relevance, rounded, scored
 from germane.errors import AnswerError, InputError
 from germane.testing import FakeJudge
 
@@ -204,14 +204,6 @@ def test_nothing_evaluated_is_perfect_for_mastra_only():
     ]
     assert [scorer.run("q", "a").score for scorer in scorers] == [1.0, 0.0]
     assert relevance([], missing=2) == 0.0
-
-
-def test_penalties_can_be_set():
-    """One high context unused at .05, two items missing at .2, at most .3."""
-    off = Penalties(
-        unused_high_relevance_context=0.05, missing_context_per_item=0.2, max_missing_context_penalty=0.3
-    )
-    assert rounded(relevance(["high", "high"], unused=1, missing=2, penalties=off)) == 0.65
 
 
 def test_a_passage_that_came_twice_was_used_twice():

@@ -69,27 +69,18 @@ def recall(verdicts: Sequence[Verdict], claims: int, scale: float = 1) -> float:
     return rounded(min(1.0, count / claims) * scale) if claims else 0.0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Penalties:
-    """The penalties of the relevance scorer: for each highly relevant context that was not used, and for missing items."""
-
-    unused_high_relevance_context: float = 0.1
-    missing_context_per_item: float = 0.15
-    max_missing_context_penalty: float = 0.5
+_UNUSED, _MISSING, _MOST_MISSING = 0.1, 0.15, 0.5
+"""Penalties for each highly relevant context that was not used, for each missing item, and for all missing items at most."""
 
 
-def relevance(
-    levels: Sequence[Level], *, unused: int = 0, missing: int = 0, penalties: Penalties | None = None
-) -> float:
+def relevance(levels: Sequence[Level], *, unused: int = 0, missing: int = 0) -> float:
     """Return the mean weight of the contexts' levels, less the penalties, at least 0.
 
     high 1, medium .7, low .3, none 0; less .1 a highly relevant context that was not used and .15, at most .5, an
     item that no context holds.
     """
-    off = penalties or Penalties()
-    lacking = min(missing * off.missing_context_per_item, off.max_missing_context_penalty)
     base = math.fsum(_WEIGHTS[level] for level in levels) / len(levels) if levels else 0.0
-    return max(0.0, base - unused * off.unused_high_relevance_context - lacking)
+    return max(0.0, base - unused * _UNUSED - min(missing * _MISSING, _MOST_MISSING))
 
 
 class _Judged:
@@ -239,12 +230,6 @@ class ContextRelevanceScorer(_Scorer):
     items in one go.
     """
 
-    def __init__(
-        self, model: Judge | str | None = None, *, penalties: Penalties | None = None, **options: Any
-    ) -> None:
-        super().__init__(model, **options)
-        self.penalties = penalties
-
     def _scored(self, row: dict[str, Json], output: Any, _truth: str | None) -> ScorerResult:
         if self.parity and not row["contexts"]:
             return ScorerResult(score=1.0 * self.scale, reason="no context was available")
@@ -262,8 +247,7 @@ class ContextRelevanceScorer(_Scorer):
         unused = sum(
             level == "high" and text not in in_use for level, text in zip(levels, texts, strict=False)
         )
-        missing = used.support.count(())
-        score = relevance(levels, unused=unused, missing=missing, penalties=self.penalties) * self.scale
+        score = relevance(levels, unused=unused, missing=used.support.count(())) * self.scale
         return ScorerResult(score=rounded(score) if self.parity else score, reason=reason)
 
 
