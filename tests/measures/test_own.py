@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from functools import cache
 from itertools import count
 from pathlib import Path
 
@@ -199,7 +200,7 @@ class TestAFormula:
 class TestPackages:
     def point(self, monkeypatch, name, value):
         declared = addons.Addon(about="Measures.", measures={name: value})
-        monkeypatch.setattr(addons, "_installed", lambda: {"house": ("house-package", declared)})
+        monkeypatch.setattr(addons, "_installed", cache(lambda: [declared]))
 
     def test_a_measure_of_an_addon_is_found_by_its_name(self, tmp_path, name, monkeypatch):
         """A package that is installed brings its measures; they are loaded when they are named."""
