@@ -192,8 +192,9 @@ class UsageLog:
         if self._file is None:
             self._file = self._path.open("ab")
             self._file.write(b"\n")  # ends a line that a killed run left half written
-        lines, self.unwritten = self.unwritten, []
-        self._file.write(b"".join(lines))
+        while self.unwritten:  # a line that finds no room stays
+            self._file.write(self.unwritten[0])
+            del self.unwritten[0]
         self._file.flush()
 
     def close(self) -> None:
