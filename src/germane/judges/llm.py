@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from copy import copy
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, Self
 from urllib.parse import urlsplit
 
 from germane.errors import InputError
@@ -28,20 +28,9 @@ from germane.judges.client.providers import (
 from germane.judges.client.ratelimits import AdaptiveConcurrency, RateLimiter
 from germane.judges.client.retry import RetryPolicy, check_number
 from germane.judges.client.transport import HTTPTransport, Transport
-from germane.judges.decisions import (
-    DecisionCapabilities,
-    DecisionTransport,
-    check_levels,
-)
-from germane.judges.judge import (
-    DECIDED,
-    NAME_A_SECOND,
-    Judge,
-    Reply,
-    once_stored,
-    trivial_answer,
-)
-from germane.questions.fusing import fused_requests, in_batches, render_request
+from germane.judges.decisions import DecisionCapabilities, DecisionTransport, check_levels
+from germane.judges.judge import DECIDED, NAME_A_SECOND, Judge, Reply, once_stored, trivial_answer
+from germane.questions.fusing import FusedRequest, fused_requests, in_batches, render_request
 from germane.questions.prompts import Prompts, fingerprint, fragment
 from germane.questions.question import AnyQuestion
 from germane.types import FrozenDict, Json, Usage, freeze
@@ -88,6 +77,19 @@ TRANSPORT = frozenset(
 _TIERS = {"auto": 1.0, "default": 1.0, "standard_only": 1.0, "on_demand": 1.0}
 _OPENAI_TIERS = {"flex": 0.5}
 """Of a service tier: its part of the usual price. Of a tier that is not here the price is not known."""
+
+
+class _Group(tuple[AnyQuestion, ...]):  # noqa: SLOT001 - it has an attribute
+    """The questions of one request, with the requests for single texts that it is made of."""
+
+    requests: Sequence[FusedRequest]
+
+    @classmethod
+    def of(cls, requests: Sequence[FusedRequest]) -> Self:
+        """Return the questions of these requests."""
+        group = cls(question for request in requests for question in request.questions)
+        group.requests = requests
+        return group
 
 
 class LLMJudge(Judge):
@@ -256,14 +258,19 @@ class LLMJudge(Judge):
         lists = (
             in_batches(results, self.prompts, self._batch) if self._batch > 1 else ([row] for row in results)
         )
-        groups = [tuple(question for request in group for question in request.questions) for group in lists]
-        return groups + [(question,) for question in questions if id(question) not in kept]
+        unasked = [(question,) for question in questions if id(question) not in kept]
+        return [*map(_Group.of, lists), *unasked]
+
+    def fused(self, questions: tuple[AnyQuestion, ...]) -> Sequence[FusedRequest]:
+        """Return the requests that these questions are fused into, as they were grouped."""
+        known = questions.requests if isinstance(questions, _Group) else None
+        return known or fused_requests(questions, self.prompts, fuse=self.fuse)
 
     def forecast(self, questions: tuple[AnyQuestion, ...]) -> Usage:
         """Return the usage of one group if nothing goes wrong: bytes of the request and of typical answers, by 4."""
         if trivial_answer(questions[0]):
             return Usage(cost_usd=0.0)
-        ask = render_request(fused_requests(questions, self.prompts, fuse=self.fuse), self.prompts)
+        ask = render_request(self.fused(questions), self.prompts)
         sent = len(self.capabilities.body(ask)) // 4
         back = self._tokens_back(questions)
         cost = None if self.price is None else self.price.cost(sent, back)
@@ -280,8 +287,7 @@ class LLMJudge(Judge):
         """
         if (reply := trivial_answer(questions[0])) is not None:
             return [reply]
-        items = fused_requests(questions, self.prompts, fuse=self.fuse)
-        call = GroupCall(self.ready(), self.prompts, items)
+        call = GroupCall(self.ready(), self.prompts, self.fused(questions))
         if not self._calls and "price" not in self.__dict__:
             # the list of prices loads while the first answer is on its way
             threading.Thread(target=getattr, args=(self, "price"), daemon=True).start()

@@ -114,7 +114,8 @@ def grouped(judge: Judge, questions: Sequence[AnyQuestion]) -> list[tuple[AnyQue
     """Return the questions as their judge groups them; JudgeError where it does not return each of them once."""
     left = {id(question) for question in questions}
     try:
-        groups = [group for group in judge.group(questions) if group]
+        made: Sequence[Sequence[AnyQuestion]] = judge.group(questions)
+        groups = [group if isinstance(group, tuple) else tuple(group) for group in made if group]
         for group in groups:
             for question in group:
                 left.remove(id(question))

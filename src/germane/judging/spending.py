@@ -253,7 +253,7 @@ class Budget:
         self.too_low = ""
         """The flag of a limit that did not allow a single question, where there is one."""
 
-    def reserve(self, judge: Judge, questions: Sequence[AnyQuestion]) -> float | None:
+    def reserve(self, judge: Judge, questions: tuple[AnyQuestion, ...]) -> float | None:
         """Set aside the estimate of these questions; None where their likely cost would exceed a limit."""
         if self._unlimited or not judge.stored:
             return 0.0
@@ -266,7 +266,7 @@ class Budget:
         self._open += estimate
         return estimate
 
-    def fitting(self, judge: Judge, questions: Sequence[AnyQuestion]) -> int:
+    def fitting(self, judge: Judge, questions: tuple[AnyQuestion, ...]) -> int:
         """Return the number of these questions that the limits allow."""
         sizes = range(len(questions), 0, -1)
         return next((n for n in sizes if self._allows(n, self._estimate(judge, questions[:n]))), 0)
@@ -287,7 +287,7 @@ class Budget:
             self._expected += estimate
             self._actual += cost
 
-    def reached(self, judge: Judge, questions: Sequence[AnyQuestion]) -> LimitReached:
+    def reached(self, judge: Judge, questions: tuple[AnyQuestion, ...]) -> LimitReached:
         """Return the LimitReached that says why not even the first of these questions is asked."""
         calls = self._max_calls is not None and self._calls >= self._max_calls
         flag = f"--max-calls {self._max_calls}" if calls else f"--max-cost {self._max_cost:g}"
@@ -311,11 +311,11 @@ class Budget:
     def _rate(self) -> float:
         return self._actual / self._expected if self._expected else 1.0
 
-    def _estimate(self, judge: Judge, questions: Sequence[AnyQuestion]) -> float:
+    def _estimate(self, judge: Judge, questions: tuple[AnyQuestion, ...]) -> float:
         estimate = getattr(judge, "forecast", None)
         if estimate is None or self._max_cost is None:
             return 0.0
-        usage: Usage = estimate(tuple(questions))
+        usage: Usage = estimate(questions)
         return usage.cost_usd or 0.0
 
     def _allows(self, calls: int, estimate: float) -> bool:

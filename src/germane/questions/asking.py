@@ -19,11 +19,7 @@ from germane.errors import AnswerError
 from germane.questions.question import Question
 from germane.types import Json, Judgement
 
-__all__ = [
-    "Answer",
-    "Missing",
-    "Unanswered",
-]
+__all__ = ["Answer", "Missing", "Unanswered"]
 
 A = TypeVar("A")
 R = TypeVar("R")

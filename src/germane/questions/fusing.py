@@ -18,7 +18,7 @@ from germane.questions.prompts import Prompts, fragment, section_order, show, ta
 from germane.questions.question import AnyQuestion
 from germane.types import Json
 
-__all__ = ["Ask", "FusedRequest", "fused_requests", "render_request"]
+__all__ = ["Ask", "FusedRequest", "render_request"]
 
 ORDER = ("relevance", "statements", "entities", "claims", "support")
 """Verdict first, then what is listed: the order of tasks inside a FusedRequest."""

@@ -27,9 +27,7 @@ from pydantic_core import ErrorDetails
 from germane.encoding import Json
 from germane.errors import AnswerError, Unended
 
-__all__ = [
-    "Limits",
-]
+__all__ = ["Limits"]
 
 REASON_LENGTH, TEXT_LENGTH, LIST_LENGTH = 600, 1500, 64
 """Characters of a reason and of any other text, and entries of a list, that no answer needs: at most, or at least at most."""

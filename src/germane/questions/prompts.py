@@ -26,9 +26,7 @@ from germane.questions.question import AnyQuestion, Wording, known_kinds
 from germane.samples.files import location_in
 from germane.types import Json
 
-__all__ = [
-    "variables_in",
-]
+__all__ = ["variables_in"]
 
 FOLDER = Path(__file__).with_name("prompts")
 FIRST = ("history", "query", "reference", "response", "criterion")

@@ -13,10 +13,7 @@ from typing import Any, NamedTuple, TypeAlias
 
 from germane.encoding import Json
 
-__all__ = [
-    "Vote",
-    "of_lists",
-]
+__all__ = ["Vote", "of_lists"]
 
 Answer: TypeAlias = Mapping[str, Json]
 Schemas: TypeAlias = Mapping[str, Mapping[str, Json]]

@@ -24,7 +24,7 @@ from germane.judges.judge import trivial_answer
 from germane.judges.llm import model_of
 from germane.judging.groups import judgement_of
 from germane.questions import AnyQuestion
-from germane.questions.fusing import Ask, FusedRequest, fused_requests, render_request
+from germane.questions.fusing import Ask, FusedRequest, render_request
 from germane.questions.question import known_kinds
 from germane.samples.files import numbered_lines, opened, shown_name
 from germane.types import FrozenDict, Json, Judgement, Usage, freeze
@@ -57,7 +57,7 @@ def requests_of(
     """Yield the requests that ask these questions, grouped as their judge does; `price` is what their answers will cost."""
     capabilities, identity = model.capabilities, mask_urls(judge.identity)
     for group in judge.group(questions):
-        ask = render_request(fused_requests(group, model.prompts, fuse=model.fuse), model.prompts)
+        ask = render_request(model.fused(group), model.prompts)
         body = capabilities.body(ask)
         items = [[_row(judge, question) for question in item.questions] for item in ask.items]
         keys = [row["key"] for rows in items for row in rows]
