@@ -47,6 +47,8 @@ from germane.tables.labels import LabelBook
 from germane.tables.scores import SampleKey
 from germane.types import FrozenDict, Json, Judgement, Sample, Score, freeze
 
+__all__ = ["Explainer", "grader_results", "results_of"]
+
 Facts: TypeAlias = dict[str, Any]
 """A JSON object of an explanation."""
 

@@ -19,7 +19,7 @@ from germane.reports.summary import Basis, Source, known_measure
 from germane.types import FrozenDict, Json
 from germane.version import __version__
 
-__all__ = ["judge_in_all"]
+__all__ = ["judge_in_all", "models_in"]
 
 if TYPE_CHECKING:  # `germane rank` starts without a judge
     from germane.judges.judge import Judge

@@ -27,7 +27,7 @@ from germane.ledger.store import Ledger
 from germane.measures import Measure, Outcome
 from germane.measures.scoring import Job
 from germane.places.settings import Settings
-from germane.reports import results_of
+from germane.reports.explain import results_of
 from germane.samples import SPELLINGS, RowReader, Warn, find_contexts, only_contexts
 from germane.types import Json, Message, Sample, freeze
 from germane.yamltext import Flag, Share, WholeNumber, YamlModel, node_of, plain_value, read_model

@@ -7,7 +7,8 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from germane.reports import ReportData, grader_results
+from germane.reports.data import ReportData
+from germane.reports.explain import grader_results
 from germane.results import MeasuredRow, canonical_measure, measured
 
 

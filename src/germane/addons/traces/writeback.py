@@ -23,7 +23,9 @@ from typing import Any
 from germane import __version__
 from germane.encoding import digest
 from germane.errors import InputError
-from germane.reports import Explainer, ReportData, models_in
+from germane.reports.data import ReportData
+from germane.reports.explain import Explainer
+from germane.reports.manifest import models_in
 from germane.types import Json, Sample, Score
 
 SCHEMA_URL = "https://opentelemetry.io/schemas/1.41.1"
