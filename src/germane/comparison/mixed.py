@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache
 from itertools import islice
 from typing import Any, TypeAlias
 
@@ -75,56 +75,49 @@ def mixed_scores(
     scorable = {name: Measure.parse(a.types[name]) for name in measures if name not in refused}
     if not scorable:
         return {}, refused
-    again = _ScoredAgain(pair, list(scorable.values()), shared)
-    return {name: again.mixed(name, measure, own[name]) for name, measure in scorable.items()}, refused
+    case, outcomes, differs = _scored_again(pair, list(scorable.values()), shared)
+    mixed = {}
+    for name, measure in scorable.items():
+        values = [np.nan if (value := row[str(measure)].value) is None else value for row in outcomes]
+        trials, sums = (np.bincount(case, of, len(own[name])) for of in (None, values))
+        regolded = np.zeros(len(own[name]), np.bool_)
+        if verdicts_of((a, b), name) == "judge":
+            for text in ("shown", *set(_TEXTS).intersection(measure.definition.needs)):
+                regolded |= differs[text]
+        means = np.where(trials > 0, sums / np.maximum(trials, 1), own[name])
+        mixed[name] = MixedScore(means, regolded, ~differs["lists"])
+    return mixed, refused
 
 
-class _ScoredAgain:
-    """B's lists with A's labels, wherever these may change a score; the other cases keep B's own score."""
+def _scored_again(
+    pair: PairedSystems, measures: Sequence[Measure], shared: SharedSamples
+) -> tuple[NDArray[np.intp], list[Mapping[str, Outcome]], dict[str, Bools]]:
+    """Return the outcomes of B's lists with A's labels, each with the number of its case, wherever these may change a score.
 
-    def __init__(self, pair: PairedSystems, measures: Sequence[Measure], shared: SharedSamples) -> None:
-        self._pair, self._graders = pair, graders_of(tuple(measures))
-        self._case: list[int] = []
-        self._rows: list[Mapping[str, Outcome]] = []
-        self._changed = pair.a.scores.numbers if pair.by_query else _judged_otherwise(pair.a, pair.b)
-        self._settings = [settings_of(side.report) for side in (pair.a, pair.b)]
-        cases = len(pair.a.scores.cases)
-        self._differs = {name: np.zeros(cases, np.bool_) for name in ("shown", "lists", *_TEXTS)}
-        verdicts, remaining = _SharedVerdicts(pair.a, pair.b), shared.read()
-        while some := list(islice(remaining, _BLOCK)):
-            self._add(some, verdicts.values)
-
-    def _add(self, cases: Sequence[tuple[str, list[Sample], list[Sample]]], find: FindValues) -> None:
-        """Score these cases, each an id with the samples of A and of B."""
-        numbers, jobs = self._pair.a.scores.numbers, list[Job]()
-        ours, settings = self._settings
-        for case, before, after in cases:
-            number, first, other = numbers[case], before[0], after[0]
-            self._differs["shown"][number] = ours.shown_with(first) != settings.shown_with(other)
-            self._differs["lists"][number] = _output_of(before) != _output_of(after)
+    The last value says of each case whether the lists, what the judge was shown, and the texts differ.
+    """
+    a, b = pair.a, pair.b
+    changed = a.scores.numbers if pair.by_query else _judged_otherwise(a, b)
+    ours, theirs = settings_of(a.report), settings_of(b.report)
+    settings = theirs if ours.judged_by == theirs.judged_by else theirs.with_judge("")
+    differs = {name: np.zeros(len(a.scores.cases), np.bool_) for name in ("shown", "lists", *_TEXTS)}
+    case_of, outcomes = list[int](), list[Mapping[str, Outcome]]()
+    graders, find, remaining = graders_of(tuple(measures)), _shared_verdicts(a, b), shared.read()
+    while some := list(islice(remaining, _BLOCK)):
+        jobs: list[Job] = []
+        for case, before, after in some:
+            number, first, other = a.scores.numbers[case], before[0], after[0]
+            differs["shown"][number] = ours.shown_with(first) != theirs.shown_with(other)
+            differs["lists"][number] = _output_of(before) != _output_of(after)
             for name in _TEXTS:
-                self._differs[name][number] = field_text(first, name) != field_text(other, name)
+                differs[name][number] = field_text(first, name) != field_text(other, name)
             samples = [_with_labels(sample, first) for sample in after]
-            if case in self._changed or samples != after:
-                jobs += [Job(sample=sample, graders=self._graders) for sample in samples]
-                self._case += [number] * len(samples)
-        if ours.judged_by != settings.judged_by:
-            settings = settings.with_judge("")
+            if case in changed or samples != after:
+                jobs += [Job(sample=sample, graders=graders) for sample in samples]
+                case_of += [number] * len(samples)
         block = Block(jobs=jobs, settings=settings)
-        self._rows += block.outcomes(results_of(block.programs, find))
-
-    def mixed(self, name: str, measure: Measure, own: Floats) -> MixedScore:
-        """Return the scores of one measure; `own` are B's with its own labels."""
-        cases, canonical = np.array(self._case, np.intp), str(measure)
-        values = [np.nan if (value := row[canonical].value) is None else value for row in self._rows]
-        trials, sums = np.bincount(cases, minlength=len(own)), np.bincount(cases, values, len(own))
-        regolded = self._differs["shown"].copy()
-        for text in set(_TEXTS).intersection(measure.definition.needs):
-            regolded |= self._differs[text]
-        if verdicts_of((self._pair.a, self._pair.b), name) != "judge":
-            regolded[:] = False
-        means = np.where(trials > 0, sums / np.maximum(trials, 1), own)
-        return MixedScore(means, regolded, ~self._differs["lists"])
+        outcomes += block.outcomes(results_of(block.programs, find))
+    return np.array(case_of, np.intp), outcomes, differs
 
 
 def _output_of(samples: Sequence[Sample]) -> Json:
@@ -152,27 +145,24 @@ def _judged_otherwise(a: Side, b: Side) -> Container[str]:
     }
 
 
-class _SharedVerdicts:
-    """The stored answers of B, with A's in their place wherever A holds one to the same item."""
+def _shared_verdicts(a: Side, b: Side) -> FindValues:
+    """Return what finds the stored answers of B, with A's in their place wherever A holds one to the same item."""
 
-    def __init__(self, a: Side, b: Side) -> None:
-        self._a, self._b = a, b
+    @cache
+    def sources() -> tuple[FindValues, FindValues]:
+        ours = _labels_of(a) or StoredAnswers(a.report.tables.judgements, however=True).values
+        return ours, _labels_of(b) or recorded(b.report).values
 
-    @cached_property
-    def _find(self) -> tuple[FindValues, FindValues]:
-        """The answers of A, however these were asked for, and those of B."""
-        ours = _labels_of(self._a) or StoredAnswers(self._a.report.tables.judgements, however=True).values
-        return ours, _labels_of(self._b) or recorded(self._b.report).values
-
-    def values(self, asked: Sequence[Sequence[AnyQuestion]]) -> list[list[Any]]:
-        """Return the answer to each question: A's where A holds one without an error, else B's own."""
-        ours, theirs = self._find
+    def find(asked: Sequence[Sequence[AnyQuestion]]) -> list[list[Any]]:
+        ours, theirs = sources()
         result = [list(values) for values in ours(asked)]
         lacking = [n for n, values in enumerate(result) if any(isinstance(v, Unanswered) for v in values)]
         for n, own in zip(lacking, theirs([asked[n] for n in lacking]) if lacking else (), strict=True):
             both = zip(result[n], own, strict=True)
             result[n] = [other if isinstance(value, Unanswered) else value for value, other in both]
         return result
+
+    return find
 
 
 def _labels_of(side: Side) -> FindValues | None:
