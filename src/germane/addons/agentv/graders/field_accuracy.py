@@ -53,9 +53,8 @@ class FieldRule(YamlModel):
     formats: Texts = ()
 
 
-_LEFT_OUT = ": optional field missing"
-_Comparison: TypeAlias = tuple[bool, str]
-"""Whether a field matches, and the result in words."""
+_Comparison: TypeAlias = tuple[bool | None, str]
+"""Whether a field matches (None = it does not count), and the result in words."""
 
 
 class FieldAccuracy(DirectGrader):
@@ -84,10 +83,10 @@ class FieldAccuracy(DirectGrader):
             why = "Could not extract expected data from expected_messages"
             return self.absent("No expected data found in expected_messages", why)
         rows = [self._compared(rule, value_at(answer, rule.path), expected) for rule in self.fields]
-        hits = tuple(text for met, text in rows if met)
-        misses = tuple(text for met, text in rows if not met)
+        hits = tuple(text for met, text in rows if met is not False)
+        misses = tuple(text for met, text in rows if met is False)
         pairs = zip(self.fields, rows, strict=True)
-        counted = [(rule.weight, met) for rule, (met, text) in pairs if not text.endswith(_LEFT_OUT)]
+        counted = [(rule.weight, met) for rule, (met, _) in pairs if met is not None]
         total = fsum(weight for weight, _ in counted)
         if self.aggregation == "all_or_nothing":
             score = float(not misses)
@@ -104,17 +103,9 @@ class FieldAccuracy(DirectGrader):
         if right is ABSENT:
             return True, f"{path}: no expected value"
         if mine is ABSENT:
-            return not rule.required, f"{path} (required, missing)" if rule.required else f"{path}{_LEFT_OUT}"
-        if rule.match == "exact":
-            kinds = _kind(mine), _kind(right)
-            differs = (
-                "value mismatch"
-                if kinds[0] == kinds[1]
-                else "type mismatch: got {}, expected {}".format(*kinds)
-            )
-            met = same(mine, right)
-            return met, path if met else f"{path} ({differs})"
-        compare = self._numbers if rule.match == "numeric_tolerance" else self._dates
+            optional = None, f"{path}: optional field missing"
+            return (False, f"{path} (required, missing)") if rule.required else optional
+        compare = {"exact": _exactly, "numeric_tolerance": self._numbers, "date": self._dates}[rule.match]
         met, text = compare(rule, mine, right)
         return met, f"{path} ({text})" if text else path
 
@@ -136,6 +127,12 @@ class FieldAccuracy(DirectGrader):
         if day is None or target is None:
             return False, f"unparseable {'expected' if day else 'candidate'} date"
         return day == target, "" if day == target else f"date mismatch: got {day}, expected {target}"
+
+
+def _exactly(_: FieldRule, mine: Json, expected: Json) -> _Comparison:
+    got, kind = _kind(mine), _kind(expected)
+    differs = "value mismatch" if got == kind else f"type mismatch: got {got}, expected {kind}"
+    return (True, "") if same(mine, expected) else (False, differs)
 
 
 def _expected(case: Case) -> Json:
