@@ -171,7 +171,9 @@ class SharedJudge:
             if session is not None:
                 session.closing.set()
             self._session = session = _Session(judge, self._place)
-            weakref.finalize(self, _loop().call_soon_threadsafe, session.closing.set).atexit = False
+            weakref.finalize(
+                self, asyncio.get_running_loop().call_soon_threadsafe, session.closing.set
+            ).atexit = False
         async with session as (pool, ledger):
             jobs = (Job(sample=sample, graders=graders) for sample in read_questions(samples))
             return await report_on(jobs, settings, judge, ledger, pool=pool)
@@ -191,7 +193,7 @@ class _Session:
         self._opened: asyncio.Future[tuple[Asker, LedgerTable | None]] = (
             asyncio.get_running_loop().create_future()
         )
-        self._task = asyncio.create_task(self._run(place))
+        self.task = asyncio.create_task(self._run(place))
         _sessions.add(self)
 
     @property
@@ -231,23 +233,28 @@ class _Session:
         if not self._users:
             self._idle.set()
 
-    async def close(self) -> None:
-        """Close it, and wait for that."""
-        self.closing.set()
-        await self._task
 
-
+_LAST_SECONDS = 5.0
+"""Seconds that connections and ledgers have to close when the process ends."""
 _sessions: set[_Session] = set()
+_starting = threading.Lock()
+
+
+def _loop() -> asyncio.AbstractEventLoop:
+    """Return the event loop in which the integrations of this process ask judges."""
+    with _starting:
+        return _loop_of(os.getpid())
 
 
 @cache
 def _loop_of(_process: int) -> asyncio.AbstractEventLoop:
-    """Return the event loop in which the integrations of this process ask judges."""
     loop = asyncio.new_event_loop()
     threading.Thread(target=loop.run_forever, name="germane-integrations", daemon=True).start()
 
     async def end() -> None:
-        await asyncio.gather(*[session.close() for session in list(_sessions)])
+        for session in _sessions:
+            session.closing.set()
+        await asyncio.gather(*[session.task for session in _sessions])
 
     def close() -> None:
         with suppress(TimeoutError):
@@ -255,16 +262,6 @@ def _loop_of(_process: int) -> asyncio.AbstractEventLoop:
 
     atexit.register(close)
     return loop
-
-
-_LAST_SECONDS = 5.0
-"""Seconds that connections and ledgers have to close when the process ends."""
-_starting = threading.Lock()
-
-
-def _loop() -> asyncio.AbstractEventLoop:
-    with _starting:
-        return _loop_of(os.getpid())
 
 
 def _is_remote(judge: Judge) -> bool:
