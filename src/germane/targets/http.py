@@ -110,50 +110,57 @@ class HttpTarget(Target):
             self._client = None
 
     async def _sent(self, case: Case) -> str:
-        """Return the text of the response; TargetError where there is none in time."""
-        failures: list[str] = []
-        try:
-            async with asyncio.timeout(self.timeout):
-                return await self._attempts(case, failures)
-        except TimeoutError:
-            before = f"; before that {failures[-1]}" if failures else ""
-            raise TargetError(f"no response within {self.timeout:g} s{before}") from None
-
-    async def _attempts(self, case: Case, failures: list[str]) -> str:
-        """Return the text of the first successful response; what failed is added to `failures`."""
+        """Return the text of the first successful response; TargetError where there is none in time."""
         import httpx2
 
+        ends, failure = time.monotonic() + self.timeout, ""
         if self._client is None:
             self._client = httpx2.AsyncClient(timeout=None)
-        values = _values(case)
+        try:
+            async with asyncio.timeout(self.timeout):
+                for attempt in range(self.retries + 1):
+                    pause = _PAUSE * 2**attempt
+                    try:
+                        response, text = await self._response(self._request(case))
+                    except (httpx2.TransportError, httpx2.InvalidURL) as fault:
+                        failure = self._masked(f"{type(fault).__name__}: {fault}".removesuffix(": "))
+                    else:
+                        if response.is_success:
+                            return text
+                        why = self._masked(text)[:_TAIL].strip() or "no body"
+                        failure = f"HTTP {response.status_code}: {why}"
+                        if response.status_code not in _AGAIN:
+                            raise TargetError(failure)
+                        pause = min(retry_after(response.headers) or pause, _LONGEST)
+                    if attempt < self.retries:
+                        if time.monotonic() + pause >= ends:
+                            why = f"it is not asked again {pause:g} s later, after the timeout of {self.timeout:g} s"
+                            raise TargetError(f"{failure} ({why})")
+                        await asyncio.sleep(pause)
+        except TimeoutError:
+            before = f"; before that {failure}" if failure else ""
+            raise TargetError(f"no response within {self.timeout:g} s{before}") from None
+        raise TargetError(f"{failure} ({counted(self.retries + 1, 'attempt')})")
+
+    def _request(self, case: Case) -> httpx2.Request:
+        """Build the request of a case, with its values in the slots."""
+        sample = case.sample
+        values: dict[str, Json] = {
+            "query": sample.query,
+            "id": sample.id,
+            "trial": sample.trial,
+            "history": [
+                {"role": turn.role, "content": content_text(turn.content)} for turn in sample.history
+            ],
+            "metadata": dict(case.metadata),
+        }
         method = (self.method or ("GET" if self.body is None else "POST")).upper()
         url = fill_slots(self.url, values, partial(quote, safe=""))
         headers = {name: fill_slots(value, values) for name, value in self.headers.items()}
-        headers = {"accept-encoding": "gzip", **headers}
         body = None if self.body is None else with_variables(self.body, values).json()
         sent = {"content": body.encode()} if isinstance(body, str) else {} if body is None else {"json": body}
-        ends = time.monotonic() + self.timeout
-        for attempt in range(self.retries + 1):
-            pause = _PAUSE * 2**attempt
-            try:
-                request = self._client.build_request(method, url, headers=headers, **sent)
-                response, text = await self._response(request)
-            except (httpx2.TransportError, httpx2.InvalidURL) as fault:
-                failures.append(self._masked(f"{type(fault).__name__}: {fault}".removesuffix(": ")))
-            else:
-                if response.is_success:
-                    return text
-                why = self._masked(text)[:_TAIL].strip() or "no body"
-                failures.append(f"HTTP {response.status_code}: {why}")
-                if response.status_code not in _AGAIN:
-                    raise TargetError(failures[-1])
-                pause = min(retry_after(response.headers) or pause, _LONGEST)
-            if attempt < self.retries:
-                if time.monotonic() + pause >= ends:
-                    why = f"it is not asked again {pause:g} s later, after the timeout of {self.timeout:g} s"
-                    raise TargetError(f"{failures[-1]} ({why})")
-                await asyncio.sleep(pause)
-        raise TargetError(f"{failures[-1]} ({counted(self.retries + 1, 'attempt')})")
+        headers = {"accept-encoding": "gzip", **headers}
+        return self._client.build_request(method, url, headers=headers, **sent)  # type: ignore[no-any-return]
 
     def _masked(self, text: str) -> str:
         """Return an error without the keys of the URL and the headers."""
@@ -222,18 +229,6 @@ class HttpTarget(Target):
 
 def _origin(url: httpx2.URL) -> tuple[str, str, int | None]:
     return url.scheme, url.host, url.port
-
-
-def _values(case: Case) -> dict[str, Json]:
-    sample = case.sample
-    history = [{"role": turn.role, "content": content_text(turn.content)} for turn in sample.history]
-    return {
-        "query": sample.query,
-        "id": sample.id,
-        "trial": sample.trial,
-        "history": history,
-        "metadata": dict(case.metadata),
-    }
 
 
 def _at(document: Json, pointer: str, *, needed: bool = True) -> Json:
