@@ -232,7 +232,7 @@ class GroupCall:
             # the correction made it too long, not the texts
             return AnswerError("what was wrong with the answer before is too long to be sent"), None
         if got.cut and (ask.schema or request.own_limit):
-            if self.client.widen(got, request, self.state):
+            if self.client.widen(got, ask, request, self.state):
                 return _CUT, note
             if ask.schema and not got.text.lstrip().startswith("{"):
                 self.client.capabilities.schema_ignored()

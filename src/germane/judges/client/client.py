@@ -139,7 +139,8 @@ class ModelClient:
                 case Action.STOP:
                     raise self._stop(f"cannot be used: {decision.why}")
                 case _:
-                    self._change(decision, request, call)
+                    outdated = self._compose(ask, note, call).body != request.body
+                    self._change(decision, request, call, outdated=outdated)
                     forms += 1
                     if forms == STEPS:
                         raise GaveUp(decision.why)
@@ -190,7 +191,6 @@ class ModelClient:
             limit=limit,
             own_limit=bool(limit) and not call.room and not capabilities.max_tokens,
             limited=capabilities.schema_limits and call.mode < PROMPT,
-            version=capabilities.version,
         )
 
     async def _send(self, request: ModelRequest, call: ModelCall, slot: Slot) -> RetryDecision:
@@ -276,7 +276,7 @@ class ModelClient:
                 too_long=True,
             )
 
-    def widen(self, got: Completion, request: ModelRequest, call: ModelCall) -> bool:
+    def widen(self, got: Completion, ask: Ask, request: ModelRequest, call: ModelCall) -> bool:
         """Give the next answer more room, since this one was cut off; return False where it does not end.
 
         That is one that used all of the question's own limit, unless nothing but thoughts was written: these get more
@@ -285,13 +285,13 @@ class ModelClient:
         capabilities, limit = self.capabilities, 0 if request.own_limit else request.limit
         used = got.output_tokens
         if request.own_limit and 2 * (used or request.limit) > request.limit:
-            if got.thought and request.version == capabilities.version:
+            if got.thought and request.limit == capabilities.limit(
+                ask
+            ):  # no other call has raised it meanwhile
                 capabilities.thoughts = min(max(ROOM, 2 * capabilities.thoughts), MOST_THOUGHTS)
-                capabilities.version += 1
             return got.thought
         if not limit and (used or ROOM) < ROOM and capabilities.max_tokens is None:
             capabilities.max_tokens = ROOM  # the server's own is short: named in every request from now on
-            capabilities.version += 1
         call.room = max(2 * max(used or 0, limit), ROOM)
         return True
 
@@ -341,8 +341,12 @@ class ModelClient:
         self._unusable = f"{self.transport.url} {why}"
         return JudgeError(self._unusable)
 
-    def _change(self, decision: RetryDecision, request: ModelRequest, call: ModelCall) -> None:
+    def _change(
+        self, decision: RetryDecision, request: ModelRequest, call: ModelCall, *, outdated: bool
+    ) -> None:
         """Let the next request have another form than this one, which was refused.
+
+        One that is `outdated` has another form already: another call has learned meanwhile.
 
         Raises:
             GaveUp: There is no other form, or no form mends it.
@@ -370,7 +374,7 @@ class ModelClient:
             if call.mode == PROMPT or call.thrown_away < min(2, self.policy.attempts):
                 raise AnswerError(f"the endpoint says that it is not of the schema: {decision.text}")
             call.mode = PROMPT
-        elif capabilities.version == request.version:  # else another call has learned meanwhile
+        elif not outdated:
             self._learn(decision, request, call)
 
     def _learn(self, decision: RetryDecision, request: ModelRequest, call: ModelCall) -> None:

@@ -79,7 +79,6 @@ class ModelRequest(NamedTuple):
         limit: Tokens that the answer may have; 0 = no limit is named.
         own_limit: True if that is the limit that the question has by itself.
         limited: True if its schema limits the length of lists and texts.
-        version: The version of the capabilities that it was composed from.
     """
 
     body: bytes
@@ -87,7 +86,6 @@ class ModelRequest(NamedTuple):
     limit: int
     own_limit: bool
     limited: bool
-    version: int
 
     @property
     def tokens(self) -> int:
@@ -115,7 +113,6 @@ class ModelCapabilities:
         decides: True if it answers by probabilities of levels.
         alone: True if each question has a request of its own, since answers to several at once did not end.
         left_out: Parts that were refused and are not sent any more.
-        version: Counts the changes of all of these.
     """
 
     model: str
@@ -133,7 +130,6 @@ class ModelCapabilities:
     decides: bool = False
     alone: bool = False
     left_out: tuple[str, ...] = ()
-    version: int = 0
     _ignored: int = 0
     _endless: int = 0
 
@@ -237,7 +233,6 @@ class ModelCapabilities:
                 self.lower(mode + 1, error)
         else:
             return False
-        self.version += 1
         return True
 
     def drop_limits(self, *, tokens: bool = True) -> bool:
@@ -246,7 +241,6 @@ class ModelCapabilities:
         if self.schema_limits:
             self.left_out += ("limits",)
         self.schema_limits, self.token_limits = False, self.token_limits and not tokens
-        self.version += sent
         return sent
 
     def _limit_refused(self, text: str) -> bool:
@@ -262,7 +256,6 @@ class ModelCapabilities:
         if mode <= self.mode:
             return
         self.mode = mode
-        self.version += 1
         if mode == PROMPT:
             _log.warning(
                 "%s is asked without structured output (%s): its answers follow the schema only as far as it heeds"
@@ -275,8 +268,7 @@ class ModelCapabilities:
         """Record that an answer to a request in that mode could be used."""
         if not self.proven:
             self.proven = True
-            if mode > self.mode:
-                self.lower(mode, "it took no other request")
+            self.lower(mode, "it took no other request")
 
     def shared(self, *, ended: bool) -> None:
         """Record whether an answer to several questions ended: a model that cannot end them is asked one at a time."""
