@@ -1,4 +1,4 @@
-"""Runs programs: against the pool, against stored answers, or only counting. The same generators every time."""
+"""Runs programs: against the asker, against stored answers, or only counting. The same generators every time."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ Trace = list[tuple[Sequence[AnyQuestion], Sequence[Answer]]]
 
 
 class AnswerSource(Protocol):
-    """A source of answers: the pool, a store of old answers, a counter."""
+    """A source of answers: the asker, a store of old answers, a counter."""
 
     async def lookup(self, asked: Sequence[Sequence[AnyQuestion]]) -> Sequence[Sequence[Answer | None]]:
         """Return for each list of questions the answers that need no judge, None in place of the others."""
