@@ -216,7 +216,7 @@ def html(
     pages = Pages(excerpt, baseline, text=text, extra={**notes, **sections})
     drawn = {
         f"ranks-{source}-0": ranks(excerpt.random, strips, SOURCES[source])
-        for source, strips in pages.strips().items()
+        for source, strips in pages.strips.items()
     }
     if baseline is not None:
         with suppress(InputError):

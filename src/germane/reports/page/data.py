@@ -61,6 +61,7 @@ class Pages:
     Attributes:
         data: The data that the page shows at once.
         blocks: Two groups of compressed blocks: the queries' details, and the passages.
+        strips: For each source of labels the system and the strip of each sample of the random queries.
     """
 
     def __init__(
@@ -81,9 +82,13 @@ class Pages:
             [deflated([encode(rows[at : at + size])]) for at in range(0, len(rows), size)]
             for rows, size in ((details, _DETAILS), (texts, _TEXTS))
         )
-        self._strips = queries["strips"]
-        self._of_random = queries.pop("drawn")
-        self._systems = [report.systems[at] for at in queries["system"]]
+        systems, is_drawn = [report.systems[at] for at in queries["system"]], queries.pop("drawn")
+        self.strips = {
+            source: [
+                (system, strip) for system, strip, of in zip(systems, strips, is_drawn, strict=True) if of
+            ]
+            for source, strips in queries["strips"].items()
+        }
         slices = _slices_of(report)
         manifest = report.manifest
         judge = manifest.get("judge") or {}
@@ -129,21 +134,13 @@ class Pages:
             "by_call": json_of(report.by_call),
             "names": list(report.measures),
             "lower": [name for name in report.measures if not higher_is_better(report[name].type)],
-            "sources": {source: SOURCES[source] for source in self._strips},
+            "sources": {source: SOURCES[source] for source in self.strips},
             "queries": queries,
             "sizes": {"details": _DETAILS, "texts": _TEXTS},
             "label": _label_order(positions, queries["id"], excerpt) if text else None,
             "baseline": _baseline(excerpt, baseline, details) if baseline is not None else None,
             **extra,
         }  # fmt: skip
-
-    def strips(self) -> dict[str, list[tuple[str, str]]]:
-        """Return for each source of labels the system and the strip of each sample of the random queries."""
-        result = {}
-        for source, strips in self._strips.items():
-            rows = zip(self._systems, strips, self._of_random, strict=True)
-            result[source] = [(system, strip) for system, strip, drawn in rows if drawn]
-        return result
 
     def _queries(
         self, report: ReportData, drawn: Collection[SampleKey]
