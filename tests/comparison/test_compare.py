@@ -303,7 +303,7 @@ def test_several_systems_of_one_report() -> None:
     assert f"| nDCG@5 | two | **{best}** |" in COMPARISON_FORMATS[".md"](found)
     assert rf"nDCG@5 & two & \textbf{{{best}}} &" in COMPARISON_FORMATS[".tex"](found)
     lines = list(csv.DictReader(io.StringIO(COMPARISON_FORMATS[".csv"](found))))
-    assert [line["b"] for line in lines] == ["two", "three"]
+    assert [(line["slice"], line["b"]) for line in lines] == [("", "two"), ("", "three")]
     assert float(lines[0]["difference"]) == found["nDCG@5", "two"].difference
 
 

@@ -394,7 +394,7 @@ def _csv(comparison: Comparison) -> str:
     """Return the comparisons as CSV, a row each."""
     rows: list[dict[str, Json]] = []
     for compared in comparison.comparisons:
-        row: dict[str, Json] = {"slice": compared.slice, **_line(compared, several=comparison.several)}
+        row: dict[str, Json] = {"slice": compared.slice or "", **_line(compared, several=comparison.several)}
         parts, ends = row.pop("parts") or {}, row.pop("interval") or (None, None)
         corrected = row.pop("corrected") or {}
         low, high = corrected.get("interval") or (None, None)
