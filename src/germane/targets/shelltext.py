@@ -63,7 +63,8 @@ def check_slots(template: str) -> None:
         slot = SLOT.search(piece)
         if slot and (problem := _misplaced(piece, template, match.start(), words)):
             variable = "$GERMANE_FILE_1" if slot[1] == "FILES" else f"$GERMANE_{slot[1]}"
-            fix = f'write {slot[0]} bare, or the variable in quoted text: "{variable}"'
+            code = f"""write the variable in quoted text: sh -c 'my-rag "{variable}"'"""
+            fix = code if "parsed as code" in problem else f"write {variable} there"
             raise Invalid(f"has {slot[0]} {problem}", fix)
         if piece in ";&|\n":
             words = [""]
