@@ -64,7 +64,8 @@ def check_slots(template: str) -> None:
         if slot and (problem := _misplaced(piece, template, match.start(), words)):
             variable = "$GERMANE_FILE_1" if slot[1] == "FILES" else f"$GERMANE_{slot[1]}"
             code = f"""write the variable in quoted text: sh -c 'my-rag "{variable}"'"""
-            fix = code if "parsed as code" in problem else f"write {variable} there"
+            plain = f"write {variable} there{' in double quotes' if 'quotes' in problem else ''}"
+            fix = code if "parsed as code" in problem else plain
             raise Invalid(f"has {slot[0]} {problem}", fix)
         if piece in ";&|\n":
             words = [""]
