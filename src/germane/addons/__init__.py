@@ -18,23 +18,7 @@ from typing import Any, Literal, NamedTuple
 
 from germane.errors import InputError
 
-__all__ = [
-    "GROUP",
-    "Addon",
-    "Dialect",
-    "GraderType",
-    "Reader",
-    "Source",
-    "absent",
-    "all_of",
-    "find",
-    "flags",
-    "labeller_of",
-    "load",
-    "own",
-    "reader_of",
-    "required",
-]
+__all__ = ["GROUP", "Addon", "Dialect", "GraderType", "Reader", "Source", "load", "own"]
 
 GROUP = "germane.addons"
 """The group of entry points with which an installed package registers its add-on."""
