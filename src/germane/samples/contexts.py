@@ -301,21 +301,19 @@ class DocumentIds:
         self.whole: Callable[[], tuple[DocumentIds, Iterator[Sample]]] | None = None
         """Reads the whole file, where only some of its samples are taken: all of them decide."""
 
-    def take(self, samples: Iterable[Sample], rows: Callable[[int], Json]) -> Iterator[Sample]:
-        """Yield the samples that are ready; `rows(n)` returns the row of sample n."""
-        for number, sample in enumerate(samples):
-            others = {} if self.column is not None else _other_columns(sample)
-            if others and not isinstance(row := rows(number), Sample):
-                if not self._beside and (own := _beside(row, others)):
+    def add(self, sample: Sample, row: Callable[[], Json]) -> Iterable[Sample]:
+        """Return the samples that are ready once this one is there; `row()` is what it was read from."""
+        if self.column is None:
+            others = _other_columns(sample)
+            if others and not isinstance(made := row(), Sample):
+                if not self._beside and (own := _beside(made, others)):
                     self.own, self._beside = own, True
                 self.own = self.own or "id"
                 self._others |= others
-            if self.column is not None or not self.own:
-                yield self._read(sample)
-            else:
+            if self.own:
                 self._held.append(sample)
-                if self.whole is not None or len(self._held) == self.HELD:
-                    yield from self.rest()
+                return self.rest() if self.whole is not None or len(self._held) == self.HELD else ()
+        return (self._read(sample),)
 
     def rest(self) -> Iterator[Sample]:
         """Choose the column, and yield the samples that are held."""

@@ -6,9 +6,8 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from functools import lru_cache
-from itertools import chain
 from numbers import Integral, Real
-from typing import Any, NamedTuple, TypeAlias, TypeVar
+from typing import Any, NamedTuple, TypeVar
 from uuid import UUID
 
 import msgspec
@@ -16,7 +15,7 @@ import msgspec
 from germane.clean import fold
 from germane.encoding import encode
 from germane.errors import Invalid, describe
-from germane.types import Context, FrozenDict, Id, Json, Message, Record, Step, freeze
+from germane.types import Context, FrozenDict, Json, Message, Record, Step, freeze
 
 T = TypeVar("T")
 EMPTY = " "
@@ -196,7 +195,7 @@ def _is_text(key: Any) -> bool:
 
 
 _LISTS = (list, tuple)
-_SEQUENCES, _DICT = frozenset(_LISTS), frozenset({dict})
+_DICT = frozenset({dict})
 _OWN = frozenset(Context.__struct_fields__)
 
 
@@ -239,24 +238,12 @@ def _at(step: Step, read: Callable[[Json], Json], value: Json) -> Json:
         raise wrong.under(step) from None
 
 
-Column: TypeAlias = Callable[[Json], Json]
-"""A function that normalizes a list of values. The path of a fault starts with the value's index."""
-
-
-def _each(read: Callable[[Json], Json], usual: Any = None) -> Column:
-    """Return a function that applies `read` to each value of a list and returns other values unchanged.
-
-    A list whose values all have the `usual` type is returned as it is.
-    """
+def _each(read: Callable[[Json], Json]) -> Callable[[Json], Json]:
+    """Return a function that applies `read` to each value of a list and returns other values unchanged."""
 
     def read_all(values: Json) -> Json:
         if not isinstance(values, _LISTS):
             return values
-        if usual is not None:
-            try:
-                return msgspec.convert(values, usual)
-            except msgspec.ValidationError:
-                pass
         made: list[Json] = []
         for value in values:
             try:
@@ -457,45 +444,35 @@ def _scored(value: Json) -> Json:
     return {**passage, "score": score}
 
 
-_read_passages = _each(_passage)
+_read_each = _each(_passage)
 
 
-class _Rankings(msgspec.Struct):
-    """Lists of passages. A class, because msgspec inspects `list[tuple[Context, ...]]` anew in each call."""
+class _Ranking(msgspec.Struct):
+    """A list of passages; msgspec inspects `list[Context]` anew in each call, a record once."""
 
-    lists: list[tuple[Context, ...]]
+    passages: tuple[Context, ...]
 
 
-def _rankings(lists: Json) -> Json:
-    """Return lists of passages: records where all values have the expected types, else mappings under our field names."""
+def passages(values: Json) -> Json:
+    """Return a list of passages: records where all values have the expected types, else mappings under our field names."""
+    if not isinstance(values, _LISTS) or not _DICT.issuperset(map(type, values)):
+        return _read_each(values)
     try:
-        made = msgspec.convert({"lists": lists}, _Rankings).lists
+        made = msgspec.convert({"passages": values}, _Ranking).passages
         # of an empty text the record does not say whether it is known, and an id may stand in the metadata
-        every = chain.from_iterable(lists)
         if not [
             1
-            for row in every
+            for row in values
             if (not row.get("text") and ("text" in row or not row.get("id")))
             or (row.get("metadata") and row.get("id") is None)
         ]:
             return made
-    except (AttributeError, msgspec.ValidationError):
+    except msgspec.ValidationError:
         pass
-    if _SEQUENCES.issuperset(map(type, lists)) and _DICT.issuperset(map(type, chain.from_iterable(lists))):
-        try:
-            return msgspec.convert({"lists": [list(map(_named, some)) for some in lists]}, _Rankings).lists
-        except (Invalid, msgspec.ValidationError):
-            pass
-    return _each(_read_passages)(lists)
-
-
-def passages(values: Json) -> Json:
-    """Return one list of passages, normalized as by `_rankings`."""
     try:
-        return _rankings([values])[0]
-    except Invalid as wrong:
-        wrong.path = wrong.path[1:]
-        raise
+        return msgspec.convert({"passages": list(map(_named, values))}, _Ranking).passages
+    except (Invalid, msgspec.ValidationError):
+        return _read_each(values)
 
 
 def failure(value: Json) -> str | None:
@@ -614,27 +591,27 @@ def yes_no(value: Json) -> Json:
     return bool(whole) if type(whole) is int and whole in {0, 1} else value
 
 
-READ: dict[str, Column] = {
-    "id": _each(read_id, list[Id]),
-    "query": _each(_question),
-    "trial": _each(_whole, list[int]),
-    "contexts": _rankings,
-    IDS: _each(_ids, list[list[Id]]),
-    "calls": _each(_each(_call)),
-    "stages": _each(_each(_stage)),
-    "qrels": _each(_qrels, list[dict[Id, int]]),
-    "gold": _each(_gold),
-    "evidence": _each(_each(_evidence)),
-    "forbidden": _each(_ids),
-    "superseded": _each(_superseded),
-    "unsure": _each(_qrels),
-    "history": _each(_conversation),
-    "messages": _each(_conversation),
-    "error": _each(failure),
-    "grade_scale": _each(_wholes),
-    "metadata": _each(_metadata),
+READ: dict[str, Callable[[Json], Json]] = {
+    "id": read_id,
+    "query": _question,
+    "trial": _whole,
+    "contexts": passages,
+    IDS: _ids,
+    "calls": _each(_call),
+    "stages": _each(_stage),
+    "qrels": _qrels,
+    "gold": _gold,
+    "evidence": _each(_evidence),
+    "forbidden": _ids,
+    "superseded": _superseded,
+    "unsure": _qrels,
+    "history": _conversation,
+    "messages": _conversation,
+    "error": failure,
+    "grade_scale": _wholes,
+    "metadata": _metadata,
 }
-"""The function that normalizes the column of each field."""
+"""The function that normalizes the value of each field. Raises Invalid."""
 
 
 def converted(values: Json, kind: Any) -> Any:

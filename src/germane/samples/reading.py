@@ -280,20 +280,6 @@ _TOGETHER = 64
 """The number of rows in a batch."""
 
 
-def _batches(rows: Iterator[Row]) -> Iterator[list[Row]]:
-    """Iterate over batches of rows; one is shorter where a fault follows."""
-    while True:
-        batch: list[Row] = []
-        try:
-            batch.extend(islice(rows, _TOGETHER))
-        except Exception:
-            yield batch  # the rows before the fault
-            raise
-        if not batch:
-            return
-        yield batch
-
-
 def _samples(
     rows: Iterator[Row], reader: RowReader, file: SourceLocation, unit: str, ids: DocumentIds | None
 ) -> Iterator[Sample]:
@@ -301,27 +287,26 @@ def _samples(
     # of a sample without system and trial, as most are, its id stands for its key
     seen, queries = dict[str | tuple[str, str, int], int](), dict[str, bytes]()
     renamed = dict[str, None]()
-    for batch in _batches(rows):
-        samples, faults = reader.read_all(batch)
-        for at, sample in enumerate(samples):
-            number, _, where = batch[at]
-            if sample.system or sample.trial:
-                query = short_name(" ".join(sample.query.split()).encode(errors="replace"))
-                if queries.setdefault(sample.id, query) != query:
-                    renamed[sample.id] = None
-            if (key := sample.key if sample.system or sample.trial else sample.id) not in seen:
-                seen[key] = number
-                continue
-            yield from samples[:at]
+    for number, row, where in rows:
+        try:
+            sample = reader.read(row, number, where)
+        except InputError:
+            yield from ids.rest() if ids is not None else ()
+            raise
+        if sample.system or sample.trial:
+            query = short_name(" ".join(sample.query.split()).encode(errors="replace"))
+            if queries.setdefault(sample.id, query) != query:
+                renamed[sample.id] = None
+        key = sample.key if sample.system or sample.trial else sample.id
+        if key in seen:
             more = f", system {sample.system!r}" if sample.system else ""
             more += f", trial {sample.trial}" if sample.trial else ""
             problem = f"the id {sample.id!r}{more} is there already, on {unit} {seen[key]}"
             raise InputError(problem, fix="give each sample its own id, system or trial", place=where(()))
-        yield from samples if ids is None else ids.take(samples, functools.partial(reader.as_read, batch))
-        if faults:
-            yield from ids.rest() if ids is not None else ()
-            raise faults.pop()  # held by nobody: it holds this frame, and so the files that are open
-        del batch, samples  # before more are read
+        seen[key] = number
+        yield from (
+            (sample,) if ids is None else ids.add(sample, functools.partial(reader.as_read, row, where))
+        )
     yield from ids.rest() if ids is not None else ()
     if not seen:
         fix = 'write at least one, which has a query: {"query": "..."}'

@@ -5,8 +5,6 @@ from __future__ import annotations
 import functools
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from itertools import repeat
-from operator import or_
 from typing import Any, NamedTuple, TypeAlias
 
 from msgspec import structs
@@ -21,7 +19,6 @@ from germane.samples.fields import (
     OF_GOLDENS,
     READ,
     SPELLINGS,
-    Column,
     converted,
     without_failed,
     written,
@@ -110,47 +107,15 @@ class RowReader:
 
     def read(self, row: Json, number: int, where: Locate) -> Sample:
         """Return the sample of a row; `number` is its id where it has none. Raises InputError."""
-        samples, faults = self.read_all([(number, row, where)])
-        if faults:
-            raise faults.pop()
-        return samples[0]
-
-    def read_all(self, rows: Sequence[Row]) -> tuple[list[Sample], list[InputError]]:
-        """Return the samples of rows up to the first faulty row, and the fault of that row."""
         if self._only is not None:
-            rows = [(number, self._as_wanted(row, self._only), where) for number, row, where in rows]
-        rows, faults = self._with_values(rows)
+            row = self._as_wanted(row, self._only)
         try:
-            return self._samples(rows), faults
+            return self._sample(self.as_read(row, where), number, where)
         except Invalid as wrong:
-            if len(rows) == 1:
-                return [], [wrong.error(rows[0][2](wrong.path))]
-        samples: list[Sample] = []
-        for row in rows:  # one of them says which it is
-            more, own = self.read_all([row])
-            samples += more
-            if own:
-                return samples, own
-        return samples, faults
+            raise wrong.error(where(wrong.path)) from None
 
-    def _with_values(self, rows: Sequence[Row]) -> tuple[Sequence[Row], list[InputError]]:
-        """Return the rows with the values of their cells up to the first fault, and that fault."""
-        if not any(isinstance(row, TableRow) for _, row, _ in rows):
-            return rows, []
-        made: list[Row] = []
-        for number, row, where in rows:
-            try:
-                made.append((number, self._values_of(row, where), where))
-            except Invalid as wrong:
-                return made, [wrong.error(where(wrong.path))]
-        return made, []
-
-    def as_read(self, rows: Sequence[Row], number: int) -> Json:
-        """Return the row of this number with the values of its cells."""
-        _, row, where = rows[number]
-        return self._values_of(row, where)
-
-    def _values_of(self, row: Json, where: Locate) -> Json:
+    def as_read(self, row: Json, where: Locate) -> Json:
+        """Return a row with the values of its cells. Raises Invalid."""
         return self.cells.values(row, where) if isinstance(row, TableRow) else row
 
     def _as_wanted(self, row: Json, only: Callable[[str], bool]) -> Json:
@@ -167,7 +132,7 @@ class RowReader:
         left = type(row)(row) if isinstance(row, dict) else row
         while True:
             try:
-                self._samples([(number, self._values_of(left, where), where)])
+                self._sample(self.as_read(left, where), number, where)
             except Invalid as wrong:
                 input_errors.append(wrong.error(where(wrong.path)))
                 key = wrong.path[0] if wrong.path else None
@@ -180,85 +145,49 @@ class RowReader:
             else:
                 return input_errors
 
-    def _samples(self, rows: Sequence[Row], among: tuple[Any, ...] | None = None) -> list[Sample]:
-        """Return the samples of rows. Raises Invalid for an invalid row, with a path where it is the only row.
-
-        `among` are the keys that the rows had before null values were left out.
-        """
-        groups: dict[tuple[Any, ...] | None, list[int]] = {}
-        for at, row in enumerate(rows):
-            groups.setdefault(_keys_of(row), []).append(at)
-        if len(groups) == 1:
-            ((keys, _),) = groups.items()
-            return self._alike(keys, rows, among)
-        samples = {
-            at: sample
-            for keys, numbers in groups.items()
-            for at, sample in zip(
-                numbers, self._alike(keys, [rows[at] for at in numbers], among), strict=True
-            )
-        }
-        return [samples[at] for at in range(len(rows))]
-
-    def _alike(
-        self, keys: tuple[Any, ...] | None, rows: Sequence[Row], among: tuple[Any, ...] | None
-    ) -> list[Sample]:
-        """Return the samples of rows that all have these keys; None = the rows are samples."""
-        if keys is None:
-            return [row for _, row, _ in rows]
-        columns = dict(zip(keys, zip(*[row.values() for _, row, _ in rows], strict=True), strict=True))
-        if any(_NULL in map(type, column) for column in columns.values()):
-            rest = [
-                (number, {key: value for key, value in row.items() if value is not None}, where)
-                for number, row, where in rows
-            ]
-            return self._samples(rest, keys)
-        plan, wrong = self._plan(keys, among or keys), None
-        values, samples = self._values(plan, columns, rows), list[Sample]()
+    def _sample(self, row: Json, number: int, where: Locate) -> Sample:
+        """Return the sample of a row whose cells are read. Raises Invalid."""
+        if isinstance(row, Sample):
+            return row
+        if not isinstance(row, dict):
+            fix = 'write {"id": "q1", "query": "..."}'
+            raise Invalid(f"a sample is an object, and this is {describe(row)}", fix)
+        keys = tuple(row)
+        if _NULL in map(type, row.values()):
+            row = {key: value for key, value in row.items() if value is not None}
+        plan = self._plan(tuple(row), keys)
         try:
-            samples = converted(values, list[Sample])
+            values = self._values(plan, row, number)
+            sample: Sample | None = converted(values, Sample)
         except Invalid as fault:
-            wrong = fault
-            wrong.path = wrong.path[1:]
-        if self._warn is not None and (wrong is None or len(rows) == 1):
-            for _, row, where in rows if plan.others else ():
+            sample, wrong = None, fault
+        if self._warn is not None:
+            if plan.others:
                 self._warn_of(row, plan, where)
-            self._count_joined(plan, columns, rows)
-        if wrong is not None:
-            raise self._named(wrong, rows[0][1])
-        return samples
+            self._count_joined(plan, row, where)
+        if sample is None:
+            raise self._named(wrong, row)
+        return sample
 
-    def _values(
-        self, plan: _Plan, columns: Mapping[str, Sequence[Json]], rows: Sequence[Row]
-    ) -> list[dict[str, Json]]:
-        """Return the values of rows by the names of their fields."""
-        values: dict[str, Sequence[Json]] = {}
+    def _values(self, plan: _Plan, row: dict[str, Json], number: int) -> dict[str, Json]:
+        """Return the values of a row by the names of their fields. Raises Invalid."""
+        values: dict[str, Json] = {}
         for key, name, read in plan.fields:
             try:
-                values[name] = columns[key] if read is None else read(columns[key])
+                values[name] = row[key] if read is None else read(row[key])
             except Invalid as wrong:
-                wrong.path = (key, *wrong.path[1:])
-                raise self._named(wrong, rows[0][1]) from None
+                raise wrong.under(key) from None
         if IDS in values:
-            try:
-                values["contexts"] = _with_ids(values.get("contexts"), values.pop(IDS))
-            except Invalid as wrong:
-                fix = wrong.fix
-                named = self._named(wrong, rows[0][1])
-                named.fix = fix or named.fix
-                raise named from None
+            values["contexts"] = _with_ids(values.get("contexts"), values.pop(IDS))
         if "calls" in values:
-            values["calls"], failed = zip(*map(without_failed, values["calls"]), strict=True)
-            own = values.get("error") or repeat(None)
-            values["error"] = [error or of_call for error, of_call in zip(own, failed, strict=False)]
+            values["calls"], failed = without_failed(values["calls"])
+            values["error"] = values.get("error") or failed
         if "id" not in values:
-            values["id"] = [f"{self._prefix}{number}" for number, _, _ in rows]
+            values["id"] = f"{self._prefix}{number}"
         if plan.others:
-            more = zip(*[columns[key] for key in plan.others], strict=True)
-            others = [dict(zip(map(str, plan.others), row, strict=True)) for row in more]
-            metadata = values.get("metadata")
-            values["metadata"] = others if metadata is None else list(map(or_, metadata, others))
-        return [dict(zip(values, row, strict=True)) for row in zip(*values.values(), strict=True)]
+            others = {str(key): row[key] for key in plan.others}
+            values["metadata"] = values["metadata"] | others if "metadata" in values else others
+        return values
 
     def _plan_of(self, keys: tuple[Any, ...], among: tuple[Any, ...]) -> _Plan:
         """Return the meaning of the keys of a row; of several spellings of a field our own name or else the first one is read."""
@@ -268,7 +197,8 @@ class RowReader:
         best = {name: key for key, name in sorted(means.items(), key=lambda value: -order.get(value[0], -1))}
         read = {key: name for key, name in means.items() if name is not None and best[name] == key}
         fields = tuple((key, name, READ.get(name)) for key, name in read.items())
-        return _Plan(fields, tuple(key for key in keys if key not in read), among)
+        ids = tuple(key for key, name in read.items() if name in _OF_IDS)
+        return _Plan(fields, ids, tuple(key for key in keys if key not in read), among)
 
     def warn_at_end(self, file: SourceLocation, renamed: Sequence[str] = ()) -> None:
         """Warn about mapped names that no row had, counted cells, and ids with several queries."""
@@ -297,16 +227,17 @@ class RowReader:
         first = names.get(str(wrong.path[0]), wrong.path[0])
         wrong.path = tuple(written((first, *wrong.path[1:]), row)) or wrong.path
         field = self.field_of(str(first), row)
-        if len(wrong.path) == 1 and field is not None and (example := FIELDS[field].example) is not None:
+        example = None if field is None or (field == IDS and wrong.fix) else FIELDS[field].example
+        if len(wrong.path) == 1 and example is not None:
             wrong.fix = f"write {encode(example).decode()}"
         return wrong
 
-    def _count_joined(self, plan: _Plan, columns: Mapping[str, Sequence[Json]], rows: Sequence[Any]) -> None:
+    def _count_joined(self, plan: _Plan, row: dict[str, Json], where: Locate) -> None:
         """Count lists of one id that looks like several, such as `d1;d2`."""
-        for key in (key for key, name, _ in plan.fields if name in _OF_IDS):
-            for value, row in zip(columns[key], rows, strict=True):
-                if isinstance(value, list) and len(value) == 1 and is_joined_ids(str(value[0])):
-                    self.cells.counts.add("ids", key, row[2]((key,)))
+        for key in plan.ids:
+            value = row[key]
+            if isinstance(value, list) and len(value) == 1 and is_joined_ids(str(value[0])):
+                self.cells.counts.add("ids", key, where((key,)))
 
     def _warn_of(self, row: dict[str, Json], plan: _Plan, where: Locate) -> None:
         """Warn about keys that are probably misspelt, and second spellings with another value."""
@@ -328,9 +259,10 @@ _NAMING = {"id", "query", "system", "trial", "tags"}
 
 
 class _Plan(NamedTuple):
-    """The meaning of a row's keys: (key, field, reader of its column), the metadata keys, and all keys."""
+    """The meaning of a row's keys: (key, field, reader of its value), the keys of ids, the metadata keys, and all keys."""
 
-    fields: tuple[tuple[str, str, Column | None], ...]
+    fields: tuple[tuple[str, str, Callable[[Json], Json] | None], ...]
+    ids: tuple[str, ...]
     others: tuple[str, ...]
     among: tuple[str, ...]
 
@@ -338,31 +270,17 @@ class _Plan(NamedTuple):
 _NULL = type(None)
 
 
-def _keys_of(row: Row) -> tuple[Any, ...] | None:
-    """Return the keys of a row, or None for a Sample."""
-    if isinstance(row[1], Sample):
-        return None
-    if not isinstance(row[1], dict):
-        fix = 'write {"id": "q1", "query": "..."}'
-        raise Invalid(f"a sample is an object, and this is {describe(row[1])}", fix)
-    return tuple(row[1])
-
-
 @functools.lru_cache(maxsize=4096)
 def _nearest_field(key: str) -> str | None:
     return None if key in SPELLINGS else nearest(key, SPELLINGS)
 
 
-def _with_ids(contexts: Sequence[Json] | None, ids: Sequence[Json]) -> list[Json]:
-    """Return the contexts of each row with the ids of a separate list; without contexts, contexts that are only ids."""
-    if wrong := [some for some in ids if not isinstance(some, list | tuple)]:
-        raise Invalid(f"is {describe(wrong[0])}", "", IDS)
+def _with_ids(contexts: Json, ids: Json) -> Json:
+    """Return contexts with the ids of a separate list; without contexts, contexts that are only ids. Raises Invalid."""
+    if not isinstance(ids, list | tuple):
+        raise Invalid(f"is {describe(ids)}", "", IDS)
     if contexts is None:
-        return [tuple([Context(id=name) for name in some]) for some in ids]
-    return [_joined(own, some) for own, some in zip(contexts, ids, strict=True)]
-
-
-def _joined(contexts: Json, ids: Json) -> Json:
+        return tuple([Context(id=name) for name in ids])
     if not isinstance(contexts, list | tuple):
         return contexts  # which the record then refuses
     if len(contexts) != len(ids):

@@ -150,8 +150,8 @@ def read_file(
         except InputError as fault:
             faults.append(fault)
     ids = DocumentIds(SourceLocation(str(path)), warn, document_ids(file.doc_id) if file.doc_id else None)
-    read = ids.take([case.sample for _, case in result], lambda at: result[at][0].json())
-    samples = [*read, *ids.rest()]
+    samples = [sample for node, case in result for sample in ids.add(case.sample, node.json)]
+    samples += ids.rest()
     cases = tuple(replace(case, sample=sample) for (_, case), sample in zip(result, samples, strict=True))
     _check_ids(cases, faults)
     return file.model_copy(update={"cases": cases})
