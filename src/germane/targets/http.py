@@ -33,7 +33,7 @@ _TAIL = 300
 _PAUSE = 0.5
 """Seconds before the second attempt; twice as long before each later one."""
 _LONGEST = 60.0
-"""Seconds that Retry-After may ask for."""
+"""Maximum seconds of a Retry-After."""
 _REDIRECTS = 10
 
 

@@ -21,7 +21,7 @@ from germane.types import FrozenDict, Json, Sample
 from germane.yamltext import WholeNumber, YamlModel
 
 LARGEST = 16.0
-"""Megabytes that an answer may have: what a live target sends or writes, unpacked."""
+"""Maximum megabytes of an answer that a live target sends or writes, unpacked."""
 
 
 class Models(YamlModel):
@@ -93,7 +93,7 @@ class Target(YamlModel):
 
 _ROWS = RowReader()
 _AGENTV = {"text": "response", "output_messages": "messages", "outputMessages": "messages"}
-"""Names of AgentV's for parts of an answer; its newer generation calls the messages `output`."""
+"""AgentV's names for parts of an answer; its newer generation calls the messages `output`."""
 _ANSWERED = {"contexts", "calls", "response", "messages", IDS}
 _SHAPES = 'return a text, a list of contexts, or {"response": "...", "contexts": [...]}'
 

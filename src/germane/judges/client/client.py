@@ -53,10 +53,10 @@ STEPS = 12
 """Requests for one answer at most, whatever the endpoint does not take."""
 
 _DOWN = 2
-"""The backoff between requests to an endpoint that is down is that after so many failures."""
+"""Failures after which the backoff equals the pause between requests to an endpoint that is down."""
 
 _LATEST_SECONDS = 3e8
-"""Seconds: the latest date that is shown."""
+"""Maximum seconds from now to a date that is shown."""
 
 _LONG_CHARACTERS, _SMALLEST_TOKENS = 4000, 512
 """Characters of a text that no server cuts off, and tokens of the smallest context."""

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 _OURS = {"model", "messages", "response_format", "tools", "tool_choice", "temperature", "reasoning_effort"}
 _NO_KEY = "none"
-"""In place of a key that must not be sent: without it a provider's library would read the environment itself."""
+"""Sent in place of a key, where a provider's library would otherwise read one from the environment."""
 
 
 class PydanticAITransport:

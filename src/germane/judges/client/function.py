@@ -25,7 +25,7 @@ OwnModel: TypeAlias = Any
 """A function that takes a prompt and returns a text, or an object with `invoke` or `ainvoke`: a chat model."""
 
 _AT_ONCE = 4
-"""Calls at once of a function that runs in threads: it may be a model on this machine."""
+"""Concurrent calls of a function that runs in threads: it may be a model on this machine."""
 
 
 def service_of(model: OwnModel, name: str | None = None) -> Service:

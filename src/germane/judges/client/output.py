@@ -23,19 +23,19 @@ MODES = ("schema", "tool", "prompt")
 PROMPT = MODES.index("prompt")
 
 LIMIT_NAMES = ("max_tokens", "max_completion_tokens")
-"""Names of the limit of an answer's tokens: OpenAI has renamed it, and not all have followed."""
+"""The names of the limit of an answer's tokens: OpenAI renamed it, and not all servers have followed."""
 
 BYTES_PER_TOKEN = 4
-"""Of a request, where the endpoint does not count: more than most texts have."""
+"""The estimate of tokens where the endpoint does not count them; most texts have fewer bytes per token."""
 
 ROOM = 4096
-"""Tokens to ask for where an answer was cut off without a limit of ours."""
+"""Tokens to ask for after an answer was cut off though the request named no limit."""
 
 _IGNORED_ANSWERS = 2
-"""First answers that are not of the schema after which a server is taken to ignore it."""
+"""First answers that do not match the schema after which the server is assumed to ignore it."""
 
 _ENDLESS = 2
-"""Answers in a row to several questions at once that did not end, after which each question is asked alone."""
+"""Answers in a row to several questions that did not end, after which each question is asked alone."""
 
 _REASONING: Mapping[str, tuple[str, ...]] = {"off": ("none", "minimal", "low"), "low": ("low",)}
 """`reasoning_effort` to try for each setting, the first that the model takes."""
@@ -50,7 +50,7 @@ _MENTIONS = {
 _WHOLLY = re.compile(
     r"(?:response.?format|structured.?outputs?|tools?|function.?calling)\W{0,3}(?: json_schema)? (?:is |are )?(?:not |un)support"
 )
-"""The words that say that the mode itself is not taken, whatever the schema holds."""
+"""Refusals of the mode itself, whatever the schema holds."""
 _SYSTEM = re.compile(
     r"system.*(?:role|message)|(?:role|message).*system|developer (?:instruction|message|role)|roles? must alternate",
     re.DOTALL,

@@ -22,7 +22,7 @@ from germane.types import Json
 __all__ = ["Completion", "completion_in"]
 
 _CACHED_APART = ("cache_read_input_tokens", "cache_creation_input_tokens")
-"""Cached input that some servers count apart from the rest of it."""
+"""Cached input tokens that some servers count apart from the other input tokens."""
 
 _ENDLESS = "the answer is a thought without an end"
 
@@ -30,7 +30,7 @@ _CUT = {"length", "max_tokens", "max_output_tokens", "model_length", "model_cont
 """Finish reasons of an answer that ended at a token limit: OpenAI, Anthropic and Gemini, Responses, Mistral, Anthropic."""
 
 _REASONING = ("reasoning_content", "reasoning", "thinking")
-"""The fields in which servers put what a model thought, apart from its answer."""
+"""The fields in which servers put a model's reasoning, apart from its answer."""
 
 
 @dataclass(frozen=True, slots=True)

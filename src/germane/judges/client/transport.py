@@ -18,10 +18,10 @@ if TYPE_CHECKING:
     import httpx2
 
 LARGEST = 8_000_000
-"""Bytes of a response at most: no verdict is that long."""
+"""Maximum bytes of a response: no answer is that long."""
 
 SHARED_BY = 8
-"""Requests per client: its pool walks over all of its connections for each, so that many small pools are cheaper."""
+"""Requests per client. A pool visits all of its connections for each request, so many small pools are cheaper."""
 
 Response = tuple[int, Mapping[str, str], bytes]
 """An HTTP response: its status, headers and body."""
@@ -53,7 +53,7 @@ class Transport(Protocol):
 
 
 _LONG = 16
-"""Characters of a key that no answer holds by chance: a shorter one (`none`) is masked in errors and headers alone."""
+"""Characters of a key that no answer holds by chance. A shorter one (`none`) is masked in errors and headers only."""
 _HEADER_LONG = 9
 """Characters of a header's value that may be a key, whatever the header is called."""
 _OF_KEYS = re.compile("auth|key|token|secret|cookie|^sig|^code$|pass", re.IGNORECASE)
