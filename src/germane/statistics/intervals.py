@@ -93,15 +93,10 @@ class Units:
         return float(self.sums.sum() / self.sizes.sum())
 
     @property
-    def residuals(self) -> Floats:
-        """Linearised deviations of the mean, (sum - size * mean) / mean size; their mean is 0."""
-        return np.asarray((self.sums - self.sizes * self.mean) / self.sizes.mean(), float)
-
-    @property
     def deviation(self) -> float:
-        """Standard deviation of one unit's contribution; with n units the mean's standard error is this by sqrt(n)."""
-        n = len(self.sums)
-        return sqrt(float(np.square(self.residuals).sum()) / (n - 1)) if n > 1 else inf
+        """Standard deviation of one unit's linearised contribution, (sum - size * mean) / mean size; inf of one unit."""
+        n, parts = len(self.sums), (self.sums - self.sizes * self.mean) / self.sizes.mean()
+        return sqrt(float(np.square(parts).sum()) / (n - 1)) if n > 1 else inf
 
     @property
     def note(self) -> str:
@@ -113,11 +108,6 @@ class Units:
             f"{len(self.sizes)} clusters of unequal size are worth {worth:.1f} of equal size: below {FEW_CLUSTERS} the interval "
             "is too narrow"
         )
-
-    @property
-    def negated(self) -> Units:
-        """The units of minus the values."""
-        return replace(self, sums=-self.sums)
 
     @property
     def error(self) -> float:
