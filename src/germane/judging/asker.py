@@ -70,14 +70,12 @@ class Asker:
         self.missing: dict[str, AnyQuestion] = {}
         """The questions that a replayed ledger does not answer, by key."""
         self._route, self._ledger, self._on_progress = route, ledger, on_progress
-        self._replay, self._budget = replay, budget or Budget()
-        self._before_asking = before_asking
+        self._replay, self._budget, self._before_asking = replay, budget or Budget(), before_asking
         self._prepared: bool | None = None
         """True once `before_asking` has returned, None until it is called: judges that cost wait for it."""
         self._earlier, self._own = earlier or None, dict[str, Judgement]()
         self._panels: set[PanelJudge] = set()
-        self._pending: dict[str, Pending] = {}
-        self._arrived: list[Pending] = []
+        self._pending, self._arrived = dict[str, Pending](), list[Pending]()
         self._queues: dict[int, Queue] = {}
         self._scopes: set[GroupScope] = set()
         self._tasks: set[asyncio.Task[None]] = set()
@@ -121,8 +119,9 @@ class Asker:
                 try:
                     await judge.close()
                 except Exception as fault:  # noqa: BLE001 - somebody's own judge; its answers are stored all the same
-                    why = f"{type(fault).__name__}: {fault}"
-                    _log.warning("the judge %s failed to close: %s", judge.name, why)
+                    _log.warning(
+                        "the judge %s failed to close: %s: %s", judge.name, type(fault).__name__, fault
+                    )
 
     async def _finish(self) -> None:
         """Wait for what is in flight."""

@@ -169,8 +169,7 @@ class Batches:
             for model in models
             if has_batches(model)
         }
-        self._failures = Counter[str]()
-        self._stored = 0
+        self._failures, self._stored = Counter[str](), 0
         self._ended, self._taught = set[str](), set[str]()
 
     async def __aenter__(self) -> Self:
@@ -303,9 +302,9 @@ class Batches:
     def in_words(self) -> str:
         """Return how much is under way, in words."""
         rows = self.open()
-        asked = sum(row.requests for row in rows)
-        where = counted(len(rows), "batch")
-        return f"{counted(asked, 'request is', 'requests are')} under way in {where} (without --later they are cancelled, and the rest is asked live)"
+        asked = counted(sum(row.requests for row in rows), "request is", "requests are")
+        way_out = "without --later they are cancelled, and the rest is asked live"
+        return f"{asked} under way in {counted(len(rows), 'batch')} ({way_out})"
 
     def _teach(self, model: LLMJudge) -> bool:
         """Learn from failed batches what to leave out of requests, and how many may wait at once; return whether anything is new."""
@@ -425,11 +424,10 @@ class Batches:
         await self.fetch()
         for row in self.open(own=True):
             await cancel(row, self._endpoints[row.endpoint].api, self._table)
-        pause = FIRST_PAUSE
         while self.open(own=True):
             await self.fetch()
             if self.open(own=True):
-                await asyncio.sleep(pause)
+                await asyncio.sleep(FIRST_PAUSE)
 
 
 async def cancel(row: BatchRow, api: BatchAPI, table: AskedTable) -> None:
