@@ -184,3 +184,14 @@ def test_unjudged_documents_below_the_cutoff_enlarge_the_ideal(
         return
     found = (score.value, score.value) if score.bounds is None else score.bounds
     assert found == pytest.approx((min(means), max(means)), abs=1e-12)
+
+
+@pytest.mark.parametrize("scale", ["graded", "binary"])
+def test_bounds_over_gold_do_not_depend_on_the_judges_scale(scale: str) -> None:
+    """An unjudged document may have any grade of the gold, whatever a judge would be asked for."""
+    contexts = [{"id": "d1", "text": "x"}, {"id": "d3", "text": "y"}]
+    sample = {"query": "q", "qrels": {"d1": 2, "d9": 1}, "contexts": contexts}
+    (score,) = evaluate([sample], ["nDCG(holes=bounds)@3"], scale=scale).scores()
+    # d3 of grade 0: 2 / (2 + 1 / log2(3)); of grade 2: (2 + 2 / log2(3)) / (2 + 2 / log2(3) + 1 / 2)
+    least, most = 2 / (2 + 1 / math.log2(3)), (2 + 2 / math.log2(3)) / (2.5 + 2 / math.log2(3))
+    assert score.bounds == pytest.approx((least, most), abs=1e-12)
