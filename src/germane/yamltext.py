@@ -648,7 +648,7 @@ def read_model(model: type[M], node: Node, faults: list[InputError] | None = Non
     faults += errors[:-1]
     try:
         made = read_model(model, replace(node, pairs=sound, spelt={}), faults, **context)
-    except InputError:  # what is left is no such model
+    except InputError:  # the rest is not a valid model
         raise errors[-1] from None
     faults.append(errors[-1])
     return made

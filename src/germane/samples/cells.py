@@ -56,9 +56,7 @@ class TableRow(dict[str, Json]):
 
 def delimiter_of(first: str, usual: str) -> str:
     """Return the separator of a table by its first line: `;` or a tab in a CSV file without commas, else the usual one."""
-    outside = re.sub(
-        r'"[^"]*"|\d,\d', "", first
-    )  # a comma within a number is none between cells, where ; stands as well
+    outside = re.sub(r'"[^"]*"|\d,\d', "", first)  # a comma within a number does not separate cells
     if usual != "," or "," in outside:
         return usual
     return next((mark for mark in ";\t" if mark in outside), usual)

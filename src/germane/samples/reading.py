@@ -284,7 +284,7 @@ def _samples(
     rows: Iterator[Row], reader: RowReader, file: SourceLocation, unit: str, ids: DocumentIds | None
 ) -> Iterator[Sample]:
     """Iterate over the samples of rows. Raises InputError for a repeated id, system and trial."""
-    # of a sample without system and trial, as most are, its id stands for its key
+    # most samples have neither system nor trial: their id is their key
     seen, queries = dict[str | tuple[str, str, int], int](), dict[str, bytes]()
     renamed = dict[str, None]()
     for number, row, where in rows:
