@@ -1,11 +1,17 @@
-"""Tells ranks from scores: a column without a name that counts 1, 2, 3, ..., and scores that rise down the ranks."""
+"""The state of reading a run: faults, and what tells ranks from scores (a column that counts 1, 2, 3, ..., rising scores)."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
 import numpy as np
 
+from germane.clean import counted
 from germane.errors import InputError, SourceLocation
-from germane.samples.runs.results import Floats, Numbers
+from germane.samples.cells import CellCounts
+from germane.samples.files import BadRows
+from germane.samples.runs.results import Floats, Kind, Numbers
 
 
 class RankedScores:
@@ -108,3 +114,49 @@ def _all_less(numbers: Floats, starts: Numbers) -> bool:
     inside = starts[(starts > 0) & (starts < len(numbers))]
     rises[inside - 1] = True
     return bool(rises.all())
+
+
+@dataclass
+class Reading:
+    """One pass over a run or gold: its settings, its faults, and the state that decides its notes.
+
+    `bare`: a third column has no name. `mapped`: every query maps documents to numbers; None = no query yet.
+    """
+
+    name: str
+    kind: Kind
+    columns: Mapping[str, str] | None
+    bad: BadRows
+    comments: int = 0
+    bare: bool = False
+    mapped: bool | None = None
+    counts: CellCounts = field(default_factory=CellCounts)
+    ranked: RankedScores = field(default_factory=RankedScores)
+    numbers: NumberedLists = field(default_factory=NumberedLists)
+
+    def at(self, line: int) -> SourceLocation:
+        """Return the place of a line."""
+        return SourceLocation(self.name, line)
+
+    def note(self, text: str) -> None:
+        """Add a remark on the file."""
+        self.bad.remarks.append(f"{self.name}: {text}")
+
+    def finish(self) -> None:
+        """Add the remarks that depend on all rows. Raises InputError for bad rows."""
+        self.bad.check()
+        self.bad.remarks += map(str, self.counts.taken())
+        if self.ranked.rises:
+            self.note("scores rise down the ranks; the highest score is taken for the best")
+        if self.mapped and self.numbers.count_from_one and self.numbers.longest > 2:
+            self.note(
+                "documents are mapped to 1, 2, 3, ..., which were read as scores: the highest is taken for the best"
+            )
+        if self.comments:
+            self.note(f"{counted(self.comments, 'comment line')} left out")
+
+
+def nan_error(query: str, doc: str, where: SourceLocation) -> InputError:
+    """Return the error for a score of NaN."""
+    problem = f"the score of document {doc} in query {query} is NaN, which has no place in an order"
+    return InputError(problem, fix="write a number (inf and -inf are allowed) or drop the line", place=where)

@@ -1,9 +1,7 @@
 """Reads runs and gold row by row, where they cannot be read in blocks, and names the faults of rows.
 
-A TREC run has lines `query Q0 document rank score tag ...`, TREC gold (qrels) lines `query 0 document grade`, as
-trec_eval reads them: split at ASCII white space, the rank ignored, lines that begin with # skipped, anything after the
-tag of a run ignored. A table has a header, or a known number of columns; JSON is one sample, one result or one grade per
-line, or one document: a list of these, or {query: {document: score}}.
+A table has a header, or a known number of columns; JSON is one sample, one result or one grade per line, or one document: a
+list of these, or {query: {document: score}}.
 
 A faulty row is added to `BadRows` and reading goes on. Columns that are not needed may hold anything, including bytes that
 are not UTF-8.
@@ -15,9 +13,8 @@ import json
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field
 from itertools import chain, islice, repeat
-from math import isinf, isnan, nan
+from math import isinf, isnan
 from numbers import Real
 from typing import Any, BinaryIO, TypeAlias
 
@@ -28,11 +25,11 @@ from germane.clean import counted
 from germane.errors import InputError, Invalid, SourceLocation, describe
 from germane.samples.cells import CellCounts, is_joined_ids, list_in_cell, looks_listed, table_rows
 from germane.samples.fields import failure, id_in, read_id
-from germane.samples.files import BadRows, decoded, json_in, numbered_lines, whole_text
+from germane.samples.files import decoded, json_in, numbered_lines, whole_text
 from germane.samples.frames import in_columns
 from germane.samples.runs.columns import Rows
-from germane.samples.runs.detecting import WHOLE, is_number
-from germane.samples.runs.ranks import NumberedLists, RankedScores
+from germane.samples.runs.detecting import is_number
+from germane.samples.runs.ranks import Reading, nan_error
 from germane.samples.runs.results import GOLD, LARGEST_GRADE, NAME_THEM, RUN, FileRow, Kind
 from germane.samples.runs.roles import chosen_key, frame_roles, roles_of_keys, table_columns
 from germane.samples.runs.shapes import in_roles, scalar
@@ -42,114 +39,11 @@ Record: TypeAlias = tuple[int, Mapping[str, Any], Mapping[str, str]]
 _ROWS_AT_ONCE = 1 << 15
 
 
-@dataclass
-class Reading:
-    """One pass over a run or gold: its settings, its faults, and the state that decides its notes.
-
-    `bare`: a third column has no name. `mapped`: every query maps documents to numbers; None = no query yet.
-    """
-
-    name: str
-    kind: Kind
-    columns: Mapping[str, str] | None
-    bad: BadRows
-    comments: int = 0
-    bare: bool = False
-    mapped: bool | None = None
-    counts: CellCounts = field(default_factory=CellCounts)
-    ranked: RankedScores = field(default_factory=RankedScores)
-    numbers: NumberedLists = field(default_factory=NumberedLists)
-
-    def at(self, line: int) -> SourceLocation:
-        """Return the place of a line."""
-        return SourceLocation(self.name, line)
-
-    def note(self, text: str) -> None:
-        """Add a remark on the file."""
-        self.bad.remarks.append(f"{self.name}: {text}")
-
-    def finish(self) -> None:
-        """Add the remarks that depend on all rows. Raises InputError for bad rows."""
-        self.bad.check()
-        self.bad.remarks += map(str, self.counts.taken())
-        if self.ranked.rises:
-            self.note("scores rise down the ranks; the highest score is taken for the best")
-        if self.mapped and self.numbers.count_from_one and self.numbers.longest > 2:
-            self.note(
-                "documents are mapped to 1, 2, 3, ..., which were read as scores: the highest is taken for the best"
-            )
-        if self.comments:
-            self.note(f"{counted(self.comments, 'comment line')} left out")
-
-
 def in_blocks(rows: Iterable[FileRow]) -> Iterator[Rows]:
     """Iterate over rows as columns, many together."""
     remaining = iter(rows)
     while some := list(islice(remaining, _ROWS_AT_ONCE)):
         yield Rows.of(some)
-
-
-# TREC
-
-
-def trec_lines(lines: Iterable[bytes], first: int, reading: Reading) -> Iterator[tuple[Any, ...]]:
-    """Iterate over the rows of lines in TREC's columns; the first line has this number."""
-    cells_of = _run_cells if reading.kind is RUN else _gold_cells
-    for number, line in enumerate(lines, first):
-        try:
-            query, doc, value, rank = cells_of(line)
-            query.decode(), doc.decode()
-        except (IndexError, ValueError):
-            start = line.split(None, 1)
-            if start and start[0][:1] == b"#":
-                reading.comments += 1
-            elif start:
-                reading.bad.add(_trec_fault(line, reading.at(number), reading.kind))
-        else:
-            yield number, query, doc, value, rank
-
-
-def _run_cells(line: bytes) -> tuple[bytes, bytes, float, float]:
-    cells = line.split(None, 5)
-    score = float(cells[4])
-    if score - score != 0 and b"inf" not in cells[4].lower():  # NaN, or more than a number holds
-        raise ValueError
-    if cells[0][:1] == b"#":
-        float(cells[3])  # else the line is a comment
-    return cells[0], cells[2], score, float(cells[3]) if is_number(cells[3]) else nan
-
-
-def _gold_cells(line: bytes) -> tuple[bytes, bytes, float, float]:
-    query, _, doc, grade = line.split()
-    written = WHOLE.fullmatch(grade)
-    if not written or abs(value := int(written[1])) > LARGEST_GRADE:
-        raise ValueError
-    return query, doc, value, nan
-
-
-def _trec_fault(line: bytes, location: SourceLocation, kind: Kind) -> InputError:
-    """Return the fault of an invalid line."""
-    try:
-        decoded(line, location.file, location.line)
-    except InputError as fault:
-        return fault
-    cells = line.split()
-    columns, least, what = (6, 5, "number") if kind is RUN else (4, 4, f"whole number up to {LARGEST_GRADE}")
-    if len(cells) < least or (kind is GOLD and len(cells) > columns):
-        problem = f"{kind.name} has {counted(columns, 'column')}, this line {len(cells)}"
-    elif kind is RUN and is_number(cells[4]) and isnan(float(cells[4])):
-        return _nan(cells[0].decode(), cells[2].decode(), location)
-    else:
-        problem = f"the {kind.value} {cells[least - 1].decode()[:60]!r} is not a {what}"
-    return InputError(problem, fix=kind.trec, place=location)
-
-
-def _nan(query: str, doc: str, where: SourceLocation) -> InputError:
-    problem = f"the score of document {doc} in query {query} is NaN, which has no place in an order"
-    return InputError(problem, fix="write a number (inf and -inf are allowed) or drop the line", place=where)
-
-
-# records
 
 
 def record_rows(records: Iterable[Record], reading: Reading) -> Iterator[FileRow]:
@@ -168,7 +62,7 @@ def record_rows(records: Iterable[Record], reading: Reading) -> Iterator[FileRow
             continue
         for row in rows:
             if row[3] is not None and isnan(row[3]):
-                reading.bad.add(_nan(row[1], row[2] or "", place))
+                reading.bad.add(nan_error(row[1], row[2] or "", place))
             else:
                 yield row
 

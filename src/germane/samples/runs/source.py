@@ -34,7 +34,7 @@ from germane.samples.runs.columns import (
     whole_queries,
 )
 from germane.samples.runs.detecting import format_of
-from germane.samples.runs.records import Reading
+from germane.samples.runs.ranks import Reading
 from germane.samples.runs.results import (
     GOLD,
     MOST_COMPARED,
@@ -48,6 +48,7 @@ from germane.samples.runs.results import (
 )
 from germane.samples.runs.roles import BETWEEN, frame_roles
 from germane.samples.runs.shapes import row_fields, row_list
+from germane.samples.runs.trec import trec_lines
 
 __all__ = ["Again", "Gold", "Source", "gold_file", "read_qrels"]
 
@@ -292,7 +293,7 @@ class Source:
                 line += len(rows)
             except NotPlain:
                 if is_trec:
-                    yield from records.in_blocks(records.trec_lines(BytesIO(data), line, reading))
+                    yield from records.in_blocks(trec_lines(BytesIO(data), line, reading))
                 else:
                     values = records.json_lines(BytesIO(data), line - 1, reading)
                     made = records.record_rows(records.json_records(values, reading), reading)
