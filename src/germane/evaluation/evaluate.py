@@ -430,11 +430,11 @@ async def _answered(
         PlannedCase(sample=job.sample, graders=job.graders, case=job.case, target=asked.name) for job in jobs
     ]
 
-    def told(done: int, total: int) -> None:
+    def show(done: int, total: int) -> None:
         if line is not None:
             line.show(f"{asked.name}: {done:,} of {counted(total, 'question')} asked", last=done == total)
 
-    answered = await ask_targets(cases, {(asked.name, None): asked}, answers, told)
+    answered = await ask_targets(cases, {(asked.name, None): asked}, answers, show)
     return [prepared(case, lambda sample: sample, notes) for case in answered]
 
 

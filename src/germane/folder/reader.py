@@ -35,7 +35,7 @@ class StoredTables(Tables):
         path: The folder.
         files: The file of each table.
         manifest: The manifest of the report; {} of one that is being written.
-        is_temporary: True if the folder is nobody's, and goes with this object.
+        is_temporary: True if the folder is a temporary one, which is removed with this object.
         more_labels: A file of further labels, of which those count that people gave: what people labelled in the folder
             before stays in labels.jsonl until the rows that are being written take the place of the others.
 
