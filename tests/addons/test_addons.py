@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -421,3 +422,29 @@ def test_the_names_of_absent_addons_are_those_that_they_declare() -> None:
     named = {kind: {pair for pair in pairs if pair[0]} for kind, pairs in table.items()}
     assert {name for name, _ in named.pop("dialects")} <= keys
     assert named == declared
+
+
+def test_the_package_of_the_docs_works_as_it_is_written(tmp_path: Path) -> None:
+    """docs/addons/index.md: a reader, a dialect, a target, a store, a command and a format."""
+    page = (Path(__file__).parents[2] / "docs/addons/index.md").read_text("utf-8")
+    for name, code in re.findall(r"```python\n# (shop/\w+\.py)\n(.*?)```", page, re.DOTALL):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text(code, "utf-8")
+    info = tmp_path / "shop-1.0.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: shop\nVersion: 1.0\n", "utf-8")
+    (info / "entry_points.txt").write_text("[germane.addons]\nshop = shop:ADDON\n", "utf-8")
+    log = [{"ask": "q1", "want": "d1", "got": "d1"}, {"ask": "q2", "want": "d2", "took": "d1"}]
+    (tmp_path / "log.jsonl").write_text("".join(json.dumps(row) + "\n" for row in log), "utf-8")
+    (tmp_path / "evals.yaml").write_text("shop_log: log.jsonl\n", "utf-8")
+    (tmp_path / "targets.yaml").write_text("targets: [{name: live, provider: shop, prefix: d}]\n", "utf-8")
+    (tmp_path / "q.jsonl").write_text('{"id": "1", "query": "q", "qrels": {"d1": 1}}\n', "utf-8")
+
+    assert germane(tmp_path, "run", "log.jsonl", "-m", "R@1", "-o", "report.bars").returncode == 0
+    assert (tmp_path / "report.bars").read_text("utf-8") == "R@1 #####\n"
+    assert germane(tmp_path, "run", "evals.yaml", "-o", "again.bars").returncode == 0
+    assert (tmp_path / "again.bars").read_text("utf-8") == "R@5 #####\n"
+    assert germane(tmp_path, "shop", "log.jsonl", "--top", "5").stdout == "q2\n"
+    live = germane(tmp_path, "run", "q.jsonl", "--target", "live", "-m", "context_precision", "--judge", "lexical", "--ledger", "shop://answers.sqlite", "-o", "live.bars")  # fmt: skip
+    assert live.returncode == 0, live.stderr
+    assert (tmp_path / "answers.sqlite").exists()
