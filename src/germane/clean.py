@@ -106,7 +106,7 @@ def clean(text: str) -> str:
 
 
 def clean_lines(text: str) -> str:
-    """Clean each line of a message."""
+    """Remove control characters, terminal escapes and CI commands from each line of a message."""
     return "\n".join(map(clean, text.split("\n")))
 
 

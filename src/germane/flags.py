@@ -241,7 +241,7 @@ FLAGS = (
     Flag("--tpm", "run", JUDGE, "Maximum judge tokens per minute.", float, value="N", least=1, holds="part"),
     Flag("--timeout", "run", JUDGE, "Seconds to wait for one answer. Default: 120.", float, value="SECONDS", least=0.1, holds="part"),
     Flag("-j --jobs", "run", JUDGE, "Maximum judge requests in flight. Default: adapts, up to 64.", int, value="N", least=1, setting=(int,), judge="concurrency", holds="part"),
-    Flag("--against", "run", JUDGE, "Judge relevance against: auto, query, reference, response or criterion.", value="TEXT", setting=(str,), in_file=True),
+    Flag("--against", "run", JUDGE, "Judge relevance against: auto (the query, and the reference if there is one), query, reference, response or criterion.", value="TEXT", setting=(str,), in_file=True),
     Flag("--scale", "run,label", JUDGE, "Grades: graded (0-3) or binary.", setting=(str,), also={"label": "Default: the judge's scale."}),
     Flag("--rubric", "run", JUDGE, "Meaning of the grades: trec (UMBRELA) or usefulness.", setting=(str,)),
     Flag("--reading", "run", JUDGE, "fused: all questions about a text in one request; single: one each.", default="fused", setting=(str,), in_file=True, judge="reading", choices=("fused", "single")),

@@ -268,7 +268,8 @@ def _case_of(retrieved: Retrieved | None, fields: Mapping[str, Any], name: str) 
     value: object = retrieved
     if not isinstance(value, Sample | RetrievalCase | Mapping | None):
         what = repr(value) if isinstance(value, str) else f"a {type(value).__name__}"
-        raise InputError(f"the sample is {what}", fix="name each field: query=..., contexts=..., qrels=...")
+        problem = f"a sample is a mapping, a Sample or a case, not {what}"
+        raise InputError(problem, fix="name each field: query=..., contexts=..., qrels=...")
     case = retrieved if isinstance(retrieved, RetrievalCase) else None
     brought = retrieved.sample if isinstance(retrieved, RetrievalCase) else retrieved
     row = sample_to_json(brought) if isinstance(brought, Sample) else dict(brought or {})

@@ -491,7 +491,7 @@ def test_an_assertion_that_cannot_be_made_is_an_error() -> None:
     """Nothing asserted, no judge, no gold, a query where a sample is asked for, ids given as texts."""
     with pytest.raises(InputError, match="nothing is asserted"):
         assert_retrieval(SAMPLE)
-    with pytest.raises(InputError, match="the sample is 'tides'; name each field: query="):
+    with pytest.raises(InputError, match="not 'tides'; name each field: query="):
         assert_retrieval("tides", "RR>=0.5")  # type: ignore[arg-type]
     with (
         pytest.warns(UserWarning, match="contexts are texts, and 'd1' is an id of qrels"),

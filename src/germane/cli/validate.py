@@ -57,7 +57,7 @@ def validate(
         print(shipped("schema/evalfile.schema.json", "docs").read_text("utf-8"), end="")
         return 0
     if not paths:
-        raise InputError("nothing to look at", fix="name an eval file or a folder")
+        raise InputError("no file is named", fix="name an eval file or a folder")
     warnings = Notices(lambda notice: say(f"warning: {notice}"))
     result, unchecked = dict[str, None](), dict[str, None]()
     has_gold = qrels is not None or any(map(is_gold, paths))

@@ -314,7 +314,7 @@ def _figure_notes(judged: Iterable[MeasureComparison], rows: Iterable[MeasureCom
 
 
 def _remarks(sides: Sequence[Side], names: Sequence[str]) -> list[str]:
-    """Return the remarks on the basis of the means, each with its measures, and with its system where it is not of all."""
+    """Return the notes on what the means rest on, each with its measures, and its system if not all share it."""
     rows: dict[str, dict[str, dict[str, None]]] = {}
     for side in sides:
         for summary in side.report.summaries:

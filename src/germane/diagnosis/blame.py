@@ -117,7 +117,7 @@ def blame_of(report: ReportData) -> dict[str, BlameDocument]:
 
 
 def _measures(report: ReportData) -> list[Measure]:
-    """Return the three measures, with the parameters that the report has them with."""
+    """Return context_recall, nugget_recall(text=response) and faithfulness, with the report's own parameters."""
 
     def is_same(own: Measure, measure: Measure) -> bool:
         return own.name == measure.name and own.settings.get("text") == measure.settings.get("text")

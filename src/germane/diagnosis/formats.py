@@ -36,7 +36,7 @@ def stages_document(systems: Sequence[SystemStages]) -> dict[str, Json]:
 
 
 def stages_page(systems: Sequence[SystemStages]) -> Json:
-    """Return the stages as the page shows them: no document by name."""
+    """Return the stages as JSON for the page, without document ids."""
     return [system.as_json() for system in systems]
 
 

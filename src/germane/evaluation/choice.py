@@ -182,7 +182,7 @@ def judge_words(spec: Spec) -> tuple[str, bool]:
 
 
 def _at_url(names: str, url: str) -> str:
-    """Return the same judges, their models at that URL."""
+    """Return the judges' names with `@url` after each model, in place of a URL that it had."""
     return " ".join(f"{name.partition('@')[0]}@{url}" if ":" in name else name for name in names.split())
 
 

@@ -56,7 +56,7 @@ _MARK = ""
 
 
 def _cut(text: str, names: Container[str], *, framed: bool = False) -> tuple[str, ...]:
-    """Return text and variables alternating; what is none of these names stays text.
+    """Split a prompt into text and variable names, alternating; braces around other names stay text.
 
     Tags that enclose a variable get the mark; `framed`, a variable that no tags enclose gets tags of its name.
     """

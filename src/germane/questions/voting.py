@@ -33,7 +33,7 @@ class Vote(NamedTuple):
 
 
 def verdict_parts(schema: Mapping[str, Json], verdicts: tuple[str, str]) -> Schemas:
-    """Return the properties of one verdict of a list, without the number of its subject."""
+    """Return the JSON Schema of each field of a verdict, without the number of what it judges."""
     name, number = verdicts
     fields: Schemas = schema["properties"][name]["items"]["properties"]
     return {key: field for key, field in fields.items() if key != number}

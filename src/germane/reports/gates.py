@@ -114,7 +114,8 @@ class Gate:
         except ValueError as error:
             raise InputError(f"{text!r}: {error}", fix=_FIX, place=where) from None
         if how == "change" and result["op"] in {"=", "=="}:
-            raise InputError(f"{text!r} can never pass", fix="write e.g. change(nDCG@10)>-0.02", place=where)
+            problem = f"{text!r} can never pass: a change is an interval, never exactly one number"
+            raise InputError(problem, fix="write >, >=, < or <=, e.g. change(nDCG@10)>-0.02", place=where)
         mean_of = next((value for value in ("corrected", "judged") if value in {how, result.get("of")}), "")
         return cls(
             "mean" if how == mean_of else how,

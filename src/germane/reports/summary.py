@@ -529,7 +529,9 @@ def slices_of(samples: Iterable[Sample], by: str) -> dict[str, set[str]]:
     if slices:
         return dict(sorted(slices.items(), key=lambda value: _by_number(value[0])))
     if not cases:
-        raise InputError("no samples to slice by", fix="slice the report folder of germane run")
+        raise InputError(
+            "this report holds no samples, so it has no slices", fix="slice the report folder of germane run"
+        )
     fields.update(tag.partition(":")[0] for tag in tags if ":" in tag)
     have = f"tags: {', '.join(sorted(tags)[:10]) or 'none'}; metadata: {', '.join(sorted(fields)[:10]) or 'none'}"
     raise InputError(f"no sample has the tag or metadata {by!r}", fix=have)

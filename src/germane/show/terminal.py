@@ -70,7 +70,7 @@ class FittedTable:
         return result
 
     def _columns(self, width: int) -> list[RenderableType]:
-        """Return the table as it is; empty if it is too wide."""
+        """Return the table's lines with columns side by side; none if they are too wide."""
         columns, side = range(len(self.heads)), " " if self.edge else ""
         widths = self._widths(columns)
         total = sum(widths) + 3 * (len(widths) - 1)

@@ -87,7 +87,7 @@ def probability_below(sums: Floats, sizes: Floats, end: float, mean: float) -> f
 def _with_end(
     sums: Floats, sizes: Floats, end: float, times: float = 1.0, *, sign: float = 1.0
 ) -> tuple[Floats, Floats, Floats]:
-    """Return the sums (`sign` times), sizes and gamma shapes of the units and of the end of the range."""
+    """Add a pseudo-unit at the end of the range; return the sums (times `sign`), sizes and gamma shapes of all."""
     size = float(np.einsum("i->", sizes)) / len(sizes)
     shapes, signed = np.full(len(sums) + 1, times), np.empty(len(sums) + 1)
     shapes[-1], signed[-1] = SHAPE, end * size

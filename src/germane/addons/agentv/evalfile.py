@@ -369,7 +369,7 @@ def _completed(node: Node, file: AgentVFile) -> Node:
 def _graders(
     entry: CaseEntry, file: AgentVFile, location: SourceLocation, faults: list[InputError], *, replaced: bool
 ) -> tuple[GraderSpec, ...]:
-    """Return the graders of a case: its own, with the file's; no mapping of its own voids the file's.
+    """Return the graders of a case: its own and the file's; under `evalcases` its own alone, where it has any (`replaced`).
 
     A case without any that says what a good answer does is graded by a model.
     """

@@ -258,7 +258,7 @@ def _request_of(
 
 
 def _tupled(value: Any) -> Any:
-    """Return a value as a question has it: tuples for lists, frozen mappings."""
+    """Turn lists into tuples and mappings into frozen ones, as questions hold them."""
     if isinstance(value, list):
         return tuple(map(_tupled, value))
     return freeze(value) if isinstance(value, dict) else value

@@ -334,7 +334,7 @@ def _regraded(line: bytes, graders: Sequence[GraderSet], target: FolderWriter) -
 
 
 def _judgements(parts: Sequence[StoredTables], asked: AskedCounts) -> Iterator[bytes]:
-    """Iterate over the judgements of the parts, each key once, and add how they were asked to the counts."""
+    """Iterate over the stored judgements of all parts, each key once, and count by kind how they were asked."""
     written = set[bytes]()
     for part in parts:
         asked.update(asked_counts(part.manifest.get("asked") or {}))

@@ -295,7 +295,7 @@ def _ease(
 
 
 def _why_fewer(document: files.DraftDocument) -> str:
-    """Return which steps dropped the attempts."""
+    """Return a sentence: attempts kept, made and wanted, and which steps dropped the rest."""
     counts = [
         (count, f"{count} {step}: {reason}")
         for step, reasons in document.dropped.items()

@@ -231,7 +231,7 @@ def _scored(report: ReportData) -> Iterator[tuple[Sample, list[Score]]]:
 
 
 def _signs(labels: Sequence[Facts]) -> str:
-    """Return the signs of a place: the label of each of `SOURCES`, in their order."""
+    """Return four characters for a place: its label by gold, by the judge, by people, and the best of the last two."""
     of = {label["source"]: _sign(label) for label in labels}
     gold, judge, human = (of.get(source, ".") for source in ("gold", "judge", "human"))
     return gold + judge + human + (judge if human == "." else human)
