@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from itertools import chain
 from pathlib import Path
 from typing import get_args
 
@@ -66,7 +67,7 @@ def agentv_schema() -> Schema:
         "properties": {
             "type": {
                 "description": "A measure's name (`germane measures`), or a grader.",
-                "anyOf": [{"enum": [*(one for many in kinds.values() for one in many), *tests, *names]}, {"type": "string"}],
+                "anyOf": [{"enum": [*chain(*kinds.values()), *tests, *dict.fromkeys(names)]}, {"type": "string"}],
             },
             **common,
         },

@@ -476,7 +476,7 @@ def test_documents_obey_the_published_schema(before: Report, after: Report) -> N
         )
 
 
-def test_a_report_says_how_much_of_the_judging_systems_shared() -> None:
+def test_a_report_says_how_much_of_the_judging_systems_shared(tmp_path: Path) -> None:
     """Each distinct passage is judged once, and the first system's verdicts cover what another one also brought."""
     a, b = (rows(share, seed, n=6, system=name) for share, seed, name in ((0.2, 1, "a"), (0.8, 2, "b")))
     report = evaluate([*a, *b], "context_relevance", judge=FakeJudge(lambda _: Reply(payload={"grade": 2})))
@@ -484,3 +484,7 @@ def test_a_report_says_how_much_of_the_judging_systems_shared() -> None:
     both = f"{len(texts[0] & texts[1])} of the {len(texts[1])} items judged for b"
     assert f"{both} were already judged for a" in str(report)
     assert len({one.key for one in report.judgements()}) == len(texts[0] | texts[1])
+    assert f"{both} were already judged for a" in compare(report).notes
+    base = tmp_path / "base.json"
+    base.write_text(json.dumps(report.to_json()), "utf-8")  # a document holds no judgements
+    assert not any("already judged" in note for note in compare(base, report).notes)

@@ -267,12 +267,12 @@ def _rows(
 
 
 def _covered(pair: PairedSystems) -> list[str]:
-    """Return the note on how many of B's distinct judged items had been judged for A."""
+    """Return the note on how many of B's distinct judged items had been judged for A, if both reports hold judgements."""
     ours, theirs = (
         {row.item for row in side.report.places() if row.system == side.system} for side in (pair.a, pair.b)
     )
     both, all_of_b = len(ours & theirs), f"the {len(theirs):,} items judged for {pair.b.name}"
-    return [f"{both:,} of {all_of_b} were already judged for {pair.a.name}"] if theirs else []
+    return [f"{both:,} of {all_of_b} were already judged for {pair.a.name}"] if ours and theirs else []
 
 
 def _paired(pair: PairedSystems, unpaired: int, shared: SharedSamples) -> list[str]:

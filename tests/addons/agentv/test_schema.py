@@ -77,3 +77,8 @@ def test_the_examples_have_no_mark(path: Path) -> None:
     """As they stand."""
     assert EXAMPLES
     assert wrong_by_schema(path.read_text("utf-8")) == []
+
+
+def test_the_types_of_graders_are_listed_once() -> None:
+    types = agentv_schema()["$defs"]["grader"]["properties"]["type"]["anyOf"][0]["enum"]
+    assert len(types) == len(set(types))
