@@ -204,7 +204,8 @@ def _missed_queries(
 ) -> Iterator[tuple[list[str], Iterable[str]]]:
     """Iterate over queries in these lists with missed gold: the missed ids, and the results without gold."""
     ends = np.cumsum(hits.sizes)
-    rows = np.unique(np.searchsorted(ends, np.flatnonzero(missed), "right"))
+    rows = np.searchsorted(ends, np.flatnonzero(missed), "right")
+    rows = rows[np.diff(rows, prepend=-1) > 0]
     for row in rows[hits.lengths[rows] > 0][:_MOST_QUERIES].tolist():
         if listed := lists.get(hits.queries[row]):
             first, end = int(ends[row] - hits.sizes[row]), int(ends[row])

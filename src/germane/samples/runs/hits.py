@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
+from numpy.typing import NDArray
 
 from germane.errors import InputError, SourceLocation
 from germane.samples.runs.columns import Lists, Texts, has_duplicates, numbered
@@ -102,8 +103,8 @@ def _hits(
         docs = names if doc_id is None else Texts.of(map(doc_id, names))
         keys = docs.hashed(of)
         at, doc = gold.index.find(docs, of, keys)
-        moved = np.empty(0, np.int64) if in_order else _moved(lists, place)
-        tied += len(np.unique(of[np.intersect1d(at[gold.grades[doc] > 0], moved)]))
+        relevant = at[gold.grades[doc] > 0]
+        tied += 0 if in_order else len({*of[relevant[_moved(lists, place)[relevant]]].tolist()})
         if doc_id is not None or has_duplicates(keys):
             codes, first = numbered(names, of)
             again = np.flatnonzero(first[codes] != np.arange(len(codes)))
@@ -165,13 +166,14 @@ def _best_places(lists: Lists, place: Numbers, codes: Numbers) -> Numbers:
     return result
 
 
-def _moved(lists: Lists, place: Numbers) -> Numbers:
-    """Return the results that are elsewhere than in the file, in queries whose scores never rise in it."""
+def _moved(lists: Lists, place: Numbers) -> NDArray[np.bool_]:
+    """Return whether each result is elsewhere than in the file, in queries whose scores never rise in it."""
     score, of = lists.rows.number, lists.of
     unsorted = np.zeros(len(lists.queries), np.bool_)
     unsorted[of[1:][(score[1:] > score[:-1]) & (of[1:] == of[:-1])]] = True
     positions = np.arange(1, len(score) + 1) - lists.starts[of]
-    return np.flatnonzero((place != positions) & ~unsorted[of])
+    moved: NDArray[np.bool_] = (place != positions) & ~unsorted[of]
+    return moved
 
 
 def _places(lists: Lists) -> tuple[Numbers, bool]:

@@ -19,6 +19,7 @@ from germane.samples.runs.results import GOLD, LARGEST_GRADE, RUN, Floats, Kind,
 from germane.samples.runs.roles import roles_of, table_columns
 
 _USUAL = bytes(byte for byte in range(256) if byte >= 32 or byte in b"\t\n")
+_BLANKS = bytes.maketrans(b"\t\v\f\r", b"    ")
 
 
 def trec_rows(data: bytes, line: int, kind: Kind, *, ranks: bool) -> Rows:
@@ -163,10 +164,18 @@ def _separated(data: bytes) -> bytes:
     data = data.replace(b"\r\n", b"\n") if b"\r" in data else data
     if data[0] > 32 and data[-1] == 10 and _single(data):
         return data
-    lines = [b" ".join(line.split()) for line in data.removesuffix(b"\n").split(b"\n")]
-    if not all(lines) or data.translate(None, _USUAL + b"\v\f\r"):
-        raise NotPlain("there are blank lines or control characters")
-    return b"\n".join(lines) + b"\n"
+    data = data.translate(_BLANKS)
+    if data.translate(None, _USUAL):
+        raise NotPlain("there are control characters")
+    raw = np.frombuffer(data, np.uint8)
+    kept = raw != 32
+    kept[1:] |= kept[:-1].copy()  # the first of several blanks
+    data = raw[kept].tobytes().removesuffix(b"\n") + b"\n"
+    if not _single(data):
+        data = data.replace(b" \n", b"\n").replace(b"\n ", b"\n")
+    if data.startswith(b"\n") or b"\n\n" in data:
+        raise NotPlain("there are blank lines")
+    return data
 
 
 def _single(data: bytes) -> bool:

@@ -62,7 +62,7 @@ class NumberedLists:
         starts, lengths = starts[:-1][lengths > 0], lengths[lengths > 0]
         first = (np.minimum.reduceat(numbers, starts) != 0).astype(np.int64)
         self.longest = max(self.longest, int(lengths.max()))
-        self._firsts |= {*np.unique(first).tolist()}
+        self._firsts |= {int(first.min()), int(first.max())}
         self._most = max(self._most, int((first + lengths).max()) - 1)
         places = np.arange(len(numbers)) - np.repeat(starts - first, lengths)
         if self._counts and not (numbers == places).all():
