@@ -389,6 +389,36 @@ def test_flags_and_urls_of_an_absent_addon_are_errors_that_name_it(bare: Path, t
     assert without(bare, tmp_path, *asked, "-o", "r").returncode == 0
 
 
+def test_files_of_an_absent_addon_are_errors_that_name_it(bare: Path, tmp_path: Path) -> None:
+    """Exports of traces are read as no samples, and scores for their tools are not written in another format."""
+    row = '{"query": "q", "qrels": {"d": 1}, "contexts": [{"id": "d"}]}\n'
+    (tmp_path / "d.jsonl").write_text(row, "utf-8")
+    (tmp_path / "t.jsonl").write_text('{"resourceSpans": []}\n', "utf-8")
+    assert without(bare, tmp_path, "run", "d.jsonl", "-m", "RR", "-o", "r").returncode == 0
+    for words, owner in {
+        "run d.jsonl -m RR -o o.otel.jsonl": "traces",
+        "report r -o A.Phoenix.jsonl": "traces",
+        "report r -o index.jsonl": "agentv",
+        "run t.jsonl -m RR": "traces",
+    }.items():
+        done = without(bare, tmp_path, *words.split())
+        assert (done.returncode, f"the add-on {owner}, which is not there" in done.stderr) == (2, True), words
+    assert {path.name for path in tmp_path.glob("*.jsonl")} == {"d.jsonl", "t.jsonl"}
+    assert without(bare, tmp_path, "report", "r", "-o", "scores.of.jsonl").returncode == 0
+
+
+def test_batches_do_without_the_cluster(tmp_path: Path) -> None:
+    """A command of one add-on asks for no flag of another."""
+    shutil.copytree(ROOT / "src", tmp_path / "src", ignore=LEFT_OUT)
+    shutil.rmtree(tmp_path / "src/germane/addons/cluster")
+    (tmp_path / "d.jsonl").write_text('{"query": "q", "contexts": ["a"]}\n', "utf-8")
+    asked = ("run", "d.jsonl", "-m", "context_precision", "--judge", "openai:m", "--later")
+    done = without(tmp_path / "src", tmp_path, *asked, "--dry-run")
+    assert (done.returncode, "in all 1 request" in done.stdout) == (0, True), done.stderr
+    done = without(tmp_path / "src", tmp_path, *asked, "--until", "0.1")
+    assert (done.returncode, "--until and --later do not go together" in done.stderr) == (2, True)
+
+
 def test_the_names_of_absent_addons_are_those_that_they_declare() -> None:
     """The table of the core has every verb and grader, and keys of the dialects."""
     declared = {
@@ -407,7 +437,7 @@ def test_the_names_of_absent_addons_are_those_that_they_declare() -> None:
         },
         **{
             kind: {(word, name) for name, one in addons.own().items() for word in getattr(one, kind)}
-            for kind in ("stores", "urls")
+            for kind in ("stores", "urls", "writers")
         },
     }
     keys = {fold(key) for one in addons.own().values() for form in one.dialects.values() for key in form.keys}

@@ -178,6 +178,7 @@ _BROUGHT: Mapping[str, Mapping[str, str]] = {
         "tooltrajectory, latency, cost, tokenusage, composite, assertset, contains, containsany, containsall, icontains, "
         "icontainsany, icontainsall, startswith, endswith, equals, regex, isjson, inlineassert, executionmetrics, skilltrigger",
         "verbs": "grade",
+        "writers": "index.jsonl",
     },
     "batches": {"flags": "--later, --wait", "verbs": "answers, ledger batches, questions"},
     "cluster": {
@@ -188,6 +189,10 @@ _BROUGHT: Mapping[str, Mapping[str, str]] = {
     },
     "compat": {"verbs": "liverag"},
     "draft": {"flags": "--drop-bad", "verbs": "draft"},
+    "traces": {
+        "readers": "resourcespans, context.traceid, traceid, context.spanid, spanid",
+        "writers": ".otel.jsonl, .phoenix.jsonl, .langfuse.jsonl",
+    },
 }
 """Names (folded) that germane's own add-ons bring, for the error if one is not there; of `flags`, those of core commands."""
 

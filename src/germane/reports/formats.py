@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from msgspec import UNSET, UnsetType
 
-from germane.addons import all_of, find, load
+from germane.addons import absent, all_of, find, load
 from germane.clean import clean
 from germane.encoding import Line
 from germane.errors import InputError
@@ -255,13 +255,20 @@ ENDINGS = (*FORMATS, *_PICTURES, ".parquet")
 
 
 def known_format(path: Path) -> str | None:
-    """Return the longest ending of a format, of germane or of an add-on, that a file's name has; None if it has none."""
+    """Return the longest ending of a format, of germane or of an add-on, that a file's name has; None if it has none.
+
+    Raises:
+        InputError: One of germane's own add-ons writes it, and is not there.
+    """
     name = path.name.lower()
 
     def longest(endings: Iterable[str]) -> str | None:
         known = [of for of in endings if (name.endswith(of) if of[0] == "." else name == of)]
         return max(known, key=len, default=None)
 
+    if owner := absent("writers", name) or absent("writers", "".join(path.suffixes[-2:]).lower()):
+        problem = f"{path}: this format is written by the add-on {owner}, which is not there"
+        raise InputError(problem, fix=f"use {', '.join(ENDINGS)}")
     known = longest([*ENDINGS, *all_of("writers")])
     return known or (longest(all_of("writers", installed=True)) if path.suffix else None)
 

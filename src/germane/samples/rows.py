@@ -9,7 +9,8 @@ from typing import Any, NamedTuple, TypeAlias
 
 from msgspec import structs
 
-from germane.clean import counted, some_of
+from germane.addons import absent
+from germane.clean import counted, fold, some_of
 from germane.encoding import encode, encode_record
 from germane.errors import InputError, Invalid, SourceLocation, describe
 from germane.samples.cells import Cells, Locate, TableRow, is_joined_ids
@@ -222,6 +223,10 @@ class RowReader:
                 wrong.fix = f"{wrong.fix}; {', '.join(FIELDS['query'].names)} are read as query too"
                 if mapped := [key for key, name in self._mapped.items() if name == "query"]:
                     wrong.fix = f"query is mapped to {mapped[0]!r}: name one of these fields, or leave the mapping out"
+                elif owner := next(filter(None, (absent("readers", fold(key)) for key in row)), ""):
+                    wrong.fix = (
+                        f"exports of traces are read by the add-on {owner}, which is not there: write samples"
+                    )
             return wrong
         names = {name: key for key, name, _ in self._plan(tuple(row), tuple(row)).fields}
         first = names.get(str(wrong.path[0]), wrong.path[0])

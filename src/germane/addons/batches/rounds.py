@@ -68,7 +68,7 @@ class Later:
         if self._wait and not self._later:
             raise InputError("--wait waits for batches", fix="write --later --wait")
         for name in ("until", "engine", "replay"):
-            if self._later and getattr(spec, name):
+            if self._later and spec.get(name):
                 raise InputError(f"--{name} and --later do not go together", fix="leave one of them out")
 
     def check(self, judge: Judge, run: str, other: str) -> None:
