@@ -65,6 +65,10 @@ class ScoreTerm(NamedTuple):
     rank: int = 0
 
 
+_Columns: TypeAlias = tuple[list[int], list[str], list[float], list[float]]
+"""The number of the question, the scale, the grade and the chance of a hit of each place of a block."""
+
+
 def blocks_of(samples: Iterable[Sample]) -> Iterator[list[Sample]]:
     """Iterate over the samples in lists of some hundreds."""
     remaining = iter(samples)
@@ -78,6 +82,7 @@ class JudgedSamples:
     def __init__(self, samples: Sequence[Sample], settings: Settings, answers: StoredAnswers) -> None:
         self._samples, self._settings, self._answers = samples, settings, answers
         self._places: dict[tuple[LabelChoice, int | None], Places] = {}
+        self._columns: dict[tuple[LabelChoice, int | None, Any], _Columns] = {}
 
     def terms(self, measure: Measure, number: int) -> list[ScoreTerm]:
         """Return the verdicts that the score of a sample rests on; none if people cannot label them."""
@@ -108,16 +113,32 @@ class JudgedSamples:
     def _ranked(self, measure: Measure, number: int) -> Iterator[ScoreTerm]:
         """Iterate over the places that a ranked measure reads of a sample."""
         places = self._read(measure)
-        asked, rankings, grades = places.questions(number), places.spans_of(number, None), places.grades
-        chances = places.chances_at(measure.settings.get("rel") or HELPS)
+        asked, rankings = places.questions(number), places.spans_of(number, None)
+        verdicts, scales, grades, chances = self._columns_of(measure, places)
         cut = measure.k if measure.name == "P" else None
         for call, span in enumerate(rankings, 1):
             weight = 1 / (len(rankings) * (cut or len(span) or 1)) if measure.name in PASSAGE_MEANS else nan
             for rank, at in enumerate(span, 1):
-                cell, judged = places.verdict[at], bool(places.labelled[at]) and at not in places.failed
-                scale = places.scales[int(places.scale[at])] if judged else str(self._settings.scale)
-                grade, chance = float(grades[at]) if judged else nan, float(chances[at])
-                yield ScoreTerm(asked.items[cell], asked[cell], 0, scale, grade, chance, weight, call, rank)
+                cell = verdicts[at]
+                yield ScoreTerm(
+                    asked.items[cell], asked[cell], 0, scales[at], grades[at], chances[at], weight, call, rank
+                )
+
+    def _columns_of(self, measure: Measure, places: Places) -> _Columns:
+        """Return what a measure reads of each place of the block, made once: question, scale, grade, chance of a hit."""
+        key = measure.choice, measure.depth, measure.settings.get("rel")
+        if key not in self._columns:
+            judged = places.labelled.astype(bool)
+            judged[list(places.failed)] = False
+            own = str(self._settings.scale)
+            named = zip(places.scale.tolist(), judged.tolist(), strict=True)
+            self._columns[key] = (
+                list(places.verdict),
+                [places.scales[scale] if known else own for scale, known in named],
+                np.where(judged, places.grades, nan).tolist(),
+                places.chances_at(measure.settings.get("rel") or HELPS).tolist(),
+            )
+        return self._columns[key]
 
     def _verdicts(self, measure: Measure, sample: Sample) -> Iterator[ScoreTerm]:
         """Iterate over the verdicts on claims, or on all passages together, that a measure takes the mean of."""
