@@ -118,6 +118,8 @@ def test_bare_tuples_that_may_be_ranks():
     assert rank(rows, {"q": ["20"]}, "RR")["RR"].mean == 0.5
     with pytest.raises(InputError, match="may be the rank or a score"):
         rank([rows[2], *rows[:2]], {"q": ["20"]}, "RR")
+    with pytest.raises(InputError, match="run:2: query q has results with and without scores"):
+        rank([("q", "10", 2.5), ("q", "20", None), ("q", "30", 0.5)], {"q": ["20"]}, "RR")
 
 
 def test_tables_that_are_not_in_columns_yet():

@@ -48,6 +48,7 @@ SAME_RUN: dict[str, str | bytes] = {
     "tabs.txt": TREC.replace(" ", "\t"),
     "tabs.tsv": TREC.replace(" ", "\t"),
     "many_blanks.run": TREC.replace(" ", " \t  "),
+    "blanks_around.run": "  " + TREC.replace(" ", "  ").replace("\n", " \t\r\n \v"),
     "windows.run": TREC.replace("\n", "\r\n"),
     "mark.run": b"\xef\xbb\xbf" + TREC.encode(),
     "blank_lines.run": "\n" + TREC.replace("\n", "\n\n  \n"),

@@ -455,20 +455,25 @@ class _Ranking(msgspec.Struct):
 
 def passages(values: Json) -> Json:
     """Return a list of passages: records where all values have the expected types, else mappings under our field names."""
-    if not isinstance(values, _LISTS) or not _DICT.issuperset(map(type, values)):
-        return _read_each(values)
+    if not isinstance(values, _LISTS):
+        return values
     try:
         made = msgspec.convert({"passages": values}, _Ranking).passages
         # of an empty text the record does not say whether it is known, and an id may stand in the metadata
         if not [
             1
-            for row in values
-            if (not row.get("text") and ("text" in row or not row.get("id")))
-            or (row.get("metadata") and row.get("id") is None)
+            for row, context in zip(values, made, strict=True)
+            if (context.id is None or not context.text)  # tells most others apart
+            and (
+                (not row.get("text") and ("text" in row or not row.get("id")))
+                or (row.get("metadata") and row.get("id") is None)
+            )
         ]:
             return made
-    except msgspec.ValidationError:
+    except (msgspec.ValidationError, AttributeError):  # a Context has no `get`
         pass
+    if not _DICT.issuperset(map(type, values)):
+        return _read_each(values)
     try:
         return msgspec.convert({"passages": list(map(_named, values))}, _Ranking).passages
     except (Invalid, msgspec.ValidationError):

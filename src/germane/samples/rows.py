@@ -153,10 +153,11 @@ class RowReader:
         if not isinstance(row, dict):
             fix = 'write {"id": "q1", "query": "..."}'
             raise Invalid(f"a sample is an object, and this is {describe(row)}", fix)
-        keys = tuple(row)
+        keys = among = tuple(row)
         if _NULL in map(type, row.values()):
             row = {key: value for key, value in row.items() if value is not None}
-        plan = self._plan(tuple(row), keys)
+            keys = tuple(row)
+        plan = self._plan(keys, among)
         try:
             values = self._values(plan, row, number)
             sample: Sample | None = converted(values, Sample)

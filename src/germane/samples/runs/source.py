@@ -158,11 +158,10 @@ class Source:
                 reading.numbers.add(some.rows.number, some.starts)
             if self.kind is GOLD:
                 some = self._graded_once(some, reading)
-            elif reading.bare:
-                guess = reading.numbers.may_be_ranks if guess is None else guess
-                without = np.full(len(some.rows), np.nan)
-                some = replace(some, rows=replace(some.rows, number=without)) if guess else some
             else:
+                guess = reading.bare and reading.numbers.may_be_ranks if guess is None else guess
+                if guess:
+                    some = replace(some, rows=replace(some.rows, number=np.full(len(some.rows), np.nan)))
                 some = self._scored_alike(some, reading)
             yield some
         reading.finish()
