@@ -170,7 +170,7 @@ def _changes(diagnosis: SystemDiagnosis, mean: float) -> Iterator[RenderableType
         gains.notes.append(f"and {more:,} more: --json lists them")
     for query in diagnosis.queries[:_SHOWN]:
         name = shorten(query.sample, 40) + (f" #{query.trial}" if query.trial else "")
-        asked, gain = shorten(query.query, 50), in_digits(query.gain, "+")
+        asked, gain = shorten(query.query, 40), in_digits(query.gain, "+")
         gains.add([name, asked, query.change, in_digits(query.value), gain])
     if gains.rows:
         yield gains.rich()
