@@ -169,59 +169,6 @@ def test_an_empty_ledger_is_not_replayed(inside: Cli, report: Path) -> None:
         assert f"{name} holds no answer" in found.err
 
 
-def test_parts_whose_gold_changed_are_not_merged(inside: Cli, report: Path) -> None:
-    """The sample is named, though the file has its size still; a reference or the order of rows alike."""
-    for number, old, new in ((3, '"d": 1', '"d": 0'), (2, '"e"', '"f"')):
-        data = write_jsonl(report.parent / "s.jsonl", *ROWS)
-        assert inside(*JUDGED, "--part", "1/2", "-o", "p1", "--force").code == 0
-        lines = data.read_text().splitlines(keepends=True)
-        lines[number - 1] = lines[number - 1].replace(old, new)
-        data.write_text("".join(lines))
-        assert inside(*JUDGED, "--part", "2/2", "-o", "p2", "--force").code == 0
-        found = inside("merge", "p1", "p2", "-o", "m")
-        assert found.code == 2
-        assert f"line {number} of input 1 changed, the sample 'q{number - 1}'" in found.err
-
-
-def test_a_part_counts_no_more_than_it_has(inside: Cli, report: Path) -> None:
-    """Neither below zero nor more than its samples, which would fill the memory."""
-    for number in (1, 2):
-        assert inside(*JUDGED, "--part", f"{number}/2", "-o", f"p{number}").code == 0
-    for count, message in ((10**12, "counts more values"), (-1, "the manifest is damaged")):
-        manifest = json.loads((report.parent / "p1" / "manifest.json").read_text())
-        manifest["part"]["beside"] = [["", "Judged", [[0.5, count]]]]
-        (report.parent / "p1" / "manifest.json").write_text(json.dumps(manifest))
-        found = inside("merge", "p1", "p2", "-o", "m")
-        assert found.code == 2
-        assert message in found.err
-
-
-@pytest.mark.parametrize(
-    ("table", "edit", "message"),
-    [
-        ("scores.jsonl", put(value=5.0), "p1/scores.jsonl:1: RR is 5, which is not between 0 and 1"),
-        ("scores.jsonl", put(value=1e308), "p1/scores.jsonl:1: RR is 1e+308"),
-        ("scores.jsonl", put(status="fine"), "p1/scores.jsonl:1: this line is not a score"),
-        ("samples.jsonl", lambda rows: rows.append(rows[0]), "p1/samples.jsonl:4: this sample stands here"),
-        (
-            "places.jsonl",
-            lambda rows: rows.append(rows[0]),
-            "p1/places.jsonl:7: this place stands here twice",
-        ),
-        ("judgements.jsonl", put(answer={"grade": 99}), "p1/judgements.jsonl:1: invalid answer of a judge"),
-        ("labels.jsonl", lambda rows: rows.append(LABEL | {"answer": 9}), "p1/labels.jsonl:1: the answer of"),
-    ],
-)
-def test_a_forged_part_is_not_merged(inside: Cli, report: Path, table: str, edit: Edit, message: str) -> None:
-    """It is an error in the part's own file."""
-    for number in (1, 2):
-        assert inside(*JUDGED, "--part", f"{number}/2", "-o", f"p{number}").code == 0
-    forge(report.parent / "p1", table, edit)
-    found = inside("merge", "p1", "p2", "-o", "m")
-    assert found.code == 2
-    assert message in found.err
-
-
 def test_a_finished_report_is_not_continued_with_other_verdicts(inside: Cli, report: Path) -> None:
     """Neither where a row was edited, nor where its digest was edited with it."""
     text = (report / "judgements.jsonl").read_text()

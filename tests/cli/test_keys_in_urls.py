@@ -121,30 +121,6 @@ def test_a_url_that_is_refused(inside: Cli, tmp_path: Path, data: Path, spec: st
     assert SECRET not in written(tmp_path, ran)
 
 
-def test_requests_for_later_hold_no_key(inside: Cli, tmp_path: Path, data: Path) -> None:
-    """Answers to exported requests are stored under the key that the endpoint's own have."""
-    with ModelServer() as server:
-        judge = ("--judge", "openai:m", "--base-url", f"{server.url}?token={SECRET}")
-        asked = inside("questions", data, *WORDS, *judge, "-o", "q.jsonl", env=ENV)
-        assert asked.code == 0, asked.err
-        verdict = {"choices": [{"message": {"content": '{"reasoning": "", "grade": 2}'}}]}
-        rows = [json.loads(line)["custom_id"] for line in (tmp_path / "q.jsonl").read_text().splitlines()]
-        answers = [{"custom_id": row, "response": {"status_code": 200, "body": verdict}} for row in rows]
-        write_jsonl(tmp_path / "a.jsonl", *answers)
-        read = inside("answers", "a.jsonl", "--ledger", "l.sqlite", env=ENV)
-        assert read.code == 0, read.err
-        ran = inside("run", data, *WORDS, *judge, env=ENV)
-        assert (ran.code, server.count) == (0, 0)
-    assert SECRET not in written(tmp_path, asked, read, ran)
-
-
-def test_files_at_urls(inside: Cli, tmp_path: Path) -> None:
-    """A signed URL of samples is masked where its file is named."""
-    ran = inside("run", f"memory://none/s.jsonl?sig={SECRET}", *WORDS)
-    assert (ran.code, "s.jsonl?sig=***" in ran.err) == (2, True)
-    assert SECRET not in written(tmp_path, ran)
-
-
 @pytest.mark.parametrize(
     ("text", "shown"),
     [

@@ -269,8 +269,6 @@ def test_several_ids_in_one_cell_are_said(inside: Cli, tmp_path: Path) -> None:
     ("words", "problem"),
     [
         (("--trials", "2"), "no target is queried"),
-        (("--part", ""), "--part is empty"),
-        (("--engine", ""), "--engine is empty"),
     ],
 )
 def test_what_would_do_nothing_is_refused(

@@ -98,7 +98,6 @@ def test_a_width_of_one_measure_before_that_of_all(inside: Cli, data: Path) -> N
         (("--until", "0"), "'0' is not half the width"),
         (("--until", ": 0.1"), "': 0.1' is not half the width"),
         (("--until", "nonsense: 0.1"), "names nonsense, which is not measured; measured: context_relevancy"),
-        (("--until", "0.1", "--part", "1/2"), "parts know nothing of one another"),
         (("-m", "P(labels=human)@5", "--until", "0.1"), "none of these is judged"),
     ],
 )

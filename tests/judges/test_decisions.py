@@ -252,7 +252,6 @@ class TestBeside:
             (["typesafe:jev-1", "labels"], "nothing is left for it"),
             (["typesafe:jev-1", "--repeat", "3"], "answers the same each time"),
             (["typesafe:jev-1", "--temperature", "0"], "without temperature"),
-            (["typesafe:jev-1", "--later"], "this provider has no batch API"),
         ],
     )
     def test_what_it_cannot_be_is_said(self, words: list[str], says: str, data: Path) -> None:

@@ -248,3 +248,20 @@ def test_a_part_reads_of_other_cases_only_their_names(tmp_path: Path) -> None:
     assert whole.metadata == {"seen": 1}
     with pytest.raises(InputError, match="contexts"):
         list(read_samples(tmp_path / "s.jsonl", only=lambda query: query == "who?"))
+
+
+@pytest.mark.parametrize(
+    ("words", "problem"),
+    [
+        (("--part", ""), "--part is empty"),
+        (("--engine", ""), "--engine is empty"),
+        (("--until", "0.1", "--part", "1/2"), "parts know nothing of one another"),
+    ],
+)
+def test_what_parts_cannot_be_is_said(
+    inside: Cli, tmp_path: Path, words: tuple[str, ...], problem: str
+) -> None:
+    """Exit code 2, before anything is asked."""
+    write_jsonl(tmp_path / "s.jsonl", {"query": "q", "contexts": ["a", "b"]})
+    ran = inside("run", "s.jsonl", "-m", "context_relevancy", "--judge", "lexical", *words)
+    assert (ran.code, problem in ran.err) == (2, True), ran.err

@@ -178,3 +178,12 @@ def test_what_is_a_url() -> None:
         ("-", ""),
     ):
         assert url_of(given) == url
+
+
+def test_files_at_urls(inside: Cli, tmp_path: Path) -> None:
+    """A signed URL of samples is masked where its file is named."""
+    secret = "sk-live-0123456789abcdef"
+    ran = inside("run", f"memory://none/s.jsonl?sig={secret}", "-m", "context_precision")
+    assert (ran.code, "s.jsonl?sig=***" in ran.err) == (2, True)
+    assert secret not in ran.out + ran.err
+    assert all(secret not in path.read_text("utf-8") for path in tmp_path.rglob("*") if path.is_file())
