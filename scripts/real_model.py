@@ -165,7 +165,7 @@ def look(report: Path, code: int, found: Any, audit: Any) -> list[str]:
         f"the exit code is {code}, and {missing} of {asked} scores are missing": code
         == (2 if empty else 3 if missing > 0.05 * asked else 0),
         "the audit does not say that this judge is worthless": any(
-            "worth nothing" in w for w in audit["warnings"]
+            "do not use its verdicts" in w for w in audit["warnings"]
         ),
     }
     return [what for what, holds in checks.items() if not holds]
