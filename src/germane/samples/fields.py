@@ -244,13 +244,10 @@ def _each(read: Callable[[Json], Json]) -> Callable[[Json], Json]:
     def read_all(values: Json) -> Json:
         if not isinstance(values, _LISTS):
             return values
-        made: list[Json] = []
-        for value in values:
-            try:
-                made.append(read(value))
-            except Invalid as wrong:
-                raise wrong.under(len(made)) from None
-        return made
+        try:
+            return [read(value) for value in values]
+        except Invalid:
+            return [_at(step, read, value) for step, value in enumerate(values)]  # raises it with its place
 
     return read_all
 
