@@ -45,11 +45,11 @@ def samples(count: int) -> list[Sample]:
 
 
 def parts(size: int, jobs: Iterable[Job]) -> list[BlockRows]:
-    """Each block by itself, with a pool of its own, as an engine on many machines would do it."""
+    """Each block by itself, with an asker of its own, as an engine on many machines would do it."""
 
     async def one(block) -> BlockRows:
-        async with Asker(Router(LexicalJudge()), budget=Budget()) as pool:
-            return await Evaluation(block, (), pool, BlockRows()).run()
+        async with Asker(Router(LexicalJudge()), budget=Budget()) as asker:
+            return await Evaluation(block, (), asker, BlockRows()).run()
 
     remaining = iter(jobs)
     return [asyncio.run(one(block)) for block in iter(lambda: tuple(islice(remaining, size)), ())]

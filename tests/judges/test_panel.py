@@ -48,8 +48,8 @@ def ask(
     ledger: SQLiteLedger | None = None,
 ) -> Judgement:
     async def run() -> Judgement:
-        async with Asker(lambda _: panel, ledger) as pool:
-            (answer,) = await pool.judge([question])
+        async with Asker(lambda _: panel, ledger) as asker:
+            (answer,) = await asker.judge([question])
         return answer.judgement
 
     panel = PanelJudge(members)

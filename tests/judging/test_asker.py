@@ -1,4 +1,4 @@
-"""The pool: asks each question once, commits before it answers, survives failures."""
+"""The asker: asks each question once, commits before it answers, survives failures."""
 
 import asyncio
 import random
@@ -55,9 +55,9 @@ def relevance(n: int) -> Relevance:
 
 def ask(judge: Counting, questions: Sequence[AnyQuestion], ledger: SQLiteLedger | None = None) -> Asker:
     async def run() -> Asker:
-        async with Asker(lambda _: judge, ledger) as pool:
-            await pool.judge(questions)
-        return pool
+        async with Asker(lambda _: judge, ledger) as asker:
+            await asker.judge(questions)
+        return asker
 
     return asyncio.run(run())
 
@@ -65,9 +65,9 @@ def ask(judge: Counting, questions: Sequence[AnyQuestion], ledger: SQLiteLedger 
 def test_equal_questions_are_asked_once() -> None:
     """Two equal questions in flight share one answer: no earlier evaluation paid for it, so it is not cached."""
     judge = Counting()
-    pool = ask(judge, [relevance(1), relevance(1), relevance(2)])
+    asker = ask(judge, [relevance(1), relevance(1), relevance(2)])
     assert len(judge.asked) == 2
-    assert (pool.spent.calls, pool.spent.shared, pool.spent.cached) == (2, 1, 0)
+    assert (asker.spent.calls, asker.spent.shared, asker.spent.cached) == (2, 1, 0)
 
 
 def test_what_comes_again_is_shared_whether_it_was_asked_or_known(tmp_path: Path) -> None:
@@ -76,24 +76,24 @@ def test_what_comes_again_is_shared_whether_it_was_asked_or_known(tmp_path: Path
     ask(Counting(), [relevance(1)], ledger)
 
     async def run() -> Asker:
-        async with Asker(lambda _: Counting(), ledger) as pool:
-            await pool.judge([relevance(1), relevance(1), relevance(2)])
-            await pool.judge([relevance(1), relevance(2)])
-        return pool
+        async with Asker(lambda _: Counting(), ledger) as asker:
+            await asker.judge([relevance(1), relevance(1), relevance(2)])
+            await asker.judge([relevance(1), relevance(2)])
+        return asker
 
     spent = asyncio.run(run()).spent
     assert (spent.calls, spent.shared, spent.cached) == (1, 3, 1)
 
 
-def test_a_second_pool_asks_nothing(tmp_path: Path) -> None:
+def test_a_second_asker_asks_nothing(tmp_path: Path) -> None:
     """What stands in the ledger is not asked again, and costs nothing."""
     ledger = SQLiteLedger(tmp_path / "l.sqlite")
     questions = [relevance(n) for n in range(250)]
     ask(Counting(), questions, ledger)
     judge = Counting()
-    pool = ask(judge, questions, ledger)
+    asker = ask(judge, questions, ledger)
     assert judge.asked == []
-    assert (pool.spent.calls, pool.spent.cached, pool.spent.input_tokens) == (0, 250, 0)
+    assert (asker.spent.calls, asker.spent.cached, asker.spent.input_tokens) == (0, 250, 0)
 
 
 def test_no_more_groups_in_flight_than_the_judge_takes() -> None:
@@ -116,9 +116,9 @@ def test_an_answer_is_durable_before_it_is_seen(tmp_path: Path) -> None:
     ledger, other = SQLiteLedger(path), SQLiteLedger(path)
 
     async def run() -> None:
-        async with Asker(lambda _: Counting(), ledger) as pool:
+        async with Asker(lambda _: Counting(), ledger) as asker:
             for n in range(5):
-                (answer,) = await pool.judge([relevance(n)])
+                (answer,) = await asker.judge([relevance(n)])
                 assert other.find([answer.judgement.key])[answer.judgement.key] == answer.judgement
 
     asyncio.run(run())
@@ -129,14 +129,14 @@ def test_without_a_ledger_an_answer_is_remembered_all_the_same() -> None:
     judge = Failing()
 
     async def run() -> Asker:
-        async with Asker(lambda _: judge) as pool:
-            await pool.judge([relevance(1), relevance(3)])
-            await pool.judge([relevance(1), relevance(3)])
-        return pool
+        async with Asker(lambda _: judge) as asker:
+            await asker.judge([relevance(1), relevance(3)])
+            await asker.judge([relevance(1), relevance(3)])
+        return asker
 
-    pool = asyncio.run(run())
+    asker = asyncio.run(run())
     assert len(judge.asked) == 2
-    assert (pool.spent.calls, pool.spent.shared, pool.spent.cached) == (2, 2, 0)
+    assert (asker.spent.calls, asker.spent.shared, asker.spent.cached) == (2, 2, 0)
 
 
 class Moody(Counting):
@@ -160,8 +160,8 @@ def test_one_failure_is_one_judgement(tmp_path: Path) -> None:
     ledger = SQLiteLedger(tmp_path / "l.sqlite")
 
     async def run() -> list[str | None]:
-        async with Asker(lambda _: Failing(), ledger) as pool:
-            return [answer.judgement.error for answer in await pool.judge([relevance(n) for n in range(4)])]
+        async with Asker(lambda _: Failing(), ledger) as asker:
+            return [answer.judgement.error for answer in await asker.judge([relevance(n) for n in range(4)])]
 
     first, second, third, fourth = asyncio.run(run())
     assert first is None
@@ -188,23 +188,23 @@ def test_a_judge_that_cannot_be_used_ends_the_asking_and_keeps_what_was_answered
 
 
 class Stopping(Counting):
-    """Stops the pool while its second question is in flight."""
+    """Stops the asker while its second question is in flight."""
 
-    pool: Asker
+    asker: Asker
 
     async def answer(self, questions: tuple[AnyQuestion, ...]) -> Sequence[Reply]:
         if len(self.asked) == 1:
-            asyncio.get_running_loop().call_soon(self.pool.stop)
+            asyncio.get_running_loop().call_soon(self.asker.stop)
         return await super().answer(questions)
 
 
 def ask_until_stopped(judge: Stopping, ledger: SQLiteLedger) -> None:
-    """Ask ten questions of a judge that stops its pool: Interrupted is raised, and two were asked."""
+    """Ask ten questions of a judge that stops its asker: Interrupted is raised, and two were asked."""
 
     async def run() -> None:
-        async with Asker(lambda _: judge, ledger) as pool:
-            judge.pool = pool
-            await pool.judge([relevance(n) for n in range(10)])
+        async with Asker(lambda _: judge, ledger) as asker:
+            judge.asker = asker
+            await asker.judge([relevance(n) for n in range(10)])
 
     with pytest.raises(Interrupted):
         asyncio.run(run())
@@ -235,7 +235,7 @@ def test_a_judge_that_fails_after_a_stop_does_not_change_its_reason(tmp_path: Pa
 
 
 class TestInCompany:
-    """Two pools on one ledger, as two processes have them: each its own connection."""
+    """Two askers on one ledger, as two processes have them: each its own connection."""
 
     def test_two_evaluations_at_once_agree(self, tmp_path: Path) -> None:
         """Each asks what the other has not answered yet; the first committed answer holds in both."""
@@ -244,8 +244,8 @@ class TestInCompany:
 
         async def one(judge: Counting) -> Sequence[object]:
             with SQLiteLedger(path) as ledger:
-                async with Asker(lambda _: judge, ledger) as pool:
-                    return [answer.judgement for answer in await pool.judge(questions)]
+                async with Asker(lambda _: judge, ledger) as asker:
+                    return [answer.judgement for answer in await asker.judge(questions)]
 
         async def both() -> list[Sequence[object]]:
             return await asyncio.gather(*(one(judge) for judge in judges))
@@ -277,8 +277,8 @@ class TestGivingUp:
 
         async def run() -> None:
             async with asyncio.timeout(0.3):
-                async with Asker(lambda _: judge, ledger) as pool:
-                    await pool.judge([relevance(n) for n in range(50)])
+                async with Asker(lambda _: judge, ledger) as asker:
+                    await asker.judge([relevance(n) for n in range(50)])
 
         with pytest.raises(TimeoutError):
             asyncio.run(run())
@@ -289,16 +289,16 @@ class TestGivingUp:
         """Answered and not committed yet: committed. In flight: not waited for."""
         ledger, judge = SQLiteLedger(tmp_path / "l.sqlite"), Slower()
 
-        def abort(pool: Asker) -> None:
+        def abort(asker: Asker) -> None:
             if len(judge.asked) == 5:
-                pool.abort()
+                asker.abort()
             else:
-                asyncio.get_running_loop().call_later(0.01, abort, pool)
+                asyncio.get_running_loop().call_later(0.01, abort, asker)
 
         async def run() -> None:
-            async with Asker(lambda _: judge, ledger) as pool:
-                abort(pool)
-                await pool.judge([relevance(n) for n in range(8)])
+            async with Asker(lambda _: judge, ledger) as asker:
+                abort(asker)
+                await asker.judge([relevance(n) for n in range(8)])
 
         with pytest.raises(Interrupted):
             asyncio.run(asyncio.wait_for(run(), 60))
@@ -351,8 +351,8 @@ def answers_of(judge: object, questions: Sequence[AnyQuestion]) -> list[Judgemen
 
     async def run() -> list[Judgement]:
         whole = with_defaults(judge)
-        async with Asker(lambda _: whole) as pool:
-            return [answer.judgement for answer in await pool.judge(questions)]
+        async with Asker(lambda _: whole) as asker:
+            return [answer.judgement for answer in await asker.judge(questions)]
 
     return asyncio.run(run())
 
@@ -374,8 +374,8 @@ class TestSomebodysOwnJudge:
 
         async def run() -> list[str | None]:
             judge = Odd(wrong)
-            async with Asker(lambda _: judge) as pool:
-                return [one.judgement.error for one in await pool.judge([relevance(n) for n in range(3)])]
+            async with Asker(lambda _: judge) as asker:
+                return [one.judgement.error for one in await asker.judge([relevance(n) for n in range(3)])]
 
         before, error, after = asyncio.run(run())
         assert (before, after) == (None, None)
@@ -468,10 +468,10 @@ def test_windows_are_stored_with_what_they_were_merged_into(tmp_path: Path) -> N
     """Their parent is the key of the whole; an answer from the ledger has them too."""
 
     async def run(ledger: SQLiteLedger) -> tuple[Answer, Answer]:
-        async with Asker(lambda _: Windowed(), ledger) as pool:
-            (live,) = await pool.judge([relevance(1)])
-        async with Asker(lambda _: Windowed(), ledger) as pool:
-            ((stored,),) = await pool.lookup([[relevance(1)]])
+        async with Asker(lambda _: Windowed(), ledger) as asker:
+            (live,) = await asker.judge([relevance(1)])
+        async with Asker(lambda _: Windowed(), ledger) as asker:
+            ((stored,),) = await asker.lookup([[relevance(1)]])
             assert stored is not None
         return live, stored
 
@@ -491,8 +491,8 @@ def test_a_panel_s_answer_has_its_members_as_children(tmp_path: Path) -> None:
     file = tmp_path / "judgements.jsonl"
 
     async def run(route: Judge) -> tuple[Answer, ...]:
-        async with Asker(lambda _: route, earlier=EarlierJudgements([file])) as pool:
-            return tuple(await pool.judge([relevance(1)]))
+        async with Asker(lambda _: route, earlier=EarlierJudgements([file])) as asker:
+            return tuple(await asker.judge([relevance(1)]))
 
     (live,) = asyncio.run(run(panel))
     assert [(child.judge, child.parent) for child in live.children] == [

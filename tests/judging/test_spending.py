@@ -45,9 +45,9 @@ class Paid(LocalJudge):
 
 def ask(judge: Paid, count: int, budget: Budget, ledger: SQLiteLedger | None = None) -> Asker:
     async def run() -> Asker:
-        async with Asker(lambda _: judge, ledger, budget=budget) as pool:
-            await pool.judge([Relevance(query="q", passage=f"p{n}") for n in range(count)])
-        return pool
+        async with Asker(lambda _: judge, ledger, budget=budget) as asker:
+            await asker.judge([Relevance(query="q", passage=f"p{n}") for n in range(count)])
+        return asker
 
     return asyncio.run(run())
 
@@ -150,9 +150,9 @@ def test_a_question_that_was_never_sent_is_no_call(tmp_path: Path) -> None:
 
     async def run() -> Asker:
         with closing(usage_log):
-            async with Asker(lambda _: judge, usage_log=usage_log, budget=Budget(max_calls=5)) as pool:
-                await pool.judge([Relevance(query="q", passage=f"p{n}") for n in range(20)])
-        return pool
+            async with Asker(lambda _: judge, usage_log=usage_log, budget=Budget(max_calls=5)) as asker:
+                await asker.judge([Relevance(query="q", passage=f"p{n}") for n in range(20)])
+        return asker
 
     spent = asyncio.run(run()).spent
     assert (spent.calls, spent.requests, spent.errors, judge.asked) == (4, 4, 17, 20)
@@ -167,9 +167,9 @@ def test_receipts_survive_a_kill(tmp_path: Path) -> None:
 
     async def session(usage_log: UsageLog, questions: Sequence[AnyQuestion], ledger: SQLiteLedger) -> Asker:
         with closing(usage_log):
-            async with Asker(lambda _: judge, ledger, usage_log=usage_log) as pool:
-                await pool.judge(questions)
-        return pool
+            async with Asker(lambda _: judge, ledger, usage_log=usage_log) as asker:
+                await asker.judge(questions)
+        return asker
 
     ledger = SQLiteLedger(tmp_path / "l.sqlite")
     asyncio.run(session(UsageLog(path), asked[:2], ledger))

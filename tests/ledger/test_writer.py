@@ -32,7 +32,7 @@ def judgement(n: int) -> Judgement:
 
 
 class Held:
-    """Somebody's own ledger, with no more than the pool needs: it holds each commit back until it is let go."""
+    """Somebody's own ledger, with no more than the asker needs: it holds each commit back until it is let go."""
 
     place = "memory"
 
@@ -138,9 +138,9 @@ def test_a_place_is_given_on_after_the_commit(own: bool) -> None:
     ledger = Held()
 
     async def run(judge: Judge, asked: Callable[[], int]) -> None:
-        async with Asker(lambda _: judge, ledger) as pool:
+        async with Asker(lambda _: judge, ledger) as asker:
             answers = asyncio.ensure_future(
-                pool.judge([Relevance(query="q", passage=str(n)) for n in range(9)])
+                asker.judge([Relevance(query="q", passage=str(n)) for n in range(9)])
             )
             await _entered(ledger)
             await asyncio.sleep(0.2)
@@ -213,14 +213,14 @@ def _use(folder: Path) -> None:
     )
     judge = Quick(asked)
 
-    async def one(pool: Asker, number: int) -> None:
-        (answer,) = await pool.judge([Relevance(query="q", passage=f"p{number}")])
+    async def one(asker: Asker, number: int) -> None:
+        (answer,) = await asker.judge([Relevance(query="q", passage=f"p{number}")])
         os.write(used, f"{answer.judgement.key}\n".encode())
 
     async def run() -> None:
         with SQLiteLedger(folder / "l.sqlite") as ledger:
-            async with Asker(lambda _: judge, ledger) as pool:
-                await asyncio.gather(*(one(pool, number) for number in range(4000)))
+            async with Asker(lambda _: judge, ledger) as asker:
+                await asyncio.gather(*(one(asker, number) for number in range(4000)))
 
     asyncio.run(run())
 

@@ -151,8 +151,8 @@ def test_what_a_model_cannot_count_is_asked_thing_by_thing(prompts: dict[str, st
 def vote(question: AnyQuestion, *answers: Json) -> Judgement:
     async def run() -> Judgement:
         members = [FakeJudge({question.kind: one}, name=f"m{n}") for n, one in enumerate(answers)]
-        async with Asker(lambda _: PanelJudge(members)) as pool:
-            (answer,) = await pool.judge([question])
+        async with Asker(lambda _: PanelJudge(members)) as asker:
+            (answer,) = await asker.judge([question])
         return answer.judgement
 
     return asyncio.run(run())

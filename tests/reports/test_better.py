@@ -53,8 +53,8 @@ def test_required():
 
     async def run(samples):
         grader = Grader(measure=Measure.parse("leaks"), required=0.8)
-        async with Asker(lambda _: pytest.fail("nobody is asked")) as pool:
-            part = await Evaluation(samples, (grader,), pool, BlockRows()).run()
+        async with Asker(lambda _: pytest.fail("nobody is asked")) as asker:
+            part = await Evaluation(samples, (grader,), asker, BlockRows()).run()
         return Report.build(part, manifest_of(Settings(), None, Spent()))
 
     assert run_coroutine(run(SAMPLES[:1])).verdict.exit_code == 0

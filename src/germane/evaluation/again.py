@@ -208,11 +208,11 @@ async def _ask_all(
     budget, spent = Budget(spec.max_cost), Spent()
     asked, members = verdicts, len(getattr(judge, "members", (judge,)))
     for number in range(2 if asked else 0):
-        pool = Asker(Router(_again(judge, replica - number * members)), budget=budget)
-        with interruptible(pool.stop, pool.abort):
-            async with pool:
-                failures = await asyncio.gather(*(_ask(verdict, pool) for verdict in asked))
-        spent += pool.spent
+        asker = Asker(Router(_again(judge, replica - number * members)), budget=budget)
+        with interruptible(asker.stop, asker.abort):
+            async with asker:
+                failures = await asyncio.gather(*(_ask(verdict, asker) for verdict in asked))
+        spent += asker.spent
         if failure := next(filter(None, failures), None):
             return failure, spent
         asked = [verdict for verdict in verdicts if verdict.flipped]
@@ -221,10 +221,10 @@ async def _ask_all(
     return None, spent
 
 
-async def _ask(verdict: StoredVerdict, pool: Asker) -> GermaneError | None:
-    """Ask a verdict's question; return what stopped the pool, if anything."""
+async def _ask(verdict: StoredVerdict, asker: Asker) -> GermaneError | None:
+    """Ask a verdict's question; return what stopped the asker, if anything."""
     try:
-        (answer,) = await pool.judge([verdict.question])
+        (answer,) = await asker.judge([verdict.question])
     except (Interrupted, JudgeError) as stopped:
         return stopped
     verdict.answers.append(answer)

@@ -48,7 +48,7 @@ NAME_A_JUDGE = "name one: --judge labels | lexical | openai:gpt-4o-mini (in Pyth
 class Router:
     """Sends each question to its judge: scripts run themselves, everything else goes to the evaluation's judge.
 
-    `lend` lets scripts ask the judge of a pool.
+    `lend` lets scripts ask the judge of an asker.
     """
 
     def __init__(self, judge: Judge | None) -> None:
@@ -56,10 +56,10 @@ class Router:
         self._programs: dict[str, Judge] = {}
         self._ask: Any = None
 
-    def lend(self, pool: Asker) -> None:
-        """Let scripts that ask for a judge ask this evaluation's, through its pool."""
+    def lend(self, asker: Asker) -> None:
+        """Let scripts that ask for a judge ask this evaluation's, through its asker."""
         if self.judge is not None:
-            self._ask = pool.judge
+            self._ask = asker.judge
 
     def __call__(self, question: AnyQuestion) -> Judge:
         """Return the judge of a question: its script, else the evaluation's judge. InputError if none is named."""

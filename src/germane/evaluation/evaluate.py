@@ -224,8 +224,8 @@ class Runner:
         spec: The limits, the ledger that is replayed, the corpus, and what the report is decided by.
         store: Where the rows go: memory, or the folder's writer.
         ledger: Where answers are looked up and stored; None stores none.
-        pool: A pool of the same judge and ledger, which stays open; None opens one.
-        asking: Further arguments of the pool that is opened.
+        asker: An asker of the same judge and ledger, which stays open; None opens one.
+        asking: Further arguments of the asker that is opened.
     """
 
     def __init__(
@@ -238,28 +238,28 @@ class Runner:
         *,
         budget: Budget | None = None,
         corpus: Corpus | None = None,
-        pool: Asker | None = None,
+        asker: Asker | None = None,
         **asking: Any,
     ) -> None:
         self.judge, self.settings, self.spec, self.store, self.ledger = judge, settings, spec, store, ledger
         self.tables: Tables = store if isinstance(store, BlockRows) else store.tables
         self.budget, self.corpus = budget or Budget(spec.max_cost, spec.max_calls), corpus
-        self._router, self._replay, self._lent = Router(judge), name_of_replay(spec), pool is not None
-        self.pool = pool or Asker(self._router, ledger, budget=self.budget, replay=self._replay, **asking)
-        self._router.lend(self.pool)
+        self._router, self._replay, self._lent = Router(judge), name_of_replay(spec), asker is not None
+        self.asker = asker or Asker(self._router, ledger, budget=self.budget, replay=self._replay, **asking)
+        self._router.lend(self.asker)
 
     def open(self) -> AbstractAsyncContextManager[Asker]:
         """Return the context in which `run` may ask; at its end what is in flight is finished."""
-        return nullcontext(self.pool) if self._lent else self.pool
+        return nullcontext(self.asker) if self._lent else self.asker
 
     async def run(self, jobs: Iterable[Job]) -> None:
         """Judge and score jobs; their rows are added to the store."""
-        await Evaluation(with_labels(jobs, self.judge), (), self.pool, self.store, self.settings).run()
+        await Evaluation(with_labels(jobs, self.judge), (), self.asker, self.store, self.settings).run()
 
     @property
     def undecided(self) -> str:
         """Why gates cannot be decided: a limit that was exceeded, or answers that a replayed ledger lacks; "" = nothing."""
-        return why_undecided(self.budget, self.pool.missing, self.ledger, self._replay, self.tables)
+        return why_undecided(self.budget, self.asker.missing, self.ledger, self._replay, self.tables)
 
     def report(
         self, spent: Spent, made: Mapping[str, Json] | None = None, gates: Sequence[Gate] = ()
@@ -297,11 +297,11 @@ async def report_on(
     corpus: Corpus | None = None,
     target: Target | None = None,
     line: _NotebookLine | None = None,
-    pool: Asker | None = None,
+    asker: Asker | None = None,
 ) -> Report:
     """Return the report of jobs, judged through a ledger, within the limits and in the folder of `spec`. See `aevaluate`.
 
-    With `spec.replay` the ledger alone answers. A `pool` that is given, for the same judge and ledger, is used and stays open.
+    With `spec.replay` the ledger alone answers. A `asker` that is given, for the same judge and ledger, is used and stays open.
     """
     if judge is not None and ledger is not None:
         _warn_of_unstored(judge)
@@ -327,7 +327,7 @@ async def report_on(
             store,
             ledger,
             corpus=corpus,
-            pool=pool,
+            asker=asker,
             earlier=earlier,
             on_progress=progress,
         )
@@ -336,7 +336,7 @@ async def report_on(
             jobs = await _answered(jobs, target, answers, line, runner.tables.notes)
         async with runner.open():
             await runner.run(jobs)
-        report, _ = runner.report(runner.pool.spent, gates=gates)
+        report, _ = runner.report(runner.asker.spent, gates=gates)
         if writer is not None:
             report.finish(writer)
     if writer is not None:
@@ -411,11 +411,11 @@ class _NotebookLine:
             )
 
 
-def _show_progress(line: _NotebookLine | None, judge: Judge | None, pool: Asker) -> None:
+def _show_progress(line: _NotebookLine | None, judge: Judge | None, asker: Asker) -> None:
     if line is not None and judge is not None:
-        spent = f", ${pool.spent.cost:.4f}" if pool.spent.cost else ""
-        text = f"{judge.name}: {pool.answered:,} of {counted(pool.expected, 'question')} answered{spent}"
-        line.show(text, last=pool.answered == pool.expected)
+        spent = f", ${asker.spent.cost:.4f}" if asker.spent.cost else ""
+        text = f"{judge.name}: {asker.answered:,} of {counted(asker.expected, 'question')} answered{spent}"
+        line.show(text, last=asker.answered == asker.expected)
 
 
 async def _answered(

@@ -1,6 +1,6 @@
 """One evaluation: cases in, rows out; block by block, through one loop.
 
-A block is a few cases that are judged and scored together. Where answers come from (a pool, stored judgements) and where
+A block is a few cases that are judged and scored together. Where answers come from (an asker, stored judgements) and where
 rows go (memory, a folder) is handed in. What a block yields are rows (BlockRows); merging them is associative and exact, so an
 evaluation in one block and in seven gives the same bytes.
 """
@@ -54,7 +54,7 @@ class Evaluation(Generic[Store]):
     Args:
         cases: Samples, and jobs, which name graders of their own; read as they are needed.
         graders: The graders of the samples.
-        answers: The source of answers: a pool, or the judgements of a stored report.
+        answers: The source of answers: an asker, or the judgements of a stored report.
         store: Where the rows go: memory, or the writer of a report folder.
         settings: What relevance is asked about.
         size: Cases per block.

@@ -236,7 +236,7 @@ class Forecaster:
         usage_log: UsageLog | None = None,
     ) -> None:
         self.forecast = Forecast(judge.name if judge is not None else "none needed")
-        self._pool = Asker(Router(judge), ledger, earlier=earlier)
+        self._asker = Asker(Router(judge), ledger, earlier=earlier)
         self._settings, self._usage_log = settings, usage_log or UsageLog()
         self._seen, self._timed = UsageLog(), UsageLog()
         self._waiting: set[SampleKey] = set()
@@ -265,8 +265,8 @@ class Forecaster:
 
     async def lookup(self, asked: Sequence[Sequence[AnyQuestion]]) -> list[Sequence[Answer]]:
         """Return an answer to each question: the stored one, else a typical one."""
-        keyed = [self._pool.keyed(questions) for questions in asked]
-        judgements = self._pool.find(chain.from_iterable(keyed))
+        keyed = [self._asker.keyed(questions) for questions in asked]
+        judgements = self._asker.find(chain.from_iterable(keyed))
         return [
             [
                 self._answer(question, key, judge, judgements)
@@ -308,7 +308,7 @@ class Forecaster:
             members = [
                 (next_member.key(question), next_member) for next_member in judge.next_members(question, ())
             ]
-            theirs = self._pool.find(members)
+            theirs = self._asker.find(members)
             return [asked for member in members for asked in self._look_up(question, *member, theirs)]
         return [_LookedUp(key, judge, question, answer, sum(judge.stored for judge in members_of(judge)))]
 

@@ -354,7 +354,7 @@ class _Run:
             on_progress=self.callbacks.on_judgements,
         )
         try:
-            with interruptible(self._stop, runner.pool.abort):
+            with interruptible(self._stop, runner.asker.abort):
                 async with runner.open():
                     await runner.run(self._todo() if jobs is None else jobs)
                     while self.stages is not None and self.stages.next(self.folder.tables.scores):
@@ -364,7 +364,7 @@ class _Run:
             self.folder.flush()
 
     def _stop(self) -> None:
-        self.runner.pool.stop()
+        self.runner.asker.stop()
         self.callbacks.on_stopping()
 
     async def _open_questions(self, jobs: Sequence[Job] | None) -> list[tuple[Judge, AnyQuestion]]:

@@ -293,7 +293,7 @@ class Callbacks:
     def on_progress(self, what: str, done: int, total: int) -> None:
         """Called when `done` of `total` cases have asked their target, or parts have ended."""
 
-    def on_judgements(self, pool: Asker) -> None:
+    def on_judgements(self, asker: Asker) -> None:
         """Called when the asker's counts (answered, asked, cost, errors) have changed."""
 
     def on_failures(self, command: str) -> None:

@@ -174,9 +174,9 @@ class SharedJudge:
             weakref.finalize(
                 self, asyncio.get_running_loop().call_soon_threadsafe, session.closing.set
             ).atexit = False
-        async with session as (pool, ledger):
+        async with session as (asker, ledger):
             jobs = (Job(sample=sample, graders=graders) for sample in read_questions(samples))
-            return await report_on(jobs, settings, judge, ledger, pool=pool)
+            return await report_on(jobs, settings, judge, ledger, asker=asker)
 
 
 _REMEMBERED = 10_000
@@ -201,18 +201,18 @@ class _Session:
         """True if the judge cannot be used, what failed may be asked again, or much is remembered."""
         if not self._opened.done() or self._opened.exception() is not None:
             return self._opened.done()
-        pool = self._opened.result()[0]
-        return pool.failed or (not self._users and (pool.spent.errors > 0 or pool.answered > _REMEMBERED))
+        asker = self._opened.result()[0]
+        return asker.failed or (not self._users and (asker.spent.errors > 0 or asker.answered > _REMEMBERED))
 
     async def _run(self, place: str | Path | None) -> None:
-        """Hold the ledger and the pool open: one task, since what it sets is reset in the same context."""
+        """Hold the ledger and the asker open: one task, since what it sets is reset in the same context."""
         try:
             with ExitStack() as opened:
                 ledger = open_ledger(place)
                 if ledger is not None:
                     opened.callback(ledger.close)
-                async with Asker(Router(self.judge), ledger) as pool:
-                    self._opened.set_result((pool, ledger))
+                async with Asker(Router(self.judge), ledger) as asker:
+                    self._opened.set_result((asker, ledger))
                     await self.closing.wait()
                     if self._users:
                         await self._idle.wait()
@@ -225,8 +225,8 @@ class _Session:
     async def __aenter__(self) -> tuple[Asker, LedgerTable | None]:
         self._users += 1
         self._idle.clear()
-        pool, ledger = await self._opened
-        return pool, ledger
+        asker, ledger = await self._opened
+        return asker, ledger
 
     async def __aexit__(self, *_: object) -> None:
         self._users -= 1

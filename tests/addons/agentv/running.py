@@ -1,4 +1,4 @@
-"""Runs graders as an evaluation does: through the pool, with the script judge, and a model's over real HTTP."""
+"""Runs graders as an evaluation does: through the asker, with the script judge, and a model's over real HTTP."""
 
 from __future__ import annotations
 
@@ -43,10 +43,10 @@ async def _graded(
         assert judge is not None, f"{question.kind} was asked, and no judge is named"
         return judge
 
-    async with Asker(route, ledger, budget=budget) as pool:
-        scripts.ask = pool.judge if judge is not None else None
+    async with Asker(route, ledger, budget=budget) as asker:
+        scripts.ask = asker.judge if judge is not None else None
         program = Running(grader.grade(case))
-        await program.finish(pool)
+        await program.finish(asker)
         return program.result
 
 

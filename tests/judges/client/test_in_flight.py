@@ -1,4 +1,4 @@
-"""What is in flight is what was sent: nothing else leaves once a pool stops, and answers from elsewhere are seen."""
+"""What is in flight is what was sent: nothing else leaves once an asker stops, and answers from elsewhere are seen."""
 
 import asyncio
 import threading
@@ -52,9 +52,9 @@ class TestStopping:
             judge = judge_of(server, **flags)
 
             async def run() -> None:
-                async with Asker(lambda _: judge, ledger) as pool:
-                    when(lambda: server.count == sent, pool.stop)
-                    await pool.judge(passages(60))
+                async with Asker(lambda _: judge, ledger) as asker:
+                    when(lambda: server.count == sent, asker.stop)
+                    await asker.judge(passages(60))
 
             with pytest.raises(Interrupted):
                 asyncio.run(run())
@@ -82,19 +82,19 @@ class TestStopping:
             async def run() -> Asker:
                 def stop() -> None:
                     sent.append(server.count)
-                    pool.stop()
+                    asker.stop()
 
-                async with Asker(lambda _: judge, ledger) as pool:
+                async with Asker(lambda _: judge, ledger) as asker:
                     when(lambda: len(ledger) == 5, stop)
                     with pytest.raises(Interrupted):
-                        await pool.judge(passages(40))
-                return pool
+                        await asker.judge(passages(40))
+                return asker
 
-            pool = asyncio.run(asyncio.wait_for(run(), 20))
+            asker = asyncio.run(asyncio.wait_for(run(), 20))
             assert server.count <= sent[0] + 16  # what was on the wire is counted when it arrives
-            assert len(ledger) == pool.spent.calls == 5
-            assert pool.spent.errors == 0
-            assert pool.spent.requests == server.count
+            assert len(ledger) == asker.spent.calls == 5
+            assert asker.spent.errors == 0
+            assert asker.spent.requests == server.count
             assert judge.requests.in_flight == 0
 
     def test_nothing_leaves_once_answers_cannot_be_kept(self, tmp_path: Path) -> None:

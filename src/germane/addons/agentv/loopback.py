@@ -23,7 +23,7 @@ from germane.questions.asking import Answer, Unanswered
 from germane.types import Json
 
 AskJudge: TypeAlias = Callable[[Sequence[TextCompletion]], Coroutine[Any, Any, Sequence[Answer]]]
-"""The function that answers questions: `pool.judge`."""
+"""The function that answers questions: `asker.judge`."""
 MAX_BODY = 4_000_000
 """Bytes of a request that are read."""
 _NO_QUESTION = "Missing required field: question"

@@ -35,7 +35,7 @@ class ScriptJudge(LocalJudge):
 
     Args:
         concurrency: The number of programs that run at once.
-        ask: The judge that a script is lent (`pool.judge`); None lends none.
+        ask: The judge that a script is lent (`asker.judge`); None lends none.
     """
 
     name = "script"
