@@ -322,7 +322,7 @@ class _Run:
             self.ledger.close()
         self.usage_log.close()
         self.folder.close()
-        vars(self).pop("runner", None)  # refers to this run: without it the copy of stdin is removed at once
+        self.suite.stdin.delete_copy()
 
     async def _work(self, cases: Sequence[PlannedCase] | None) -> None:
         """Ask the targets of `cases`, then the judge; None = no case has a target, they are read as they are judged."""

@@ -146,11 +146,13 @@ def check_readable(path: str | Path, named_at: SourceLocation | None = None) -> 
 class OnDisk:
     """A file that can be opened several times; standard input and packed Parquet are copied to a temporary file.
 
-    The copy is made when `path` is first used, and deleted with this object.
+    The copy is made when `path` is first used, and deleted with this object if not before.
     """
 
     def __init__(self, path: str | Path = "-") -> None:
         self.given = path
+        self.delete_copy: Callable[[], object] = lambda: None
+        """Deletes the copy, if one was made; the file cannot be opened afterwards."""
 
     @functools.cached_property
     def path(self) -> Path:
@@ -164,7 +166,7 @@ class OnDisk:
         import tempfile
 
         with tempfile.NamedTemporaryFile(prefix="germane-", delete=False) as copy:
-            weakref.finalize(self, _delete_copy, copy.name)
+            self.delete_copy = weakref.finalize(self, _delete_copy, copy.name)
             with opened(self.given, limited=False) as stream:
                 shutil.copyfileobj(stream, copy, _BUFFER)
         return copied(Path(copy.name), shown_name(self.given))
