@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any
 
 from germane.addons.draft import ease
-from germane.addons.draft.passages import Passage, Source
+from germane.addons.draft.passages import DraftCorpus, Passage
 from germane.addons.draft.rivals import Search
 
 DRAWS, WORDS, MOST_ALARMS, LOOKED_AT = 200, 8, 0.05, 40
@@ -49,7 +49,7 @@ def main() -> None:
 def measure(texts: dict[str, str], gold: dict[str, list[str]]) -> int:
     """Compare known items and halves of the real queries with the real queries."""
     passages = [Passage(name, 0, len(text), text) for name, text in texts.items()]
-    search = Search(Source("", "dl23", texts, passages, passages, {}))
+    search = Search(DraftCorpus("", "dl23", texts, passages, passages, {}))
     real = [ease.measured(query, names, search) for query, names in gold.items() if names]
     yardstick = ease.summary(real)
     print(

@@ -58,7 +58,7 @@ from germane.reports.formats import FORMATS
 from germane.samples import samples_from
 from germane.samples.reading import rows_of
 from germane.samples.rows import sample_to_json
-from germane.samples.runs.source import Source, read_qrels
+from germane.samples.runs.source import RowSource, read_qrels
 from germane.targets import open_target
 from germane.targets.targetsfile import check_target
 from tests.server import Act, ModelServer
@@ -515,7 +515,7 @@ def use_samples(_: Bench, path: Path) -> None:
 
 
 def use_run(_: Bench, path: Path) -> None:
-    run = Source(path, together=True)
+    run = RowSource(path, together=True)
     for lists in run.again(lambda: list(run.lists())):
         for first, end in itertools.pairwise(lists.starts.tolist()):
             missing = np.isnan(lists.rows.number[first:end])

@@ -22,7 +22,7 @@ from germane.samples.files import BadRows
 from germane.samples.runs import source
 from germane.samples.runs.columns import Texts
 from germane.samples.runs.hits import read_run
-from germane.samples.runs.source import Source, read_qrels
+from germane.samples.runs.source import RowSource, read_qrels
 
 ids = st.text(st.characters(categories=("L", "N", "P"), exclude_characters="#"), min_size=1, max_size=4)
 scores = st.sampled_from(
@@ -67,7 +67,7 @@ def test_ranks_are_those_of_trec_eval(
     (tmp_path / "a.qrels").write_text(end.join(grades))
     with reading(block, bits):
         assert read_qrels(tmp_path / "a.qrels", fmt="trec") == gold
-        path = Source(tmp_path / "a.run", fmt="trec")
+        path = RowSource(tmp_path / "a.run", fmt="trec")
         hits = ranking.hits_of(path, gold)[1] if gold.keys() & run else None
     for at, query in enumerate(gold if hits else ()):
         assert hits is not None
@@ -226,13 +226,13 @@ def test_a_sparse_table_is_the_dense_one_without_its_unjudged_places() -> None:
 LIMITED = """
 import resource, sys
 from germane.evaluation import rank
-from germane.samples.runs.source import Source
+from germane.samples.runs.source import RowSource
 rank.rank_part(sys.argv[1], {"q1": {"d": 1}}, "RR")
 size = int(next(line for line in open("/proc/self/status") if line.startswith("VmSize")).split()[1]) << 10
 resource.setrlimit(resource.RLIMIT_AS, (size + (int(sys.argv[3]) << 20),) * 2)
 gold = {f"q{query}": {f"document-{query % 1_000:06}": 1} for query in range(4_000)}
 if sys.argv[4] == "together":
-    sys.argv[2] = Source(sys.argv[2], together=True)
+    sys.argv[2] = RowSource(sys.argv[2], together=True)
 print(f"{rank.ranked_report([rank.rank_part(sys.argv[2], gold, 'RR')])['RR'].mean:.6f}")
 """
 

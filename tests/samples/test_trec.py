@@ -12,20 +12,20 @@ import pytest
 
 from germane.errors import InputError
 from germane.samples.runs.results import Format
-from germane.samples.runs.source import Source, read_qrels
+from germane.samples.runs.source import RowSource, read_qrels
 
 WANTED = {"q1": [("a", 3.0), ("b", 2.5)], "q2": [("c", float("inf"))]}
 GOLD = {"q1": {"b": 1, "z": 0}, "q2": {"c": 2}}
 
 
-def read_run(path: Path, **how: Any) -> Source:
+def read_run(path: Path, **how: Any) -> RowSource:
     """The run in a file, all of which can be read."""
-    run = Source(path, **how, together=True)
+    run = RowSource(path, **how, together=True)
     run.again(lambda: list(run.lists()))
     return run
 
 
-def shape(run: Source) -> dict[str, list[tuple[str, float] | str]]:
+def shape(run: RowSource) -> dict[str, list[tuple[str, float] | str]]:
     """The documents of each query in the order of the file, with their scores where they have any."""
     found: dict[str, list[tuple[str, float] | str]] = {}
     for lists in run.lists():

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from germane.folder.rows import BlockRows
     from germane.measures.measure import Measure
     from germane.reports.report import Report
-    from germane.samples.runs.source import Source
+    from germane.samples.runs.source import RowSource
     from germane.types import Sample
 
 _POLARS = {
@@ -74,7 +74,7 @@ def rank(**flags: Any) -> int:
 
 def files_of(
     runs: Sequence[Path], chosen: Any, *, skip: bool = False
-) -> tuple[Source, list[tuple[Source, str]], Mapping[str, Any]]:
+) -> tuple[RowSource, list[tuple[RowSource, str]], Mapping[str, Any]]:
     """Return the gold, each run with the name of its system, and the keyword arguments of `rank_part`, by the flags.
 
     `skip`: leave out rows that cannot be read.
@@ -83,14 +83,14 @@ def files_of(
     from germane.samples.files import BadRows
     from germane.samples.runs.results import GOLD, RUN
     from germane.samples.runs.roles import role
-    from germane.samples.runs.source import Source
+    from germane.samples.runs.source import RowSource
 
     named = dict(chosen.columns)
     for name in named:
         role(name)
     first, bad = chosen.duplicates == "first", BadRows(skip=skip)
-    gold = Source(chosen.qrels, GOLD, chosen.qrels_format, named, bad, keep_first=first)
-    files = [Source(run, RUN, chosen.format, named, BadRows(skip=skip)) for run in runs]
+    gold = RowSource(chosen.qrels, GOLD, chosen.qrels_format, named, bad, keep_first=first)
+    files = [RowSource(run, RUN, chosen.format, named, BadRows(skip=skip)) for run in runs]
     how = {"duplicates": chosen.duplicates, "doc_id": document_ids(chosen.doc_id) if chosen.doc_id else None}
     return gold, list(zip(files, _system_names(runs), strict=True)), how
 

@@ -10,9 +10,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from germane.clean import counted
+from germane.places.table import Floats
 from germane.reports.correct import corrections_of
 from germane.reports.correction.draws import Draw, Pool, chance_of, design_of, draws_of, fingerprint, is_drawn
-from germane.reports.correction.terms import Floats, ScoreTerms
+from germane.reports.correction.terms import ScoreTerms
 from germane.reports.pairing import MeasureComparison, PairedSystems, Side
 from germane.statistics.differences import CorrectedDifference, corrected_difference
 from germane.tables.labels import Label, LabelBook

@@ -9,7 +9,7 @@ from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from itertools import islice
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
 from msgspec.structs import replace
@@ -26,6 +26,7 @@ from germane.measures.measure import Measure
 from germane.measures.outcome import Outcome
 from germane.measures.scoring import Block, Job
 from germane.places.lists import field_text, rankings, turns
+from germane.places.table import Bools
 from germane.questions.asking import Unanswered, value_of
 from germane.questions.question import AnyQuestion
 from germane.reports.explain import recorded, settings_of
@@ -33,8 +34,6 @@ from germane.reports.pairing import Floats, PairedSystems, Side
 from germane.reports.summary import known_measure, limits_of, range_of
 from germane.statistics.comparison import DifferenceParts, split_difference
 from germane.types import Context, Json, Sample
-
-Bools: TypeAlias = NDArray[np.bool_]
 
 MOST_SPLIT = 20_000
 """Cases up to which a difference is split: every list is scored once more for it."""

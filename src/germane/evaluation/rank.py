@@ -39,7 +39,7 @@ from germane.samples.runs.hits import Hits, find_hits
 from germane.samples.runs.results import EXAMPLES, GOLD, RUN
 from germane.samples.runs.roles import roles_of
 from germane.samples.runs.shapes import row_fields
-from germane.samples.runs.source import Source
+from germane.samples.runs.source import RowSource
 from germane.tables.scores import Noted, ScoreTable
 from germane.types import Json, Sample
 
@@ -116,16 +116,16 @@ def hits_of(
 
     Raises InputError where no query of the run has gold.
     """
-    run = run if isinstance(run, Source) else Source(run)
-    if not isinstance(qrels, Source):
-        qrels = Source(qrels, GOLD, keep_first=duplicates == "first")
+    run = run if isinstance(run, RowSource) else RowSource(run)
+    if not isinstance(qrels, RowSource):
+        qrels = RowSource(qrels, GOLD, keep_first=duplicates == "first")
     notes, gold = choose_columns(run, qrels, doc_id)
     hits = _matched(run.name, find_hits(run, gold, duplicates=duplicates, doc_id=doc_id))
     hits = replace(hits, notes=(*notes, *hits.notes))
     return run.name, _with_unmet(run, hits, doc_id)
 
 
-def _with_unmet(run: Source, hits: Hits, doc_id: DocumentId | None) -> Hits:
+def _with_unmet(run: RowSource, hits: Hits, doc_id: DocumentId | None) -> Hits:
     """Return the hits with a note on gold ids that were never retrieved, or only in another spelling."""
     relevant = hits.grades > 0
     missed = relevant.copy()
@@ -146,7 +146,7 @@ def _with_unmet(run: Source, hits: Hits, doc_id: DocumentId | None) -> Hits:
     return hits if note is None else replace(hits, notes=(*hits.notes, f"{run.name}: {note}"))
 
 
-def _absent_note(docs: Sequence[str], run: Source, doc_id: DocumentId | None) -> str | None:
+def _absent_note(docs: Sequence[str], run: RowSource, doc_id: DocumentId | None) -> str | None:
     """Return the note on gold ids of which none was retrieved for any query, or None where one was."""
     absent, listed = dict.fromkeys(docs), dict[str, None]()
     for _, docs_of in run.ids():
@@ -163,7 +163,7 @@ def _absent_note(docs: Sequence[str], run: Source, doc_id: DocumentId | None) ->
     return f"{len(absent)} {note}"
 
 
-def _other_values(run: Source) -> Iterator[tuple[str, str]]:
+def _other_values(run: RowSource) -> Iterator[tuple[str, str]]:
     """Iterate over a run's values that are not read (columns, keys in lists), each with a description."""
     from germane.labelling.unmatched import other_values
     from germane.samples.fields import read_contexts
@@ -183,7 +183,7 @@ def _other_values(run: Source) -> Iterator[tuple[str, str]]:
                         yield from other_values(context)
 
 
-def _rows_of(run: Source) -> Iterable[Any]:
+def _rows_of(run: RowSource) -> Iterable[Any]:
     """Return the rows of a run, or its one mapping; [] for TREC."""
     from germane.samples.cells import Cells
     from germane.samples.reading import READERS

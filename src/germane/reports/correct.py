@@ -19,8 +19,9 @@ from germane.measures.measure import Measure
 from germane.measures.ranked import sample_means
 from germane.places.places import Places
 from germane.places.settings import Settings
+from germane.places.table import Floats
 from germane.reports.correction.draws import Pool, design_of, drift_of, is_drawn, pool_of
-from germane.reports.correction.terms import Floats, ScoreTerms, score_terms
+from germane.reports.correction.terms import ScoreTerms, score_terms
 from germane.reports.summary import CorrectedSummary, MeasureSummary
 from germane.statistics.correction import (
     POPULATIONS,

@@ -15,7 +15,8 @@ from germane.encoding import Line, now
 from germane.folder.rows import Tables
 from germane.measures.measure import TOKENIZER, Measure
 from germane.measures.ranked import belonging_to
-from germane.reports.summary import Basis, Source, known_measure
+from germane.places.table import Source
+from germane.reports.summary import Basis, known_measure
 from germane.types import FrozenDict, Json
 from germane.version import __version__
 

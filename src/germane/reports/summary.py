@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import chain
 from math import floor, fsum, isfinite
-from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import numpy as np
 from msgspec import UNSET, Meta, UnsetType, field
@@ -16,6 +16,7 @@ from germane.clean import counted
 from germane.encoding import Line, internal
 from germane.errors import InputError, SourceLocation
 from germane.measures.measure import Measure, declared
+from germane.places.table import Source
 from germane.statistics.intervals import Interval, IntervalEnds, group_cases, mean_interval
 from germane.tables.cases import CaseScores, CaseValues
 from germane.tables.scores import STATUSES, ScoreTable
@@ -24,8 +25,6 @@ from germane.types import FrozenDict, Sample, Score
 IntegerEnds = Annotated[Sequence[int], Meta(min_length=2, max_length=2, description="the lower one first")]
 if TYPE_CHECKING:
     from germane.statistics.correction import CorrectedMean
-
-Source: TypeAlias = Literal["gold", "judge", "human", "best"]
 
 
 class Basis(

@@ -11,7 +11,7 @@ from typing import Any
 from msgspec import Struct
 
 from germane.addons.draft.drafting import Attempt
-from germane.addons.draft.passages import Source
+from germane.addons.draft.passages import DraftCorpus
 from germane.errors import InputError
 from germane.samples.files import write_whole
 from germane.statistics.intervals import clopper_pearson
@@ -97,7 +97,7 @@ def read_document(folder: Path) -> dict[str, Any] | None:
     return found if isinstance(found, dict) and "corpus" in found else None
 
 
-def check_folder(folder: Path, source: Source) -> dict[str, Any]:
+def check_folder(folder: Path, source: DraftCorpus) -> dict[str, Any]:
     """Return the document that is there already, or {}; InputError for samples of another origin or another corpus."""
     fix = "name another folder with -o"
     before = read_document(folder)

@@ -46,7 +46,7 @@ class Passage:
 
 
 @dataclass(frozen=True, slots=True)
-class Source:
+class DraftCorpus:
     """A corpus that has been read: the text of each document, all passages, and those that questions come from."""
 
     digest: str
@@ -57,7 +57,7 @@ class Source:
     skipped: dict[str, int]
 
 
-def read_source(path: Path) -> Source:
+def read_corpus(path: Path) -> DraftCorpus:
     """Read a corpus, cut it into passages and set aside what no question should come from; counted by reason."""
     office_files(path)
     corpus = Corpus(path)
@@ -65,7 +65,7 @@ def read_source(path: Path) -> Source:
     identity = corpus.identity
     passages = [passage for doc, text in documents.items() for passage in cut(doc, text)]
     usable, skipped = _sort_out(passages, documents)
-    return Source(str(identity["digest"]), str(identity["name"]), documents, passages, usable, skipped)
+    return DraftCorpus(str(identity["digest"]), str(identity["name"]), documents, passages, usable, skipped)
 
 
 def office_files(path: Path) -> list[str]:

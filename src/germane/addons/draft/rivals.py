@@ -9,7 +9,7 @@ from pathlib import Path
 
 from germane.addons.draft.bm25 import BM25
 from germane.addons.draft.checks import find_quote
-from germane.addons.draft.passages import Source
+from germane.addons.draft.passages import DraftCorpus
 from germane.errors import InputError, TargetError
 from germane.samples import read_samples
 from germane.samples.runs.hits import read_run
@@ -26,7 +26,7 @@ class Search:
         target: A retriever that is asked live.
     """
 
-    def __init__(self, source: Source, runs: Sequence[Path] = (), target: Target | None = None) -> None:
+    def __init__(self, source: DraftCorpus, runs: Sequence[Path] = (), target: Target | None = None) -> None:
         self.passages, self.documents = source.passages, source.documents
         self._folded = {doc: " ".join(text.split()) for doc, text in source.documents.items()}
         self.index = BM25([passage.text for passage in source.passages])

@@ -13,7 +13,7 @@ from germane.addons.draft import ease
 from germane.addons.draft.drafting import FIRST, Drafter, DraftOptions
 from germane.addons.draft.drawing import MIX, STYLES, TRIES, Turn, TurnOrder, draw, parse_shares, slots
 from germane.addons.draft.forecast import forecast
-from germane.addons.draft.passages import Source, office_files, read_source
+from germane.addons.draft.passages import DraftCorpus, office_files, read_corpus
 from germane.addons.draft.rivals import Search
 from germane.clean import counted
 from germane.cli import print_document, say
@@ -134,7 +134,7 @@ def _looked_at(
 
 
 def _document(
-    drafter: Drafter, source: Source, rows: Sequence[Mapping[str, Any]], real: Sequence[Sample], shares: Mapping[str, int], n: int,
+    drafter: Drafter, source: DraftCorpus, rows: Sequence[Mapping[str, Any]], real: Sequence[Sample], shares: Mapping[str, int], n: int,
     writer: str, judge: str,
 ) -> files.DraftDocument:  # fmt: skip
     """Return what draft.json says, without what people did."""
@@ -191,9 +191,9 @@ def _judges(judge: str | None, writer: str | None, flags: dict[str, Any]) -> tup
     return checker, author
 
 
-def _read(corpus: Path, n: int) -> Source:
+def _read(corpus: Path, n: int) -> DraftCorpus:
     """Read the corpus, and note its files that are no text; InputError where fewer than n / 3 passages can have a question."""
-    unread, source = office_files(corpus), read_source(corpus)
+    unread, source = office_files(corpus), read_corpus(corpus)
     if unread:
         names = ", ".join(unread[:3]) + " ..." * (len(unread) > 3)
         say(f"note: left out, not text: {names} ({len(unread)}); make text of them: markitdown F > F.md")
@@ -239,7 +239,7 @@ def _warn(
 
 
 def _dry_run(
-    source: Source,
+    source: DraftCorpus,
     turns: Mapping[str, Sequence[Turn]],
     n: int,
     shown: Sequence[str],

@@ -22,7 +22,7 @@ from germane.measures.measure import Measure
 from germane.measures.scoring import program_of
 from germane.places.places import Places
 from germane.places.settings import Settings
-from germane.places.table import LabelChoice
+from germane.places.table import Floats, LabelChoice
 from germane.questions.asking import Unanswered
 from germane.questions.question import AnyQuestion
 from germane.questions.relevance import HELPS
@@ -30,7 +30,6 @@ from germane.reports.summary import PASSAGE_MEANS, VERDICT_MEANS
 from germane.tables.labels import LabelBook
 from germane.types import Sample
 
-Floats: TypeAlias = NDArray[np.float64]
 Ints: TypeAlias = NDArray[np.intp]
 
 _COMPLEMENTS = {"hallucination"}

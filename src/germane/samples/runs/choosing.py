@@ -18,10 +18,12 @@ from germane.samples.frames import in_columns, parquet_batches, plain
 from germane.samples.runs.detecting import first_lines
 from germane.samples.runs.roles import BETWEEN, role, roles_of
 from germane.samples.runs.shapes import row_fields
-from germane.samples.runs.source import Gold, Source
+from germane.samples.runs.source import Gold, RowSource
 
 
-def choose_columns(run: Source, qrels: Source, doc_id: Callable[[str], str] | None) -> tuple[list[str], Gold]:
+def choose_columns(
+    run: RowSource, qrels: RowSource, doc_id: Callable[[str], str] | None
+) -> tuple[list[str], Gold]:
     """Choose the columns of the document's id of a run and of gold; return notes on the choice, and the gold.
 
     `doc_id` maps the ids of chunks to those of documents, and is applied to the gold.
@@ -52,13 +54,13 @@ def choose_columns(run: Source, qrels: Source, doc_id: Callable[[str], str] | No
     return notes, gold
 
 
-def _relevant(source: Source) -> Lists:
+def _relevant(source: RowSource) -> Lists:
     """Return the relevant documents of each query."""
     grades = Gold.read(source).mapping.items()
     return {query: [doc for doc, grade in some.items() if grade > 0] for query, some in grades}
 
 
-def _by_column(source: Source) -> dict[str, Source]:
+def _by_column(source: RowSource) -> dict[str, RowSource]:
     """Return the source by each possible column of the document's id, or by "" where there is no choice."""
     if any(role(key) == "doc" for key in source.columns or ()):
         return {"": source}
@@ -66,7 +68,7 @@ def _by_column(source: Source) -> dict[str, Source]:
     return {name: source.by_column(name) for name in names[1:] and names} or {"": source}
 
 
-def _document_columns(source: Source) -> Sequence[str]:
+def _document_columns(source: RowSource) -> Sequence[str]:
     """Return the columns, or the keys in a list of documents, that could hold the document's id, in order of preference."""
     names, first = _first_row(source)
     names = names or [str(name) for name in first]
@@ -85,7 +87,7 @@ def _document_columns(source: Source) -> Sequence[str]:
     return id_keys(tuple(map(str, item))) if isinstance(item, Mapping) else ()
 
 
-def _first_row(source: Source) -> tuple[list[str], Mapping[Any, Any]]:
+def _first_row(source: RowSource) -> tuple[list[str], Mapping[Any, Any]]:
     """Return the header of a table, or the first row of another source."""
     rows, file, fmt = source.source, source.file, source.format
     if file is None:

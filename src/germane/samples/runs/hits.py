@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from germane.errors import InputError, SourceLocation
 from germane.samples.runs.columns import Lists, Texts, has_duplicates, numbered
 from germane.samples.runs.results import EXAMPLES, Floats, Numbers
-from germane.samples.runs.source import Gold, Source
+from germane.samples.runs.source import Gold, RowSource
 
 __all__ = ["Hits", "find_hits", "read_run"]
 
@@ -54,20 +54,18 @@ class Hits:
 
 
 def read_run(source: Any, **how: Any) -> dict[str, list[str]]:
-    """Return the documents of each query of a run, best first; `how` as of Source."""
-    run = Source(source, **how, together=True)
+    """Return the documents of each query of a run, best first; `how` as of RowSource."""
+    run = RowSource(source, **how, together=True)
     ranked: dict[str, list[str]] = {}
     for lists in run.again(lambda: list(run.lists())):
-        docs, ends = (
-            list(lists.rows.doc[np.argsort(lists.starts[lists.of] + _places(lists)[0])]),
-            lists.starts.tolist(),
-        )
+        order = np.argsort(lists.starts[lists.of] + _places(lists)[0])
+        docs, ends = list(lists.rows.doc[order]), lists.starts.tolist()
         ranked |= zip(lists.queries, map(docs.__getitem__, map(slice, ends, ends[1:])), strict=True)
     return ranked
 
 
 def find_hits(
-    run: Source,
+    run: RowSource,
     gold: Gold,
     *,
     duplicates: Literal["error", "first"] = "error",
@@ -81,7 +79,7 @@ def find_hits(
 
 
 def _hits(
-    run: Source, gold: Gold, duplicates: Literal["error", "first"], doc_id: Callable[[str], str] | None
+    run: RowSource, gold: Gold, duplicates: Literal["error", "first"], doc_id: Callable[[str], str] | None
 ) -> Hits:
     lengths, others, ignored = np.full(len(gold.sizes), -1), array("Q"), list[str]()
     found: list[tuple[Numbers, Numbers, Numbers]] = [(np.empty(0, np.int64),) * 3]

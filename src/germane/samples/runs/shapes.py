@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from decimal import Decimal
 from numbers import Integral, Real
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
 from msgspec import Struct
@@ -96,10 +96,3 @@ def _document(value: Any) -> str:
     except Invalid as wrong:
         wrong.problem = f"has a document whose id {wrong.problem}"
         raise
-
-
-# tables and JSON
-
-
-Record: TypeAlias = tuple[int, Mapping[str, Any], Mapping[str, str]]
-"""A row of a table or of JSON as role -> value, with its line, and the names of the columns that play roles."""

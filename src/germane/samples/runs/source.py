@@ -50,7 +50,7 @@ from germane.samples.runs.roles import BETWEEN, frame_roles
 from germane.samples.runs.shapes import row_fields, row_list
 from germane.samples.runs.trec import trec_lines
 
-__all__ = ["Again", "Gold", "Source", "gold_file", "read_qrels"]
+__all__ = ["Again", "Gold", "RowSource", "gold_file", "read_qrels"]
 
 T = TypeVar("T")
 
@@ -63,7 +63,7 @@ class Again(Exception):
 
 
 @dataclass(eq=False)
-class Source:
+class RowSource:
     """A run, or gold, that can be read several times.
 
     Attributes:
@@ -348,7 +348,7 @@ class Gold:
         self._queries, self.index = Index(queries, np.zeros(len(sizes), np.int64)), Index(docs, self._of)
 
     @classmethod
-    def read(cls, source: Source) -> Gold:
+    def read(cls, source: RowSource) -> Gold:
         """Return the gold of a source. Raises InputError where it has none."""
         for lists in list(source.lists()):  # one or none
             docs = lists.rows.doc.compact()
@@ -381,5 +381,5 @@ class Gold:
 
 
 def read_qrels(source: Any, **how: Any) -> Qrels:
-    """Return the grades in a file, a BEIR folder, a table or a mapping: query id -> document id -> grade; `how` as of Source."""
-    return Gold.read(Source(source, GOLD, **how)).mapping
+    """Return the grades in a file, a BEIR folder, a table or a mapping: query id -> document id -> grade; `how` as of RowSource."""
+    return Gold.read(RowSource(source, GOLD, **how)).mapping
