@@ -72,15 +72,6 @@ class Document(Line, kw_only=True):
     stopped: str | UnsetType = UNSET
 
 
-class Documents(Line):
-    """The document of `--json` of several evaluations: that of each under its path, and the exit code of all."""
-
-    schema_version: Literal[1]
-    passed: bool
-    exit_code: int
-    reports: dict[str, Document]
-
-
 def json_document(report: ReportData, *, scores: bool = True) -> dict[str, Json]:
     """Return the document of `--json`; its schema is published."""
     systems, verdict = system_lines(report.summaries), report.verdict
