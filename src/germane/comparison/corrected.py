@@ -106,7 +106,7 @@ class CorrectedDifferences:
         draws, labels, pools = list[Draw](), list[Label](), list[Pool]()
         both = zip(self._sides, self._corrections, strict=True)
         for corrections in {id(side.report.tables): c for side, c in both}.values():
-            pool, book = corrections.pool(kind), LabelBook(corrections.labels)
+            pool, book = corrections.pool(kind), corrections.book
             said = (label for label in corrections.labels if label.kind == kind)
             mine = [label for label in said if label.item in book or book.unsure(label.item)]
             if pool and all(item in book for items in pool.values() for item in items):
@@ -131,7 +131,8 @@ class CorrectedDifferences:
             items = frozenset[str]().union(*(draw.items for draw in some))
             return LabelBook(label for label in labels if label.item in items)
 
-        return _Drawn(draws, book_of(draws), book_of(draw for draw in draws if draw.complete))
+        book, complete = book_of(draws), [draw for draw in draws if draw.complete]
+        return _Drawn(draws, book, book if complete == draws else book_of(complete))
 
     def unshared(self, kind: str) -> Pool:
         """Return the items that do not count alike in both, and can make a difference, by query."""

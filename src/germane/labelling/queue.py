@@ -84,7 +84,7 @@ def label_tasks(report: ReportData, kind: str = "relevance") -> list[LabelTask]:
         for call, rank, _, context in sample.ranked_passages():
             if context.text.strip():
                 question = Relevance(query=sample.query, passage=context.passage, history=turns(sample))
-                term = ScoreTerm(question.item, question, 0, "binary", nan, nan, nan, call, rank)
+                term = ScoreTerm(question.item, (question,), 0, 0, "binary", nan, nan, nan, call, rank)
                 tasks[sample.id, term.item] = _task(sample, term)
     if not tasks:
         problem, fix = _NOTHING[kind]

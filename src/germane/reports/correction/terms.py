@@ -43,7 +43,7 @@ class ScoreTerm(NamedTuple):
 
     Attributes:
         item: The item of the verdict.
-        question: The question that it answers.
+        asked, number: The question that it answers, as one of several: made only where `question` is read.
         part: The number of the claim in that question, from 1; 0 = the verdict answers the whole question.
         scale: The scale of the verdict.
         verdict: The judge's grade, or 1 and 0 for yes and no; nan if the judge gave none.
@@ -54,7 +54,8 @@ class ScoreTerm(NamedTuple):
     """
 
     item: str
-    question: AnyQuestion
+    asked: Sequence[AnyQuestion]
+    number: int
     part: int
     scale: str
     verdict: float
@@ -62,6 +63,11 @@ class ScoreTerm(NamedTuple):
     weight: float
     call: int = 0
     rank: int = 0
+
+    @property
+    def question(self) -> AnyQuestion:
+        """The question that the verdict answers."""
+        return self.asked[self.number]
 
 
 _Columns: TypeAlias = tuple[list[int], list[str], list[float], list[float]]
@@ -119,9 +125,8 @@ class JudgedSamples:
             weight = 1 / (len(rankings) * (cut or len(span) or 1)) if measure.name in PASSAGE_MEANS else nan
             for rank, at in enumerate(span, 1):
                 cell = verdicts[at]
-                yield ScoreTerm(
-                    asked.items[cell], asked[cell], 0, scales[at], grades[at], chances[at], weight, call, rank
-                )
+                verdict = scales[at], grades[at], chances[at]
+                yield ScoreTerm(asked.items[cell], asked, cell, 0, *verdict, weight, call, rank)
 
     def _columns_of(self, measure: Measure, places: Places) -> _Columns:
         """Return what a measure reads of each place of the block, made once: question, scale, grade, chance of a hit."""
@@ -148,10 +153,10 @@ class JudgedSamples:
                 answers = [None] * len(claims) if lost else answer
                 for claim, (item, value) in enumerate(zip(question.parts(), answers, strict=True), 1):
                     verdict = nan if value is None else float(bool(value.contexts))
-                    yield ScoreTerm(item, question, claim, "binary", verdict, nan, 1 / len(claims))
+                    yield ScoreTerm(item, (question,), 0, claim, "binary", verdict, nan, 1 / len(claims))
             elif question.kind == "sufficiency":
                 verdict = nan if lost else float(answer.sufficient)
-                yield ScoreTerm(question.item, question, 0, "binary", verdict, nan, 1.0)
+                yield ScoreTerm(question.item, (question,), 0, 0, "binary", verdict, nan, 1.0)
 
 
 @dataclass(slots=True, kw_only=True)
