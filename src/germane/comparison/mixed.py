@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
-from itertools import islice
 from typing import Any
 
 import numpy as np
@@ -33,6 +32,7 @@ from germane.reports.explain import recorded, settings_of
 from germane.reports.pairing import Floats, PairedSystems, Side
 from germane.reports.summary import known_measure, limits_of, range_of
 from germane.statistics.comparison import DifferenceParts, split_difference
+from germane.tables.columns import batched
 from germane.types import Context, Json, Sample
 
 MOST_SPLIT = 20_000
@@ -101,8 +101,8 @@ def _scored_again(
     settings = theirs if ours.judged_by == theirs.judged_by else theirs.with_judge("")
     differs = {name: np.zeros(len(a.scores.cases), np.bool_) for name in ("shown", "lists", *_TEXTS)}
     case_of, outcomes = list[int](), list[Mapping[str, Outcome]]()
-    graders, find, remaining = graders_of(tuple(measures)), _shared_verdicts(a, b), shared.read()
-    while some := list(islice(remaining, _BLOCK)):
+    graders, find = graders_of(tuple(measures)), _shared_verdicts(a, b)
+    for some in batched(shared.read(), _BLOCK):
         jobs: list[Job] = []
         for case, before, after in some:
             number, first, other = a.scores.numbers[case], before[0], after[0]

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
-from itertools import islice
 from math import fsum
 from typing import Any, TypeAlias
 
@@ -26,6 +25,7 @@ from germane.reports.data import ReportData
 from germane.reports.explain import recorded, settings_of
 from germane.reports.summary import known_measure
 from germane.statistics.intervals import IntervalEnds, mean_interval
+from germane.tables.columns import batched
 from germane.types import Sample
 
 HALF = 0.5
@@ -107,7 +107,7 @@ def blame_of(report: ReportData) -> dict[str, BlameDocument]:
         for sample in report.samples()
         if sample.reference and sample.response and sample.answerable is not False and not sample.failed
     )
-    while some := list(islice(samples, _BLOCK)):
+    for some in batched(samples, _BLOCK):
         block = Block([Job(sample=sample, graders=graders) for sample in some], settings)
         for sample, outcomes in zip(
             some, block.outcomes(results_of(block.programs, answers.values)), strict=True

@@ -19,11 +19,12 @@ from germane.measures.measure import Measure
 from germane.places.lists import turns
 from germane.questions.relevance import HELPS, Relevance
 from germane.reports.correction.draws import fingerprint, pool_of
-from germane.reports.correction.terms import JudgedSamples, ScoreTerm, blocks_of
+from germane.reports.correction.terms import BLOCK, JudgedSamples, ScoreTerm
 from germane.reports.data import ReportData
 from germane.reports.explain import recorded, settings_of
 from germane.reports.pairing import sides_of
 from germane.statistics.sampling import Design, drawing_order
+from germane.tables.columns import batched
 from germane.types import FrozenDict, Sample
 
 QueueName: TypeAlias = Literal["random", "targeted"]
@@ -74,7 +75,7 @@ def label_tasks(report: ReportData, kind: str = "relevance") -> list[LabelTask]:
     agreed = {judgement.item: judgement.provenance.get("agreement") for judgement in rows}
     measures = list(dict.fromkeys(Measure.remembered(summary.type) for summary in report.summaries))
     tasks: dict[tuple[str, str], LabelTask] = {}
-    for samples in blocks_of(report.samples()):
+    for samples in batched(report.samples(), BLOCK):
         judged = JudgedSamples(samples, settings, answers)
         for number, sample in enumerate(samples):
             for term in (term for measure in measures for term in judged.terms(measure, number)):

@@ -10,7 +10,6 @@ import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, nullcontext, suppress
 from datetime import UTC, datetime
-from itertools import islice
 from pathlib import Path
 from typing import IO, Annotated, TypeAlias
 
@@ -22,6 +21,7 @@ from germane.ledger.address import files_of
 from germane.ledger.store import Ledger
 from germane.samples.fields import converted
 from germane.samples.files import whole_file
+from germane.tables.columns import batched
 from germane.tables.judgements import load_judgement
 from germane.types import Id, Json, Judgement, Offset
 
@@ -87,8 +87,8 @@ def import_rows(ledger: Ledger, path: Path) -> tuple[int, int, int]:
 
     The first answer to a key stays. Raises InputError at the first line that is not a judgement; what stood before it may be in the ledger.
     """
-    added, known, errors, judgements = 0, 0, 0, judgements_of(path)
-    while some := list(islice(judgements, _BATCH)):
+    added, known, errors = 0, 0, 0
+    for some in batched(judgements_of(path), _BATCH):
         answers = [judgement for judgement in some if judgement.error is None]
         stored = ledger.put(answers)
         new = sum(stored[judgement.key] is judgement for judgement in answers)

@@ -12,6 +12,8 @@ from msgspec import Struct
 from germane.encoding import Json, encode, encode_records
 from germane.errors import MissingPart, install_extra
 
+__all__ = ["batched"]
+
 T = TypeVar("T")
 
 _AT_ONCE = 1000

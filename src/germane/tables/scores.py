@@ -6,7 +6,7 @@ import math
 from array import array
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from io import BytesIO
-from itertools import chain, islice
+from itertools import chain
 from operator import attrgetter
 from typing import Annotated, Literal, NamedTuple, Self, TypeAlias, get_args
 
@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from germane.encoding import Line, encode
 from germane.errors import InputError, SourceLocation
+from germane.tables.columns import batched
 from germane.tables.keys import SampleKey, SampleKeys
 from germane.types import Json, Score, Status
 
@@ -281,8 +282,7 @@ class ScoreTable:
 
     def rows(self, numbers: Iterable[int]) -> Iterator[Score]:
         """Iterate over the scores in these rows as records."""
-        remaining = iter(numbers)
-        while some := list(islice(remaining, _AT_ONCE)):
+        for some in batched(numbers, _AT_ONCE):
             yield from self._scores_of(np.array(some, dtype=np.int64))
 
     def _scores_of(self, rows: NDArray[np.int64]) -> Iterator[Score]:

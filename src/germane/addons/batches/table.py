@@ -6,8 +6,8 @@ belong to the batch "".
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
-from itertools import chain, islice
+from collections.abc import Iterable, Sequence
+from itertools import chain
 from typing import TypeVar
 
 import msgspec
@@ -17,6 +17,7 @@ from germane.addons.batches.api import Request
 from germane.clean import mask_urls
 from germane.encoding import decode, encode
 from germane.ledger.store import LedgerTable
+from germane.tables.columns import batched
 from germane.types import Json
 
 T = TypeVar("T")
@@ -89,7 +90,7 @@ class AskedTable:
 
     def add(self, batch: str, requests: Iterable[Request]) -> None:
         """Store requests as part of this batch, except those that another batch holds which is not done."""
-        for some in _chunks(requests):
+        for some in batched(requests, _MANY):
             rows = [
                 (row.custom_id, batch, " ".join(row.keys), encode(dict(row.record)).decode()) for row in some
             ]
@@ -104,14 +105,14 @@ class AskedTable:
     def records(self, requests: Sequence[str]) -> dict[str, dict[str, Json]]:
         """Return the records of those of these requests that wait for an answer."""
         result: dict[str, dict[str, Json]] = {}
-        for some in _chunks(requests):
+        for some in batched(requests, _MANY):
             sql = f"SELECT request, record FROM asked WHERE request IN ({_marks(some)})"  # noqa: S608 - question marks
             result |= {request: decode(record) for request, record in self._ledger.rows(sql, some)}
         return result
 
     def answered(self, requests: Sequence[str]) -> None:
         """Delete requests that are answered."""
-        for some in _chunks(requests):
+        for some in batched(requests, _MANY):
             self._ledger.change(f"DELETE FROM asked WHERE request IN ({_marks(some)})", some)  # noqa: S608 - question marks
 
     def in_flight(self) -> set[str]:
@@ -153,12 +154,6 @@ class AskedTable:
         sql = "UPDATE batches SET state = ?, why = ?, refused = ? WHERE id = ?"
         self._ledger.change(sql, [DONE, why, int(refused), batch.id])
         batch.state, batch.why = DONE, why
-
-
-def _chunks(values: Iterable[T]) -> Iterator[list[T]]:
-    left = iter(values)
-    while some := list(islice(left, _MANY)):
-        yield some
 
 
 def _marks(values: Sequence[object]) -> str:

@@ -6,7 +6,7 @@ import asyncio
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import closing, nullcontext
-from itertools import chain, islice
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -99,6 +99,7 @@ def answers(files: Sequence[Path], *, ledger: str | None, json: bool) -> int:
     """
     from germane.addons.batches.requests import Answers, read_answers
     from germane.addons.batches.table import FILE, AskedTable
+    from germane.tables.columns import batched
 
     location, answers, stored, left = ledger_address(ledger), Answers(), 0, 0
     damaged: list[str] = []
@@ -110,7 +111,7 @@ def answers(files: Sequence[Path], *, ledger: str | None, json: bool) -> int:
             problem = f"no request of germane questions waits for an answer at {location}"
             raise InputError(problem, fix="name the ledger that it was given: --ledger PLACE")
         lines = chain.from_iterable(read_answers(file, damaged) for file in files)
-        while some := list(islice(lines, _AT_ONCE)):
+        for some in batched(lines, _AT_ONCE):
             records = table.records([line["custom_id"] for line in some])
             for line in some:
                 answers.take(line, records.get(line["custom_id"]), "file")

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
-from itertools import islice, repeat
+from itertools import repeat
 from math import fsum, nan
 from typing import Any, NamedTuple, TypeAlias
 
@@ -27,6 +27,7 @@ from germane.questions.asking import Unanswered
 from germane.questions.question import AnyQuestion
 from germane.questions.relevance import HELPS
 from germane.reports.summary import PASSAGE_MEANS, VERDICT_MEANS
+from germane.tables.columns import batched
 from germane.tables.labels import LabelBook
 from germane.types import Sample
 
@@ -34,7 +35,7 @@ Ints: TypeAlias = NDArray[np.intp]
 
 _COMPLEMENTS = {"hallucination"}
 """Measures that count what does not hold."""
-_BLOCK = 500
+BLOCK = 500
 """Samples whose verdicts are read together."""
 
 
@@ -72,13 +73,6 @@ class ScoreTerm(NamedTuple):
 
 _Columns: TypeAlias = tuple[list[int], list[str], list[float], list[float]]
 """The number of the question, the scale, the grade and the chance of a hit of each place of a block."""
-
-
-def blocks_of(samples: Iterable[Sample]) -> Iterator[list[Sample]]:
-    """Iterate over the samples in lists of some hundreds."""
-    remaining = iter(samples)
-    while block := list(islice(remaining, _BLOCK)):
-        yield block
 
 
 class JudgedSamples:
@@ -237,7 +231,7 @@ def score_terms(tables: Tables, settings: Settings) -> dict[tuple[str, str], Sco
             values[name, of] = Measure.remembered(canonical), of_sample
     read: dict[tuple[str, str], dict[int, _SampleTerms]] = {name: {} for name in values}
     answers = StoredAnswers(tables.judgements)
-    for samples in blocks_of(tables.samples):
+    for samples in batched(tables.samples, BLOCK):
         judged = JudgedSamples(samples, settings, answers)
         for at, one in enumerate(samples):
             number = table.keys.find(one.key)
