@@ -98,7 +98,7 @@ def rank_part(
 ) -> BlockRows:
     """Return the scores of one run as a part, which can be merged with other systems'; raises what `rank` raises.
 
-    `run` and `qrels` may be Sources, which say how files are read; the gold of one is read once for several runs.
+    `run` and `qrels` may be a `RowSource` each, which says how its file is read; the gold of one is read once for several runs.
     """
     checked = _checked(measures)
     name, hits = hits_of(run, qrels, duplicates=duplicates, doc_id=doc_id)
