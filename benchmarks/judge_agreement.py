@@ -284,13 +284,13 @@ def read_report(folder: Path) -> list[Row]:
     report = Report.open(folder)
     book, rows = LabelBook(report.labels()), {}
     for sample in report.samples():
-        for place in sample.ranked_passages():
-            item = Relevance(query=sample.query, passage=place.context.text).item
+        for context in sample.retrieved():
+            item = Relevance(query=sample.query, passage=context.text).item
             if (label := book.get(item)) is not None and label.scale == "graded":
                 row = {
                     "qid": sample.id,
                     "query": sample.query,
-                    "passage": place.context.text,
+                    "passage": context.text,
                     "human": label.answer,
                 }
                 rows[item] = {**row, "reference": sample.reference, "judges": {}}

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Iterator, Mapping
 from math import isfinite
 from operator import attrgetter
-from typing import Annotated, Any, Literal, NamedTuple, NoReturn, TypeAlias
+from typing import Annotated, Any, Literal, NoReturn, TypeAlias
 
 import msgspec
 from msgspec import Meta
@@ -191,15 +191,6 @@ class Call(Record, frozen=True, kw_only=True):
         _set(self, contexts=tuple(self.contexts))
 
 
-class RankedPassage(NamedTuple):
-    """One retrieved passage of a sample: the number of its call and its rank, both from 1, and the call's query."""
-
-    call: int
-    rank: int
-    query: str
-    context: Context
-
-
 class ToolCall(Record, frozen=True, kw_only=True):
     """One use of a tool in a message; `ms` is how long it took, in milliseconds."""
 
@@ -358,17 +349,14 @@ class Sample(Record, frozen=True, kw_only=True):
         contexts = None if self.contexts is None else tuple(map(changed, self.contexts))
         return replace(self, contexts=contexts, calls=calls, **more)
 
-    def ranked_passages(self) -> Iterator[RankedPassage]:
-        """Yield every passage of every call; a plain sample is one call."""
-        if self.calls:
-            calls = [(call.query or self.query, call.contexts) for call in self.calls]
-            if self.contexts is not None:  # the final list of an agent, beside its calls
-                calls.append((self.query, self.contexts))
-        else:
-            calls = [(self.query, self.contexts or ())]
-        for number, (query, contexts) in enumerate(calls, 1):
-            for rank, context in enumerate(contexts, 1):
-                yield RankedPassage(number, rank, query, context)
+    def lists(self) -> list[tuple[str, tuple[Context, ...]]]:
+        """Return the query and the contexts of each call, then the final list if there is one; a plain sample is one list."""
+        lists = [(call.query or self.query, call.contexts) for call in self.calls or ()]
+        return lists if self.contexts is None else [*lists, (self.query, self.contexts)]
+
+    def retrieved(self) -> Iterator[Context]:
+        """Iterate over the contexts of all lists."""
+        return (context for _, contexts in self.lists() for context in contexts)
 
 
 key_of: Callable[[Sample], tuple[str, str, int]] = attrgetter("id", "system", "trial")

@@ -177,9 +177,7 @@ def test_the_column_of_contexts_that_meets_the_gold(name, case, order, tmp_path,
             words is not None
         )
     ids = {
-        at.context.id: dict(at.context.metadata)
-        for sample in report.samples()
-        for at in sample.ranked_passages()
+        context.id: dict(context.metadata) for sample in report.samples() for context in sample.retrieved()
     }
     if case == "the second meets":
         assert ids["c10"] == {"doc_id": "d1"}

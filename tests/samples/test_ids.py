@@ -44,7 +44,7 @@ def test_a_chunks_id_beside_the_documents_is_metadata(other):
         row = {"id": "q", "query": "tides", "qrels": {"d2": 1}, "contexts": [passage]}
         report = evaluate([row], "RR")
         assert report["RR"].mean == 1
-        assert [at.context.metadata for sample in report.samples() for at in sample.ranked_passages()] == [
+        assert [context.metadata for sample in report.samples() for context in sample.retrieved()] == [
             {other: "c7"}
         ]
 

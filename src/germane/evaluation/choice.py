@@ -283,7 +283,7 @@ def default_measures(
     """
     has = {"labels"} if labels else set[str]()
     for sample in samples:
-        contexts = [passage.context for passage in sample.ranked_passages()]
+        contexts = list(sample.retrieved())
         by_id = asked or not contexts or any(context.id for context in contexts)
         relevant = any(grade > 0 for grade in (sample.qrels or {}).values())
         facts = {

@@ -16,7 +16,7 @@ from germane.encoding import encode, now
 from germane.errors import InputError, SourceLocation
 from germane.folder.layout import LABELS
 from germane.folder.lines import note_torn, torn_bytes
-from germane.places.lists import labelled_passages, turns
+from germane.places.lists import labelled_contexts, places_of, turns
 from germane.reports.data import ReportData
 from germane.samples.cells import MISSING, Cells, TableRow, table_rows
 from germane.samples.contexts import Lists, column_of_documents
@@ -196,9 +196,9 @@ class LabelFile:
 
     def _on_places(self, sample: Sample) -> Iterator[tuple[str, list[Label]]]:
         """Yield the item of each passage of a sample with its labels, by the first name that the file has any under."""
-        passages = list(labelled_passages(sample))
+        passages = list(labelled_contexts(sample))
         if self._rows.lists:
-            ids = [(sample.id, passage.context.id) for _, passage in passages if passage.context.id]
+            ids = [(sample.id, context.id) for _, context in passages if context.id]
             note, meets = self._rows.choose_column(ids, sample.id)
             if meets:
                 self._rows.lists = {}
@@ -206,8 +206,8 @@ class LabelFile:
                 if note:
                     self._warn(note)
         place = {"sample": sample.id, "system": sample.system}
-        for item, passage in passages:
-            names = (item, f"{sample.id}\n{passage.context.id}")
+        for item, context in passages:
+            names = (item, f"{sample.id}\n{context.id}")
             some = next((self._labels[name] for name in names if name in self._labels), [])
             yield item, [structs.replace(label, item=item, **place) for label in some]
 
@@ -268,7 +268,8 @@ def _labelable(report: ReportData) -> tuple[dict[str, str], dict[tuple[str, str]
     kinds = {row.item: row.kind for row in report.places()}
     documents: dict[tuple[str, str], dict[str, Label]] = {}
     for sample in report.samples():
-        for item, (call, rank, _, context) in labelled_passages(sample):
+        both = zip(labelled_contexts(sample), places_of(sample), strict=True)
+        for (item, context), (call, rank, _) in both:
             kinds.setdefault(item, "relevance")
             if context.id is not None:
                 name, system = sample.id, sample.system

@@ -19,7 +19,7 @@ from germane.labelling.queue import LabelQueue, LabelTask
 from germane.measures.graders import graders_of
 from germane.measures.measure import Measure
 from germane.measures.scoring import Block, Job
-from germane.places.lists import labelled_passages, turns
+from germane.places.lists import labelled_contexts, turns
 from germane.places.settings import Settings
 from germane.reports.data import ReportData
 from germane.reports.summary import in_digits
@@ -132,7 +132,7 @@ def _documents(reports: Sequence[ReportData], samples: Iterable[Sample], rel: in
     book = LabelBook(label for judge in read for label in judge.labels if label.who is not None)
     rows: dict[tuple[str, str], GoldDocument] = {}
     for sample in samples:
-        for item, (_, _, _, context) in labelled_passages(sample):
+        for item, context in labelled_contexts(sample):
             name = sample.id, context.id or ""
             if context.id is None or name in rows or not any(item in mine for mine in graded):
                 continue

@@ -18,7 +18,7 @@ from germane.labelling.corpus import Corpus, TextMatch
 from germane.labelling.files import LabelFile
 from germane.labelling.unmatched import gold_ids
 from germane.measures.evidence import tokens
-from germane.places.lists import labelled_passages, turns
+from germane.places.lists import labelled_contexts, turns
 from germane.reports.data import ReportData
 from germane.tables.labels import (
     UNSURE,
@@ -114,7 +114,7 @@ def _known_texts(samples: Iterable[Sample]) -> dict[str, str]:
     """Return the text that each document had where it was retrieved."""
     texts: dict[str, str] = {}
     for sample in samples:
-        for _, _, _, context in sample.ranked_passages():
+        for context in sample.retrieved():
             if context.id is not None and context.text.strip():
                 texts.setdefault(context.id, context.text)
     return texts
@@ -268,7 +268,7 @@ def carry_labels(
     """Return people's labels, carried to the documents of a corpus, and how many became what."""
     passages: dict[str, tuple[Sample, str, str | None]] = {}
     for sample in samples:
-        for item, (_, _, _, context) in labelled_passages(sample):
+        for item, context in labelled_contexts(sample):
             passages.setdefault(item, (sample, context.passage, context.id))
     newest = newest_labels(labels)
     labelled = [label for label in newest if label.item in passages and label.kind == "relevance"]

@@ -16,7 +16,7 @@ import numpy as np
 from germane.comparison.corrected import CorrectedDifferences
 from germane.errors import InputError
 from germane.measures.measure import Measure
-from germane.places.lists import turns
+from germane.places.lists import places_of, turns
 from germane.questions.relevance import HELPS, Relevance
 from germane.reports.correction.draws import fingerprint, pool_of
 from germane.reports.correction.terms import BLOCK, JudgedSamples, ScoreTerm
@@ -82,7 +82,7 @@ def label_tasks(report: ReportData, kind: str = "relevance") -> list[LabelTask]:
                 if term.question.kind == kind and (sample.id, term.item) not in tasks:
                     tasks[sample.id, term.item] = _task(sample, term, agreed.get(term.question.item))
     for sample in report.samples() if not tasks and kind == "relevance" else ():  # no judge was asked
-        for call, rank, _, context in sample.ranked_passages():
+        for call, rank, context in places_of(sample):
             if context.text.strip():
                 question = Relevance(query=sample.query, passage=context.passage, history=turns(sample))
                 term = ScoreTerm(question.item, (question,), 0, 0, "binary", nan, nan, nan, call, rank)

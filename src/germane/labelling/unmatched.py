@@ -219,7 +219,7 @@ def gold_notes(report: ReportData, corpus: Corpus | None) -> Iterator[tuple[int,
         samples = list(report.samples())
         absent, total = unknown_gold(samples, corpus)
         if absent:
-            passages = [passage.context for sample in samples for passage in sample.ranked_passages()]
+            passages = [context for sample in samples for context in sample.retrieved()]
             listed = dict.fromkeys(context.id for context in passages if context.id is not None)
             values = chain.from_iterable(map(other_values, passages))
             where = "no list" if corpus is None else "no list and not in the corpus"
@@ -249,7 +249,7 @@ def _missing_gold(report: ReportData, names: set[str]) -> set[SampleKey]:
 
 def _missed(sample: Sample) -> tuple[list[str], list[str]]:
     """Return the relevant gold ids that a sample's lists do not have, and the ids there that are not gold."""
-    listed = {passage.context.id: None for passage in sample.ranked_passages()}
+    listed = {context.id: None for context in sample.retrieved()}
     gold = gold_ids(sample)
     missed = [name for name in _relevant(sample) if name not in listed]
     return missed, [name for name in listed if name is not None and name not in gold]
@@ -268,9 +268,7 @@ def unknown_gold(samples: Iterable[Sample], corpus: Corpus | None) -> tuple[list
     listed: set[str] = set()
     for sample in samples:
         gold |= dict.fromkeys(_relevant(sample))
-        listed.update(
-            passage.context.id for passage in sample.ranked_passages() if passage.context.id is not None
-        )
+        listed.update(context.id for context in sample.retrieved() if context.id is not None)
     absent = [name for name in gold if name not in listed]
     if corpus is not None and absent:
         texts = corpus.texts_of(set(absent))

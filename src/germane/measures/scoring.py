@@ -342,7 +342,7 @@ def between(measure: Measure, sample: Sample, settings: Settings) -> Outcome:
     grade, one that did not come back, or none at all.
     """
     qrels, choices = dict(sample.qrels or {}), []
-    free = [passage.context.id for passage in sample.ranked_passages() if passage.context.id is not None]
+    free = [context.id for context in sample.retrieved() if context.id is not None]
     for name, grade in (sample.unsure or {}).items():
         unjudged = dict.fromkeys(name for name in free if name not in qrels) if name.startswith("*") else ()
         choices.append([{}, {name: grade}, *({name: grade} for name in unjudged)])

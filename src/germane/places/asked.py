@@ -6,8 +6,9 @@ from collections.abc import Iterable, Iterator
 
 from msgspec import Struct
 
+from germane.places.lists import places_of
 from germane.questions.question import AnyQuestion
-from germane.types import PlaceRow, RankedPassage, Sample
+from germane.types import Context, PlaceRow, Sample
 
 
 class AskedItem(Struct, frozen=True, gc=False):
@@ -35,15 +36,15 @@ def places_asked(sample: Sample, asked: Iterable[AskedItem]) -> Iterator[PlaceRo
     distinct: dict[str, AskedItem] = {}
     for asked_item in asked:
         distinct.setdefault(asked_item.item, asked_item)
-    of_text: dict[str | None, list[RankedPassage]] = {}
-    for passage in sample.ranked_passages() if distinct else ():
-        of_text.setdefault(passage.context.text, []).append(passage)
+    lists = sample.lists()
+    of_text: dict[str | None, list[tuple[int, int, Context]]] = {}
+    for place in places_of(sample) if distinct else ():
+        of_text.setdefault(place[2].text, []).append(place)
     name, gold = (sample.id, sample.system, sample.trial), sample.qrels or {}
     for row in distinct.values():
-        places = [
-            passage for passage in of_text.get(row.passage, ()) if row.query in (passage.query, sample.query)
-        ]
-        for call, rank, _, context in places:
+        same = of_text.get(row.passage, ())
+        places = [place for place in same if row.query in (lists[place[0] - 1][0], sample.query)]
+        for call, rank, context in places:
             grade = None if context.id is None else gold.get(context.id)
             yield PlaceRow(row.item, row.kind, *name, call, rank, context.id, grade)
         if not places:

@@ -9,7 +9,7 @@ from msgspec import structs
 
 from germane.encoding import relevance_items
 from germane.questions.text import blank, tokens_in
-from germane.types import Context, RankedPassage, Sample
+from germane.types import Context, Sample
 
 
 def rankings(sample: Sample, *, final: bool = False) -> list[tuple[str, tuple[Context, ...]]]:
@@ -140,8 +140,15 @@ def turns(sample: Sample) -> tuple[tuple[str, str], ...]:
     return tuple(result)
 
 
-def labelled_passages(sample: Sample) -> Iterator[tuple[str, RankedPassage]]:
-    """Return each passage of each call of a sample, with the item under which people label it."""
-    passages = list(sample.ranked_passages())
-    cells = ((sample.query, passage.context.passage) for passage in passages)
-    return zip(relevance_items(cells, turns(sample)), passages, strict=True)
+def places_of(sample: Sample) -> Iterator[tuple[int, int, Context]]:
+    """Iterate over the places of all lists of a sample: the number of the list and the rank, both from 1, and the context."""
+    for number, (_, contexts) in enumerate(sample.lists(), 1):
+        for rank, context in enumerate(contexts, 1):
+            yield number, rank, context
+
+
+def labelled_contexts(sample: Sample) -> Iterator[tuple[str, Context]]:
+    """Iterate over the contexts of all lists of a sample, each with the item under which people label it."""
+    contexts = list(sample.retrieved())
+    cells = ((sample.query, context.passage) for context in contexts)
+    return zip(relevance_items(cells, turns(sample)), contexts, strict=True)

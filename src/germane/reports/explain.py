@@ -20,7 +20,7 @@ from germane.measures.measure import Measure
 from germane.measures.outcome import Outcome
 from germane.measures.ranked import least_level
 from germane.measures.scoring import program_of
-from germane.places.lists import labelled_passages
+from germane.places.lists import labelled_contexts, places_of
 from germane.places.places import Places
 from germane.places.settings import Settings
 from germane.places.table import Ints, LabelChoice, RankedLabels
@@ -349,18 +349,21 @@ class Explainer:
         calls = [CallLine(call.query or sample.query, []) for call in sample.calls or ()]
         if sample.contexts or (calls and sample.contexts is not None):
             calls.append(CallLine(sample.query, [], True if calls else UNSET))
-        for item, passage in labelled_passages(sample):
-            context = passage.context
+        for (item, context), (call, rank, _) in zip(
+            labelled_contexts(sample), places_of(sample), strict=True
+        ):
             labels: list[LabelLine] = []
             if context.id is not None and (grade := (sample.qrels or {}).get(context.id)) is not None:
                 labels.append(LabelLine("gold", grade, grade >= 1))
-            asked_with = ((query, context.text) for query in dict.fromkeys((sample.query, passage.query)))
+            asked_with = (
+                (query, context.text) for query in dict.fromkeys((sample.query, calls[call - 1].query))
+            )
             labels += [verdicts[value] for value in asked_with if value in verdicts]
             if (label := self._people.get(item)) is not None:
                 helps = label.answer if isinstance(label.answer, bool) else label.answer >= HELPS
                 labels.append(LabelLine("human", label.answer, helps, label.who, label.reason or ""))
-            place = PlaceLine(passage.rank, context.id, context.score, context.text, item, labels)
-            calls[passage.call - 1].contexts.append(place)
+            place = PlaceLine(rank, context.id, context.score, context.text, item, labels)
+            calls[call - 1].contexts.append(place)
         return calls
 
 
@@ -391,7 +394,7 @@ def _matrix(question: AnyQuestion, answer: Any) -> MatrixLine | None:
 
 def missing_gold(sample: Sample) -> list[MissingLine]:
     """Return the gold documents that did not come back, the highest grade first."""
-    retrieved = {passage.context.id for passage in sample.ranked_passages()}
+    retrieved = {context.id for context in sample.retrieved()}
     gold = (sample.qrels or {}).items()
     missing = [MissingLine(name, grade) for name, grade in gold if grade > 0 and name not in retrieved]
     return sorted(missing, key=lambda row: -row.grade)

@@ -382,9 +382,7 @@ def _beside(row: Json, keys: Container[str]) -> str | None:
 def _lists(samples: Iterable[Sample], column: str) -> Lists:
     return {
         key_of(sample): [
-            name
-            for passage in sample.ranked_passages()
-            if (name := _id_under(passage.context, column)) is not None
+            name for context in sample.retrieved() if (name := _id_under(context, column)) is not None
         ]
         for sample in samples
     }

@@ -15,7 +15,7 @@ from msgspec.structs import asdict, force_setattr
 
 from germane.encoding import relevance_items
 from germane.errors import InputError, SourceLocation
-from germane.types import NOTHING, Context, Json, Sample, freeze
+from germane.types import NOTHING, Json, Sample, freeze
 
 Queue = Literal["random", "stratified", "targeted", "import"]
 
@@ -296,19 +296,7 @@ def relevance_item(query: str, passage: str, history: Iterable[tuple[str, str]] 
 
 def has_labels(sample: Sample) -> bool:
     """Return True if any context of a sample has a label."""
-    for contexts in _lists_of(sample):
-        for context in contexts:
-            if context.grade is not None or context.relevant is not None:
-                return True
-    return False
-
-
-def _lists_of(sample: Sample) -> list[tuple[Context, ...]]:
-    """Return the contexts of each search, then the final list."""
-    if not sample.calls:
-        return [] if sample.contexts is None else [sample.contexts]
-    lists = [call.contexts for call in sample.calls]
-    return lists if sample.contexts is None else [*lists, sample.contexts]
+    return any(context.grade is not None or context.relevant is not None for context in sample.retrieved())
 
 
 def add_labels(
@@ -324,7 +312,7 @@ def add_labels(
     """
     positions = [
         (call, rank, context)
-        for call, contexts in enumerate(_lists_of(sample), 1)
+        for call, (_, contexts) in enumerate(sample.lists(), 1)
         for rank, context in enumerate(contexts, 1)
         if context.grade is not None or context.relevant is not None
     ]

@@ -145,7 +145,7 @@ class TestSet:
         if sample.answerable is not None:
             query.answerable = sample.answerable
         query.classes |= dict.fromkeys(_classes(sample))
-        passages = [place.context for place in sample.ranked_passages()]
+        passages = list(sample.retrieved())
         for context in passages:
             if context.text.strip():
                 self._take(context.id, context.text, gold=context.id in query.gold)

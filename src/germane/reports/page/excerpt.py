@@ -140,8 +140,9 @@ def rows_about(report: ReportData, keys: Collection[SampleKey]) -> BlockRows:
 def _passages_of(sample: Sample) -> Iterator[str]:
     """Iterate over the items of a sample's passages, which people may label whether or not a judge was asked."""
     pairs = [
-        (query, passage.context.passage)
-        for passage in sample.ranked_passages()
-        for query in {sample.query, passage.query}
+        (query, context.passage)
+        for own, contexts in sample.lists()
+        for context in contexts
+        for query in {sample.query, own}
     ]
     yield from relevance_items(pairs, turns(sample)) if pairs else ()

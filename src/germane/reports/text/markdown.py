@@ -167,7 +167,7 @@ def _lists(report: ReportData, keys: Sequence[SampleKey]) -> Iterator[str]:
         if (sample := samples.get(score.key)) is not None:
             if sample.contexts is None and not sample.calls:
                 continue
-            names = [place.context.id or place.context.text for place in sample.ranked_passages()]
+            names = [context.id or context.text for context in sample.retrieved()]
             places = zip_longest(signs.replace("|", "").replace("-", ""), names[:_MOST_PLACES], fillvalue="")
             came = ", ".join(f"{sign} {shorten(name, 40)}".strip() for sign, name in places if name)
             missing = ", ".join(shorten(gold.id, 40) for gold in missing_gold(sample)[:_MOST_PLACES])
