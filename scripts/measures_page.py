@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
@@ -20,26 +21,82 @@ Shared: TypeAlias = tuple[str, str, tuple[object, ...]]
 def markdown(definitions: Iterable[Definition]) -> str:
     """Return the parameters that several measures share, then the measures by family."""
     known = list(definitions)
-    families = [(title, list(filter(family, known))) for title, family in _FAMILIES]
-    shared = _shared(known)
-    lines = [f"- `{name}`: {meaning}{_choices(choices)}" for name, meaning, choices in sorted(shared)]
+    shared, first = _shared(known), dict[str, Definition]()
+    lines = [
+        f"- `{name}`: {meaning}{_choices(choices, meaning)}" for name, meaning, choices in sorted(shared)
+    ]
     parts = ["## Parameters of several measures", "\n".join(lines)]
-    for title, members in families:
+    for title, family in _FAMILIES:
+        members = list(filter(family, known))
         usual = _usual(members)
         names = sorted(
-            {name for one in members for name in one.options if any(name == known for known, _, _ in shared)}
+            {n for one in members for n in one.options if any(n == other for other, _, _ in shared)}
         )
         listed = f" Parameters: {', '.join(f'`{name}`' for name in names)}." if names else ""
+        own = Counter(param for one in members for param in _own_params(one, shared))
+        common = [param for param, number in own.items() if number > 1]
         parts += [f"## {title}", f"Unless a measure says otherwise: {'; '.join(usual)}.{listed}"]
+        parts += ["\n".join(f"- {param}" for param in common)] if common else []
         for one in members:
-            first, _, rest = one.doc.partition("\n\n")
-            facts = "\n".join(f"- {line}" for line in _facts(one, usual, shared))
-            parts += [f"### `{one.heading}`", " ".join(f"{first} {rest}".split()), facts]
+            parts.append(f"### `{one.heading}`\n\n{_entry(one, first.get(one.name), usual, shared, common)}")
+            first.setdefault(one.name, one)
     return "\n\n".join(parts) + "\n"
 
 
-def _choices(choices: tuple[object, ...]) -> str:
-    return f" ({', '.join(map(str, choices))})" if choices else ""
+def _entry(
+    one: Definition, first: Definition | None, usual: list[str], shared: set[Shared], common: list[str]
+) -> str:
+    """Return the text below a measure's heading: meaning, formula, exceptions, parameters, other spellings and source.
+
+    `first`: the measure of the same name that stands above; what both have alike is not repeated.
+    """
+    meaning, _, rest = one.doc.partition("\n\n")
+    lines = [" ".join(f"{meaning} {rest}".split())]
+    alike = first and first.formula == one.formula
+    if alike:
+        lines[0] += f" Formula and parameters as for {first.title}."  # type: ignore[union-attr]
+    elif not _told_by(meaning, one.formula):
+        lines[0] += f" Formula: `{one.formula}`."
+    unusual = [fact for fact in _common_facts(one) if fact not in usual]
+    if "Lower is better" in one.doc:
+        unusual = [fact.removesuffix(", lower is better") for fact in unusual]
+        unusual = [fact for fact in unusual if fact != "range 0 to 1"]
+    lines += [f"- {'; '.join(unusual)}"] if unusual else []
+    lines += [f"- {param}" for param in _own_params(one, shared) if param not in common and not alike]
+    named = f"also {', '.join(one.spellings)}" if one.spellings else ""
+    known = one.reference == "germane" or (first and first.reference == one.reference)
+    source = "" if known else _brief(one.reference.removeprefix("germane; "))
+    if named or source:
+        lines.append(f"- {'; '.join(filter(None, [named, source]))}")
+    return "\n".join(lines[:1] + [""] * (len(lines) > 1) + lines[1:])
+
+
+def _told_by(meaning: str, formula: str) -> bool:
+    """Return True if the meaning names what is counted, and of what: a formula in words would repeat it."""
+    counted = ("Share of", "The share of", "Number of", "1 if", "1 where")
+    return meaning.startswith(counted) and not re.search(r"[*^=(+-]|sum of|\br\b", formula)
+
+
+def _brief(reference: str) -> str:
+    """Return a source as authors, name of the method and year."""
+    venue = r"ACM TOIS [\d()]+|TREC-5|SIGIR|CIKM|NeurIPS|EACL|EMNLP|ICLR|Chroma"
+    text = re.sub(rf"\((?:{venue}),? (\d{{4}})\)", r"\1", reference)
+    return re.sub(rf",? (?:{venue}),? (\d{{4}})", r" \1", text)
+
+
+def _own_params(one: Definition, shared: set[Shared]) -> Iterator[str]:
+    """Yield the parameters that few other measures have, with their defaults."""
+    for name, _ in one.facts():
+        param, _, _ = name.partition("=")
+        if param != name and _param(param, one.options[param]) not in shared:
+            meaning = one.options[param].meaning
+            yield f"`{name}`: {meaning}{_choices(one.options[param].choices, meaning)}"
+
+
+def _choices(choices: tuple[object, ...], meaning: str) -> str:
+    """Return the values of a parameter in brackets; "" if its meaning names them all."""
+    told = all(re.search(rf"\b{re.escape(str(one))}\b", meaning) for one in choices)
+    return "" if told else f" ({', '.join(map(str, choices))})"
 
 
 def _shared(known: Iterable[Definition]) -> set[Shared]:
@@ -55,15 +112,21 @@ def _param(name: str, param: Param) -> Shared:
 def _common_facts(one: Definition) -> list[str]:
     """Return the facts that are left out of a measure where they are usual for its family."""
     calls = "no judge calls" if one.cost == "0" else f"judge calls: {one.cost}"
-    return [f"needs {one.all_needs}", calls, f"range {one.span}", f"nothing to count: {one.nothing}"]
+    return [f"needs {one.all_needs}", calls, f"range {one.span}", f"nothing to count: {_nothing(one)}"]
+
+
+def _nothing(one: Definition) -> str:
+    """Return the score of nothing to count; what is not known is not retrieved either."""
+    known = "nothing relevant is retrieved or known"
+    return re.sub(r"nothing relevant is retrieved$", known, one.nothing)
 
 
 def _usual(members: list[Definition]) -> list[str]:
-    """Return those facts that more than a third of the family shares."""
+    """Return those facts that more than a quarter of the family shares."""
     count = Counter(fact for one in members for fact in _common_facts(one))
     best: dict[str, str] = {}
     for fact, number in count.most_common():
-        if number * 3 > len(members):
+        if number * 4 > len(members):
             best.setdefault(_kind(fact), fact)
     return list(best.values())
 
@@ -72,32 +135,29 @@ def _kind(fact: str) -> str:
     return "calls" if "judge calls" in fact else fact.split(maxsplit=1)[0]
 
 
-def _facts(one: Definition, usual: list[str], shared: set[Shared]) -> Iterator[str]:
-    yield f"formula: {one.formula}"
-    if unusual := [fact for fact in _common_facts(one) if fact not in usual]:
-        yield "; ".join(unusual)
-    for name, text in one.facts():
-        param, _, _ = name.partition("=")
-        if param != name and _param(param, one.options[param]) not in shared:
-            yield f"`{name}`: {text.replace(' | ', ', ')}"
-    named = f"also spelled {', '.join(one.spellings)}" if one.spellings else ""
-    source = f"source: {one.reference}" if one.reference != "germane" else ""
-    if named or source:
-        yield "; ".join(filter(None, [named, source]))
+def _of_searches(one: Definition) -> bool:
+    return "search" in one.formula
 
 
 _FAMILIES: tuple[tuple[str, Callable[[Definition], bool]], ...] = (
     ("Ranked, over gold labels", lambda one: one.family == "ranked" and one.labels != "judge"),
     ("Ranked, over the judge's verdicts", lambda one: one.family == "ranked" and one.labels == "judge"),
     ("Judged: claims of the reference", lambda one: one.asks and "claims of the reference" in one.cost),
-    ("Judged: the response", lambda one: one.asks and "response" in one.all_needs),
     (
         "Judged: the contexts",
         lambda one: (
             one.asks and "response" not in one.all_needs and "claims of the reference" not in one.cost
         ),
     ),
-    ("From gold and scores alone", lambda one: one.family != "ranked" and not one.asks),
+    ("Judged: the response", lambda one: one.asks and "response" in one.all_needs),
+    ("Gold evidence in the retrieved text", lambda one: not one.asks and "evidence" in one.needs),
+    ("Several searches", lambda one: not one.asks and _of_searches(one)),
+    (
+        "Gold documents, ids and texts",
+        lambda one: (
+            one.family != "ranked" and not one.asks and "evidence" not in one.needs and not _of_searches(one)
+        ),
+    ),
 )
 
 
