@@ -29,7 +29,7 @@ from germane.addons.agentv.graders.llm_grader import RubricItem, ScoreRange
 from germane.addons.agentv.graders.text_assertion import Test, TextAssertion
 from germane.addons.agentv.graders.tool_trajectory import ExpectedCall
 from germane.evalfiles import EvalFile
-from germane.graders import CaseGrader, MeasureGrader
+from germane.graders import CaseGrader
 from germane.measures.measure import definitions
 from germane.yamltext import YamlModel
 
@@ -161,22 +161,19 @@ def section() -> str:
         "## execution\n",
         table_of(Execution, aliases_of(Execution), hide=_LISTS),
         "## Every grader\n",
-        "A measure's name ([measures.md](../measures.md)), or a mapping with `type` (or `metric`, `measure`) and these keys, on top or under",
-        "`config`.\n",
-        table_of(CaseGrader, {}),
-        "## type: a measure\n",
-        "Its parameters stand in the name or beside it: `type: nDCG, k: 10`.\n",
-        table_of(MeasureGrader, aliases_of(MeasureGrader), leave=CaseGrader),
+        "A measure's name ([measures.md](../measures.md)), or a mapping with `type` (or `metric`, `measure`), on top or under `config`. Every",
+        "grader has `name`, `weight`, `required`, `min_score` and `negate`, and a measure what [our eval files](../reference/evalfile.md#a-measure)",
+        "have too. `type:` may be:\n",
     ]
     for name, model in TYPES.items():
         others = [other for other, meant in ALIASES.items() if meant == name]
-        also = f"\n\nAlso written {', '.join(f'`{other}`' for other in others)}." if others else ""
+        also = f" Also written {', '.join(f'`{other}`' for other in others)}." if others else ""
         parts += [
-            f"## type: {name}\n\n{first_sentence(model)}{also}\n",
+            f"### {name}\n\n{first_sentence(model)}{also}\n",
             table_of(model, aliases_of(model), leave=CaseGrader),
         ]
     parts += [
-        f"## Text assertions\n\n`type:` {', '.join(f'`{test}`' for test in get_args(Test))}; `not_` before it turns it round.\n",
+        f"### Text assertions\n\n`type:` {', '.join(f'`{test}`' for test in get_args(Test))}; `not_` before it turns it round.\n",
         table_of(TextAssertion, aliases_of(TextAssertion), leave=CaseGrader, hide={"test"}),
     ]
     parts_of: dict[str, type[YamlModel]] = {
@@ -184,7 +181,7 @@ def section() -> str:
         "An item of `expected`": ExpectedCall, "`aggregator`": Aggregator,
     }  # fmt: skip
     for title, part in parts_of.items():
-        parts += [f"## {title}\n", table_of(part, aliases_of(part))]
+        parts += [f"### {title}\n", table_of(part, aliases_of(part))]
     return "\n".join(parts)
 
 

@@ -11,8 +11,7 @@ import inspect
 import json
 import re
 import sys
-from collections import Counter
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from importlib import import_module
 from pathlib import Path
 from typing import Any, get_args
@@ -384,10 +383,15 @@ def targets_page() -> str:
         "`targets: [{name: ..., provider: ...}]`. `${{ NAME }}` anywhere in it is a variable of the environment. How targets are used:",
         "[targets.md](../targets.md).\n",
     ]
+    common = set.intersection(*(set(fields(model)) for model in PROVIDERS.values()))
+    defaults = ", ".join(f"{name} {fields(model)['workers']['default']}" for name, model in PROVIDERS.items())
+    first = next(iter(PROVIDERS.values()))
+    parts += ["## Every target\n", table_of(first, aliases_of(first), hide=set(fields(first)) - common)]
+    parts[-1] = re.sub(r"(`workers` \(whole number from 0)[^)]*", rf"\1; default: {defaults}", parts[-1])
     for name, model in PROVIDERS.items():
         parts += [
             f"## provider: {name}\n\n{first_sentence(model)}\n",
-            table_of(model, aliases_of(model)),
+            table_of(model, aliases_of(model), hide=common),
         ]
     parts += ["## models\n", table_of(Models, {})]
     return "\n".join(parts)
@@ -450,19 +454,15 @@ Environment: `GERMANE_JUDGE`, `GERMANE_LEDGER`, each provider's own key and base
 
 
 def commands_page() -> str:
-    """docs/reference/commands.md: flags that several commands have stand once, after the commands."""
-    shared = _shared_flags()
-    lines = {_flag(flag, verb): "" for verb in VERBS for flag in _flags_of(verb)}
+    """docs/reference/commands.md: a flag that several commands have stands in full once, in the first of them."""
     parts = [
         "# Commands, flag by flag\n",
         MADE,
-        "`germane COMMAND --help` prints the same. Exit codes of every command: 0 ok, 2 invalid input, 130 interrupted. Arguments and flags may",
-        "be mixed; `--flag=value` and `--flag value` are the same. [germane.toml](config.md) may set some flags.\n",
-        *(line for verb in VERBS for line in _command(verb, shared)),
-        "## Flags of several commands\n",
-        *(line for line in lines if line in shared),
+        "`germane COMMAND --help` prints the same. Exit codes of every command: 0 ok, 2 invalid input, 130 interrupted. Arguments and flags",
+        "may be mixed; `--flag=value` and `--flag value` are the same. [germane.toml](config.md) may set some flags.\n",
+        *(line for verb in VERBS for line in _command(verb)),
     ]
-    return "\n".join([*parts, ""])
+    return "\n".join(parts)
 
 
 def _flags_of(verb: str) -> list[Flag]:
@@ -470,18 +470,35 @@ def _flags_of(verb: str) -> list[Flag]:
     return [flag for flag in flags_of(verb) if flag in FLAGS or verb not in VERBS]
 
 
-def _shared_flags() -> set[str]:
-    """Return the lines of the flags that several commands of the core have."""
-    count = Counter(_flag(flag, verb) for verb in VERBS for flag in _flags_of(verb) if not flag.argument)
-    return {line for line, number in count.items() if number > 1}
+def _homes() -> dict[str, str]:
+    """Return the lines of all flags, each with the first command that has it."""
+    lines: dict[str, str] = {}
+    for verb in VERBS:
+        for flag in _flags_of(verb):
+            lines.setdefault(_flag(flag, verb), verb)
+    return lines
 
 
-def _command(verb: str, shared: Collection[str], page: str = "") -> Iterator[str]:
+def _command(verb: str, page: str = "") -> Iterator[str]:
+    """Yield the lines on a command: what it does, its own flags, and the names of those that stand with another command."""
     yield from (f"## germane {verb}\n", f"{inspect.cleandoc(function_of(verb).__doc__ or '')}\n")
-    flags = {_flag(flag, verb): flag for flag in _flags_of(verb)}
-    yield from (line for line in flags if line not in shared)
-    if also := [f"`{flag.long}`" for line, flag in flags.items() if line in shared]:
-        yield f"- Also [shared]({page}#flags-of-several-commands): {', '.join(also)}."
+    homes, elsewhere = _homes(), dict[str, list[str]]()
+    for flag in _flags_of(verb):
+        line = _flag(flag, verb)
+        condition, colon, _ = flag.help_for(verb).partition(": ")
+        same = next(
+            (other for other in _flags_of("run") if other.spellings and other.long == flag.long), None
+        )
+        if not flag.argument and (home := homes.get(line, verb)) != verb:
+            elsewhere.setdefault(f"As in [{home}]({page}#germane-{home.replace(' ', '-')})", []).append(
+                flag.long
+            )
+        elif colon and condition == "With --again" and same:
+            elsewhere.setdefault(f"{condition}, as in [run]({page}#germane-run)", []).append(flag.long)
+        else:
+            yield line
+    for where, names in elsewhere.items():
+        yield f"- {where}: {', '.join(f'`{name}`' for name in names)}."
     yield ""
 
 
@@ -617,7 +634,7 @@ def addon_page(path: Path) -> str:
     declared = own()[path.stem]
     parts = [path.read_text("utf-8").partition(MADE)[0] + MADE]
     for verb in declared.verbs:
-        parts += ["", *_command(verb, _shared_flags(), "../reference/commands.md")]
+        parts += ["", *_command(verb, "../reference/commands.md")]
     for verb in VERBS:
         lines = [_flag(flag, verb) for flag in declared.flags if verb in flag.verbs.split(",")]
         parts += ["", f"## Flags of germane {verb}", "", *lines, ""] if lines else []
