@@ -125,7 +125,8 @@ def tag(folder, *, tags, who, **_):
     print(who, "tags", folder.name, tags)
 
 def solo(spec, callbacks):
-    print("on", spec.get("shelves"), "shelves", file=sys.stderr)
+    plan = f"by {Path(spec.get('plan')).read_text()}" if spec.get("plan") else ""
+    print("on", spec.get("shelves"), "shelves", plan, file=sys.stderr)
     return run(spec.but(engine=None), callbacks), None
 
 ADDON = Addon(
@@ -146,6 +147,7 @@ ADDON = Addon(
         Flag("--top", "shop", DATA, "How many.", int, value="N", default=3, least=1),
         Flag("--tags", "label", DATA, "Tags of a shelf.", many=True),
         Flag("--shelves", "run", DATA, "Shelves of the engine solo.", int, value="N", least=1),
+        Flag("--plan", "run", DATA, "The plan of the engine solo.", Path, at_url="kept"),
     ],
     writers={".bars": "shop:bars", ".gone": "shop:no_such"},
 )
@@ -273,6 +275,27 @@ def test_an_installed_package_brings_an_engine_and_a_flag_of_run(shop: Path) -> 
     assert "invalid value '0': expected an integer >= 1" in germane(shop, *words, "0").stderr
     assert "Shelves of the engine solo." in germane(shop, "run", "--help").stdout
     assert "unknown flag --shelf" in germane(shop, "run", "log.jsonl", "--shelf", "3").stderr
+
+
+def test_a_resumed_run_has_the_flags_of_an_installed_package(shop: Path) -> None:
+    """From another folder too, with its files where they were; without the package the flag is named."""
+    (shop / "plan.txt").write_text("a plan", "utf-8")
+    engine = ("--engine", "solo", "--shelves", "3", "--plan", "plan.txt")
+    assert germane(shop, "run", "log.jsonl", "-m", "R@1", *engine, "-o", "r").returncode == 0
+    (shop / "elsewhere").mkdir()
+    resumed = [sys.executable, "-m", "germane", "run", "--engine", "solo", "--resume", "../r"]
+    env = {**os.environ, "PYTHONPATH": str(shop)}
+    done = subprocess.run(
+        resumed, cwd=shop / "elsewhere", env=env, capture_output=True, text=True, check=False
+    )
+    assert (done.returncode, "on 3 shelves by a plan" in done.stderr) == (0, True), done.stderr
+    assert "on 4 shelves by a plan" in germane(shop, *resumed[3:-1], "r", "--shelves", "4").stderr
+    shutil.rmtree(shop / "shop-1.0.dist-info")
+    done = germane(shop, "run", "--resume", "r")
+    assert (
+        done.returncode,
+        "this evaluation has --shelves, which is a flag of a package" in done.stderr,
+    ) == (2, True)
 
 
 def test_an_installed_package_brings_a_labeller_and_a_flag_of_label(shop: Path) -> None:

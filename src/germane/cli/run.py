@@ -98,12 +98,13 @@ def _evaluated(chosen: Spec, callbacks: Progress) -> Iterator[tuple[str, Report]
     """Run what is asked for, in this process or by an engine: each evaluation's path and its report."""
     from germane.evaluation.run import run, run_each, stored_manifest
 
-    if engine := chosen.resuming(stored_manifest(chosen)).get("engine"):
+    whole = chosen.resuming(stored_manifest(chosen))
+    if engine := whole.get("engine"):
         if (target := find("engines", str(engine).partition(":")[0].strip())) is None:
             fix = "write processes:8, dask, or dask:tcp://HOST:8786"
             raise InputError(f"--engine {engine!r} is not an engine", fix=fix)
         run_in_parts = load(target)
-        report, before = run_in_parts(chosen, callbacks)
+        report, before = run_in_parts(whole, callbacks)
         if before is not None:
             callbacks.on_baseline(before)
         yield "", report

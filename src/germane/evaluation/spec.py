@@ -11,7 +11,6 @@ import tomllib
 from collections.abc import Mapping
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
-from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_origin, get_type_hints
 
@@ -20,7 +19,7 @@ import msgspec
 from germane import addons
 from germane.clean import mask_urls
 from germane.errors import InputError, SourceLocation
-from germane.flags import SETTINGS, Flag, options
+from germane.flags import SETTINGS, Flag, flags_of, options
 from germane.samples.files import nearest, repository_root, untrusted, without_scheme
 from germane.types import FrozenDict, Json
 
@@ -89,15 +88,25 @@ class Spec:
 
     def resuming(self, manifest: Mapping[str, Json]) -> Spec:
         """Return the same on top of a report's options, whose paths are relative to the directory where its evaluation began."""
+        options = manifest.get("options") or {}
+        if unknown := [name for name, value in options.items() if value and name not in _stored_options()]:
+            flags_of("run", installed=True)  # from here on those of installed packages are options
+            flag = f"--{unknown[0].replace('_', '-')}"
+            if unknown[0] not in _stored_options():
+                owner = addons.absent("flags", flag)
+                of = (
+                    f"of the add-on {owner}, and that is not there"
+                    if owner
+                    else "of a package that is not there"
+                )
+                problem = f"this evaluation has {flag}, which is a flag {of}"
+                raise InputError(problem, fix="continue it where that add-on is")
+        types = [(name, kind | None, None) for name, kind in _stored_options().items()]
         try:
-            stored = msgspec.convert(manifest.get("options") or {}, _stored_options())
+            stored = msgspec.convert(options, msgspec.defstruct("StoredOptions", types))
         except msgspec.ValidationError as wrong:
             problem = f"the manifest is damaged: {wrong} of its options"
             raise InputError(problem, fix="run the evaluation again") from None
-        for name, value in (manifest.get("options") or {}).items():
-            if value and (owner := addons.absent("flags", f"--{name}")):
-                problem = f"this evaluation has --{name}, which is a flag of the add-on {owner}, and that is not there"
-                raise InputError(problem, fix="continue it where that add-on is")
         values = _of_values(msgspec.structs.asdict(stored))
         if (cwd := Path(manifest.get("cwd") or "")) != Path.cwd() and cwd.is_dir():
             values = _of_values(_placed(values, cwd))
@@ -177,27 +186,24 @@ def _type(flag: Flag) -> Any:
     return tuple[kind, ...] if flag.several else kind  # type: ignore[valid-type]
 
 
-@cache
-def _stored_options() -> type[msgspec.Struct]:
-    """Return a record of all options, each of which may be missing."""
+def _stored_options() -> dict[str, Any]:
+    """Return the options that a manifest holds, each with the type of its value."""
     types = {name: _type(flag) for name, flag in OPTIONS.items() if flag.holds != "command"}
-    types |= {"folder": str, "outputs": tuple[str, ...], "store": str}
-    return msgspec.defstruct("StoredOptions", [(name, kind | None, None) for name, kind in types.items()])
+    return {**types, "folder": str, "outputs": tuple[str, ...], "store": str}
 
 
 def _placed(stored: Mapping[str, Json], cwd: Path) -> dict[str, Json]:
     """Stored options with paths as they are found from here; where nothing stands there any more, as they were written."""
 
-    def relocated(path: str) -> str:
-        return str(cwd / path) if (cwd / path).exists() else path
+    def relocated(value: Any) -> Any:
+        if isinstance(value, tuple):
+            return tuple(map(relocated, value))
+        return str(cwd / value) if (cwd / value).exists() else value
 
-    placed: dict[str, Json] = {name: relocated(path) for name in _FILES if (path := stored.get(name))}
-    placed["paths"] = tuple(map(relocated, stored.get("paths", ())))
-    placed["outputs"] = tuple(str(cwd / path) for path in stored.get("outputs", ()))
+    files = ["paths", "replay", "corpus", *(name for name, flag in OPTIONS.items() if flag.kind is Path)]
+    placed: dict[str, Json] = {name: relocated(path) for name in files if (path := stored.get(name))}
+    placed["outputs"] = tuple(str(cwd / path) for path in stored.get("outputs") or ())
     return {**stored, **placed}
-
-
-_FILES = ("targets_file", "baseline", "replay", "corpus")
 
 
 @dataclass(frozen=True, slots=True)
