@@ -24,7 +24,7 @@ from pydantic.json_schema import GenerateJsonSchema, JsonSchemaValue
 import germane
 from germane.addons import own
 from germane.cli.verbs import VERBS, function_of
-from germane.comparison.schema import ComparisonDocument
+from germane.comparison.formats import Comparison
 from germane.diagnosis.stages import StagesDocument, StagesDocuments
 from germane.diagnosis.whatif import DiagnosisDocument, DiagnosisDocuments
 from germane.encoding import Line
@@ -51,7 +51,7 @@ SCHEMA = DOCS / "schema" / "evalfile.schema.json"
 SAMPLE_SCHEMA = DOCS / "schema" / "sample.schema.json"
 DOCUMENTS: dict[str, Any] = {
     "report": Document,
-    "comparison": ComparisonDocument,
+    "comparison": Comparison,
     "explain": ExplainDocument,
     "audit": AuditDocument,
     "gold-audit": GoldAudit,
@@ -528,13 +528,12 @@ BRIEF = {
     "judges.PanelJudge",
     "judges.FakeJudge",
     "Measure",
-    "Comparison",
 }
 """Those of which it shows the first paragraph."""
 METHODS = {
     "Report": "open save scores samples judgements labels places cases worst failed explain slices systems measures name to_json to_pandas to_polars",
     "Measure": "parse",
-    "Comparison": "verdict exit_code sentences save to_json",
+    "Comparison": "sentences save to_json",
 }
 """The methods and properties that it shows."""
 

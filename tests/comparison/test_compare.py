@@ -7,7 +7,6 @@ import io
 import json
 import random
 import re
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -18,8 +17,7 @@ from scipy import stats
 from scripts.reference_pages import schema_of
 
 from germane import Report, compare, evaluate
-from germane.comparison.formats import COMPARISON_FORMATS
-from germane.comparison.schema import ComparisonDocument
+from germane.comparison.formats import COMPARISON_FORMATS, Comparison
 from germane.errors import InputError
 from germane.judges.fake import FakeJudge
 from germane.judges.judge import Reply
@@ -362,7 +360,7 @@ def test_markdown_mentions_nobody(before: Report, after: Report) -> None:
     """A name like a person's or an issue's is text, wherever it stands."""
     found = compare(before, after, measures="R@5")
     rows = tuple(one.replace(a="@octo", b="#12") for one in found.comparisons)
-    named = replace(found, systems=("@octo", "#12"), comparisons=rows, notes=("as @octo said in #12",))
+    named = found.replace(systems=("@octo", "#12"), comparisons=rows, notes=("as @octo said in #12",))
     shown = COMPARISON_FORMATS[".md"](named)
     assert "| R@5 | @<!-- -->octo |" in shown
     assert "- as @<!-- -->octo said in #<!-- -->12" in shown
@@ -461,19 +459,17 @@ def test_two_reports_of_the_same_systems_are_compared_system_by_system() -> None
     found = compare(a, b, by="even")
     assert {(one.a, one.b) for one in found.comparisons} == {(f"A:{name}", f"B:{name}") for name in shares}
     document = json.loads(json.dumps(found.to_json()))
-    jsonschema.validate(document, schema_of(ComparisonDocument))
+    jsonschema.validate(document, schema_of(Comparison))
     one = compare(a, b, systems=["low"])
     assert len(one.systems) == 2
 
 
 def test_documents_obey_the_published_schema(before: Report, after: Report) -> None:
     """docs/schema/comparison.schema.json is made of the records."""
-    assert json.loads(PUBLISHED.read_text("utf-8")) == schema_of(ComparisonDocument)
+    assert json.loads(PUBLISHED.read_text("utf-8")) == schema_of(Comparison)
     other = evaluate(rows(0.5, 3), "nDCG@5 R@5 RR")
     for found in (compare(before, after, margin={"R@5": 0.02}), compare(before, after, other, by="topic")):
-        jsonschema.validate(
-            json.loads(json.dumps(found.to_json(), allow_nan=False)), schema_of(ComparisonDocument)
-        )
+        jsonschema.validate(json.loads(json.dumps(found.to_json(), allow_nan=False)), schema_of(Comparison))
 
 
 def test_a_report_says_how_much_of_the_judging_systems_shared(tmp_path: Path) -> None:

@@ -12,12 +12,11 @@ import numpy as np
 
 from germane.clean import counted
 from germane.comparison.corrected import DecidedPair
-from germane.comparison.formats import Comparison
+from germane.comparison.formats import BestLine, Comparison
 from germane.comparison.judged import compared, how_judged, other_corpus, served_models, verdicts_of
 from germane.comparison.mixed import mixed_scores, split_by_cause
 from germane.comparison.moved import SharedSamples, moved_queries
 from germane.comparison.regression import regression, within_margin
-from germane.comparison.schema import BestLine
 from germane.errors import InputError
 from germane.measures.declaration import parse_measures
 from germane.reports.data import ReportData
@@ -112,26 +111,27 @@ def compare(
     shared_of = {pair: SharedSamples(pair) for pair in pairs}
     rows, notes = list[MeasureComparison](), [*guesses, *(differ if judged else [])]
     for pair in pairs:
-        rows += _rows(pair, chosen, shared_of[pair], margins, allow_stand_in=allow_stand_in)
+        found = _rows(pair, chosen, shared_of[pair], margins, allow_stand_in=allow_stand_in)
+        rows += [row.replace(several=len(pairs) > 1) for row in found]
         notes.append("" if differ else served_models(pair.a, pair.b, judged))
         if judged and (pair.a.report.tables is pair.b.report.tables or not differ):
             notes += _covered(pair)
-    rows, several = adjusted(rows, first), len(pairs) > 1
-    gates = [within_margin(row, several=several) for row in rows if row.decision]
-    gates += [regression(row, several=several) for row in rows if row.tests and fail_on_regression]
+    rows, slices = adjusted(rows, first), list[MeasureComparison]()
+    gates = [within_margin(row) for row in rows if row.decision]
+    gates += [regression(row) for row in rows if row.tests and fail_on_regression]
     if by is not None:
         sliced = [row for pair in pairs for row in _slices(pair, chosen, by)]
-        rows += [row.replace(tests=0) for row in adjusted(sliced, first)]  # a slice has no outcome of its own
+        slices = [
+            row.replace(tests=0) for row in adjusted(sliced, first)
+        ]  # a slice has no outcome of its own
     only_in: dict[str, list[str]] = {side.name: [] for side in sides}
     for pair in pairs:
         notes.append(other_corpus(pair))
         only_a, only_in[pair.b.name] = pair.only_in()
         notes += _paired(pair, len(only_a) + len(only_in[pair.b.name]), shared_of[pair])
         only_in[pair.a.name] = list(dict.fromkeys([*only_in[pair.a.name], *only_a]))
-    notes += [
-        *_figure_notes([] if any(map(is_of_results, reports)) else rows, rows),
-        *_remarks(sides, chosen),
-    ]
+    judged_rows = [] if any(map(is_of_results, reports)) else [*rows, *slices]
+    notes += [*_figure_notes(judged_rows, rows), *_remarks(sides, chosen)]
     if measures is None:
         others = dict.fromkeys(name for side in sides for name in side.types if name not in chosen)
         notes += [f"not in all of them, not compared: {', '.join(others)}"] if others else []
@@ -140,6 +140,7 @@ def compare(
         systems=tuple(side.name for side in sides),
         primary=tuple(first),
         comparisons=tuple(rows),
+        slices=tuple(slices),
         only_in=only_in,
         overlaps={name: overlap for name, overlap in overlaps.items() if overlap},
         moved={pair.b.name: moved_queries(pair, first[0]) for pair in pairs},
@@ -309,7 +310,7 @@ def _figure_notes(judged: Iterable[MeasureComparison], rows: Iterable[MeasureCom
     """Yield why people's labels do not correct judged differences, and which intervals are too narrow."""
     uncalibrated = (row for row in judged if row.decided_by == "judged" and row.corrected_why)
     yield from _with_measures((f"uncalibrated: {row.corrected_why}", row.measure) for row in uncalibrated)
-    narrow = (row for row in rows if row.interval.note and not row.slice)
+    narrow = (row for row in rows if row.interval.note)
     yield from _with_measures((row.interval.note, row.measure) for row in narrow)
 
 

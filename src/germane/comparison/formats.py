@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
@@ -12,11 +11,11 @@ from rich.console import RenderableType
 from rich.text import Text
 
 from germane.clean import clean, counted, markdown_text, shorten, some_of
-from germane.comparison.schema import BestLine, ComparisonDocument, MovedLine, MovedLines
+from germane.comparison.moved import MovedLine
+from germane.encoding import Line, internal
 from germane.errors import InputError
-from germane.reports.data import ReportData
 from germane.reports.gates import GateResult
-from germane.reports.pairing import MeasureComparison
+from germane.reports.pairing import MarginResult, MeasureComparison
 from germane.reports.summary import (
     LIKE_THESE,
     canonical_name,
@@ -28,8 +27,9 @@ from germane.reports.summary import (
 from germane.samples.files import write_whole
 from germane.show.table import Table, csv_lines
 from germane.show.terminal import hanging, plain_text
+from germane.statistics.intervals import IntervalEnds
 from germane.statistics.ranking import Overlap
-from germane.types import Json
+from germane.types import FrozenDict, Json
 
 _LONGEST_HEAD = 16
 """Signs of a system's name that fit over a column of means."""
@@ -43,35 +43,72 @@ _MOST_MOVED, _MOST_NOTES, _LINE = 3, 3, 78
 """Queries that became worse, or better, in a terminal, lines of notes, and the signs of a query's line."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
-class Comparison:
+class BestLine(Line):
+    """The best of three or more systems by one measure, over the queries that all were measured on; its gain over the first system, above 0 where it is better.
+
+    `gain` is that of these queries, which chose it; `gain_held_out` that of systems chosen on one half of the queries, measured on the other,
+    the mean of 200 random halves (clusters whole) and their counterparts. `interval` is that of the gain that holds, of queries like these.
+    """
+
+    system: str
+    measure: str
+    gain: float
+    gain_held_out: float | None
+    interval: IntervalEnds | None
+
+
+class Comparison(
+    Line, kw_only=True, rename=internal("reports", overlaps="rank_biased_overlap", choices="best")
+):
     """Two or more systems over the same cases, each compared with the first (or with itself in another report).
+
+    `verdict` is the worst of the gates: "pass", "fail" or "undecided", None where there are none; `exit_code` is 0 (passed, or
+    no gates), 1 (failed) or 3 (undecided).
 
     `comparison["nDCG@10"]` is a MeasureComparison, with several systems `comparison["nDCG@10", "bm25"]`; `in` and iteration
     are over the measures' names. `str()` is what the command line prints: first a sentence per primary measure, `sentences`.
+    `to_json` is the document of `germane compare --json`.
 
-    `comparisons` hold one row per system and measure, after those over all cases the ones per slice. `gates` are
-    the results against the margins, and those of `fail_on_regression`; `verdict` is the worst of them, "pass", "fail" or
-    "undecided", None where there are none. `only_in` lists the cases that another system does
-    not have, `choices` the best of three systems or more by each measure, `overlaps` say how alike the lists are to those of the first system, `moved` (`worst` and `best`) the queries that moved most by
-    `primary[0]`, by the name of the system.
+    `comparisons` hold a row per system and measure over all cases, `slices` those over each slice. `gates` are the results
+    against the margins, and those of `fail_on_regression`. `only_in` lists the queries that others do not have, by system;
+    `overlaps` (in the document `rank_biased_overlap`) say how alike the lists are to those of the first system, where they are
+    known. `choices` (`best`) hold the best system by each measure, the primary ones first, where three or more are compared
+    with the same one. `moved` holds the queries that became worst and best by `primary[0]`, the most moved first, by system.
     """
 
-    systems: tuple[str, ...]
-    primary: tuple[str, ...]
-    comparisons: tuple[MeasureComparison, ...]
+    schema_version: Literal[1] = 1
+    passed: bool = True
+    exit_code: int = 0
+    verdict: MarginResult | None = None
+    gates: Sequence[GateResult] = ()
+    systems: Sequence[str]
+    primary: Sequence[str]
+    comparisons: Sequence[MeasureComparison]
+    slices: Sequence[MeasureComparison] = ()
     only_in: Mapping[str, Sequence[str]]
-    overlaps: Mapping[str, Overlap] = field(default_factory=dict)
-    moved: Mapping[str, MovedLines] = field(default_factory=dict)
-    choices: tuple[BestLine, ...] = ()
-    notes: tuple[str, ...] = ()
-    gates: tuple[GateResult, ...] = ()
-    reports: tuple[ReportData, ...] = ()
+    overlaps: Mapping[str, Overlap] = FrozenDict()
+    moved: Mapping[str, Mapping[Literal["worst", "best"], Sequence[MovedLine]]] = FrozenDict()
+    choices: Sequence[BestLine] = ()
+    notes: Sequence[str] = ()
+    reports: Sequence[Any] = ()
+
+    def __post_init__(self) -> None:
+        outcomes = {gate.outcome for gate in self.gates}
+        self.verdict = next(
+            (word for word in ("undecided", "fail", "pass") if _WORDS[word] in outcomes), None
+        )
+        self.exit_code = {"fail": 1, "undecided": 3}.get(self.verdict or "pass", 0)
+        self.passed = self.exit_code == 0
 
     @property
     def sentences(self) -> list[str]:
         """The outcome of each primary measure over all cases, in a sentence."""
-        return [row.sentence(several=self.several) for row in self.whole if row.outcome]
+        return [row.in_words for row in self.comparisons if row.in_words]
+
+    @property
+    def rows(self) -> list[MeasureComparison]:
+        """The comparisons over all cases, then those over each slice."""
+        return [*self.comparisons, *self.slices]
 
     @property
     def several(self) -> bool:
@@ -84,30 +121,14 @@ class Comparison:
         return tuple(dict.fromkeys(row.b for row in self.comparisons))
 
     @property
-    def worst(self) -> dict[str, list[MovedLine]]:
+    def worst(self) -> dict[str, Sequence[MovedLine]]:
         """The queries that became worst by `primary[0]`, by system."""
-        return {system: moved.worst for system, moved in self.moved.items()}
+        return {system: moved["worst"] for system, moved in self.moved.items()}
 
     @property
-    def best(self) -> dict[str, list[MovedLine]]:
+    def best(self) -> dict[str, Sequence[MovedLine]]:
         """The queries that became best by `primary[0]`, by system."""
-        return {system: moved.best for system, moved in self.moved.items()}
-
-    @property
-    def whole(self) -> list[MeasureComparison]:
-        """The comparisons over all cases, without those of a slice."""
-        return [row for row in self.comparisons if not row.slice]
-
-    @property
-    def verdict(self) -> Literal["pass", "fail", "undecided"] | None:
-        """The worst of the gates: undecided before failed, as in every verdict; None where there are none."""
-        outcomes = {gate.outcome for gate in self.gates}
-        return next((word for word in ("undecided", "fail", "pass") if _WORDS[word] in outcomes), None)
-
-    @property
-    def exit_code(self) -> int:
-        """0 passed or there are no gates, 1 failed, 3 undecided."""
-        return {"fail": 1, "undecided": 3}.get(self.verdict or "pass", 0)
+        return {system: moved["best"] for system, moved in self.moved.items()}
 
     @property
     def because(self) -> str:
@@ -119,14 +140,14 @@ class Comparison:
         """Return the comparison of a measure over all cases, of the second system or the one named: `["nDCG@10", "B"]`."""
         measure, system = name if isinstance(name, tuple) else (name, self.held[0])
         names = {measure, canonical_name(measure)}
-        for row in self.whole:
+        for row in self.comparisons:
             if row.b == system and not names.isdisjoint({row.measure, row.type}):
                 return row
         have = f"{', '.join(self) or 'none'} of {', '.join(self.held)}"
         raise KeyError(f"{measure} was not compared for {system}; compared: {have}")
 
     def __iter__(self) -> Iterator[str]:
-        return iter(dict.fromkeys(row.measure for row in self.whole))
+        return iter(dict.fromkeys(row.measure for row in self.comparisons))
 
     def __contains__(self, name: object) -> bool:
         try:
@@ -136,22 +157,7 @@ class Comparison:
 
     def to_json(self) -> dict[str, Json]:
         """Return the document of `germane compare --json`."""
-        slices = [_line(row, several=self.several) for row in self.comparisons if row.slice]
-        fields: dict[str, Any] = {
-            "verdict": self.verdict,
-            "gates": self.gates,
-            "systems": self.systems,
-            "primary": self.primary,
-            "comparisons": [_line(row, several=self.several) for row in self.whole],
-            "slices": slices,
-            "only_in": self.only_in,
-            "rank_biased_overlap": self.overlaps,
-            "moved": self.moved,
-            "best": self.choices,
-            "notes": self.notes,
-        }
-        code = self.exit_code
-        return ComparisonDocument(schema_version=1, passed=code == 0, exit_code=code, **fields).as_json()
+        return self.as_json()
 
     def save(self, path: str | Path, **page: Any) -> None:
         """Write a file: .html, .json, .csv, .md, .tex or .txt; InputError for another extension.
@@ -179,7 +185,7 @@ class Comparison:
 
     def _repr_html_(self) -> str:
         verdict = [] if self.verdict is None else [f"verdict  {_WORDS[self.verdict]}{self.because}"]
-        table = _table(self, self.comparisons, file=True)
+        table = _table(self, self.rows, file=True)
         table.notes += [*self.sentences, *_lines(self), *verdict]
         return table.html()
 
@@ -194,9 +200,9 @@ def render_comparison(comparison: Comparison, *, every: bool = False) -> Rendera
 
 def _parts(comparison: Comparison, *, every: bool) -> Iterator[RenderableType]:
     """Yield the comparison in order: the outcomes, the differences, what moved, the notes and the verdict."""
-    outcomes = [(row, row.outcome) for row in comparison.whole if row.outcome]
-    for row, outcome in outcomes:
-        yield Text(clean(row.sentence(several=comparison.several)), style=_OF_OUTCOME.get(outcome, ""))
+    for row in comparison.comparisons:
+        if row.in_words:
+            yield Text(clean(row.in_words), style=_OF_OUTCOME.get(row.outcome or "", ""))
     yield from map(Text, map(clean, _best_of(comparison)))
     heads = _heads(comparison)
     for baseline in dict.fromkeys(row.a for row in comparison.comparisons):
@@ -204,14 +210,14 @@ def _parts(comparison: Comparison, *, every: bool) -> Iterator[RenderableType]:
         a, b = clean(baseline), ", ".join(others)
         if len(comparison.systems) != 2 or heads[0] != a:  # else the table's head says so
             yield Text(f"{heads[1]} {b} against {heads[0]} {a}" if len(heads) == 2 else f"{b} against {a}")
-    yield _table(comparison, comparison.whole).rich()
-    for row in comparison.whole:
+    yield _table(comparison, comparison.comparisons).rich()
+    for row in comparison.comparisons:
         yield from (Text(f"  {line}", style="dim") for line in _remarks(comparison, row))
-    if slices := [row for row in comparison.comparisons if row.slice]:
-        yield _table(comparison, slices, slices=True).rich()
+    if comparison.slices:
+        yield _table(comparison, comparison.slices, slices=True).rich()
     for system, moved in comparison.moved.items():
         of = f" in {clean(system)}" if len(comparison.systems) > 2 else ""
-        for word, queries in (("worse", moved.worst), ("better", moved.best)):
+        for word, queries in (("worse", moved["worst"]), ("better", moved["best"])):
             title = [Text(f"{word} by {clean(comparison.primary[0])}{of}")] if queries else []
             yield from (*title, *map(_moved, queries[:_MOST_MOVED]))
     yield from _foot(comparison, every=every)
@@ -224,8 +230,8 @@ def _foot(comparison: Comparison, *, every: bool) -> Iterator[RenderableType]:
     yield from (Text(f"note     {clean(note)}") for note in comparison.notes[:kept])
     if hidden := len(comparison.notes) - kept:
         yield Text(f"note     {counted(hidden, 'more note')}: -v and the page show them")
-    intervals = ", ".join(sorted({row.interval.method for row in comparison.comparisons} - {""}))
-    tests = ", ".join(sorted({row.test for row in comparison.comparisons if row.test}))
+    intervals = ", ".join(sorted({row.interval.method for row in comparison.rows} - {""}))
+    tests = ", ".join(sorted({row.test for row in comparison.rows if row.test}))
     if intervals:
         yield Text(f"95% confidence intervals ({LIKE_THESE}): {intervals}")
     if tests and tests != intervals:
@@ -239,7 +245,7 @@ def _foot(comparison: Comparison, *, every: bool) -> Iterator[RenderableType]:
 
 def _best_of(comparison: Comparison) -> Iterator[str]:
     """Yield a sentence per primary measure: the best of three systems or more, and its gain where it was not chosen."""
-    shown = {row.measure for row in comparison.whole if row.outcome and not row.stand_in}
+    shown = {row.measure for row in comparison.comparisons if row.outcome and not row.stand_in}
     first = comparison.systems[0]
     for line in comparison.choices:
         if line.measure in shown and line.gain_held_out is not None:
@@ -385,16 +391,11 @@ def _decisions(comparison: Comparison) -> Iterator[str]:
         yield f"{gate.word:9}  {gate.text}"
 
 
-def _line(row: MeasureComparison, *, several: bool) -> dict[str, Json]:
-    """Return a comparison as scripts read it."""
-    return {**row.as_json(), "sentence": row.sentence(several=several) if row.outcome else None}
-
-
 def _csv(comparison: Comparison) -> str:
     """Return the comparisons as CSV, a row each."""
     rows: list[dict[str, Json]] = []
-    for compared in comparison.comparisons:
-        row: dict[str, Json] = {"slice": compared.slice or "", **_line(compared, several=comparison.several)}
+    for compared in comparison.rows:
+        row: dict[str, Json] = {"slice": compared.slice or "", **compared.as_json()}
         parts, ends = row.pop("parts") or {}, row.pop("interval") or (None, None)
         corrected = row.pop("corrected") or {}
         low, high = corrected.get("interval") or (None, None)
@@ -411,7 +412,7 @@ def _markdown(comparison: Comparison) -> str:
         return "".join(f"- {markdown_text(line, 300)}\n" for line in lines)
 
     head = "".join(f"**{markdown_text(sentence, 400)}**  \n" for sentence in comparison.sentences)
-    table = _table(comparison, comparison.comparisons, file=True).markdown()
+    table = _table(comparison, comparison.rows, file=True).markdown()
     text = f"{head}{chr(10) if head else ''}{table}\n{bullets(_lines(comparison))}"
     if comparison.verdict is None:
         return text
@@ -423,7 +424,7 @@ def _markdown(comparison: Comparison) -> str:
 def _lines(comparison: Comparison) -> Iterator[str]:
     """Yield the remarks and notes of a file."""
     yield from _best_of(comparison)
-    for row in comparison.whole:
+    for row in comparison.comparisons:
         yield from _remarks(comparison, row)
     yield from (*_lists(comparison), *_only_in(comparison, "only in "), *comparison.notes)
 
@@ -432,7 +433,7 @@ COMPARISON_FORMATS: dict[str, Callable[[Comparison], str]] = {
     ".json": lambda comparison: json.dumps(comparison.to_json(), ensure_ascii=False, indent=1) + "\n",
     ".csv": _csv,
     ".md": _markdown,
-    ".tex": lambda comparison: _table(comparison, comparison.comparisons, file=True).tex(("hline",) * 3),
+    ".tex": lambda comparison: _table(comparison, comparison.rows, file=True).tex(("hline",) * 3),
     ".txt": lambda comparison: f"{plain_text(render_comparison(comparison, every=True), 120)}\n",
 }
 """The formats of a comparison, by the file's extension."""

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from math import fsum
+from typing import Literal
 
 import numpy as np
+from msgspec import UnsetType
 
 from germane.clean import shorten
-from germane.comparison.schema import MovedLine, MovedLines
+from germane.encoding import Line
 from germane.places.lists import distinct_contexts, relevant
 from germane.reports.pairing import PairedSystems
 from germane.reports.summary import higher_is_better
@@ -16,7 +18,26 @@ from germane.statistics.ranking import Overlap, list_changes, rank_biased_overla
 from germane.types import Sample
 
 
-def moved_queries(pair: PairedSystems, measure: str, most: int = 5) -> MovedLines:
+class MovedLine(Line):
+    """A query whose score changed, with the changes of its list: ids, and of what moved (id, old rank, new rank).
+
+    `gold` holds the same of each gold document, null for a rank where it did not come back.
+    """
+
+    sample: str
+    query: str
+    a: float
+    b: float
+    change: float
+    added: list[str] | None
+    dropped: list[str] | None
+    moved: list[tuple[str, int, int]] | None
+    gold: list[tuple[str, int | None, int | None]] | UnsetType | None = None
+
+
+def moved_queries(
+    pair: PairedSystems, measure: str, most: int = 5
+) -> dict[Literal["worst", "best"], list[MovedLine]]:
     """Return the queries that became worst and best by a measure, at most `most` of each, the most moved first.
 
     Lists are of the ids of the passages, or the beginnings of their texts.
@@ -43,7 +64,7 @@ def moved_queries(pair: PairedSystems, measure: str, most: int = 5) -> MovedLine
             case, query, low, high, change, *list_changes(_names(a), _names(b)), _gold_ranks(a, b)
         )
 
-    return MovedLines(list(map(line, worst)), list(map(line, best)))
+    return {"worst": list(map(line, worst)), "best": list(map(line, best))}
 
 
 class SharedSamples:

@@ -82,11 +82,11 @@ def regressions(report: ReportData, baseline: ReportData) -> list[GateResult]:
 _WORSE = "not significantly worse"
 
 
-def regression(row: MeasureComparison, of: str = "", *, several: bool = False) -> GateResult:
-    """Return the gate that a measure did not get worse; `of`, or `several`, names the system."""
-    of = f" [{row.b}]" if several else of
+def regression(row: MeasureComparison, of: str = "") -> GateResult:
+    """Return the gate that a measure did not get worse; `of` names the system, as does a row of several comparisons."""
+    of = f" [{row.b}]" if row.several else of
     name, worse = f"{_WORSE} in {row.measure}{of}", row.finding == "worse"
-    sentence = f"{row.measure}{of} got worse: {row.figure}" if worse else row.sentence(several=several)
+    sentence = f"{row.measure}{of} got worse: {row.figure}" if worse else row.sentence()
     loss = 0.0 if row.gain.ends is None or row.gain.ends[1] < 0 else -row.gain.ends[0]
     more = f", p (Holm) {p_in_words(row.p_holm)}" if row.p_holm is not None else ""
     if loss > 0:
@@ -97,9 +97,9 @@ def regression(row: MeasureComparison, of: str = "", *, several: bool = False) -
     return _result(row, name, "failed" if worse else "passed", more, sentence)
 
 
-def within_margin(row: MeasureComparison, *, several: bool = False) -> GateResult:
-    """Return the gate that a measure lost less than its margin, as `row.decision` says; `several`: the system is named."""
-    decision, of = row.decision or row.decide(0.0), f" [{row.b}]" if several else ""
+def within_margin(row: MeasureComparison) -> GateResult:
+    """Return the gate that a measure lost less than its margin, as `row.decision` says."""
+    decision, of = row.decision or row.decide(0.0), f" [{row.b}]" if row.several else ""
     outcome, name = _OUTCOME[decision.verdict], f"{row.measure}{of}, margin {decision.margin:g}"
     sentence = f"{name}: {row.figure}"
     if outcome == "failed":

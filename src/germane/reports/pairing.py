@@ -54,7 +54,7 @@ STAND_IN = "judged by a stand-in for a model, which decides nothing"
 
 _INTERNAL = (
     *("interval", "decision", "verdicts", "stand_in"),
-    *("undecided_why", "tests", "asked", "left_out"),
+    *("undecided_why", "tests", "several", "asked", "left_out"),
 )
 
 
@@ -122,6 +122,8 @@ class MeasureComparison(
     """The reason why nothing may be decided; "" if it may."""
     tests: int = 0
     """The number of p-values that `p_holm` is adjusted over; 0 for a measure that is not primary."""
+    several: bool = False
+    """True if it is one of several comparisons, whose sentences name the systems."""
     asked: int = 0
     """The number of queries of the larger report, measured or not."""
     left_out: str = ""
@@ -197,8 +199,8 @@ class MeasureComparison(
             return f"{counted(self.n, 'query')} detect{'s' * (self.n == 1)} {self.mde:.2g} or more"
         return self.figure
 
-    def sentence(self, *, several: bool = False) -> str:
-        """Return the outcome as a sentence; `several`: of several comparisons, which always names the systems."""
+    def sentence(self) -> str:
+        """Return the outcome as a sentence."""
         match self.outcome or self.finding:
             case "same":
                 margin = self.decision.margin if self.decision else 0.0
@@ -206,7 +208,7 @@ class MeasureComparison(
                     f"{self.b} and {self.a} are the same within {margin:g} in {self.measure}: {self.figure}"
                 )
             case "not shown":
-                of = f" ({self.b} against {self.a})" if several else ""
+                of = f" ({self.b} against {self.a})" if self.several else ""
                 return f"no difference shown in {self.measure}{of}: {self.why_not_shown}"
             case outcome:
                 return f"{self.b} is {outcome} than {self.a} in {self.measure}: {self.figure}"
@@ -223,7 +225,7 @@ class MeasureComparison(
         return Decision("undecided", margin) if self.undecided_why else decide_change(self.gain, margin)
 
     def __repr__(self) -> str:
-        return f"<{type(self).__name__} {self.sentence(several=True)}>"
+        return f"<{type(self).__name__} {self.replace(several=True).sentence()}>"
 
 
 def adjusted(rows: Iterable[MeasureComparison], primary: Collection[str]) -> list[MeasureComparison]:
