@@ -239,23 +239,22 @@ class GroupCall:
             why = f"the answer did not end within {request.limit:,} tokens"
             again = Correction("", f"{why}, write less") if ask.schema else None
             return Unended(f"{why}: --model-parameter max_tokens=N allows more"), again
-        problem = self._keep(ask, got, limited=request.limited)
+        problem = self._keep(ask, got)
         if problem is None:
             if note is None and ask.schema:
                 self.client.capabilities.usable(self.state.mode)
             return None, note
-        if not (isinstance(problem, Miscounted | Unended) or got.problem):
+        if not (isinstance(problem, Miscounted) or got.problem):
             self.client.capabilities.schema_ignored()
-        text = "" if isinstance(problem, Unended) else got.text[:_SHOWN]
-        return problem, Correction(text, str(problem)[:_PROBLEM])
+        return problem, Correction(got.text[:_SHOWN], str(problem)[:_PROBLEM])
 
-    def _keep(self, ask: Ask, got: Completion, *, limited: bool) -> AnswerError | None:
+    def _keep(self, ask: Ask, got: Completion) -> AnswerError | None:
         """Keep what can be used of an answer; return what is wrong with the rest."""
         problem: AnswerError | None = None
         decides = self.client.capabilities.decides  # no chat model's own claim about probabilities is one
         try:
             payload = got.payload() if ask.schema else {"text": got.text}
-            for question, answer, how in ask.read(payload, limited=limited, as_answered=decides):
+            for question, answer, how in ask.read(payload, as_answered=decides):
                 if isinstance(answer, AnswerError):
                     problem = answer
                 else:

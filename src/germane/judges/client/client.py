@@ -190,7 +190,6 @@ class ModelClient:
             mode=call.mode,
             limit=limit,
             own_limit=bool(limit) and not call.room and not capabilities.max_tokens,
-            limited=capabilities.schema_limits and call.mode < PROMPT,
         )
 
     async def _send(self, request: ModelRequest, call: ModelCall, slot: Slot) -> RetryDecision:
@@ -380,8 +379,10 @@ class ModelClient:
     def _learn(self, decision: RetryDecision, request: ModelRequest, call: ModelCall) -> None:
         """Learn from a refusal what to leave out, or try the next output mode."""
         capabilities = self.capabilities
-        learned = capabilities.learn(decision.text, request.mode, limited=request.limit > 0)
-        if learned or (not capabilities.proven and capabilities.drop_limits()):
+        if capabilities.learn(decision.text, request.mode, limited=request.limit > 0):
+            return
+        if request.own_limit and not capabilities.proven:
+            capabilities.token_limits = False
             return
         self._rejected += 1
         if self._rejected >= self.policy.hopeless and not self._worked:
