@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from germane.addons.compat import mastra
-from germane.addons.compat.mastra import Parity, recall, relevance, rounded, scored
+from germane.addons.compat.mastra import Parity, relevance, rounded, scored
 from germane.errors import AnswerError, InputError
 from germane.testing import FakeJudge
 
@@ -78,7 +78,6 @@ def test_the_formulas_give_mastras_numbers(row, name):
 def test_odd_spellings_count_where_they_do_for_mastra(words, scores):
     """Values of @mastra/evals 0.13.10: two metrics trim and fold case, one folds it, one does neither."""
     assert tuple(scored(formula, words) for formula in FORMULAS.values()) == scores
-    assert recall(["Yes", " YES "], 2) == 1.0
 
 
 @pytest.mark.equals(
@@ -184,16 +183,6 @@ def test_the_scorers_give_mastras_numbers_under_parity(row):
     """The score of @mastra/evals 1.10, through the ordinary evaluation."""
     truth = "the truth" if row.get("truth", True) else None
     assert scorer_of(row).run("a question", "an answer", truth).score == row["score"]
-
-
-@pytest.mark.parametrize(
-    "row", [row for row in NEW if row["scorer"] == "recall"], ids=lambda row: row["name"]
-)
-def test_recall_over_any_count_of_verdicts(row):
-    """Fewer verdicts than claims: unsupported. More: at most 1. A judge here is asked again instead."""
-    words = row.get("verdicts", "Y" * row["supported"] + "N" * (row["claims"] - row["supported"]))
-    verdicts = [letter == "Y" for letter in words]
-    assert recall(verdicts, row["claims"], row.get("scale", 1)) == row["score"]
 
 
 def test_nothing_evaluated_is_perfect_for_mastra_only():

@@ -10,10 +10,10 @@ import math
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal, TypeAlias
+from typing import Any, ClassVar, Literal, TypeAlias, TypeVar
 
 from germane.errors import InputError
-from germane.integrations import Measured, SharedJudge, required
+from germane.integrations import SharedJudge, required
 from germane.judges import Judge
 from germane.measures import (
     Measure,
@@ -30,6 +30,7 @@ Parity: TypeAlias = Literal["mastra"]
 Verdict: TypeAlias = str | bool
 Level: TypeAlias = Literal["high", "medium", "low", "none"]
 Extractor: TypeAlias = Callable[[Any, Any], Sequence[Json]]
+_Kind = TypeVar("_Kind", bound="_Metric")
 
 _FORMULAS: dict[str, tuple[Measure, Callable[[str], str]]] = {
     "context_position": (context_position, lambda word: word.strip().lower()),
@@ -54,19 +55,9 @@ def scored(measure: str, verdicts: Sequence[Verdict], scale: float = 1) -> float
     """
     if not verdicts:
         return 0.0
-    formula, _ = _FORMULAS[measure]
-    labels = RankedLabels.of_lists([[float(_yes(measure, verdict)) for verdict in verdicts]])
-    return rounded(float(values(formula, labels)[0]) * scale)
-
-
-def _yes(measure: str, verdict: Verdict) -> bool:
-    return verdict is True or (isinstance(verdict, str) and _FORMULAS[measure][1](verdict) == "yes")
-
-
-def recall(verdicts: Sequence[Verdict], claims: int, scale: float = 1) -> float:
-    """Return the newer recall: yes-verdicts / claims, at most 1; a claim without verdict is not supported."""
-    count = sum(_yes("context_precision", verdict) for verdict in verdicts)
-    return rounded(min(1.0, count / claims) * scale) if claims else 0.0
+    formula, bare = _FORMULAS[measure]
+    said = [bare(word) == "yes" if isinstance(word, str) else word for word in verdicts]
+    return rounded(float(values(formula, RankedLabels.of_lists([list(map(float, said))]))[0]) * scale)
 
 
 _UNUSED, _MISSING, _MOST_MISSING = 0.1, 0.15, 0.5
@@ -83,39 +74,26 @@ def relevance(levels: Sequence[Level], *, unused: int = 0, missing: int = 0) -> 
     return max(0.0, base - unused * _UNUSED - min(missing * _MISSING, _MOST_MISSING))
 
 
-class _Judged:
-    """What metrics and scorers share: a judge, a scale, and whether Mastra's own numbers are asked for.
-
-    `model` is a judge or the name of one; None = GERMANE_JUDGE or the config. `parity="mastra"` computes over the verdicts that
-    were given, however few, half up to two decimals after scaling. What a judge that gave no verdict at all leaves is None
-    there too: Mastra raises.
-    """
-
-    def __init__(self, model: Judge | str | None, scale: float, parity: Parity | None) -> None:
-        if parity not in {None, "mastra"}:
-            raise InputError(f"parity={parity!r} is not known", fix='write parity="mastra", or leave it out')
-        self.model, self.parity, self.scale, self._judge = model, parity, scale, SharedJudge(model)
-
-    def _score(self, measured: Measured, by_parity: Callable[[Sequence[bool]], float]) -> float | None:
-        """Return the score of one measure, scaled, or Mastra's own from its verdicts."""
-        if self.parity and measured.score.status != "error":
-            return by_parity(measured.verdicts)
-        return None if measured.score.value is None else measured.score.value * self.scale
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
-class MetricResult:
-    """A score (None = could not be measured) and, in `info`, its `reason`."""
+class Result:
+    """A score (None = could not be measured) and its reason, which `info` holds too."""
 
     score: float | None
-    info: Mapping[str, Json]
+    reason: str
+
+    @property
+    def info(self) -> dict[str, Json]:
+        """The reason, where Mastra's metrics have it."""
+        return {"reason": self.reason}
 
 
-class _Metric(_Judged):
-    """The base of the older metrics.
+class _Metric:
+    """The base of the metrics (Mastra 0.13).
 
-    `options` may hold `context` and `scale`, as Mastra's second argument does. With `parity` relevance is judged against the
-    output.
+    `model` is a judge or the name of one; None = GERMANE_JUDGE or the config. `options` may hold `context` and `scale`, as
+    Mastra's second argument does. `parity="mastra"` computes over the verdicts that were given, however few, half up to two
+    decimals after scaling, and judges relevance against the output. What a judge that gave no verdict at all leaves is None
+    there too: Mastra raises.
     """
 
     measures: ClassVar[str]
@@ -130,43 +108,33 @@ class _Metric(_Judged):
         scale: float = 1,
         parity: Parity | None = None,
     ) -> None:
+        if parity not in {None, "mastra"}:
+            raise InputError(f"parity={parity!r} is not known", fix='write parity="mastra", or leave it out')
         values = {"context": context, "scale": scale, **(options or {})}
-        super().__init__(model, values.pop("scale"), parity)
+        self.model, self.parity, self.scale = model, parity, values.pop("scale")
         self.context = list(required(values.pop("context"), "context", type(self).__name__))
         if values:
             raise InputError(f"no option {next(iter(values))!r}", fix="write context or scale")
+        self._judge = SharedJudge(model)
 
-    def measure(self, input: str, output: str) -> MetricResult:  # noqa: A002 - the tool's own word
+    def measure(self, input: str, output: Any) -> Result:  # noqa: A002 - the tool's own word
         """Measure the contexts for one question and its answer."""
-        row = {"query": input, "contexts": self.context, self.output_is: output}
-        against = "response" if self.parity and self.output_is == "response" else "query"
+        return self._measured({"query": input, "contexts": self.context, self.output_is: output})
+
+    def _measured(self, row: dict[str, Json]) -> Result:
+        """Return the score of one row, scaled, or Mastra's own from the verdicts."""
+        against = "response" if self.parity and "response" in row else "query"
         (measured,) = self._judge.measure(row, [self.measures], against)
-        score = self._score(measured, lambda verdicts: scored(self.measures, verdicts, self.scale))
-        return MetricResult(score=score, info={"reason": measured.reason})
+        score = measured.score.value
+        if self.parity and measured.score.status != "error":
+            score = scored(self.measures, measured.verdicts, self.scale)
+        elif score is not None:
+            score *= self.scale
+        return Result(score=score, reason=measured.reason)
 
 
-def _metric(name: str, measure: str, output_is: str = "response") -> type[_Metric]:
-    """Return the class `name` of a metric that computes this measure (Mastra 0.13)."""
-    members = {"measures": measure, "output_is": output_is, "__module__": __name__}
-    return type(name, (_Metric,), {**members, "__doc__": f"germane's {measure}, under Mastra's name."})
-
-
-ContextPositionMetric = _metric("ContextPositionMetric", "context_position")
-ContextPrecisionMetric = _metric("ContextPrecisionMetric", "context_precision")
-ContextRelevancyMetric = _metric("ContextRelevancyMetric", "context_relevancy")
-ContextualRecallMetric = _metric("ContextualRecallMetric", "context_recall", output_is="reference")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ScorerResult:
-    """A score (None = could not be measured) and its reason."""
-
-    score: float | None
-    reason: str
-
-
-class _Scorer(_Judged):
-    """The base of the newer scorers.
+class _Scorer(_Metric):
+    """The base of the scorers (Mastra 1.10).
 
     One of `context` and `context_extractor(input, output)` is needed; the extractor goes first. Nothing retrieved is 0. With
     `parity` a scale of 0 is 1, and an empty `context` is an error.
@@ -184,42 +152,35 @@ class _Scorer(_Judged):
         if context is None and context_extractor is None:
             fix = "give context= or context_extractor="
             raise InputError(f"{type(self).__name__} needs contexts", fix=fix)
-        super().__init__(model, scale or 1 if parity else scale, parity)
-        self._context, self._extract = context, context_extractor
+        super().__init__(model, context=context or (), scale=scale or 1 if parity else scale, parity=parity)
+        self._extract = context_extractor
         if parity and context is not None and not context:
             raise InputError("context is empty", fix="leave it out and give context_extractor=")
 
-    def run(self, input: Any, output: Any = None, ground_truth: str | None = None) -> ScorerResult:  # noqa: A002
-        """Score one run: the question, the answer and, for recall, what is known to be right."""
-        contexts = list(self._extract(input, output) if self._extract else self._context or ())
-        return self._scored({"query": input, "contexts": contexts}, output, ground_truth)
+    def run(self, input: Any, output: Any = None, ground_truth: str | None = None) -> Result:  # noqa: A002
+        """Score one run: the question, the answer and, for recall, what is known to be right.
 
-    def _scored(self, row: dict[str, Json], output: Any, ground_truth: str | None) -> ScorerResult:
-        raise NotImplementedError
-
-
-class ContextPrecisionScorer(_Scorer):
-    """Mean precision at the ranks of the relevant contexts. Source: Mastra 1.10."""
-
-    def _scored(self, row: dict[str, Json], output: Any, _truth: str | None) -> ScorerResult:
-        if self.parity and not row["contexts"]:
+        Without a ground truth recall has no score; Mastra gives 0.
+        """
+        contexts = list(self._extract(input, output)) if self._extract else self.context
+        given = {"response": output, "reference": ground_truth}[self.output_is]
+        if self.parity and self.measures == "context_precision" and not contexts:
             raise InputError("no context is available for evaluation", fix="let context_extractor find some")
-        name, against = "context_precision", "response" if self.parity else "query"
-        (measured,) = self._judge.measure({**row, "response": output}, [name], against)
-        score = self._score(measured, lambda verdicts: scored(name, verdicts, self.scale))
-        return ScorerResult(score=score, reason=measured.reason)
+        return self._measured({"query": input, "contexts": contexts, self.output_is: given})
 
 
-class ContextRecallScorer(_Scorer):
-    """The share of the ground truth's claims that the contexts support. Source: Mastra 1.10.
+def _class(base: type[_Kind], name: str, measure: str, output_is: str = "response") -> type[_Kind]:
+    """Return the class `name` of a metric or scorer; `output_is` is the field that what it compares with stands in."""
+    members = {"measures": measure, "output_is": output_is, "__module__": __name__}
+    return type(name, (base,), {**members, "__doc__": f"germane's {measure}, under Mastra's name."})
 
-    Without a ground truth there is no score; Mastra gives 0.
-    """
 
-    def _scored(self, row: dict[str, Json], _output: Any, ground_truth: str | None) -> ScorerResult:
-        (measured,) = self._judge.measure({**row, "reference": ground_truth}, ["context_recall"])
-        score = self._score(measured, lambda verdicts: recall(verdicts, len(verdicts), self.scale))
-        return ScorerResult(score=score, reason=measured.reason)
+ContextPositionMetric = _class(_Metric, "ContextPositionMetric", "context_position")
+ContextPrecisionMetric = _class(_Metric, "ContextPrecisionMetric", "context_precision")
+ContextRelevancyMetric = _class(_Metric, "ContextRelevancyMetric", "context_relevancy")
+ContextualRecallMetric = _class(_Metric, "ContextualRecallMetric", "context_recall", "reference")
+ContextPrecisionScorer = _class(_Scorer, "ContextPrecisionScorer", "context_precision")
+ContextRecallScorer = _class(_Scorer, "ContextRecallScorer", "context_recall", "reference")
 
 
 class ContextRelevanceScorer(_Scorer):
@@ -230,25 +191,24 @@ class ContextRelevanceScorer(_Scorer):
     items in one go.
     """
 
-    def _scored(self, row: dict[str, Json], output: Any, _truth: str | None) -> ScorerResult:
+    measures = "context_relevance"
+
+    def _measured(self, row: dict[str, Json]) -> Result:
         if self.parity and not row["contexts"]:
-            return ScorerResult(score=1.0 * self.scale, reason="no context was available")
-        required(output, "output", type(self).__name__)
+            return Result(score=1.0 * self.scale, reason="no context was available")
         # the answer stands where the reference does: the question is which of its claims the contexts support
-        row, names = {**row, "reference": output}, ["context_relevance", "context_recall"]
-        relevant, used = self._judge.measure(row, names, "query")
+        row["reference"] = required(row.pop("response"), "output", type(self).__name__)
+        relevant, used = self._judge.measure(row, [self.measures, "context_recall"], "query")
         reason = f"{relevant.reason}; {used.reason}"
         if relevant.score.value is None or used.score.status == "error":
-            return ScorerResult(score=None, reason=reason)
+            return Result(score=None, reason=reason)
         levels = [_level(check) for check in relevant.explanation.relevance_checks]
         distinct = [context.text for context in distinct_contexts(used.sample)]
         in_use = {distinct[position - 1] for positions in used.support for position in positions}
-        texts = [context.text for context in used.sample.contexts or ()]
-        unused = sum(
-            level == "high" and text not in in_use for level, text in zip(levels, texts, strict=False)
-        )
+        pairs = zip(levels, (context.text for context in used.sample.contexts or ()), strict=False)
+        unused = sum(level == "high" and text not in in_use for level, text in pairs)
         score = relevance(levels, unused=unused, missing=used.support.count(())) * self.scale
-        return ScorerResult(score=rounded(score) if self.parity else score, reason=reason)
+        return Result(score=rounded(score) if self.parity else score, reason=reason)
 
 
 def _level(check: Mapping[str, Json]) -> Level:

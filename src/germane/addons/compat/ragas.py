@@ -158,25 +158,19 @@ def _class(name: str, measure: str, *needs: str, called: str = "", against: str 
 
 
 _PASSAGES = "user_input", "retrieved_contexts"
-
-
-def _precision(name: str) -> type[_Class]:
-    """Return a class of context_precision that judges relevance against the query and the reference."""
-    return _class(name, "context_precision", *_PASSAGES, "reference")
-
-
-def _utilization(name: str) -> type[_Class]:
-    """Return a class of context_precision that judges relevance against the response."""
-    return _class(name, "context_precision", *_PASSAGES, "response", against="response")
-
-
-LLMContextPrecisionWithReference = _precision("LLMContextPrecisionWithReference")
-ContextPrecision = _precision("ContextPrecision")
-ContextPrecisionWithReference = _precision("ContextPrecisionWithReference")
-LLMContextPrecisionWithoutReference = _utilization("LLMContextPrecisionWithoutReference")
-ContextUtilization = _utilization("ContextUtilization")
-ContextPrecisionWithoutReference = _utilization("ContextPrecisionWithoutReference")
-_RECALL, _RELEVANCY = "context_recall", "answer_relevancy"
+_PRECISION, _RECALL, _RELEVANCY = "context_precision", "context_recall", "answer_relevancy"
+_OF_REFERENCE = (_PRECISION, *_PASSAGES, "reference")
+_OF_RESPONSE = (_PRECISION, *_PASSAGES, "response")
+LLMContextPrecisionWithReference = _class("LLMContextPrecisionWithReference", *_OF_REFERENCE)
+ContextPrecision = _class("ContextPrecision", *_OF_REFERENCE)
+ContextPrecisionWithReference = _class("ContextPrecisionWithReference", *_OF_REFERENCE)
+LLMContextPrecisionWithoutReference = _class(
+    "LLMContextPrecisionWithoutReference", *_OF_RESPONSE, against="response"
+)
+ContextUtilization = _class("ContextUtilization", *_OF_RESPONSE, against="response")
+ContextPrecisionWithoutReference = _class(
+    "ContextPrecisionWithoutReference", *_OF_RESPONSE, against="response"
+)
 LLMContextRecall = _class("LLMContextRecall", _RECALL, *_PASSAGES, "reference", called=_RECALL)
 ContextRecall = _class("ContextRecall", _RECALL, *_PASSAGES, "reference")
 ContextEntityRecall = _class(
@@ -186,14 +180,12 @@ Faithfulness = _class("Faithfulness", "faithfulness", *_PASSAGES, "response")
 ResponseRelevancy = _class("ResponseRelevancy", _RELEVANCY, "user_input", "response", called=_RELEVANCY)
 AnswerRelevancy = _class("AnswerRelevancy", _RELEVANCY, "user_input", "response")
 
-context_precision = Metric("context_precision", "context_precision")
-context_utilization = Metric("context_utilization", "context_precision", against="response")
+context_precision = Metric(_PRECISION, _PRECISION)
+context_utilization = Metric("context_utilization", _PRECISION, against="response")
 context_recall = Metric(_RECALL, _RECALL)
 context_entity_recall = Metric("context_entity_recall", "context_entity_recall")
 faithfulness = Metric("faithfulness", "faithfulness")
 answer_relevancy = Metric(_RELEVANCY, _RELEVANCY)
-
-_DEFAULT = (context_precision, context_recall)
 
 
 def evaluate(
@@ -226,7 +218,7 @@ async def aevaluate(
     `raise_exceptions` the first score that the judge failed is raised as a JudgeError. Ragas' other arguments are taken
     and change nothing.
     """
-    metrics = _DEFAULT if metrics is None else metrics
+    metrics = (context_precision, context_recall) if metrics is None else metrics
     if unknown := of_ragas.keys() - _OF_RAGAS:
         raise InputError(f"evaluate has no argument {min(unknown)}", fix="leave it out")
     if other := next((metric for metric in metrics if not isinstance(metric, Metric)), None):
