@@ -232,19 +232,24 @@ def show_peers(
             )
 
 
+def measured(found: CorrectedMean | str) -> CorrectedMean:
+    assert not isinstance(found, str), found
+    return found
+
+
 def by_passage(
     judged: Floats, labels: Floats, value: Value, grades: Floats | None, queries: Ints
 ) -> CorrectedMean:
     """Estimand A."""
     del queries, grades
-    return corrected_mean(judged, labels, value_range=value.limits)
+    return measured(corrected_mean(judged, labels, value_range=value.limits))
 
 
 def by_query(
     judged: Floats, labels: Floats, value: Value, grades: Floats | None, queries: Ints
 ) -> CorrectedMean:
     """Estimand C, of this report."""
-    return corrected_query_mean(judged, labels, queries, proxy=grades, value_range=value.limits)
+    return measured(corrected_query_mean(judged, labels, queries, proxy=grades, value_range=value.limits))
 
 
 def to_come(
@@ -253,8 +258,10 @@ def to_come(
     """Estimand C, of queries to come: a query drawn twice counts as two."""
     del queries
     drawn = np.repeat(np.arange(len(judged) // PASSAGES), PASSAGES)
-    return corrected_query_mean(
-        judged, labels, drawn, proxy=grades, population="queries", value_range=value.limits
+    return measured(
+        corrected_query_mean(
+            judged, labels, drawn, proxy=grades, population="queries", value_range=value.limits
+        )
     )
 
 

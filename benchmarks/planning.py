@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from benchmarks.corrected_means import Data, read
+from benchmarks.corrected_means import Data, measured, read
 from germane.statistics.correction import POPULATIONS, CorrectedMean, Population, corrected_query_mean
 
 Floats = NDArray[np.float64]
@@ -47,8 +47,8 @@ def estimate(
 ) -> CorrectedMean:
     """The corrected mean of the passages that are known."""
     labels = np.where(known, people, np.nan)
-    return corrected_query_mean(
-        judged, labels, query, proxy=grades, population=population, value_range=(0, 1)
+    return measured(
+        corrected_query_mean(judged, labels, query, proxy=grades, population=population, value_range=(0, 1))
     )
 
 
@@ -79,7 +79,7 @@ def show_labels(data: Data, rounds: int) -> None:
                 ):
                     never += 1
                     continue
-                ends = estimate(*given, in_rounds(labels, rng)).ends or (0.0, 1.0)
+                ends = estimate(*given, in_rounds(labels, rng)).ends
                 found.append((ends[1] - ends[0]) / width)
                 counts.append(labels)
             if len(found) <= rounds / 20:

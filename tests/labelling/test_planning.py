@@ -12,10 +12,11 @@ from germane.errors import InputError
 from germane.labelling.planning import plan_labels
 from germane.labelling.queue import LabelQueue, label_tasks
 from germane.reports.report import Report
-from germane.statistics.correction import POPULATIONS, LabelPilot, corrected_query_mean
+from germane.statistics.correction import POPULATIONS, LabelPilot
 from germane.tables.labels import Label
 from tests.command import invoke
 from tests.labelling.made import report_at, truth_of
+from tests.statistics.test_correction import corrected_query_mean
 
 REL = "P(labels=judge)@6"
 
@@ -92,7 +93,6 @@ def test_the_promised_width_comes(population: str) -> None:
         assert pilot is not None
         labels = 40 * 8
         known = np.where(place < 8, people, np.nan)
-        ends = corrected_query_mean(judge, known, query, population=population, value_range=(0, 1)).ends  # type: ignore[arg-type]
-        assert ends is not None
+        ends = corrected_query_mean(judge, known, query, population=population, value_range=(0, 1)).ends
         found.append((ends[1] - ends[0]) / pilot.width(labels, population))  # type: ignore[arg-type]
     assert np.mean(found) == pytest.approx(1, abs=0.15)

@@ -17,8 +17,9 @@ from germane.measures import parse_measures
 from germane.questions.question import AnyQuestion
 from germane.reports.report import Report
 from germane.reports.summary import corrected_in_words
-from germane.statistics.correction import POPULATIONS, corrected_query_mean
+from germane.statistics.correction import POPULATIONS
 from tests.labelling.made import PASSAGES, QUERIES, GradeJudge, keep, report_at, rows, truth_of
+from tests.statistics.test_correction import corrected_query_mean
 
 REL = "context_relevancy(unit=context)"
 

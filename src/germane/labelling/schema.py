@@ -8,8 +8,8 @@ from msgspec import UNSET, UnsetType
 
 from germane.clean import counted
 from germane.encoding import Line
-from germane.reports.summary import CorrectedSummary
 from germane.statistics.agreement import Agreement, JudgeAgreement, Spread
+from germane.statistics.correction import CorrectedMean
 from germane.statistics.intervals import IntervalEnds
 
 
@@ -64,7 +64,7 @@ class CorrectedMeasureLine(Line):
     measure: str
     system: str
     judged: float | None
-    corrected: CorrectedSummary | None
+    corrected: CorrectedMean | None
     why: str | None
 
 

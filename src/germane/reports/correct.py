@@ -22,7 +22,7 @@ from germane.places.settings import Settings
 from germane.places.table import Floats
 from germane.reports.correction.draws import Pool, design_of, drift_of, is_drawn, pool_of
 from germane.reports.correction.terms import ScoreTerms, score_terms
-from germane.reports.summary import CorrectedSummary, MeasureSummary
+from germane.reports.summary import MeasureSummary
 from germane.statistics.correction import (
     POPULATIONS,
     CorrectedMean,
@@ -74,7 +74,7 @@ class Corrections:
         other.set_labels(labels)
         return other
 
-    def of(self, summary: MeasureSummary) -> tuple[CorrectedSummary | None, str]:
+    def of(self, summary: MeasureSummary) -> tuple[CorrectedMean | None, str]:
         """Return the corrected mean, or None and the reason."""
         if summary.mean is None:
             return None, "nothing was measured"
@@ -87,9 +87,7 @@ class Corrections:
         if not rows.items:
             return None, "people's labels are about other things than this measure's verdicts"
         mean = self._of_all(rows, summary) or self._of_draw(rows, summary)
-        if isinstance(mean, str):
-            return None, mean
-        return (CorrectedSummary.of(mean), "") if mean.ends is not None else (None, mean.why)
+        return (None, mean) if isinstance(mean, str) else (mean, "")
 
     def terms(self, summary: MeasureSummary) -> ScoreTerms:
         """Return the verdicts that the scores of a measure of a system rest on."""
@@ -121,15 +119,17 @@ class Corrections:
         labelled = Counter((kind, is_part) for kind, is_part, item in judged if item in self.book)
         return any(count == groups[group] for group, count in labelled.items())
 
-    def _of_all(self, rows: ScoreTerms, summary: MeasureSummary) -> CorrectedMean | None:
-        """Return people's own mean if they labelled everything."""
+    def _of_all(self, rows: ScoreTerms, summary: MeasureSummary) -> CorrectedMean | str:
+        """Return people's own mean if they labelled everything, or why there is no interval; "" if they did not."""
         values = self.human(rows, self.book, 0.0)
         if isinstance(values, str) or np.isnan(values).any() or any(map(self.book.unsure, rows.items)):
-            return None
+            return ""
         mean, count = fsum(values.tolist()) / len(values), len(rows.items)
         clusters = self._tables.clusters()
         names = [clusters.get(case, f"case {case}") for case in rows.names] if clusters else None
         ends = mean_interval(values, clusters=names, value_range=rows.measure.definition.range).ends
+        if ends is None:
+            return ""
         return CorrectedMean(
             mean=mean, ends=ends, set_ends=(mean, mean), set_human_ends=(mean, mean), method="labels of all", judged=summary.mean or 0.0,
             human=mean, human_ends=ends, labels=count, total=count, queries=len(rows.cases), ess=float(count),
@@ -178,15 +178,15 @@ class Corrections:
         judged = [fsum(scores) / len(scores) for scores in rows.cases]
         labelled, limits = ~np.isnan(values), rows.measure.definition.range
         mean = partial(corrected_mean, np.array(judged), values, value_range=limits)
-        of_set, result = (mean(population=of) for of in POPULATIONS)
-        if result.mean is None or result.ends is None:
-            result = replace(result, why=result.why.replace(" labels", " queries labelled whole", 1))
-        else:
-            result = _both(of_set, result, limits)
-        return replace(
-            result, labels=int(labelled[rows.case].sum()), total=len(rows.items), queries=int(labelled.sum()),
+        result = _both([mean(population=of) for of in POPULATIONS], limits)
+        if isinstance(result, str):
+            return result.replace(" labels", " queries labelled whole", 1)
+        return result.replace(
+            labels=int(labelled[rows.case].sum()),
+            total=len(rows.items),
+            queries=int(labelled.sum()),
             method=f"{result.method}, whole queries",
-        )  # fmt: skip
+        )
 
     def human(self, rows: ScoreTerms, book: LabelBook, unsure: float) -> Floats | str:
         """Return people's value of each case, nan if a label is missing; or why there is none at all.
@@ -220,7 +220,7 @@ class Corrections:
 
 
 def _of_terms(rows: ScoreTerms, labels: Floats, summary: MeasureSummary) -> CorrectedMean | str:
-    """Return the corrected mean if some passages or claims of each query are labelled: estimand C.
+    """Return the corrected mean if some passages or claims of each query are labelled, or why there is none: estimand C.
 
     Every verdict is scaled so that the mean of those of a query is its score: what counts twice has twice the weight.
     """
@@ -229,7 +229,7 @@ def _of_terms(rows: ScoreTerms, labels: Floats, summary: MeasureSummary) -> Corr
     if summary.mean is None or abs(judged - summary.mean) > 1e-9:
         return "the stored verdicts do not add up to the mean"
     scale = rows.weight * per_case[rows.case] * np.count_nonzero(per_case) / total
-    of_set, result = (
+    both = [
         corrected_query_mean(
             rows.values * scale,
             labels * scale,
@@ -239,25 +239,27 @@ def _of_terms(rows: ScoreTerms, labels: Floats, summary: MeasureSummary) -> Corr
             value_range=(0.0, max(1.0, float(scale.max()))),
         )
         for population in POPULATIONS
-    )
-    if result.mean is None or result.ends is None:
-        return result
+    ]
+    result = _both(both, rows.measure.definition.range)
     queries = len(np.unique(rows.case[~np.isnan(labels)]))
-    return replace(_both(of_set, result, rows.measure.definition.range), queries=queries)
+    return result if isinstance(result, str) else result.replace(queries=queries)
 
 
-def _both(of_set: CorrectedMean, of_queries: CorrectedMean, limits: tuple[float, float]) -> CorrectedMean:
+def _both(means: Iterable[CorrectedMean | str], limits: tuple[float, float]) -> CorrectedMean | str:
     """Return the mean of queries like these with the interval of these queries too, both within the measure's range.
 
-    Estimated variances may order the two the wrong way round; the wider population never has the narrower interval.
+    `means` are of the `POPULATIONS`; a reason why there is none is returned. Estimated variances may order the two intervals
+    the wrong way round; the wider population never has the narrower one.
     """
-    low, high = of_queries.ends or limits
-    set_low, set_high = of_set.ends or (low, high)
-    values = [of_queries.mean or 0.0, min(low, set_low), max(high, set_high), set_low, set_high]
+    of_set, of_queries = means
+    if isinstance(of_queries, str):
+        return of_queries
+    alone = None if isinstance(of_set, str) else of_set.human_ends
+    low, high = of_queries.ends
+    set_low, set_high = (low, high) if isinstance(of_set, str) else of_set.ends
+    values = [of_queries.mean, min(low, set_low), max(high, set_high), set_low, set_high]
     mean, least, most, *set_ends = np.clip(values, *limits).tolist()
-    return replace(
-        of_queries, mean=mean, ends=(least, most), set_ends=tuple(set_ends), set_human_ends=of_set.human_ends
-    )
+    return of_queries.replace(mean=mean, ends=(least, most), set_ends=tuple(set_ends), set_human_ends=alone)
 
 
 def corrections_of(report: ReportData) -> Corrections:

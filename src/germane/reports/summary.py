@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import chain
 from math import floor, fsum, isfinite
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import Annotated, Literal
 
 import numpy as np
 from msgspec import UNSET, Meta, UnsetType, field
@@ -17,14 +17,13 @@ from germane.encoding import Line, internal
 from germane.errors import InputError, SourceLocation
 from germane.measures.measure import Measure, declared
 from germane.places.table import Source
+from germane.statistics.correction import CorrectedMean
 from germane.statistics.intervals import Interval, IntervalEnds, group_cases, mean_interval
 from germane.tables.cases import CaseScores, CaseValues
 from germane.tables.scores import STATUSES, ScoreTable
 from germane.types import FrozenDict, Sample, Score
 
 IntegerEnds = Annotated[Sequence[int], Meta(min_length=2, max_length=2, description="the lower one first")]
-if TYPE_CHECKING:
-    from germane.statistics.correction import CorrectedMean
 
 
 class Basis(
@@ -103,42 +102,6 @@ class Basis(
                 )
 
 
-class CorrectedSummary(
-    Line,
-    kw_only=True,
-    rename=internal("judged", "total", "human", "pilot", ends="interval", set_ends="set_interval"),
-):
-    """A judged mean corrected with people's labels, with its 95% interval.
-
-    `interval` is of `estimand`: "queries" = of queries like these; `set_interval` is of these queries, which has no width when
-    all is labelled. `labels` were given, in `queries` queries; `ess` labels without the judge would be worth as much. Of
-    `unsure` more nobody could tell: the interval covers whatever they are.
-    """
-
-    mean: float
-    ends: IntervalEnds
-    estimand: Literal["queries", "set"] = "queries"
-    set_ends: IntervalEnds | None
-    method: str
-    labels: int
-    queries: int | None
-    ess: float | None
-    unsure: int
-    judged: float
-    """The judge's own mean over all `total` verdicts."""
-    total: int
-    human: float | None
-    """The mean of the labels alone."""
-    pilot: Any
-    """The forecast of the interval with more labels; None if some queries have no label."""
-
-    @classmethod
-    def of(cls, mean: CorrectedMean) -> CorrectedSummary:
-        """Return the record of a corrected mean."""
-        names = {*cls.__struct_fields__} - {"estimand"}
-        return cls(**{name: getattr(mean, name) for name in names})
-
-
 class Sampled(Line):
     """The number of cases evaluated (`n`), of all cases (`of`), in an order drawn with the `seed`."""
 
@@ -193,7 +156,7 @@ class MeasureSummary(Line, kw_only=True, rename=internal(*_INTERNAL, finite_boun
     incomplete: int
     errors: int
     basis: Basis = field(default_factory=Basis)
-    corrected: CorrectedSummary | None = None
+    corrected: CorrectedMean | None = None
     corrected_why: str | None = None
     sampled: Sampled | None = None
     error: float | None = None

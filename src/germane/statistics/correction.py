@@ -19,15 +19,17 @@ Only labels that were drawn with a known probability may be given here.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import dataclass
 from math import inf, sqrt
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from germane.encoding import Line, internal
 from germane.statistics.distributions import t_quantile
-from germane.statistics.intervals import UPPER, cluster_codes, mean_interval
+from germane.statistics.intervals import UPPER, IntervalEnds, cluster_codes, mean_interval
 from germane.statistics.sampling import chances_of_rounds
 
 Floats = NDArray[np.float64]
@@ -117,39 +119,45 @@ class LabelPilot:
         return high
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CorrectedMean:
-    """A judged mean corrected with labels.
+class CorrectedMean(
+    Line,
+    kw_only=True,
+    rename=internal(
+        *("judged", "total", "human", "human_ends", "set_human_ends", "weight", "pilot"),
+        ends="interval",
+        set_ends="set_interval",
+    ),
+):
+    """A judged mean corrected with people's labels, with its 95% interval.
 
-    `mean` and `ends` are the corrected mean and its interval (None with the reason in `why`), `judged` the judge's
-    own mean over all, `human` and `human_ends` what the same labels say alone. Where `ends` are of queries like these,
-    `set_ends` (and `set_human_ends`, of the labels alone) are those of these queries. `weight` is the weight of the judge,
-    `labels` of `total` were labelled, in `queries` queries where queries are known. `ess` is the number of labels
-    that alone would give the same precision; of `unsure` more nobody could tell. `pilot` tells how narrow more labels would
-    make it, where some of every query are labelled.
+    `interval` is of `estimand`: "queries" = of queries like these; `set_interval` is of these queries, which has no width when
+    all is labelled. `labels` were given, in `queries` queries; `ess` labels without the judge would be worth as much. Of
+    `unsure` more nobody could tell: the interval covers whatever they are.
     """
 
+    mean: float
+    ends: IntervalEnds
+    estimand: Literal["queries", "set"] = "queries"
+    set_ends: IntervalEnds | None = None
     method: str
-    judged: float
     labels: int
-    total: int
-    mean: float | None = None
-    ends: tuple[float, float] | None = None
-    human: float | None = None
-    human_ends: tuple[float, float] | None = None
-    set_ends: tuple[float, float] | None = None
-    set_human_ends: tuple[float, float] | None = None
-    weight: float = 0.0
     queries: int | None = None
     ess: float | None = None
     unsure: int = 0
-    why: str = ""
+    judged: float
+    """The judge's own mean over all `total` verdicts."""
+    total: int
+    human: float | None = None
+    """The mean of the labels alone; `human_ends` is its interval, `set_human_ends` that for these queries."""
+    human_ends: tuple[float, float] | None = None
+    set_human_ends: tuple[float, float] | None = None
+    weight: float = 0.0
+    """The weight of the judge."""
     pilot: LabelPilot | None = None
+    """The forecast of the interval with more labels; None if some queries have no label."""
 
-    def of_all(self, mean: float) -> CorrectedMean:
-        """Return the mean where everything is labelled: nothing is left to estimate."""
-        why = "all are labelled"
-        return replace(self, mean=mean, human=mean, method="labels of all", ess=float(self.labels), why=why)
+
+_ALL = "all are labelled"
 
 
 def corrected_mean(
@@ -158,8 +166,8 @@ def corrected_mean(
     *,
     population: Population = "report",
     value_range: tuple[float, float] = (-inf, inf),
-) -> CorrectedMean:
-    """Return the mean over N queries, of which a random sample of n is labelled whole (estimand B).
+) -> CorrectedMean | str:
+    """Return the mean over N queries, of which a random sample of n is labelled whole (estimand B), or why there is none.
 
     Formula, with y people's value of a query, f the judge's, and e = y - l f:
 
@@ -179,13 +187,13 @@ def corrected_mean(
     f, y = np.asarray(judged, float), np.asarray(labels, float)
     labelled = ~np.isnan(y)
     size, n = len(f), int(labelled.sum())
-    base = CorrectedMean(method="PPI++", judged=float(f.mean()), labels=n, total=size, queries=n)
+    base = {"method": "PPI++", "judged": float(f.mean()), "labels": n, "total": size, "queries": n}
     if n < FEWEST:
-        return replace(base, why=f"{n} labels: at least {FEWEST} are needed")
+        return f"{n} labels: at least {FEWEST} are needed"
+    if n == size:
+        return _ALL
     y, known = y[labelled], f[labelled]
     human, gap = float(y.mean()), float(f.mean() - known.mean())
-    if n == size:
-        return base.of_all(human)
     u, v = (y - human) / n, (known - known.mean()) / n
     scale = np.full(n, (1 - n / size) * n / (n - 1))
     fit = _fit(u, v, scale, n - 1)
@@ -223,8 +231,8 @@ def corrected_query_mean(
     proxy: ArrayLike | None = None,
     population: Population = "report",
     value_range: tuple[float, float] | None = None,
-) -> CorrectedMean:
-    """Return the mean over queries of the mean over each query's passages, of which only some are labelled (estimand C).
+) -> CorrectedMean | str:
+    """Return the mean over queries of the mean over each query's passages, of which only some are labelled (estimand C), or why not.
 
     Two-stage sampling (Cochran 1977, Sampling Techniques, chapter 10): q of Q queries, in each m_i of its M_i
     passages, both simple random samples. With y a label, f the judge's value, bars over passages of one query:
@@ -255,18 +263,19 @@ def corrected_query_mean(
     counts_all = np.bincount(codes[labelled], minlength=len(sizes))
     seen = np.flatnonzero(counts_all)
     judge = float((np.bincount(codes, f_own) / sizes).mean())
-    base = CorrectedMean(method="PPI++ by query", judged=judge, labels=n, total=total, queries=len(seen))
     if n < FEWEST:
-        return replace(base, why=f"{n} labels: at least {FEWEST} are needed")
+        return f"{n} labels: at least {FEWEST} are needed"
     if len(seen) < 3:
-        return replace(base, why=f"labels in {len(seen)} queries: at least 3 are needed")
+        return f"labels in {len(seen)} queries: at least 3 are needed"
+    if n == total:
+        return _ALL
+    base: dict[str, Any] = {"method": "PPI++ by query", "judged": judge, "labels": n, "total": total}
+    base["queries"] = len(seen)
     group, counts = (np.cumsum(counts_all > 0) - 1)[codes[labelled]], counts_all[seen]
     y, f = y_all[labelled], f_all[labelled]
     y_mean, f_mean = (np.bincount(group, side) / counts for side in (y, f))
     f_query = np.bincount(codes, f_all) / sizes
     human = float(y_mean.mean())
-    if n == total:
-        return base.of_all(human)
     limits = value_range or (-np.inf, np.inf)
     if _unvaried(y):
         return _labels_alone(base, y_mean, value_range)
@@ -294,7 +303,7 @@ def corrected_query_mean(
     if half <= 0 or half_alone <= 0:
         return _labels_alone(base, y_mean, value_range)
     ends, ends_alone = (mean - half, mean + half), (human - half_alone, human + half_alone)
-    base = replace(base, pilot=stages.pilot(y_in - inner.weight * f_in, d, inner, float(gap.mean())))
+    base["pilot"] = stages.pilot(y_in - inner.weight * f_in, d, inner, float(gap.mean()))
     return _estimated(base, mean, ends, human, ends_alone, inner.weight, limits)
 
 
@@ -303,28 +312,32 @@ def between(low: CorrectedMean, high: CorrectedMean, *, unsure: int) -> Correcte
 
     The interval covers both; the mean is the middle of the two.
     """
-    if low.mean is None or high.mean is None or low.ends is None or high.ends is None:
-        return low if low.mean is None else high
     ends = min(low.ends[0], high.ends[0]), max(low.ends[1], high.ends[1])
     mean, labels = (low.mean + high.mean) / 2, low.labels - unsure
-    return replace(
-        low, mean=mean, ends=ends, labels=labels, unsure=unsure, method=f"{low.method}, unsure bounded", human_ends=None,
-        human=None,
-    )  # fmt: skip
+    method = f"{low.method}, unsure bounded"
+    return low.replace(
+        mean=mean, ends=ends, labels=labels, unsure=unsure, method=method, human_ends=None, human=None
+    )
 
 
 def _estimated(
-    base: CorrectedMean, mean: float, ends: Ends, human: float, alone: Ends, weight: float, limits: Ends
+    base: Mapping[str, Any],
+    mean: float,
+    ends: Ends,
+    human: float,
+    alone: Ends,
+    weight: float,
+    limits: Ends,
 ) -> CorrectedMean:
     """Return the result: the corrected mean and the labels' own, each with its interval."""
-    return replace(
-        base,
+    return CorrectedMean(
+        **base,
         mean=min(max(mean, limits[0]), limits[1]),
         ends=_cut(ends, limits),
         human=human,
         human_ends=_cut(alone, limits),
         weight=weight,
-        ess=base.labels * ((alone[1] - alone[0]) / (ends[1] - ends[0])) ** 2,
+        ess=base["labels"] * ((alone[1] - alone[0]) / (ends[1] - ends[0])) ** 2,
     )
 
 
@@ -435,20 +448,14 @@ def _unvaried(labels: Floats) -> bool:
 
 
 def _labels_alone(
-    base: CorrectedMean, labels: Floats, value_range: tuple[float, float] | None
-) -> CorrectedMean:
-    """Return the mean of people's values alone, by the rules for a mean: too few differ to weigh a judge."""
+    base: Mapping[str, Any], labels: Floats, value_range: tuple[float, float] | None
+) -> CorrectedMean | str:
+    """Return the mean of people's values alone, by the rules for a mean: too few differ to weigh a judge; or why not."""
     alone = mean_interval(labels, value_range=value_range)
-    return replace(
-        base,
-        mean=alone.mean if alone.ends else None,
-        ends=alone.ends,
-        method=f"labels alone, {alone.method}",
-        human=alone.mean,
-        human_ends=alone.ends,
-        ess=float(base.labels) if alone.ends else None,
-        why="" if alone.ends else "nearly all labels are equal and their range is not known",
-    )
+    if alone.mean is None or alone.ends is None:
+        return "nearly all labels are equal and their range is not known"
+    fields = {**base, "method": f"labels alone, {alone.method}", "ess": float(base["labels"])}
+    return CorrectedMean(**fields, mean=alone.mean, ends=alone.ends, human=alone.mean, human_ends=alone.ends)
 
 
 def _cut(ends: Ends, limits: Ends) -> Ends:
