@@ -30,7 +30,8 @@ from numpy.typing import NDArray
 
 from benchmarks.running import BENCH, TOOLS
 from germane.statistics.agreement import agreement
-from germane.statistics.correction import CorrectedMean, corrected_mean, corrected_query_mean
+from germane.statistics.correction import corrected_mean, corrected_query_mean
+from germane.statistics.intervals import CorrectedMean
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.intp]

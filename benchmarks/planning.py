@@ -13,7 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from benchmarks.corrected_means import Data, measured, read
-from germane.statistics.correction import POPULATIONS, CorrectedMean, Population, corrected_query_mean
+from germane.statistics.correction import POPULATIONS, Population, corrected_query_mean
+from germane.statistics.intervals import CorrectedMean
 
 Floats = NDArray[np.float64]
 QUERIES, PASSAGES, LABELS = 25, 40, 100

@@ -94,5 +94,5 @@ def test_the_promised_width_comes(population: str) -> None:
         labels = 40 * 8
         known = np.where(place < 8, people, np.nan)
         ends = corrected_query_mean(judge, known, query, population=population, value_range=(0, 1)).ends
-        found.append((ends[1] - ends[0]) / pilot.width(labels, population))  # type: ignore[arg-type]
+        found.append((ends[1] - ends[0]) / pilot.width(labels, population))
     assert np.mean(found) == pytest.approx(1, abs=0.15)

@@ -8,11 +8,11 @@ from scipy import stats
 from germane.statistics import correction
 from germane.statistics.correction import (
     POPULATIONS,
-    CorrectedMean,
     LabelPilot,
     Population,
     _degrees,
 )
+from germane.statistics.intervals import CorrectedMean
 
 SIZE = 600
 

@@ -9,8 +9,7 @@ from msgspec import UNSET, UnsetType
 from germane.clean import counted
 from germane.encoding import Line
 from germane.statistics.agreement import Agreement, JudgeAgreement, Spread
-from germane.statistics.correction import CorrectedMean
-from germane.statistics.intervals import IntervalEnds
+from germane.statistics.intervals import CorrectedMean, IntervalEnds
 
 
 class SystemsLine(Spread):

@@ -25,12 +25,11 @@ from germane.reports.correction.terms import ScoreTerms, score_terms
 from germane.reports.summary import MeasureSummary
 from germane.statistics.correction import (
     POPULATIONS,
-    CorrectedMean,
     between,
     corrected_mean,
     corrected_query_mean,
 )
-from germane.statistics.intervals import mean_interval
+from germane.statistics.intervals import CorrectedMean, mean_interval
 from germane.tables.labels import Label, LabelBook
 from germane.types import Json
 

@@ -17,8 +17,7 @@ from germane.encoding import Line, internal
 from germane.errors import InputError, SourceLocation
 from germane.measures.measure import Measure, declared
 from germane.places.table import Source
-from germane.statistics.correction import CorrectedMean
-from germane.statistics.intervals import Interval, IntervalEnds, group_cases, mean_interval
+from germane.statistics.intervals import CorrectedMean, Interval, IntervalEnds, group_cases, mean_interval
 from germane.tables.cases import CaseScores, CaseValues
 from germane.tables.scores import STATUSES, ScoreTable
 from germane.types import FrozenDict, Sample, Score

@@ -27,9 +27,8 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from germane.encoding import Line, internal
 from germane.statistics.distributions import t_quantile
-from germane.statistics.intervals import UPPER, IntervalEnds, cluster_codes, mean_interval
+from germane.statistics.intervals import UPPER, CorrectedMean, cluster_codes, mean_interval
 from germane.statistics.sampling import chances_of_rounds
 
 Floats = NDArray[np.float64]
@@ -117,44 +116,6 @@ class LabelPilot:
             middle = (low + high) // 2
             low, high = (low, middle) if self.width(middle, population) <= width else (middle + 1, high)
         return high
-
-
-class CorrectedMean(
-    Line,
-    kw_only=True,
-    rename=internal(
-        *("judged", "total", "human", "human_ends", "set_human_ends", "weight", "pilot"),
-        ends="interval",
-        set_ends="set_interval",
-    ),
-):
-    """A judged mean corrected with people's labels, with its 95% interval.
-
-    `interval` is of `estimand`: "queries" = of queries like these; `set_interval` is of these queries, which has no width when
-    all is labelled. `labels` were given, in `queries` queries; `ess` labels without the judge would be worth as much. Of
-    `unsure` more nobody could tell: the interval covers whatever they are.
-    """
-
-    mean: float
-    ends: IntervalEnds
-    estimand: Literal["queries", "set"] = "queries"
-    set_ends: IntervalEnds | None = None
-    method: str
-    labels: int
-    queries: int | None = None
-    ess: float | None = None
-    unsure: int = 0
-    judged: float
-    """The judge's own mean over all `total` verdicts."""
-    total: int
-    human: float | None = None
-    """The mean of the labels alone; `human_ends` is its interval, `set_human_ends` that for these queries."""
-    human_ends: tuple[float, float] | None = None
-    set_human_ends: tuple[float, float] | None = None
-    weight: float = 0.0
-    """The weight of the judge."""
-    pilot: LabelPilot | None = None
-    """The forecast of the interval with more labels; None if some queries have no label."""
 
 
 _ALL = "all are labelled"

@@ -17,12 +17,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from math import inf, isfinite, sqrt
-from typing import Annotated
+from typing import Annotated, Any, Literal
 
 import numpy as np
 from msgspec import Meta
 from numpy.typing import ArrayLike, NDArray
 
+from germane.encoding import Line, internal
 from germane.errors import InputError
 from germane.statistics.distributions import beta_quantile, t_cdf, t_quantile
 from germane.statistics.gaffke import lower_limit, probability_below, upper_limit
@@ -77,6 +78,44 @@ class Interval:
         """Return the interval of minus the mean."""
         mean = None if self.mean is None else -self.mean
         return replace(self, mean=mean, ends=self.ends and (-self.ends[1], -self.ends[0]))
+
+
+class CorrectedMean(
+    Line,
+    kw_only=True,
+    rename=internal(
+        *("judged", "total", "human", "human_ends", "set_human_ends", "weight", "pilot"),
+        ends="interval",
+        set_ends="set_interval",
+    ),
+):
+    """A judged mean corrected with people's labels, with its 95% interval.
+
+    `interval` is of `estimand`: "queries" = of queries like these; `set_interval` is of these queries, which has no width when
+    all is labelled. `labels` were given, in `queries` queries; `ess` labels without the judge would be worth as much. Of
+    `unsure` more nobody could tell: the interval covers whatever they are.
+    """
+
+    mean: float
+    ends: IntervalEnds
+    estimand: Literal["queries", "set"] = "queries"
+    set_ends: IntervalEnds | None = None
+    method: str
+    labels: int
+    queries: int | None = None
+    ess: float | None = None
+    unsure: int = 0
+    judged: float
+    """The judge's own mean over all `total` verdicts."""
+    total: int
+    human: float | None = None
+    """The mean of the labels alone; `human_ends` is its interval, `set_human_ends` that for these queries."""
+    human_ends: tuple[float, float] | None = None
+    set_human_ends: tuple[float, float] | None = None
+    weight: float = 0.0
+    """The weight of the judge."""
+    pilot: Any = None
+    """The forecast of the interval with more labels, a LabelPilot; None if some queries have no label."""
 
 
 @dataclass(frozen=True, slots=True)
