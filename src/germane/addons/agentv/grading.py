@@ -5,7 +5,9 @@ The document is what such a runner sends its scripts (either generation), or one
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import os
+import sys
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal
@@ -13,22 +15,34 @@ from typing import Annotated, Any, ClassVar, Literal
 from msgspec import structs
 from pydantic import PlainValidator
 
+from germane.addons.agentv.proxy import proxy_judge
 from germane.clean import fold
+from germane.cli import print_document, say
 from germane.encoding import replace_surrogates
 from germane.errors import InputError, JudgeError, SourceLocation
 from germane.evalfiles import Case
 from germane.evaluation import run_coroutine
-from germane.evaluation.choice import check_answers, judged_by, needs_judge, no_judge
+from germane.evaluation.choice import (
+    check_answers,
+    judged_by,
+    ledger_address,
+    needs_judge,
+    no_judge,
+    open_ledger,
+    pick_judge,
+)
 from germane.evaluation.evaluate import report_on
 from germane.evaluation.spec import Spec
-from germane.graders import CaseGrader, MeasureGrader, Where, grader_of, is_grader, scored
+from germane.graders import CaseGrader, MeasureGrader, Where, grader_of, is_grader, measure_named, scored
 from germane.judges import Judge
+from germane.ledger.address import password_apart
 from germane.ledger.store import Ledger
 from germane.measures import Measure, Outcome
 from germane.measures.scoring import Job
 from germane.places.settings import Settings
 from germane.reports.explain import results_of
-from germane.samples import SPELLINGS, RowReader, Warn, find_contexts, only_contexts
+from germane.samples import SPELLINGS, Notices, RowReader, Warn, find_contexts, only_contexts
+from germane.samples.files import JsonFault, parse_strict_json
 from germane.types import Json, Message, Sample, freeze
 from germane.yamltext import Flag, Share, WholeNumber, YamlModel, node_of, plain_value, read_model
 
@@ -224,3 +238,64 @@ def grade(
     details = {**(result.get("details") or {}), **details, "verdict": result["verdict"]}
     assertions = [{**row, "evidence": row.get("evidence", "")} for row in result["assertions"]]
     return Graded(result={**result, "assertions": assertions, "details": details})
+
+
+def grade_stdin(
+    measure: str,
+    *,
+    judge: str | None,
+    base_url: str | None,
+    against: str | None,
+    scale: str | None,
+    ledger: str | None,
+    replay: str | None,
+    option: Sequence[tuple[str, Json]],
+    no_cache: bool,
+) -> int:
+    """Read one case from stdin, grade it and print the result; see `germane grade`."""
+    text = ""
+    try:
+        text = sys.stdin.buffer.read().decode("utf-8-sig")
+        document = parse_strict_json(text)
+    except UnicodeDecodeError:
+        raise InputError("stdin is not UTF-8", fix="send one JSON document in UTF-8") from None
+    except JsonFault as fault:
+        fault.problem = f"stdin is not one JSON document: {fault.problem}"
+        raise fault.error("-", text) from None
+    whole = document if isinstance(document, dict) else {}
+    values = dict(option)
+    warn = Notices(lambda notice: say(f"warning: {notice}"))
+    grader = grader_named(measure, whole, values, warn)
+    options = options_of(whole, values, None if grader else warn)
+    chosen = None if grader else measure_named(measure)
+    notes = list[str]()
+    sample = document_sample(document, options, notes.append)
+    unknown = sample.contexts is None and sample.calls is None
+    if chosen is not None and unknown and "contexts" in chosen.definition.needs:
+        fix = "send contexts, or an answer that holds them"
+        raise InputError(f"{chosen}: no contexts found in the answer", fix=fix)
+    proxy = os.environ.get("AGENTV_TARGET_PROXY_URL")
+    who = pick_judge(Spec.of(judge=judge, base_url=base_url).in_project().in_files({"judge": options.judge}))
+    if who is None and proxy:
+        who = proxy_judge(proxy, os.environ.get("AGENTV_TARGET_PROXY_TOKEN", ""))
+    replay = None if replay is None else password_apart(replay)
+    store = open_ledger(None if no_cache else ledger_address(ledger), replay)
+    if chosen is not None:
+        grader = MeasureGrader(
+            measure=chosen,
+            strict=options.strict,
+            expected_relevant_count=options.expected_relevant_count,
+            min_score=options.threshold,
+            settings=Settings.of(against or options.against, scale or options.scale, options.rubric),
+        )
+    assert grader is not None
+    case = sample if chosen else document_case(document, sample)
+    graded = grade(grader, case, judge=who, ledger=store, replay=replay or "")
+    if graded.result is None:
+        say(f"germane: {graded.error}")
+        return 3
+    for note in notes:
+        say(f"note: {note}")
+        graded.result["details"] = {**graded.result["details"], "contexts_from": note}
+    print_document(graded.result)
+    return 0

@@ -17,18 +17,15 @@ from germane.types import FrozenDict
 _IN_FLIGHT, _SECONDS = 4, 120.0
 
 
-class ProxyJudge(LLMJudge):
-    """Asks through a runner's proxy: `POST /invoke {question, systemPrompt}` -> `{rawText}`, with a bearer token.
+def proxy_judge(url: str, token: str = "") -> LLMJudge:
+    """Return a judge that asks `POST /invoke {question, systemPrompt}` -> `{rawText}` at a runner's proxy, with a bearer token.
 
     Which model stands behind it is the runner's business, so its answers are not kept for later runs.
     """
-
-    stored = False
-
-    def __init__(self, url: str, token: str = "") -> None:
-        super().__init__(_Runner(url, token), concurrency=_IN_FLIGHT)
-        self.name, self.kept = "proxy", True
-        self.identity = FrozenDict({"judge": "proxy", "url": url})
+    judge = LLMJudge(_Runner(url, token), concurrency=_IN_FLIGHT)
+    judge.name, judge.kept, judge.stored = "proxy", True, False
+    judge.identity = FrozenDict({"judge": "proxy", "url": url})
+    return judge
 
 
 class _Runner:

@@ -10,6 +10,7 @@ from typing import ClassVar, Generic, TypeVar
 
 from pydantic import StrictStr
 
+from germane.addons.agentv.graders.opinions import findings
 from germane.errors import AnswerError
 from germane.graders import GraderResult
 from germane.questions import PayloadModel, Question
@@ -93,13 +94,10 @@ class ScriptGrade(Script[GraderResult]):
         checks = payload.get("assertions") or ()
         if not isinstance(checks, Sequence) or not all(isinstance(check, Mapping) for check in checks):
             raise AnswerError('"assertions" must be a list of {text, passed, evidence}')
-        texts: dict[bool, list[str]] = {True: [], False: []}
-        for number, check in enumerate(checks):
-            found = [str(check.get(name) or "") for name in ("text", "evidence")]
-            texts[self._passed(check, number)].append(" - ".join(found) if found[1] else found[0])
+        met, failed = findings(checks, lenient=self.agentv)
         score = payload.get("score")
         if score is None and checks:
-            score = len(texts[True]) / len(checks)
+            score = len(met) / len(checks)
         if isinstance(score, bool) or not isinstance(score, int | float) or score != score:  # noqa: PLR0124 - NaN
             raise AnswerError(f'the script printed no number as "score": {_as_json(score)}')
         if not 0 <= score <= 1 and not self.agentv:
@@ -107,19 +105,12 @@ class ScriptGrade(Script[GraderResult]):
         details, verdict = payload.get("details"), payload.get("verdict")
         return GraderResult(
             score=float(min(1, max(0, score))),
-            hits=_texts(payload.get("hits")) or tuple(texts[True]),
-            misses=_texts(payload.get("misses")) or tuple(texts[False]),
+            hits=_texts(payload.get("hits")) or tuple(met),
+            misses=_texts(payload.get("misses")) or tuple(failed),
             reasoning=str(payload.get("reasoning") or ""),
             details=FrozenDict(details) if isinstance(details, Mapping) else FrozenDict(),
             verdict=verdict if verdict in {"pass", "borderline", "fail"} else None,
         )
-
-    def _passed(self, check: Mapping[str, Json], number: int) -> bool:
-        passed = check.get("passed")
-        if self.agentv or isinstance(passed, bool):
-            return bool(passed)
-        found = f"not {_as_json(passed)}" if "passed" in check else "and is missing"
-        raise AnswerError(f'"passed" of assertion {number + 1} must be true or false, {found}')
 
     def typical(self) -> Json:
         """Return a script's score of one half."""

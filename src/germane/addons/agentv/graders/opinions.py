@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Annotated, Any, ClassVar, Generic, TypeAlias, TypeVar
 
@@ -44,6 +44,25 @@ class Templated(Question[A], Generic[A]):
         return {name: value for name, value in self.values.items() if name in visible}
 
 
+def findings(
+    assertions: Iterable[Mapping[str, Json]], *, lenient: bool = False
+) -> tuple[list[str], list[str]]:
+    """Return the texts of AgentV 4's `[{text, passed, evidence}]` that passed, and of those that did not.
+
+    AnswerError where `passed` is not true or false; `lenient` takes anything for one of them.
+    """
+    texts: dict[bool, list[str]] = {True: [], False: []}
+    for number, one in enumerate(assertions, 1):
+        passed = one.get("passed")
+        if not (lenient or isinstance(passed, bool)):
+            found = f"not {json.dumps(passed)[:80]}" if "passed" in one else "and is missing"
+            raise AnswerError(f'"passed" of assertion {number} must be true or false, {found}')
+        texts[bool(passed)].append(
+            " - ".join(str(one[name]) for name in ("text", "evidence") if one.get(name))
+        )
+    return texts[True], texts[False]
+
+
 class OpinionPayload(PayloadModel):
     """`{reasoning, hits, misses, score}`; a prompt of the user's may ask for `{score, assertions}` instead, as AgentV 4 does."""
 
@@ -58,15 +77,13 @@ class OpinionPayload(PayloadModel):
         listed = payload.get("assertions") if isinstance(payload, Mapping) else None
         if not isinstance(listed, list | tuple) or not all(isinstance(value, Mapping) for value in listed):
             return payload
-        result: dict[bool, list[str]] = {True: [], False: []}
-        for item in listed:
-            if not isinstance(passed := item.get("passed"), bool):
-                raise AnswerError(f'"passed" must be true or false, not {json.dumps(passed)[:80]}')
-            message = " - ".join(str(item[name]) for name in ("text", "evidence") if item.get(name))
-            result[passed].append(message)
+        hits, misses = findings(listed)
         kept = {name: value for name, value in payload.items() if name not in {"assertions", "details"}}
-        hits, misses = [*payload.get("hits", ()), *result[True]], [*payload.get("misses", ()), *result[False]]
-        return {**kept, "hits": hits, "misses": misses}
+        return {
+            **kept,
+            "hits": [*payload.get("hits", ()), *hits],
+            "misses": [*payload.get("misses", ()), *misses],
+        }
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -111,13 +128,6 @@ class CheckPayload(PayloadModel):
         return float(self.satisfied)
 
 
-class ChecksPayload(PayloadModel):
-    """The answer to a rubric of plain items: `{checks: [{id, reasoning, satisfied}], overall_reasoning}`."""
-
-    checks: list[CheckPayload]
-    overall_reasoning: Reason = ""
-
-
 class ScoredCheckPayload(PayloadModel):
     """One item of a rubric: a score from 0 to 10."""
 
@@ -131,14 +141,15 @@ class ScoredCheckPayload(PayloadModel):
         return self.score / 10
 
 
-class ScoredChecksPayload(PayloadModel):
-    """The answer to a rubric with score ranges: `{checks: [{id, reasoning, score}], overall_reasoning}`."""
-
-    checks: list[ScoredCheckPayload]
-    overall_reasoning: Reason = ""
-
-
 Check: TypeAlias = CheckPayload | ScoredCheckPayload
+C = TypeVar("C", bound=Check)
+
+
+class ChecksPayload(PayloadModel, Generic[C]):
+    """The answer to a rubric, `{checks: [{id, reasoning, satisfied}], overall_reasoning}`; scored items have `score`."""
+
+    checks: list[C]
+    overall_reasoning: Reason = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -160,13 +171,13 @@ class RubricQuestion(Templated[tuple[tuple[Check, ...], str]]):
 
     def payload_type(self, _payload: Json = None) -> type[PayloadModel]:
         """Return the payload of plain items or of scores."""
-        return ScoredChecksPayload if self.scored else ChecksPayload
+        return ChecksPayload[ScoredCheckPayload] if self.scored else ChecksPayload[CheckPayload]
 
     def one_each(self) -> tuple[str, int]:
         """Return the list of checks, and the number of ids."""
         return "checks", len(self.ids)
 
-    def answer(self, payload: ChecksPayload | ScoredChecksPayload) -> tuple[tuple[Check, ...], str]:
+    def answer(self, payload: ChecksPayload[Check]) -> tuple[tuple[Check, ...], str]:
         """Return the checks in the order of the rubric, and what is said about the whole."""
         if self.partial:
             return tuple(check for check in payload.checks if check.id in self.ids), payload.overall_reasoning
