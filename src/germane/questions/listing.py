@@ -4,26 +4,14 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from typing import ClassVar, Literal, TypeAlias
+from typing import Any, ClassVar, Literal, TypeAlias
 
 from pydantic import Field
 
-from germane.questions.payload import PayloadModel, Text, Whole, YesNo
+from germane.questions.payload import PayloadModel, Text, Whole, YesNo, list_payload
 from germane.questions.question import Question
 from germane.questions.relevance import AboutPassage
 from germane.types import Json
-
-
-class ClaimsPayload(PayloadModel):
-    """The answer to Claims: `{claims: [string]}`."""
-
-    claims: tuple[Text, ...]
-
-
-class EntitiesPayload(PayloadModel):
-    """The answer to Entities: `{entities: [string]}`."""
-
-    entities: tuple[Text, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +26,7 @@ class Claims(Question[tuple[str, ...]]):
     has_followups: ClassVar[bool] = True
     batched: ClassVar[bool] = True
     item_fields: ClassVar[tuple[str, ...]] = ("query", "history", "text")
-    Payload: ClassVar[type[PayloadModel]] = ClaimsPayload
+    Payload: ClassVar[type[PayloadModel]] = list_payload(claims=tuple[Text, ...])
 
     query: str
     text: str
@@ -63,7 +51,7 @@ class Entities(Question[tuple[str, ...]]):
     hidden_fields: ClassVar[tuple[str, ...]] = ("query", "history")
     batched: ClassVar[bool] = True
     item_fields: ClassVar[tuple[str, ...]] = ("query", "history", "text")
-    Payload: ClassVar[type[PayloadModel]] = EntitiesPayload
+    Payload: ClassVar[type[PayloadModel]] = list_payload(entities=tuple[Text, ...])
 
     query: str
     text: str
@@ -85,12 +73,6 @@ class WeightItem(PayloadModel):
     importance: Weight
 
 
-class ImportancePayload(PayloadModel):
-    """`{nuggets: [{nugget, importance}]}`, one item per nugget, by its number."""
-
-    nuggets: list[WeightItem]
-
-
 @dataclass(frozen=True, slots=True)
 class Importance(Question[tuple[Weight, ...]]):
     """The importance of these nuggets (facts of a good answer): vital, or okay to leave out."""
@@ -98,14 +80,14 @@ class Importance(Question[tuple[Weight, ...]]):
     kind: ClassVar[str] = "importance"
     has_followups: ClassVar[bool] = True
     item_fields: ClassVar[tuple[str, ...]] = ("query", "history", "nuggets")
-    Payload: ClassVar[type[PayloadModel]] = ImportancePayload
+    Payload: ClassVar[type[PayloadModel]] = list_payload(nuggets=list[WeightItem])
     verdicts: ClassVar[tuple[str, str] | None] = ("nuggets", "nugget")
 
     query: str
     nuggets: tuple[str, ...]
     history: tuple[tuple[str, str], ...] = ()
 
-    def answer(self, payload: ImportancePayload) -> tuple[Weight, ...]:
+    def answer(self, payload: Any) -> tuple[Weight, ...]:
         """Return the importance of each nugget, in order."""
         return tuple(item.importance for item in payload.nuggets)
 
@@ -121,12 +103,6 @@ class Statement(PayloadModel):
     relevant: YesNo
 
 
-class StatementsPayload(PayloadModel):
-    """The answer to StatementRelevance: `{statements: [{statement, relevant}]}`."""
-
-    statements: tuple[Statement, ...]
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StatementRelevance(AboutPassage[tuple[Statement, ...]]):
     """The statements of this passage, each relevant to the query or not.
@@ -137,7 +113,7 @@ class StatementRelevance(AboutPassage[tuple[Statement, ...]]):
 
     kind: ClassVar[str] = "statements"
     lists: ClassVar[str] = "statements"
-    Payload: ClassVar[type[PayloadModel]] = StatementsPayload
+    Payload: ClassVar[type[PayloadModel]] = list_payload(statements=tuple[Statement, ...])
 
     def typical(self) -> Json:
         """Return one statement for every 80 characters."""

@@ -21,6 +21,7 @@ from pydantic import (
     StrictStr,
     StringConstraints,
     ValidationError,
+    create_model,
 )
 from pydantic_core import ErrorDetails
 
@@ -103,6 +104,12 @@ class PayloadModel(BaseModel):
             if isinstance(inner, type) and issubclass(inner, PayloadModel)
             for line in inner.model_descriptions()
         ]
+
+
+def list_payload(**lists: Any) -> type[PayloadModel]:
+    """Return the type of an answer that is one list: `list_payload(claims=tuple[Text, ...])`."""
+    fields: dict[str, Any] = {name: (of, ...) for name, of in lists.items()}
+    return create_model("ListPayload", __base__=PayloadModel, **fields)
 
 
 def _whole(value: object) -> object:

@@ -200,7 +200,8 @@ class Question(ABC, Generic[A]):
 
     def answer(self, payload: Any) -> A:
         """Return the typed answer in a payload that is of its type: the list, where it is one."""
-        return cast("A", getattr(payload, self.lists) if self.lists else payload)
+        name = self.lists or (self.verdicts or ("",))[0]
+        return cast("A", getattr(payload, name) if name else payload)
 
     def unasked(self) -> Json | AnswerError | None:
         """Return the payload that needs no judge (about an empty text), or an error where the text is not known; None = ask.

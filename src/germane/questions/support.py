@@ -7,12 +7,12 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import accumulate
-from typing import ClassVar, Literal, TypeVar
+from typing import Any, ClassVar, Literal, TypeVar
 
 from pydantic import Field
 
 from germane.errors import AnswerError
-from germane.questions.payload import Numbers, PayloadModel, Reason, Whole, YesNo
+from germane.questions.payload import Numbers, PayloadModel, Reason, Whole, YesNo, list_payload
 from germane.questions.question import Question
 from germane.questions.text import blank
 from germane.types import Json
@@ -79,19 +79,13 @@ class Supported(PayloadModel):
     contexts: Numbers = Field(description="numbers of those that support it; none: an empty list")
 
 
-class SupportPayload(PayloadModel):
-    """One item per claim, by its number."""
-
-    claims: list[Supported]
-
-
 @dataclass(frozen=True, slots=True)
 class Support(ContextSetQuestion[tuple[Supported, ...]]):
     """For each claim: which of these contexts support it, alone or together?"""
 
     kind: ClassVar[str] = "support"
     item_fields: ClassVar[tuple[str, ...]] = ("claims", "contexts")
-    Payload: ClassVar[type[PayloadModel]] = SupportPayload
+    Payload: ClassVar[type[PayloadModel]] = list_payload(claims=list[Supported])
     verdicts: ClassVar[tuple[str, str] | None] = ("claims", "claim")
     nothing: ClassVar[Mapping[str, Json]] = {"contexts": []}
 
@@ -99,7 +93,7 @@ class Support(ContextSetQuestion[tuple[Supported, ...]]):
     contexts: tuple[str, ...]
     ranks: tuple[tuple[int, ...], ...] = field(init=False, repr=False, compare=False)
 
-    def answer(self, payload: SupportPayload) -> tuple[Supported, ...]:
+    def answer(self, payload: Any) -> tuple[Supported, ...]:
         """Return one Supported per claim, in the claims' order."""
         for supported in payload.claims:
             supported.contexts = self.ranked(supported.contexts)
@@ -182,12 +176,6 @@ class CitationVerdict(PayloadModel):
     contexts: Numbers = Field(description="numbers of the cited contexts that have a part in it")
 
 
-class CitationsPayload(PayloadModel):
-    """One item per sentence, by its number."""
-
-    statements: list[CitationVerdict]
-
-
 @dataclass(frozen=True, slots=True)
 class CitationSupport(Question[tuple[CitationVerdict, ...]]):
     """For each sentence: do the contexts that it cites support it?
@@ -198,7 +186,7 @@ class CitationSupport(Question[tuple[CitationVerdict, ...]]):
 
     kind: ClassVar[str] = "citations"
     item_fields: ClassVar[tuple[str, ...]] = ("statements", "contexts")
-    Payload: ClassVar[type[PayloadModel]] = CitationsPayload
+    Payload: ClassVar[type[PayloadModel]] = list_payload(statements=list[CitationVerdict])
     verdicts: ClassVar[tuple[str, str] | None] = ("statements", "statement")
 
     statements: tuple[str, ...]
@@ -208,7 +196,7 @@ class CitationSupport(Question[tuple[CitationVerdict, ...]]):
         """Return the numbers that a sentence (counted from 1) cites."""
         return tuple(map(int, _MARK.findall(self.statements[number - 1])))
 
-    def answer(self, payload: CitationsPayload) -> tuple[CitationVerdict, ...]:
+    def answer(self, payload: Any) -> tuple[CitationVerdict, ...]:
         """Return one CitationVerdict per sentence, in order; only contexts that the sentence cites can have a part."""
         for cited in payload.statements:
             _check_numbers(cited.contexts, len(self.contexts), self.cited(cited.statement))
@@ -238,12 +226,6 @@ class NuggetVerdict(PayloadModel):
     support: Degree
 
 
-class NuggetSupportPayload(PayloadModel):
-    """One item per nugget, by its number."""
-
-    nuggets: list[NuggetVerdict]
-
-
 @dataclass(frozen=True, slots=True)
 class NuggetSupport(ContextSetQuestion[tuple[NuggetVerdict, ...]]):
     """For each nugget (one fact that a good answer holds): do these contexts support it in full, in part or not?"""
@@ -251,7 +233,7 @@ class NuggetSupport(ContextSetQuestion[tuple[NuggetVerdict, ...]]):
     kind: ClassVar[str] = "nuggets"
     item_fields: ClassVar[tuple[str, ...]] = ("nuggets", "contexts")
     context_fields: ClassVar[tuple[str, ...]] = ("query",)
-    Payload: ClassVar[type[PayloadModel]] = NuggetSupportPayload
+    Payload: ClassVar[type[PayloadModel]] = list_payload(nuggets=list[NuggetVerdict])
     verdicts: ClassVar[tuple[str, str] | None] = ("nuggets", "nugget")
     nothing: ClassVar[Mapping[str, Json]] = {"support": "not_support"}
 
@@ -259,10 +241,6 @@ class NuggetSupport(ContextSetQuestion[tuple[NuggetVerdict, ...]]):
     nuggets: tuple[str, ...]
     contexts: tuple[str, ...]
     ranks: tuple[tuple[int, ...], ...] = field(init=False, repr=False, compare=False)
-
-    def answer(self, payload: NuggetSupportPayload) -> tuple[NuggetVerdict, ...]:
-        """Return one NuggetVerdict per nugget, in order."""
-        return tuple(payload.nuggets)
 
     def typical(self) -> Json:
         """Return a payload of ordinary size, in which every nugget is supported in full."""
