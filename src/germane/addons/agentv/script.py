@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import json
 import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import ClassVar, Generic, TypeVar
 
 from pydantic import StrictStr
 
-from germane.addons.agentv.graders.opinions import findings
 from germane.errors import AnswerError
 from germane.graders import GraderResult
 from germane.questions import PayloadModel, Question
@@ -136,6 +135,25 @@ class ScriptText(Script[str]):
     def typical(self) -> Json:
         """Return a prompt of some 400 characters."""
         return {"text": "Is this a good answer to the question? " * 10}
+
+
+def findings(
+    assertions: Iterable[Mapping[str, Json]], *, lenient: bool = False
+) -> tuple[list[str], list[str]]:
+    """Return the texts of AgentV 4's `[{text, passed, evidence}]` that passed, and of those that did not.
+
+    AnswerError where `passed` is not true or false; `lenient` takes anything for one of them.
+    """
+    texts: dict[bool, list[str]] = {True: [], False: []}
+    for number, one in enumerate(assertions, 1):
+        passed = one.get("passed")
+        if not (lenient or isinstance(passed, bool)):
+            found = f"not {_as_json(passed)}" if "passed" in one else "and is missing"
+            raise AnswerError(f'"passed" of assertion {number} must be true or false, {found}')
+        texts[bool(passed)].append(
+            " - ".join(str(one[name]) for name in ("text", "evidence") if one.get(name))
+        )
+    return texts[True], texts[False]
 
 
 def _as_json(value: Json) -> str:

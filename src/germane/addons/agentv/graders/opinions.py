@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Annotated, Any, ClassVar, Generic, TypeAlias, TypeVar
 
 from pydantic import Field, StrictStr, model_validator
 
+from germane.addons.agentv.script import findings
 from germane.errors import AnswerError
 from germane.graders import GraderResult, verdict_of
 from germane.questions import PayloadModel, Question, Reason, Text, Whole, YesNo
@@ -42,25 +42,6 @@ class Templated(Question[A], Generic[A]):
         """Return the values that the template shows, by name."""
         visible = variables_in(self.template)
         return {name: value for name, value in self.values.items() if name in visible}
-
-
-def findings(
-    assertions: Iterable[Mapping[str, Json]], *, lenient: bool = False
-) -> tuple[list[str], list[str]]:
-    """Return the texts of AgentV 4's `[{text, passed, evidence}]` that passed, and of those that did not.
-
-    AnswerError where `passed` is not true or false; `lenient` takes anything for one of them.
-    """
-    texts: dict[bool, list[str]] = {True: [], False: []}
-    for number, one in enumerate(assertions, 1):
-        passed = one.get("passed")
-        if not (lenient or isinstance(passed, bool)):
-            found = f"not {json.dumps(passed)[:80]}" if "passed" in one else "and is missing"
-            raise AnswerError(f'"passed" of assertion {number} must be true or false, {found}')
-        texts[bool(passed)].append(
-            " - ".join(str(one[name]) for name in ("text", "evidence") if one.get(name))
-        )
-    return texts[True], texts[False]
 
 
 class OpinionPayload(PayloadModel):
