@@ -1,4 +1,4 @@
-"""The schema of draft.json, for docs/schema and the page of the add-on."""
+"""The schema of draft.json, for docs/schema."""
 
 from __future__ import annotations
 
@@ -11,11 +11,6 @@ from scripts.reference_pages import schema_of
 from germane.addons.draft.document import DraftDocument
 
 SCHEMA = Path(__file__).parents[1] / "docs" / "schema" / "draft.schema.json"
-
-
-def section() -> str:
-    """The words under the commands."""
-    return "## draft.json\n\nIts schema is [draft.schema.json](../schema/draft.schema.json)."
 
 
 def files() -> Iterator[tuple[Path, str]]:

@@ -637,8 +637,8 @@ def addon_page(path: Path) -> str:
     for verb in VERBS:
         lines = [_flag(flag, verb) for flag in declared.flags if verb in flag.verbs.split(",")]
         parts += ["", f"## Flags of germane {verb}", "", *lines, ""] if lines else []
-    if hook := _hook(path.stem):
-        parts += ["", hook.section()]
+    if section := getattr(_hook(path.stem), "section", None):
+        parts += ["", section()]
     if rows := _equals(DOCS.parent / "tests" / "addons" / path.stem):
         parts += ["", "## What equals which program", "", rows, ""]
     return "\n".join(parts)
