@@ -19,7 +19,7 @@ from germane.folder.rows import BlockRows, GraderSet, merge
 from germane.folder.writer import FolderWriter
 from germane.reports.report import Report
 from germane.tables.judgements import JudgementTable, judgement_line
-from germane.tables.labels import Label, LabelTable
+from germane.tables.labels import Label
 from germane.tables.scores import ScoreTable
 from germane.types import Judgement, Sample, Score
 
@@ -183,7 +183,7 @@ def test_labels_are_known_while_rows_are_written(tmp_path: Path) -> None:
         tmp_path, [Label(item="i", kind="relevance", scale="graded", answer=2, who="ann", queue="random")]
     )
     folder = FolderWriter(tmp_path).start()
-    folder.add(BlockRows(labels=LabelTable([Label(item="j", kind="relevance", scale="graded", answer=3)])))
+    folder.add(BlockRows(labels=[Label(item="j", kind="relevance", scale="graded", answer=3)]))
     folder.flush()
     assert [label.item for label in folder.tables.labels] == ["j", "i"]
     folder.close()

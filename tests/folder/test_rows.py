@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from germane.folder.rows import BlockRows, merge
 from germane.tables.judgements import JudgementTable
-from germane.tables.labels import Label, LabelTable
+from germane.tables.labels import Label
 from germane.tables.scores import ScoreTable
 from germane.types import Judgement, PlaceRow, Sample, Score
 
@@ -27,7 +27,7 @@ def part_of(number: int) -> BlockRows:
         judgements=JudgementTable(
             Judgement(key=key, kind="relevance", judge="m", answer=number) for key in keys
         ),
-        labels=LabelTable([Label(item="i", kind="relevance", answer=number, scale="graded")]),
+        labels=[Label(item="i", kind="relevance", answer=number, scale="graded")],
         scores=ScoreTable(Score(sample=s.id, measure="RR", type="RR", value=number / 7) for s in samples),
         graders=[GRADERS[number % 3], GRADERS[(number + 1) % 3]],
         graded=[0, 1],

@@ -22,7 +22,7 @@ from germane.reports.gates import Gate
 from germane.reports.report import Report
 from germane.reports.summary import interval_in_words
 from germane.tables.judgements import JudgementTable
-from germane.tables.labels import LabelTable, add_labels
+from germane.tables.labels import Label, add_labels
 from germane.tables.scores import ScoreTable
 from germane.types import Context, FrozenDict, Judgement, PlaceRow, Sample, Score
 
@@ -32,8 +32,8 @@ LEXICAL = {"judge": {"source": "lexical", "stand_in": "lexical stands in for a m
 MODEL = {"judge": {"source": "openai:m"}}
 
 
-def labels_of(samples: list[Sample]) -> LabelTable:
-    table = LabelTable()
+def labels_of(samples: list[Sample]) -> list[Label]:
+    table = list[Label]()
     for sample in samples:
         add_labels(table, sample)
     return table

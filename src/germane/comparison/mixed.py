@@ -130,11 +130,11 @@ def _judged_otherwise(a: Side, b: Side) -> Container[str]:
     if settings_of(a.report).judged_by or settings_of(b.report).judged_by:
         return b.scores.numbers
     ours: dict[str, bytes] = {}
-    for item, _, answer in a.report.tables.judgements.answers():
+    for item, answer in a.report.tables.answers():
         if answer is not None:
             ours.setdefault(item, answer)
     alike: dict[str, bool] = {}
-    for item, _, answer in b.report.tables.judgements.answers():
+    for item, answer in b.report.tables.answers():
         if item in ours:
             alike[item] = alike.get(item, True) and answer == ours[item]
     return {

@@ -11,10 +11,10 @@ from pathlib import Path
 
 from germane.encoding import decode
 from germane.errors import InputError
+from germane.folder import lock
 from germane.folder.labels import people_in
-from germane.folder.layout import EARLIER, MANIFEST, UNFINISHED, files_in, open_to_append, sync
+from germane.folder.layout import APPEND, EARLIER, LOCK, MANIFEST, UNFINISHED, files_in, opened, sync
 from germane.folder.lines import TableFile
-from germane.folder.lock import WriterLock
 from germane.tables.columns import json_lines
 from germane.tables.labels import decode_labels, load_label
 
@@ -25,8 +25,8 @@ def publish(path: Path) -> None:
     for name, file in files_in(path).items():
         with suppress(FileNotFoundError):
             files_in(path, UNFINISHED)[name].replace(file)
-    (path / f"judgements.jsonl{EARLIER}").unlink(missing_ok=True)
-    _draft(path).replace(path / MANIFEST)
+    files_in(path, EARLIER)["judgements"].unlink(missing_ok=True)
+    (path / f"{MANIFEST}{UNFINISHED}").replace(path / MANIFEST)
 
 
 def keep_people(path: Path) -> None:
@@ -34,7 +34,7 @@ def keep_people(path: Path) -> None:
     stored, new = files_in(path)["labels"], files_in(path, UNFINISHED)["labels"]
     if new.exists() and (labels := list(people_in(TableFile(stored)))):
         written = set(TableFile(new).records(decode_labels, load_label))
-        with open_to_append(new) as file:
+        with opened(new, APPEND) as file:
             file.writelines(json_lines(label for label in labels if label not in written))
             sync(file)
 
@@ -44,21 +44,17 @@ def complete_killed(path: Path, *, is_writer: bool = False) -> None:
 
     Nothing happens where another process writes to the folder, or it cannot be written.
     """
-    if not _draft(path).exists():
+    draft = path / f"{MANIFEST}{UNFINISHED}"
+    if not draft.exists():
         return
-    lock = WriterLock(path / ".lock")
     with suppress(InputError, OSError):
-        if not is_writer:
-            lock.acquire()
+        held = None if is_writer else lock.acquire(path / LOCK)
         try:
-            manifest = decode(_draft(path).read_bytes())
+            manifest = decode(draft.read_bytes())
             if isinstance(manifest, dict) and manifest.get("status") == "complete":
                 publish(path)
         except (ValueError, RecursionError):  # it was killed before the draft was complete
             pass
         finally:
-            lock.release()
-
-
-def _draft(path: Path) -> Path:
-    return path / f"{MANIFEST}{UNFINISHED}"
+            if held is not None:
+                lock.release(path / LOCK, held)

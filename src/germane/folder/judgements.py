@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from functools import cache
+from functools import cache, cached_property
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -13,8 +14,8 @@ import msgspec
 from germane.encoding import decode, short_name
 from germane.errors import AnswerError, InputError
 from germane.folder.index import LineIndex, lines_at
-from germane.folder.lines import TableFile, with_texts
-from germane.tables.judgements import ItemAnswer, Judgements, load_judgement
+from germane.folder.lines import TableFile
+from germane.tables.judgements import load_judgement
 from germane.types import Judgement
 
 __all__ = ["KEY"]
@@ -28,43 +29,6 @@ _BETWEEN, _NULL = b'","item":"', msgspec.Raw(b"null")
 def has_usual_start(line: bytes) -> bool:
     """Return True if the key and the item of a line are at their usual places."""
     return line[40:50] == _BETWEEN and line[82:84] == b'",'
-
-
-class StoredJudgements(Judgements):
-    """The rows of judgements.jsonl, read from the file each time.
-
-    Args:
-        file: The file; one that is not there has no rows.
-    """
-
-    def __init__(self, file: TableFile) -> None:
-        self.file = file
-
-    def __iter__(self) -> Iterator[Judgement]:
-        return (judgement_in(self.file, number, line) for number, _, line in self.file.lines())
-
-    def of_items(self, items: Collection[str]) -> Iterator[Judgement]:
-        """Iterate over the judgements of these items; of other lines nothing but the item is read."""
-        keep = with_texts("item", items)
-        lines = ((number, line) for number, _, line in self.file.lines() if keep(line))
-        rows = (judgement_in(self.file, number, line) for number, line in lines)
-        return (row for row in rows if row.item in items)
-
-    def answers(self) -> Iterator[ItemAnswer]:
-        """Iterate over the answers about items, without judgements that were merged into others."""
-        for row in self.file.structs(_AnswerLine):
-            if row.parent is None:
-                yield ItemAnswer(row.item, row.kind, bytes(row.answer) if row.error is None else None)
-
-
-class _AnswerLine(msgspec.Struct, gc=False):
-    """The fields of a line that are read where only the answer is of interest."""
-
-    item: str = ""
-    kind: str = ""
-    answer: msgspec.Raw = _NULL
-    error: Any = None
-    parent: str | None = None
 
 
 class EarlierJudgements:
@@ -81,7 +45,6 @@ class EarlierJudgements:
         self, files: Sequence[Path] = (), keep: Callable[[Judgement], bool] = lambda _: True
     ) -> None:
         self._files, self._keep = files, keep
-        self._indexes: list[tuple[Path, LineIndex, LineIndex]] | None = None
 
     def __iter__(self) -> Iterator[Judgement]:
         rows = (_judgement(line) for path in self._files for _, _, line in TableFile(path).lines())
@@ -95,7 +58,7 @@ class EarlierJudgements:
         """Return the judgements under these keys, without those that were merged into others."""
         judgements: dict[str, Judgement] = {}
         names = [short_name(key.encode()) for key in keys]
-        for path, by_key, _ in self._index():
+        for path, by_key, _ in self._indexes:
             offsets = by_key.find(names, newest=True)
             rows = _judgements_at(path, (offset for offset in offsets if offset >= 0))
             judgements |= {row.key: row for row in rows if row.key in keys}
@@ -104,16 +67,15 @@ class EarlierJudgements:
     def children(self, keys: Collection[str]) -> list[Judgement]:
         """Return the judgements that were merged into those under these keys."""
         judgements: dict[str, Judgement] = {}
-        for path, _, by_parent in self._index():
+        for path, _, by_parent in self._indexes:
             offsets = [offset for key in keys for offset in by_parent.every(short_name(key.encode()))]
             judgements |= {row.key: row for row in _judgements_at(path, offsets) if row.parent in keys}
         return list(judgements.values())
 
-    def _index(self) -> list[tuple[Path, LineIndex, LineIndex]]:
-        """Return the lines of each file by their key, and merged ones by the key of what they were merged into."""
-        if self._indexes is None:
-            self._indexes = [(path, *self._index_of(path)) for path in self._files if path.exists()]
-        return self._indexes
+    @cached_property
+    def _indexes(self) -> list[tuple[Path, LineIndex, LineIndex]]:
+        """The lines of each file by their key, and merged ones by the key of what they were merged into."""
+        return [(path, *self._index_of(path)) for path in self._files if path.exists()]
 
     def _index_of(self, path: Path) -> tuple[LineIndex, LineIndex]:
         by_key, by_parent = LineIndex(), LineIndex()
@@ -145,22 +107,25 @@ def _judgements_at(path: Path, offsets: Iterable[int]) -> Iterator[Judgement]:
 
 def check_judgements(file: TableFile) -> None:
     """Raise InputError at the first row that is damaged, has an impossible answer, or is there twice."""
-    seen = set[bytes]()
-    for first, _, lines in file.blocks():
-        keys = _keys_in(lines)
-        if keys is None:
-            keys = [judgement_in(file, number, line).key for number, line in enumerate(lines, first)]
-        for number, key in enumerate(keys, first):
-            if (name := short_name(key.encode())) in seen:
-                raise file.repeated(number, "judgement")
-            seen.add(name)
+    keys = (
+        key
+        for first, _, lines in file.blocks()
+        for key in _keys_in(lines)
+        or [judgement_in(file, number, line).key for number, line in enumerate(lines, first)]
+    )
+    deque(file.distinct(keys, str, "judgement"), 0)
+
+
+def judgements_in(file: TableFile) -> Iterator[Judgement]:
+    """Iterate over the judgements of a file, in order of first use; InputError as of `judgement_in`."""
+    return file.read(judgement_in)
 
 
 def judgement_in(file: TableFile, number: int, line: bytes) -> Judgement:
     """Return the judgement of a line; InputError where it is damaged, or has an answer that its kind of question does not have."""
     row = file.row(number, line)
     try:
-        msgspec.convert({**row, "answer": _NULL}, _JudgementLine)
+        msgspec.convert({**row, "answer": _NULL}, JudgementLine)
         judgement = load_judgement(row)
     except ValueError:
         raise file.damaged(number) from None
@@ -203,7 +168,9 @@ class _Verdict(msgspec.Struct, gc=False):
     probabilities: list[Annotated[float, msgspec.Meta(ge=0, le=1)]] | None = None
 
 
-class _JudgementLine(msgspec.Struct, gc=False):
+class JudgementLine(msgspec.Struct, gc=False):
+    """The fields of a judgement that are read of all lines; the answer is left as it is written."""
+
     key: str
     kind: str
     judge: str
@@ -215,7 +182,7 @@ class _JudgementLine(msgspec.Struct, gc=False):
     answer: msgspec.Raw = _NULL
 
 
-_decode_lines = msgspec.json.Decoder(_JudgementLine).decode_lines
+_decode_lines = msgspec.json.Decoder(JudgementLine).decode_lines
 _decode_verdicts = msgspec.json.Decoder(list[_Verdict]).decode
 
 

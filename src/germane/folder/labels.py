@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from germane.folder.layout import LABELS, open_to_append
+from germane.folder.layout import APPEND, LABELS, opened
 from germane.folder.lines import TableFile, torn_bytes
 from germane.tables.columns import json_lines
 from germane.tables.labels import Label, by_people, decode_labels, load_label
@@ -31,7 +31,7 @@ def labels_size(path: Path) -> int:
 def append_labels(path: Path, labels: Iterable[Label]) -> None:
     """Append labels to a folder's labels.jsonl, whose last line is removed where it was cut off."""
     target = path / LABELS
-    with open_to_append(target) as file:
+    with opened(target, APPEND) as file:
         if end := _last_bytes(target):
             file.truncate(target.stat().st_size - torn_bytes(end))
             file.write(b"" if end.endswith(b"\n") or torn_bytes(end) else b"\n")

@@ -20,7 +20,7 @@ TABLES: tuple[Table, ...] = ("samples", "places", "judgements", "scores")
 LABELS = "labels.jsonl"
 """The file that people's answers are appended to."""
 
-MANIFEST = "manifest.json"
+MANIFEST, LOCK = "manifest.json", ".lock"
 
 UNFINISHED = ".part"
 """The end of the name of a file that is being written, or was when its process was killed."""
@@ -43,17 +43,12 @@ def files_in(path: Path, end: str = "") -> dict[Table, Path]:
     return {name: path / f"{name}.jsonl{end}" for name in tables}
 
 
-def open_new(path: Path) -> IO[bytes]:
-    """Open a file to write it from its beginning; InputError where it is a symbolic link."""
-    return _opened(path, os.O_TRUNC)
+APPEND, REPLACE = os.O_APPEND, os.O_TRUNC
+"""How a file is opened: to write at its end, or from its beginning."""
 
 
-def open_to_append(path: Path) -> IO[bytes]:
-    """Open a file to write at its end; InputError where it is a symbolic link."""
-    return _opened(path, os.O_APPEND)
-
-
-def _opened(path: Path, how: int) -> IO[bytes]:
+def opened(path: Path, how: int) -> IO[bytes]:
+    """Open a file to write it; InputError where it is a symbolic link."""
     flags = os.O_WRONLY | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_BINARY", 0) | how
     try:
         return os.fdopen(os.open(path, flags, 0o666), "wb")

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import hashlib
 import logging
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
 from io import BytesIO
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, Generic, TypeVar
 
 import msgspec
 
-from germane.encoding import decode, encode
+from germane.encoding import decode, encode, short_name
 from germane.errors import InputError, SourceLocation
 from germane.folder.layout import LABELS, UNFINISHED
 
@@ -25,6 +25,7 @@ _log = logging.getLogger("germane")
 _BLOCK = 1 << 20
 """Bytes of a file that are looked at together."""
 
+T = TypeVar("T")
 S = TypeVar("S", bound=msgspec.Struct)
 Keep = Callable[[bytes], bool]
 """True for a line that is read, or for a block of lines in which one may be."""
@@ -48,10 +49,9 @@ class TableFile:
                 yield n, start, line
                 start += len(line)
 
-    def lines_with(self, field: str) -> Iterator[tuple[int, int, bytes]]:
-        """Iterate over the lines that may have a field of this name; the others are not read as JSON."""
-        word = encode(field) + b":"
-        return (found for found in self.lines(lambda block: word in block) if word in found[2])
+    def read(self, row_of: Callable[[TableFile, int, bytes], T], keep: Keep = lambda _: True) -> Iterator[T]:
+        """Iterate over what `row_of` makes of this file, the number and the text of each line that is kept."""
+        return (row_of(self, number, line) for number, _, line in self.lines() if keep(line))
 
     def blocks(self, keep: Keep = lambda _: True) -> Iterator[tuple[int, int, list[bytes]]]:
         """Iterate over some thousands of lines at a time, with the number and the offset of the first of them.
@@ -151,6 +151,15 @@ class TableFile:
         fix = "remove one, or run the evaluation again"
         return InputError(f"this {what} stands here twice", fix=fix, place=self.place(number))
 
+    def distinct(self, rows: Iterable[T], name_of: Callable[[T], str], what: str) -> Iterator[T]:
+        """Iterate over the rows of all lines; InputError at the first with the name of one before it."""
+        seen = set[bytes]()
+        for number, row in enumerate(rows, 1):
+            if (name := short_name(name_of(row).encode(errors="replace"))) in seen:
+                raise self.repeated(number, what)
+            seen.add(name)
+            yield row
+
     def count(self) -> int:
         """Return the number of lines."""
         with self.path.open("rb") as content:
@@ -160,6 +169,17 @@ class TableFile:
         """Return the SHA-256 of the file, in hex."""
         with self.path.open("rb") as content:
             return hashlib.file_digest(content, "sha256").hexdigest()
+
+
+@dataclass(frozen=True, slots=True)
+class StoredRows(Generic[T]):
+    """The rows of a table in a file, which is read each time that they are iterated over."""
+
+    file: TableFile
+    read: Callable[[TableFile], Iterator[T]]
+
+    def __iter__(self) -> Iterator[T]:
+        return self.read(self.file)
 
 
 def with_texts(field: str, texts: Collection[str]) -> Keep:

@@ -14,7 +14,7 @@ import msgspec
 
 from germane.encoding import replace_surrogates
 from germane.errors import InputError, SourceLocation
-from germane.folder.layout import LABELS, MANIFEST, UNFINISHED, open_new, sync
+from germane.folder.layout import LABELS, MANIFEST, REPLACE, UNFINISHED, opened, sync
 from germane.samples.files import json_in, read_text
 from germane.types import Json
 
@@ -156,15 +156,9 @@ def carried_over(path: Path, judgements: str) -> str:
 
 
 def write_manifest(path: Path, manifest: Mapping[str, Json], status: str) -> dict[str, Json]:
-    """Write the manifest of a report folder, which appears whole or not at all.
+    """Write the manifest of a report folder, which appears whole or not at all, and return all entries.
 
-    Args:
-        path: The folder.
-        manifest: The entries other than version and status.
-        status: running, interrupted or complete.
-
-    Returns:
-        All entries.
+    `manifest` are the entries other than version and status; `status` is running, interrupted or complete.
     """
     made = draft_manifest(path, manifest, status)
     (path / f"{MANIFEST}{UNFINISHED}").replace(path / MANIFEST)
@@ -174,7 +168,7 @@ def write_manifest(path: Path, manifest: Mapping[str, Json], status: str) -> dic
 def draft_manifest(path: Path, manifest: Mapping[str, Json], status: str) -> dict[str, Json]:
     """Write the next manifest of a report folder beside the one that stands there, as `write_manifest` does."""
     made = {**manifest, "schema_version": SCHEMA_VERSION, "status": status}
-    with open_new(path / f"{MANIFEST}{UNFINISHED}") as file:
+    with opened(path / f"{MANIFEST}{UNFINISHED}", REPLACE) as file:
         text = json.dumps(made, ensure_ascii=False, indent=1)
         # half a surrogate, of a file name that is not UTF-8, becomes its escape, which JSON reads back
         file.write(text.encode("utf-8", "backslashreplace") + b"\n")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from functools import cached_property
 from pathlib import Path
@@ -9,23 +10,21 @@ from typing import Any
 
 import msgspec
 
-from germane.encoding import short_name
+from germane.encoding import encode
 from germane.errors import InputError
 from germane.folder.commit import complete_killed
-from germane.folder.judgements import StoredJudgements, check_judgements
+from germane.folder.judgements import JudgementLine, check_judgements, judgement_in, judgements_in
 from germane.folder.labels import append_labels, labels_size, people_in
 from germane.folder.layout import LABELS, TABLES, UNFINISHED, Table, files_in
-from germane.folder.lines import Keep, TableFile, with_texts
+from germane.folder.lines import Keep, StoredRows, TableFile, with_texts
 from germane.folder.manifest import read_manifest
 from germane.folder.rows import SampleFields, Tables
 from germane.tables.judgements import AskedCounts, count_asked
-from germane.tables.labels import Label, LabelTable, by_people, decode_labels, load_label
+from germane.tables.labels import Label, by_people, decode_labels, load_label
 from germane.tables.scores import SampleKey, ScoreTable
-from germane.types import Json, PlaceRow, Sample
+from germane.types import Json, Judgement, PlaceRow, Sample
 
 __all__ = ["StoredTables", "numbered"]
-
-_FIX = "restore it, or run the evaluation again"
 
 
 class StoredTables(Tables):
@@ -35,12 +34,11 @@ class StoredTables(Tables):
         path: The folder.
         files: The file of each table.
         manifest: The manifest of the report; {} of one that is being written.
-        is_temporary: True if the folder is a temporary one, which is removed with this object.
         more_labels: A file of further labels, of which those count that people gave: what people labelled in the folder
             before stays in labels.jsonl until the rows that are being written take the place of the others.
 
-    Each table is read when it is first asked for, and samples and judgements each time. The writer of the files sets
-    `scores`, `asked` and `cluster_of`, which it knows.
+    Labels and scores are read when they are first asked for, other tables each time. The writer of the files sets `scores`,
+    `asked` and `cluster_of`, which it knows.
     """
 
     def __init__(
@@ -49,22 +47,20 @@ class StoredTables(Tables):
         files: Mapping[Table, Path],
         manifest: Mapping[str, Json] | None = None,
         more_labels: Path | None = None,
-        *,
-        is_temporary: bool = False,
     ) -> None:
-        super().__init__()
-        self.path, self.manifest = path, manifest or {}
-        self.folder = None if is_temporary else path
-        self.is_complete = self.manifest.get("status") == "complete"
-        self.graders, self.numbers = list(self.manifest.get("graders", ())), {}
+        manifest = manifest or {}
+        super().__init__(
+            graders=list(manifest.get("graders", ())),
+            folder=path,
+            is_complete=manifest.get("status") == "complete",
+        )
+        self.path, self.manifest = path, manifest
         self.move_to(files, more_labels)
 
     def move_to(self, files: Mapping[Table, Path], more_labels: Path | None = None) -> None:
         """Read the same rows from other files from now on."""
         self.files = {name: TableFile(path) for name, path in files.items()}
-        self.samples: StoredSamples = StoredSamples(self.files["samples"])
-        self.judgements = StoredJudgements(self.files["judgements"])
-        self._more_labels = None if more_labels is None else TableFile(more_labels)
+        self._labels = [self.files["labels"], *([] if more_labels is None else [TableFile(more_labels)])]
         self.forget("labels", "_people")
 
     def forget(self, *names: str) -> None:
@@ -92,7 +88,7 @@ class StoredTables(Tables):
         for name in digests:
             check_digest(path / name, digests)
         check_judgements(tables.files["judgements"])
-        check_places(tables.files["places"])
+        deque(tables.files["places"].distinct(tables.places, repr, "place"), 0)
         return tables
 
     @classmethod
@@ -101,48 +97,27 @@ class StoredTables(Tables):
         path = Path(path)
         return cls(path, files_in(path, UNFINISHED), read_manifest(path), path / LABELS)
 
-    # what is asked of the rows
+    # the tables
 
-    def candidates(self, table: Table, field: str, values: Collection[str]) -> Iterator[Any]:
-        """Iterate over the rows that may have one of these values in a field; of other lines nothing else is read."""
-        keep = with_texts(field, values)
-        if table == "samples":
-            return self.samples.where(keep)
-        if table == "places":
-            return self.files["places"].structs(PlaceRow, keep)
-        return self._labels_where(keep)
-
-    def samples_with(self, field: str) -> Iterator[SampleFields]:
-        """Iterate over some fields of the samples that may have this one; of other samples nothing is read."""
-        file, decode = self.files["samples"], msgspec.json.Decoder(SampleFields).decode
-        for number, _, line in file.lines_with(field):
-            try:
-                yield decode(line)
-            except msgspec.DecodeError:
-                raise file.damaged(number) from None
-
-    def grader_numbers(self) -> dict[SampleKey, int]:
-        """Return the number of the grader set of each sample for which it is not 0."""
-        return {sample.key: sample.graders for sample in self.samples_with("graders") if sample.graders}
-
-    def clusters(self) -> dict[str, str]:
-        """Return the cluster of each case that has one, by the case's id."""
-        return self.cluster_of
-
-    @cached_property
-    def cluster_of(self) -> dict[str, str]:
-        """The clusters, read once."""
-        return super().clusters()
+    @property
+    def samples(self) -> StoredRows[Sample]:
+        """The samples, in input order; InputError where a line is damaged or a sample is there twice."""
+        return StoredRows(self.files["samples"], _samples_in)
 
     @property
     def places(self) -> Iterator[PlaceRow]:
         """The places about which something was asked, read one by one in input order."""
         return self.files["places"].structs(PlaceRow)
 
+    @property
+    def judgements(self) -> StoredRows[Judgement]:
+        """The answers of judges, in order of first use."""
+        return StoredRows(self.files["judgements"], judgements_in)
+
     @cached_property
-    def asked(self) -> AskedCounts:
-        """The number of judgements by the way in which they were asked."""
-        return count_asked(AskedCounts(), self.judgements)
+    def labels(self) -> list[Label]:
+        """The answers of people."""
+        return list(self._labels_where(None))
 
     @cached_property
     def scores(self) -> ScoreTable:
@@ -154,9 +129,44 @@ class StoredTables(Tables):
         return table
 
     @cached_property
-    def labels(self) -> LabelTable:
-        """The answers of people."""
-        return LabelTable(self._labels_where(None))
+    def asked(self) -> AskedCounts:
+        """The number of judgements by the way in which they were asked."""
+        return count_asked(AskedCounts(), self.judgements)
+
+    # what is asked of the rows
+
+    def candidates(self, table: Table, field: str, values: Collection[str]) -> Iterator[Any]:
+        """Iterate over the rows that may have one of these values in a field; of other lines nothing else is read."""
+        keep, file = with_texts(field, values), self.files[table]
+        match table:
+            case "samples":
+                return file.read(_sample_in, keep)
+            case "judgements":
+                return file.read(judgement_in, keep)
+            case "places":
+                return file.structs(PlaceRow, keep)
+        return self._labels_where(keep)
+
+    def samples_with(self, field: str) -> Iterator[SampleFields]:
+        """Iterate over some fields of the samples that may have this one; of other samples nothing is read."""
+        word, decode = encode(field) + b":", msgspec.json.Decoder(SampleFields).decode
+        file = self.files["samples"]
+        for number, _, line in file.lines(lambda block: word in block):
+            if word in line:
+                try:
+                    yield decode(line)
+                except msgspec.DecodeError:
+                    raise file.damaged(number) from None
+
+    def grader_numbers(self) -> dict[SampleKey, int]:
+        """Return the number of the grader set of each sample for which it is not 0."""
+        return {sample.key: sample.graders for sample in self.samples_with("graders") if sample.graders}
+
+    def answers(self) -> Iterator[tuple[str, bytes | None]]:
+        """Iterate over items and the answers about them as JSON, None for one that failed; merged judgements are left out."""
+        for row in self.files["judgements"].structs(JudgementLine):
+            if row.parent is None:
+                yield row.item, bytes(row.answer) if row.error is None else None
 
     def people(self) -> Iterator[Label]:
         """Iterate over the labels that people gave separately from the samples; other lines are passed over unread."""
@@ -164,13 +174,12 @@ class StoredTables(Tables):
 
     @cached_property
     def _people(self) -> list[Label]:
-        files = (self.files["labels"], self._more_labels)
-        return [label for file in files if file is not None for label in people_in(file)]
+        return [label for file in self._labels for label in people_in(file)]
 
     def _labels_where(self, keep: Keep | None) -> Iterator[Label]:
-        yield from self.files["labels"].records(decode_labels, load_label, keep)
-        if self._more_labels is not None:
-            yield from filter(by_people, self._more_labels.records(decode_labels, load_label, keep))
+        for number, file in enumerate(self._labels):
+            labels = file.records(decode_labels, load_label, keep)
+            yield from filter(by_people, labels) if number else labels
 
     def labels_added(self) -> bool:
         """Return True if labels were added since the scores were computed."""
@@ -185,41 +194,11 @@ class StoredTables(Tables):
 
 def check_digest(file: Path, digests: Mapping[str, str]) -> None:
     """Raise InputError if a file is missing or was changed after the report was written."""
+    fix = "restore it, or run the evaluation again"
     if not file.is_file():
-        raise InputError(f"{file} is missing", fix=_FIX)
+        raise InputError(f"{file} is missing", fix=fix)
     if TableFile(file).digest() != digests[file.name]:
-        raise InputError(f"{file} was changed after the report was written", fix=_FIX)
-
-
-def check_places(file: TableFile) -> None:
-    """Raise InputError at the first row of places.jsonl that is damaged or is there twice."""
-    seen = set[bytes]()
-    for number, row in enumerate(file.structs(PlaceRow), 1):
-        if (name := short_name(repr(row).encode(errors="replace"))) in seen:
-            raise file.repeated(number, "place")
-        seen.add(name)
-
-
-class StoredSamples:
-    """The rows of samples.jsonl, read from the file each time."""
-
-    def __init__(self, file: TableFile) -> None:
-        self._file = file
-
-    def __iter__(self) -> Iterator[Sample]:
-        """Iterate in input order; InputError where a line is damaged or a sample is there twice."""
-        seen = set[bytes]()
-        for number, _, line in self._file.lines():
-            sample = _sample_in(self._file, number, line)
-            if (name := short_name(repr(sample.key).encode(errors="replace"))) in seen:
-                raise self._file.repeated(number, "sample")
-            seen.add(name)
-            yield sample
-
-    def where(self, keep: Keep) -> Iterator[Sample]:
-        """Iterate over the samples in the lines that are kept; the others are not read as JSON."""
-        lines = ((number, line) for number, _, line in self._file.lines() if keep(line))
-        return (_sample_in(self._file, number, line) for number, line in lines)
+        raise InputError(f"{file} was changed after the report was written", fix=fix)
 
 
 _decode_sample, _GRADERS = msgspec.json.Decoder(Sample).decode, b',"graders":'
@@ -228,6 +207,10 @@ _decode_sample, _GRADERS = msgspec.json.Decoder(Sample).decode, b',"graders":'
 def numbered(line: bytes, number: int) -> bytes:
     """Return a line of samples.jsonl with the number of the sample's grader set, where that is not 0."""
     return line[:-2] + b"%b%d}\n" % (_GRADERS, number) if number else line
+
+
+def _samples_in(file: TableFile) -> Iterator[Sample]:
+    return file.distinct(file.read(_sample_in), lambda sample: repr(sample.key), "sample")
 
 
 def _sample_in(file: TableFile, number: int, line: bytes) -> Sample:

@@ -12,13 +12,13 @@ from typing import Any, Literal, TypeAlias
 
 from msgspec import Raw, Struct
 
-from germane.encoding import canonical
-from germane.tables.judgements import AskedCounts, Judgements, JudgementTable, count_asked
-from germane.tables.labels import Label, LabelTable, by_people
+from germane.encoding import canonical, encode
+from germane.tables.judgements import AskedCounts, JudgementTable, count_asked
+from germane.tables.labels import Label, by_people
 from germane.tables.scores import SampleKey, ScoreTable
-from germane.types import Json, PlaceRow, Sample
+from germane.types import Json, Judgement, PlaceRow, Sample
 
-__all__ = ["Counts", "GraderSet"]
+__all__ = ["BlockRows", "GraderSet"]
 
 GraderSet: TypeAlias = Sequence[Mapping[str, Json]]
 """The graders of a sample as JSON objects, in the order of their scores."""
@@ -26,34 +26,7 @@ GraderSet: TypeAlias = Sequence[Mapping[str, Json]]
 Beside: TypeAlias = "dict[tuple[str, str], array[float]]"
 """Values that are shown with the means, by (system, measure): one per sample that has one."""
 
-_Table: TypeAlias = Literal["samples", "places", "labels"]
-
-
-@dataclass(slots=True, kw_only=True)
-class Counts:
-    """Counts over rows.
-
-    `notes` count what a reader should know, `prompts` are the hashes of the prompts by name, `reads` the kinds of question
-    that each measure asked, by its canonical name, and `references` how many of its verdicts were given with and without a
-    reference; `beside` are the values of measures that belong beside the scores'.
-    """
-
-    notes: Counter[str] = field(default_factory=Counter)
-    prompts: dict[str, str] = field(default_factory=dict)
-    reads: dict[str, set[str]] = field(default_factory=dict)
-    references: dict[str, Counter[str]] = field(default_factory=dict)
-    beside: Beside = field(default_factory=dict)
-
-    def add_counts(self, more: Counts) -> None:
-        """Add what is counted of further rows."""
-        self.notes.update(more.notes)
-        self.prompts.update(more.prompts)
-        for measure, kinds in more.reads.items():
-            self.reads.setdefault(measure, set()).update(kinds)
-        for measure, counts in more.references.items():
-            self.references.setdefault(measure, Counter()).update(counts)
-        for name, values in more.beside.items():
-            self.beside.setdefault(name, array("d")).extend(values)
+_Table: TypeAlias = Literal["samples", "places", "judgements", "labels"]
 
 
 class SampleFields(Struct):
@@ -74,25 +47,44 @@ class SampleFields(Struct):
         return self.id, self.system, self.trial
 
 
-class Tables(Counts, ABC):
+@dataclass(slots=True, kw_only=True)
+class Tables(ABC):
     """The five tables of an evaluation. What is asked of them is the same for rows in memory and in a folder.
 
     Attributes:
         samples: The samples, in input order.
         judgements: The answers of judges.
         graders: The distinct sets of graders of the samples; `numbers` has their numbers by what they are as JSON.
+        notes: Counts of what a reader should know.
+        prompts: The hashes of the prompts by name.
+        reads: The kinds of question that each measure asked, by its canonical name.
+        references: How many verdicts of each measure were given with and without a reference.
+        beside: The values of measures that belong beside the scores'.
         folder: The report folder; None where the rows are in memory, or in files that go with this object.
         is_complete: True if the folder holds a complete report, whose manifest says what is counted of the rows.
+        cluster_of: The cluster of each case that has one, by the case's id; None until it is read from the samples.
     """
 
-    __slots__ = ()
-
-    samples: Iterable[Sample]
-    judgements: Judgements
-    graders: list[GraderSet]
-    numbers: dict[bytes, int]
+    graders: list[GraderSet] = field(default_factory=list)
+    numbers: dict[bytes, int] = field(default_factory=dict, repr=False, compare=False)
+    notes: Counter[str] = field(default_factory=Counter)
+    prompts: dict[str, str] = field(default_factory=dict)
+    reads: dict[str, set[str]] = field(default_factory=dict)
+    references: dict[str, Counter[str]] = field(default_factory=dict)
+    beside: Beside = field(default_factory=dict)
     folder: Path | None = None
     is_complete: bool = False
+    cluster_of: dict[str, str] | None = field(default=None, repr=False, compare=False)
+
+    @property
+    @abstractmethod
+    def samples(self) -> Iterable[Sample]:
+        """The samples, in input order."""
+
+    @property
+    @abstractmethod
+    def judgements(self) -> Iterable[Judgement]:
+        """The answers of judges, in order of first use."""
 
     @property
     @abstractmethod
@@ -101,7 +93,7 @@ class Tables(Counts, ABC):
 
     @property
     @abstractmethod
-    def labels(self) -> LabelTable:
+    def labels(self) -> list[Label]:
         """The answers of people."""
 
     @property
@@ -125,6 +117,17 @@ class Tables(Counts, ABC):
         if number == len(self.graders):
             self.graders.append(graders)
         return number
+
+    def add_counts(self, more: Tables) -> None:
+        """Add what is counted of further rows."""
+        self.notes.update(more.notes)
+        self.prompts.update(more.prompts)
+        for measure, kinds in more.reads.items():
+            self.reads.setdefault(measure, set()).update(kinds)
+        for measure, counts in more.references.items():
+            self.references.setdefault(measure, Counter()).update(counts)
+        for name, values in more.beside.items():
+            self.beside.setdefault(name, array("d")).extend(values)
 
     @abstractmethod
     def grader_numbers(self) -> dict[SampleKey, int]:
@@ -162,6 +165,17 @@ class Tables(Counts, ABC):
         rows: Iterator[Label] = self.candidates("labels", "item", items)
         return (label for label in rows if label.item in items)
 
+    def judgements_of(self, items: Collection[str]) -> Iterator[Judgement]:
+        """Iterate over the judgements whose item is one of these, in order of first use."""
+        rows: Iterator[Judgement] = self.candidates("judgements", "item", items)
+        return (judgement for judgement in rows if judgement.item in items)
+
+    def answers(self) -> Iterator[tuple[str, bytes | None]]:
+        """Iterate over items and the answers about them as JSON, None for one that failed; merged judgements are left out."""
+        for row in self.judgements:
+            if row.parent is None:
+                yield row.item, None if row.error is not None else encode(row.answer)
+
     def people(self) -> Iterator[Label]:
         """Iterate over the labels that people gave separately from the samples."""
         return filter(by_people, self.labels)
@@ -176,8 +190,10 @@ class Tables(Counts, ABC):
 
     def clusters(self) -> dict[str, str]:
         """Return the cluster of each case that has one, by the case's id."""
-        samples = self.samples_with("cluster")
-        return {sample.key[0]: sample.cluster for sample in samples if sample.cluster is not None}
+        if self.cluster_of is None:
+            samples = self.samples_with("cluster")
+            self.cluster_of = {row.key[0]: row.cluster for row in samples if row.cluster is not None}
+        return self.cluster_of
 
 
 @dataclass(slots=True, kw_only=True)
@@ -190,10 +206,8 @@ class BlockRows(Tables):
     samples: list[Sample] = field(default_factory=list)
     places: list[PlaceRow] = field(default_factory=list)
     judgements: JudgementTable = field(default_factory=JudgementTable)
-    labels: LabelTable = field(default_factory=LabelTable)
+    labels: list[Label] = field(default_factory=list)
     scores: ScoreTable = field(default_factory=ScoreTable)
-    graders: list[GraderSet] = field(default_factory=list)
-    numbers: dict[bytes, int] = field(default_factory=dict, repr=False, compare=False)
     graded: list[int] = field(default_factory=list)
 
     def grader_numbers(self) -> dict[SampleKey, int]:
@@ -208,6 +222,7 @@ class BlockRows(Tables):
         theirs = other.graded + [0] * (len(other.samples) - len(other.graded))
         self.graded += [renumbered[number] if renumbered else 0 for number in theirs]
         self.samples += other.samples
+        self.cluster_of = None
         self.places += other.places
         self.judgements.extend(other.judgements)
         self.labels.extend(other.labels)

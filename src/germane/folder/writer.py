@@ -10,22 +10,24 @@ from typing import IO, Self
 
 from germane.encoding import encode_records, short_name
 from germane.errors import InputError
+from germane.folder import lock
 from germane.folder.commit import complete_killed, keep_people, publish
 from germane.folder.judgements import EarlierJudgements
 from germane.folder.layout import (
+    APPEND,
     EARLIER,
     LABELS,
+    LOCK,
     MANIFEST,
+    REPLACE,
     TABLES,
     UNFINISHED,
     Table,
     files_in,
-    open_new,
-    open_to_append,
+    opened,
     sync,
 )
 from germane.folder.lines import TableFile
-from germane.folder.lock import WriterLock
 from germane.folder.manifest import draft_manifest, read_manifest, write_manifest
 from germane.folder.reader import StoredTables, numbered
 from germane.folder.rows import Tables
@@ -36,9 +38,6 @@ from germane.tables.scores import ScoreTable
 from germane.types import Json, Judgement
 
 __all__ = ["FolderWriter"]
-
-_AT_ONCE = 1000
-"""The number of lines that are written together."""
 
 
 class FolderWriter:
@@ -56,7 +55,7 @@ class FolderWriter:
 
     def __init__(self, path: Path | str) -> None:
         self.path = Path(path)
-        self._lock = WriterLock(self.path / ".lock")
+        self._held: int | None = None
         self.tables = StoredTables(self.path, files_in(self.path))
         self.manifest: dict[str, Json] = {}
         self._files: dict[Table, IO[bytes]] = {}
@@ -73,9 +72,8 @@ class FolderWriter:
 
         writer = cls(tempfile.mkdtemp(prefix="germane-"))
         files = files_in(writer.path, UNFINISHED)
-        theirs: tuple[Table, ...] = ("samples", "labels")
-        files |= {name: source.files[name].path for name in theirs}
-        writer.tables = StoredTables(writer.path, files, is_temporary=True)
+        writer.tables.move_to(files | {name: source.files[name].path for name in ("samples", "labels")})
+        writer.tables.folder = None
         weakref.finalize(writer.tables, shutil.rmtree, writer.path, ignore_errors=True)
         return writer._begin({name: files[name] for name in ("places", "judgements")})
 
@@ -83,26 +81,17 @@ class FolderWriter:
 
     def lock(self) -> Self:
         """Become the folder's writer until `close`; InputError where another process writes to it."""
-        fix = "name a folder for the report"
         try:
             self.path.mkdir(parents=True, exist_ok=True)
         except (FileExistsError, NotADirectoryError):
-            raise InputError(f"{self.path} is a file or in one, not a folder", fix=fix) from None
+            problem = f"{self.path} is a file or in one, not a folder"
+            raise InputError(problem, fix="name a folder for the report") from None
         except OSError as error:
             fix = "name a folder that can be written"
             raise InputError(f"{self.path}: {error.strerror}", fix=fix) from None
-        self._lock.acquire()
+        self._held = lock.acquire(self.path / LOCK)
         complete_killed(self.path, is_writer=True)
         return self
-
-    def locked_elsewhere(self) -> bool:
-        """Return True if another process is the folder's writer just now."""
-        try:
-            self._lock.acquire()
-        except InputError:
-            return True
-        self._lock.release()
-        return False
 
     def refuse_other(self, fix: str = "name a new folder, or give --force to replace it") -> None:
         """Raise InputError if the folder holds a report already."""
@@ -130,7 +119,7 @@ class FolderWriter:
 
         Without `finished` only those of killed sessions: the report that stands there is another evaluation's.
         """
-        ends = (*[""] * finished, EARLIER, *[UNFINISHED] * (not self._lock.held))
+        ends = (*[""] * finished, EARLIER, *[UNFINISHED] * (self._held is None))
         return EarlierJudgements([files_in(self.path, end)["judgements"] for end in ends], keep)
 
     def forget_killed(self) -> None:
@@ -142,7 +131,7 @@ class FolderWriter:
         """Append the judgements of a killed session to those of earlier ones: the next begins its tables anew."""
         left = files_in(self.path, UNFINISHED)["judgements"]
         if left.exists():
-            with open_to_append(files_in(self.path, EARLIER)["judgements"]) as kept:
+            with opened(files_in(self.path, EARLIER)["judgements"], APPEND) as kept:
                 kept.write(b"\n")  # ends the half line of a session that was killed just here
                 kept.writelines(line for _, _, line in TableFile(left).lines())
                 sync(kept)
@@ -152,7 +141,7 @@ class FolderWriter:
 
     def start(self) -> Self:
         """Begin the rows anew, as the folder's writer; what a killed session left is kept until `finish`."""
-        if not self._lock.held:
+        if self._held is None:
             self.lock()
         self._set_aside()
         files = files_in(self.path, UNFINISHED)
@@ -161,11 +150,11 @@ class FolderWriter:
 
     def _begin(self, files: Mapping[Table, Path]) -> Self:
         for name, file in files.items():
-            self._files[name] = open_new(file)
+            self._files[name] = opened(file, REPLACE)
         self._written = set()
-        self.tables.graders.clear()
-        self.tables.numbers.clear()
-        self.tables.scores, self.tables.asked, self.tables.cluster_of = ScoreTable(), AskedCounts(), {}
+        tables = self.tables
+        tables.graders, tables.numbers = [], {}
+        tables.scores, tables.asked, tables.cluster_of = ScoreTable(), AskedCounts(), {}
         return self
 
     def add(self, rows: Tables) -> None:
@@ -173,7 +162,7 @@ class FolderWriter:
         tables = self.tables
         numbers = [self.tables.number_of(graders) for graders in rows.graders]
         self._write("samples", _sample_lines(rows, numbers))
-        tables.cluster_of |= rows.clusters()
+        tables.clusters().update(rows.clusters())
         self._write("places", json_lines(rows.places))
         self._write("judgements", map(judgement_line, self._new(rows.judgements)))
         self.append_labels(rows.labels)
@@ -188,12 +177,14 @@ class FolderWriter:
 
     def copy(self, name: Table, lines: Iterable[bytes]) -> None:
         """Write lines of another report's table as they are. What is known of the table is then read from its file."""
-        self.tables.forget({"samples": "cluster_of", "judgements": "asked"}.get(name, name))
+        self.tables.forget({"judgements": "asked"}.get(name, name))
+        if name == "samples":
+            self.tables.cluster_of = None
         self._write(name, lines)
 
     def _new(self, judgements: Iterable[Judgement]) -> Iterator[Judgement]:
         """Iterate over the judgements that were not written before, and count them."""
-        for some in batched(judgements, _AT_ONCE):
+        for some in batched(judgements):
             new = list[Judgement]()
             for judgement in some:
                 if (name := short_name(judgement.key.encode())) not in self._written:
@@ -230,7 +221,7 @@ class FolderWriter:
         """Add judgements to a finished report, merged into others that stand there: no measure reads them."""
         name: Table = "judgements"
         stored, added = files_in(self.path)[name], files_in(self.path, UNFINISHED)[name]
-        with open_new(added) as file:
+        with opened(added, REPLACE) as file:
             file.writelines(line for _, _, line in TableFile(stored).lines())
             file.writelines(map(judgement_line, judgements))
             sync(file)
@@ -242,7 +233,9 @@ class FolderWriter:
     def close(self) -> None:
         """Close the files and let others write; what was added and not finished stays as a killed session leaves it."""
         self._close_files()
-        self._lock.release()
+        if self._held is not None:
+            lock.release(self.path / LOCK, self._held)
+            self._held = None
 
     def _close_files(self) -> None:
         self.flush()
@@ -254,7 +247,7 @@ class FolderWriter:
 def _sample_lines(rows: Tables, numbers: Sequence[int]) -> Iterator[bytes]:
     """Iterate over the lines of samples.jsonl: samples, with the number of their grader set where it is not 0."""
     graded = rows.grader_numbers() if len(numbers) > 1 else {}
-    for some in batched(rows.samples, _AT_ONCE):
+    for some in batched(rows.samples):
         text = encode_records(some)
         if graded or any(numbers[:1]):
             both = zip(some, BytesIO(text), strict=True)

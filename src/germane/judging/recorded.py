@@ -11,7 +11,8 @@ from msgspec import Struct
 
 from germane.encoding import decode, short_name
 from germane.folder.index import LineIndex, lines_at
-from germane.folder.judgements import ITEM, StoredJudgements, has_usual_start
+from germane.folder.judgements import ITEM, has_usual_start
+from germane.folder.lines import StoredRows, TableFile
 from germane.places.places import Places
 from germane.questions.asking import Answer, answered, value_of
 from germane.questions.question import AnyQuestion, asked_as
@@ -50,9 +51,9 @@ class StoredAnswers:
         self._however = however
         self._index, self._rows = LineIndex(), list[Judgement]()
         self._path: Path | None = None
-        if isinstance(judgements, StoredJudgements):
+        if isinstance(judgements, StoredRows):
             self._path = judgements.file.path
-            self._index_lines(judgements)
+            self._index_lines(judgements.file)
             return
         for judgement in judgements:
             if self._counts(judgement.parent, judgement.error):
@@ -71,15 +72,15 @@ class StoredAnswers:
         beside = None if self._however else fields.get("beside")
         return (settings,) if beside is None else (settings, settings + str(beside).encode())
 
-    def _index_lines(self, judgements: StoredJudgements) -> None:
+    def _index_lines(self, file: TableFile) -> None:
         """Remember the places of judgements in their file, by item and settings."""
         settings_of = dict[bytes, Sequence[bytes]]()
         """The settings in the rest of a line, after its key and its item."""
-        for number, position, line in judgements.file.lines():
+        for number, position, line in file.lines():
             if (rest := line[_REST]) in settings_of:
                 several, item = settings_of[rest], line[ITEM]
             else:
-                row = judgements.file.row(number, line)
+                row = file.row(number, line)
                 item = str(row.get("item")).encode()
                 several = self._settings(row) if self._counts(row.get("parent"), row.get("error")) else ()
                 if len(settings_of) >= _REMEMBERED:  # the reasons of a model are another each time

@@ -23,7 +23,6 @@ from germane.reports.data import ReportData
 from germane.tables.labels import (
     UNSURE,
     Label,
-    LabelTable,
     add_labels,
     newest_labels,
     relevance_item,
@@ -255,7 +254,7 @@ def _split(matches: Sequence[TextMatch], least: float) -> _Split:
 
 def labels_in(samples: Sequence[Sample], report: ReportData | None, file: LabelFile | None) -> list[Label]:
     """Return the labels of a report, of a file of labels, and of the samples themselves."""
-    table = LabelTable()
+    table = list[Label]()
     for sample in samples if report is None else ():
         add_labels(table, sample, turns(sample))
     labels = list(table if report is None else report.labels())

@@ -151,7 +151,7 @@ def strips(report: ReportData, scores: Sequence[Score]) -> Iterator[tuple[str, S
         places.add(list(samples.values()), repeat(measure.depth))
         asked = filter(places.asks, range(len(samples)))
         items = {item for number in asked for item in places.questions(number).items}
-        StoredAnswers(report.tables.judgements.of_items(items) if items else ()).label(places)
+        StoredAnswers(report.tables.judgements_of(items) if items else ()).label(places)
         signs = {key: strip(places, number, measure) for number, key in enumerate(samples)}
     for score in scores:
         sample = samples.get(score.key)

@@ -6,7 +6,6 @@ import warnings
 from collections import Counter, deque
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
 from functools import partial
 from math import fsum, inf
 from pathlib import Path
@@ -349,29 +348,19 @@ def _of_scores(tables: BlockRows, manifest: Mapping[str, Json]) -> ReportData:
     return ReportData(tables, manifest, Verdict(0, ()), *_summaries(tables, manifest))
 
 
-@dataclass(slots=True, kw_only=True)
-class _ResultTables(BlockRows):
-    """The scores of a file of another program, and the clusters that it names."""
-
-    cluster_of: dict[str, str] = field(default_factory=dict)
-
-    def clusters(self) -> dict[str, str]:
-        """Return the cluster of each case that has one, by the case's id."""
-        return self.cluster_of
-
-
 def report_of_results(results: ResultFile, types: Mapping[str, str]) -> ReportData:
     """Return the scores of a file of another program, as a report without samples and verdicts.
 
     `types` name what each measure is, as `germane.results.naming.types_of` does.
     """
-    tables = _ResultTables()
+    tables, cluster_of = BlockRows(), dict[str, str]()
     for row in results.rows:
         status: Status = "error" if row.value is None else "ok"
         key = row.sample, row.system, row.trial
         tables.scores.append(key, row.measure, types[row.measure], row.value, status, row.why or None)
         if row.cluster:
-            tables.cluster_of[row.sample] = row.cluster
+            cluster_of[row.sample] = row.cluster
+    tables.cluster_of = cluster_of
     report = _of_scores(tables, {"judge": {"source": ANOTHER_PROGRAM}, "results": results.program})
     report.where = results.path
     return report

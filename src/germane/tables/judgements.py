@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from typing import Any, NamedTuple, Self, TypeAlias
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, Self, TypeAlias
 
 from msgspec import convert, to_builtins
 
@@ -36,14 +35,6 @@ _COUNTED = (
 )
 
 
-class ItemAnswer(NamedTuple):
-    """The answer about an item of a kind as JSON; None = it failed."""
-
-    item: str
-    kind: str
-    answer: bytes | None
-
-
 GRADED = "graded"
 """The kind of rows with the results of an eval file's graders."""
 
@@ -59,35 +50,12 @@ def result_item(sample: SampleKey, grader: str) -> str:
     return digest({"kind": GRADED, "of": result_of_case(sample, grader)})
 
 
-class Judgements(ABC):
-    """The judgements of an evaluation, in order of first use."""
-
-    @abstractmethod
-    def __iter__(self) -> Iterator[Judgement]: ...
-
-    def of_items(self, items: Collection[str]) -> Iterator[Judgement]:
-        """Iterate over the judgements whose item is one of these."""
-        return (judgement for judgement in self if judgement.item in items)
-
-    def answers(self) -> Iterator[ItemAnswer]:
-        """Iterate over the answers about items, without judgements that were merged into others."""
-        for row in self:
-            if row.parent is None:
-                answer = None if row.error is not None else encode(row.answer)
-                yield ItemAnswer(row.item, row.kind, answer)
-
-
-class JudgementTable(Judgements):
+class JudgementTable:
     """Judgements by key, in order of first use; the first one of a key is kept."""
 
     def __init__(self, judgements: Iterable[Judgement] = ()) -> None:
         self._rows: dict[str, Judgement] = {}
         self.extend(judgements)
-
-    @property
-    def asked(self) -> AskedCounts:
-        """The number of judgements by the way in which they were asked."""
-        return count_asked(Counter(), self)
 
     def add(self, judgement: Judgement) -> bool:
         """Add a judgement unless its key is known; return True if it was new."""
@@ -107,10 +75,6 @@ class JudgementTable(Judgements):
 
     def __iter__(self) -> Iterator[Judgement]:
         return iter(self._rows.values())
-
-    def to_columns(self) -> dict[str, Sequence[Json]]:
-        """Return the values of each field for a DataFrame."""
-        return judgement_columns(self)
 
 
 def judgement_columns(judgements: Iterable[Judgement]) -> dict[str, Sequence[Json]]:

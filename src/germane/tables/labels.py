@@ -57,14 +57,6 @@ class Label(msgspec.Struct, frozen=True, gc=False):
             force_setattr(self, "design", freeze(self.design))
 
 
-class LabelTable(list[Label]):
-    """The labels of an evaluation, oldest first."""
-
-    def to_columns(self) -> dict[str, Sequence[Json]]:
-        """Return the values of each field for a DataFrame."""
-        return {name: [getattr(label, name) for label in self] for name in Label.__struct_fields__}
-
-
 dump_label = asdict
 """Return a label as the JSON object of labels.jsonl."""
 
@@ -300,7 +292,7 @@ def has_labels(sample: Sample) -> bool:
 
 
 def add_labels(
-    table: LabelTable,
+    table: list[Label],
     sample: Sample,
     history: Iterable[tuple[str, str]] = (),
     items_of: Mapping[Any, str] = NOTHING,

@@ -28,7 +28,7 @@ from germane.folder.judgements import KEY
 from germane.folder.layout import Table
 from germane.folder.lines import TableFile
 from germane.folder.reader import StoredTables, numbered
-from germane.folder.rows import Counts, GraderSet
+from germane.folder.rows import BlockRows, GraderSet
 from germane.folder.writer import FolderWriter
 from germane.reports.data import ReportData
 from germane.reports.gates import Gate
@@ -180,7 +180,7 @@ def _add_counts(tables: StoredTables, manifests: Sequence[Mapping[str, Any]]) ->
     """Add what the parts' manifests count of their rows."""
     for manifest in manifests:
         derived = panel_notes(asked_counts(manifest["asked"]))
-        counts = Counts(
+        counts = BlockRows(
             notes=Counter({note: n for note, n in manifest["notes"].items() if note not in derived}),
             prompts=manifest["prompts"],
             reads={measure: set(kinds) for measure, kinds in manifest["reads"].items()},

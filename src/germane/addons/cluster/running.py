@@ -105,9 +105,7 @@ def _run_in(folder: Path, inputs: Inputs, share: Share) -> None:
     if ledger and "://" not in ledger:
         problem = f"the ledger {ledger} is a file of {inputs.host}, which the worker on {host} cannot share"
         raise InputError(problem, fix="keep it in a database: --ledger postgresql://HOST/NAME")
-    while (
-        folder.exists() and FolderWriter(folder).locked_elsewhere()
-    ):  # a worker of an earlier start is still at it
+    while folder.exists() and not _is_free(folder):  # a worker of an earlier start is still at it
         time.sleep(_LOOK_SECONDS)
     if not (folder / "manifest.json").exists():
         folder.mkdir(parents=True, exist_ok=True)
@@ -122,6 +120,15 @@ def _run_in(folder: Path, inputs: Inputs, share: Share) -> None:
         write_manifest(folder, {"created": now(), "cwd": inputs.cwd, "options": own}, "running")
     if not inputs.has_finished(folder):
         run(inputs.spec.but(resume=folder), whole=inputs.whole)
+
+
+def _is_free(folder: Path) -> bool:
+    """Return True if nobody writes to a report folder just now."""
+    try:
+        FolderWriter(folder).lock().close()
+    except InputError:
+        return False
+    return True
 
 
 def run_in_parts(spec: Spec, callbacks: Callbacks) -> tuple[Report, ReportData | None]:

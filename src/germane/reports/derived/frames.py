@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from germane.errors import InputError
 from germane.folder.rows import Tables
 from germane.tables.judgements import judgement_columns
+from germane.tables.labels import Label
 from germane.tables.scores import SampleKey
 from germane.types import Json, PlaceRow
 
@@ -25,12 +26,11 @@ def columns_of(tables: Tables, table: str) -> Mapping[str, Sequence[Json]]:
         }
     if table == "judgements":
         return judgement_columns(tables.judgements)
-    if table == "places":
-        places = list(tables.places)
-        return {name: [getattr(row, name) for row in places] for name in PlaceRow.__struct_fields__}
-    if table in {"labels", "scores"}:
-        columns: Mapping[str, Sequence[Json]] = getattr(tables, table).to_columns()
-        return columns
+    if table == "scores":
+        return tables.scores.to_columns()
+    if (record := {"places": PlaceRow, "labels": Label}.get(table)) is not None:
+        records = list(getattr(tables, table))
+        return {name: [getattr(row, name) for row in records] for name in record.__struct_fields__}
     raise InputError(f"unknown table {table!r}", fix="samples, places, judgements, labels or scores")
 
 

@@ -14,7 +14,6 @@ from germane.measures.measure import Measure
 from germane.places.lists import turns
 from germane.reports.data import ReportData
 from germane.tables.judgements import JudgementTable, result_item
-from germane.tables.labels import LabelTable
 from germane.tables.scores import SampleKey, ScoreTable
 from germane.types import Sample
 
@@ -129,8 +128,8 @@ def rows_about(report: ReportData, keys: Collection[SampleKey]) -> BlockRows:
     return BlockRows(
         samples=samples,
         places=places,
-        judgements=JudgementTable(tables.judgements.of_items(items)),
-        labels=LabelTable(tables.labels_of(items)),
+        judgements=JudgementTable(tables.judgements_of(items)),
+        labels=list(tables.labels_of(items)),
         scores=scores,
         graders=list(tables.graders),
         graded=[numbers.get(sample.key, 0) for sample in samples],
