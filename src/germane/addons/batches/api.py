@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from germane.errors import JudgeError
+from germane.judges import LLMJudge
 from germane.types import Json
 
 UNRUN = "batch_expired"
@@ -55,9 +56,11 @@ class BatchAPI(Protocol):
     where it is not known what became of the request.
 
     Attributes:
+        model: The model.
         most_requests, most_bytes: The limits of one batch.
     """
 
+    model: LLMJudge
     most_requests: int
     most_bytes: int
 

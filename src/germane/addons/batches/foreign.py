@@ -14,8 +14,9 @@ from typing import TYPE_CHECKING, Any
 
 from germane.addons.batches.api import AbsentBatch, BatchState, Request, unrun
 from germane.errors import JudgeError
+from germane.judges import LLMJudge
 from germane.judges.client.errors import TransportError
-from germane.judges.client.foreign import PydanticAITransport, completion_of
+from germane.judges.client.foreign import completion_of
 from germane.types import Json
 
 if TYPE_CHECKING:
@@ -28,8 +29,9 @@ _SKEW = timedelta(minutes=5)
 class _ForeignBatches:
     """The part that pydantic-ai does for all of them."""
 
-    def __init__(self, transport: PydanticAITransport) -> None:
-        self._transport, self._model = transport, transport.model
+    def __init__(self, model: LLMJudge) -> None:
+        self.model, self._transport = model, model.foreign()
+        self._model = self._transport.model
         self.most_requests: int = self._model.batch_max_requests or 1
         self.most_bytes: int = min(self._model.batch_max_bytes or _MOST_BYTES, _MOST_BYTES)
         self._group = ""

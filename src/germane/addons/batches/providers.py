@@ -46,7 +46,7 @@ def open_batches(model: LLMJudge) -> BatchAPI:
     from germane.addons.batches.foreign import AnthropicBatches, GeminiBatches
 
     own = AnthropicBatches if model.service.provider == "anthropic" else GeminiBatches
-    return own(model.foreign())
+    return own(model)
 
 
 URL = "/v1/chat/completions"
@@ -74,7 +74,7 @@ class OpenAIBatches:
     def __init__(self, model: LLMJudge) -> None:
         import httpx2
 
-        self._service, headers = model.service, model.headers()
+        self.model, self._service, headers = model, model.service, model.headers()
         agent = {"user-agent": f"germane/{__version__}", **headers}
         self._secrets = Secrets(headers, url=self._service.url)
         self._client = httpx2.AsyncClient(headers=agent, timeout=httpx2.Timeout(**_SECONDS))

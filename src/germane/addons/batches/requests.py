@@ -6,7 +6,6 @@ over HTTP: split, checked, and stored under the keys of its questions.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from pathlib import Path
@@ -94,19 +93,6 @@ def requests_for_file(asked: Iterable[Asked]) -> Iterator[Request]:
         yield from requests_of(judge, model, questions)
 
 
-class _Failed(AnswerError):
-    """The request itself failed.
-
-    Attributes:
-        refused: The endpoint did not accept what was asked.
-        unrun: The batch ended before the request was run.
-    """
-
-    def __init__(self, problem: str, *, refused: bool = False, unrun: bool = False) -> None:
-        super().__init__(problem)
-        self.refused, self.unrun = refused, unrun
-
-
 class _Asker(Judge):
     """The judge of a record, which makes the rows of answers, and their keys unless the record has them."""
 
@@ -128,20 +114,18 @@ class Answers:
     """The answers in some lines.
 
     Attributes:
-        rows: The judgements to store.
         groups: The judgements of each line, failures among them.
         done: The requests whose questions are all answered.
         failed: The reasons of the others, by request.
-        refused: The messages of requests that the endpoint did not accept.
-        unrun: Failed requests that were not run before their batch ended.
+        refused: The failed requests that the endpoint did not accept.
+        unrun: The failed requests that were not run before their batch ended.
         unknown: The number of lines whose request is not waiting: it was read before, or asked with another ledger.
     """
 
-    rows: list[Judgement] = field(default_factory=list)
     groups: list[list[Judgement]] = field(default_factory=list)
     done: set[str] = field(default_factory=set)
     failed: dict[str, str] = field(default_factory=dict)
-    refused: Counter[str] = field(default_factory=Counter)
+    refused: set[str] = field(default_factory=set)
     unrun: set[str] = field(default_factory=set)
     unknown: int = 0
 
@@ -151,22 +135,27 @@ class Answers:
         if record is None or request in self.done:
             self.unknown += 1
             return
-        judgements, problem = list[Judgement](), ""
-        try:
-            judgements = _judgements(request, record, _completion(line, record["name"]), source)
-            problem = next((row.error for row in reversed(judgements) if row.error is not None), "")
-        except AnswerError as error:
-            problem = str(error)
-            if isinstance(error, _Failed):
-                self.refused.update([problem] if error.refused else [])
-                self.unrun.update([request] if error.unrun else [])
-        self.rows += [judgement for judgement in judgements if judgement.error is None]
+        judgements, (problem, status) = list[Judgement](), _failure(line)
+        if problem:
+            self.refused.update([request] if status in {400, 422} else [])
+            self.unrun.update([request] if status == _UNRUN else [])
+        else:
+            try:
+                judgements = _judgements(request, record, _completion(line, record["name"]), source)
+                problem = next((row.error for row in reversed(judgements) if row.error is not None), "")
+            except AnswerError as error:
+                problem = str(error)
         self.groups.append(judgements)
         if problem:
             self.failed[request] = problem
         else:
             self.done.add(request)
             self.failed.pop(request, None)
+
+    @property
+    def rows(self) -> list[Judgement]:
+        """The judgements to store."""
+        return [judgement for group in self.groups for judgement in group if judgement.error is None]
 
 
 def read_answers(path: Path, damaged: list[str]) -> Iterator[dict[str, Json]]:
@@ -189,23 +178,35 @@ def read_answers(path: Path, damaged: list[str]) -> Iterator[dict[str, Json]]:
         raise InputError("this line is not an answer to a request", fix=fix, place=location)
 
 
-def _completion(line: Mapping[str, Json], name: str) -> Completion:
-    """Return the model's completion; _Failed where the request failed."""
+_UNRUN = -1
+"""In place of an HTTP status: the batch ended before the request was run."""
+
+
+def _failure(line: Mapping[str, Json]) -> tuple[str, int]:
+    """Return why a request failed, and the HTTP status; "" where the line holds a completion."""
     response, error = line.get("response"), line.get("error")
     if isinstance(response, str):
-        return Completion(response)
+        return "", 200
     if response is None and not error:
-        asked = ": it is a request" if "url" in line else ""
-        raise _Failed(f"the line holds no response{asked}")
+        return f"the line holds no response{': it is a request' if 'url' in line else ''}", 0
     whole = response if isinstance(response, Mapping) else {}
     body, status = whole.get("body", response), whole.get("status_code", 200 if whole else 0)
-    if error or status != 200 or not isinstance(body, Mapping) or "choices" not in body:
-        why = error or (body.get("error") if isinstance(body, Mapping) else None) or body or response
-        message = why.get("message") if isinstance(why, Mapping) else why
-        unrun = isinstance(error, Mapping) and error.get("code") in {UNRUN, "batch_cancelled"}
-        problem = f"the request failed: {str(message or why)[:200]}"
-        raise _Failed(problem, refused=status in {400, 422}, unrun=unrun)
-    return completion_in(body, name)
+    if not error and status == 200 and isinstance(body, Mapping) and "choices" in body:
+        return "", 200
+    why = error or (body.get("error") if isinstance(body, Mapping) else None) or body or response
+    message = why.get("message") if isinstance(why, Mapping) else why
+    unrun = isinstance(error, Mapping) and error.get("code") in {UNRUN, "batch_cancelled"}
+    return f"the request failed: {str(message or why)[:200]}", _UNRUN if unrun else status
+
+
+def _completion(line: Mapping[str, Json], name: str) -> Completion:
+    """Return the model's completion in a line that holds one."""
+    response = line["response"]
+    return (
+        Completion(response)
+        if isinstance(response, str)
+        else completion_in(response.get("body", response), name)
+    )
 
 
 def _judgements(request: str, record: Mapping[str, Json], got: Completion, source: str) -> list[Judgement]:

@@ -15,7 +15,7 @@ from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
 from contextlib import closing, suppress
 from math import inf
-from typing import NamedTuple, Self, TypeVar
+from typing import Self, TypeVar
 from uuid import uuid4
 
 from germane.addons.batches.api import AbsentBatch, BatchAPI, BatchState, Request
@@ -120,13 +120,6 @@ class Later:
                 await batches.wait()
 
 
-class _Endpoint(NamedTuple):
-    """A model and the batches of its provider."""
-
-    model: LLMJudge
-    api: BatchAPI
-
-
 def endpoint_of(model: LLMJudge) -> tuple[str, str, str]:
     """Return the provider, name and URL of a model, as a batch's row has them."""
     return model.service.provider, model.service.model, mask_urls(model.service.custom)
@@ -164,11 +157,7 @@ class Batches:
         self._ledger, self._table, self._usage_log, self._run = ledger, AskedTable(ledger), usage_log, run
         self._max_cost, self._max_calls = max_cost, max_calls
         models = filter(None, map(model_of, members_of(judge)))
-        self._endpoints = {
-            endpoint_of(model): _Endpoint(model, open_batches(model))
-            for model in models
-            if has_batches(model)
-        }
+        self._apis = {endpoint_of(model): open_batches(model) for model in models if has_batches(model)}
         self._failures, self._stored = Counter[str](), 0
         self._ended, self._taught = set[str](), set[str]()
 
@@ -176,13 +165,13 @@ class Batches:
         return self
 
     async def __aexit__(self, *_: object) -> None:
-        for endpoint in self._endpoints.values():
-            await endpoint.api.close()
+        for api in self._apis.values():
+            await api.close()
 
     def open(self, *, own: bool = False) -> list[BatchRow]:
         """Return the batches at these judges' providers that are not done; `own`: those that this evaluation has sent."""
         rows = self._table.batches(opened=True)
-        return [row for row in rows if row.endpoint in self._endpoints and (not own or row.run == self._run)]
+        return [row for row in rows if row.endpoint in self._apis and (not own or row.run == self._run)]
 
     # Answers
 
@@ -191,7 +180,7 @@ class Batches:
         count = 0
         for row in self.open():
             try:
-                count += await self._fetch(row, self._endpoints[row.endpoint].api)
+                count += await self._fetch(row, self._apis[row.endpoint])
             except TransportError as error:
                 raise JudgeError(f"no answer about the batch {row.name or row.id}: {error}") from None
         return count
@@ -233,10 +222,9 @@ class Batches:
                 self._pay(row, answers)
                 await asyncio.to_thread(self._store, answers)
                 self._stored += len(answers.rows)
-                failures += Counter(
-                    why for request, why in answers.failed.items() if request not in answers.unrun
-                )
-                refused += answers.refused
+                failed = answers.failed.items()
+                failures += Counter(why for request, why in failed if request not in answers.unrun)
+                refused += Counter(why for request, why in failed if request in answers.refused)
         whole = not (why or re.search("expire|cancel", state.called, re.IGNORECASE))
         if whole and (missing := row.requests - len(seen)) > 0:
             failures[_NO_LINE] += missing
@@ -259,7 +247,7 @@ class Batches:
         for group in answers.groups if row.run == self._run else ():
             known = (judgement.key in self._usage_log for judgement in group if judgement.error is None)
             if group and not all(known):
-                self._usage_log.paid(self._endpoints[row.endpoint].model, group)
+                self._usage_log.paid(self._apis[row.endpoint].model, group)
 
     # Questions
 
@@ -273,7 +261,7 @@ class Batches:
         """
         self._ledger.put(known_at_once(asked))
         in_flight = self._table.in_flight()
-        learned = [self._teach(value.model) for value in self._endpoints.values()]
+        learned = [self._teach(api.model) for api in self._apis.values()]
         if self._failures and not self._stored and not any(learned):
             why, count = self._failures.most_common(1)[0]
             raise NoneAnswered(
@@ -282,22 +270,20 @@ class Batches:
             )
         self._failures.clear()
         self._stored = 0  # as many as rounds before have brought, a round of failures is the last
-        later = by_judge(pair for pair in asked if self._endpoint(pair[0]) is not None)
-        for judge, questions in later:
-            endpoint = self._endpoint(judge)
-            assert endpoint is not None
+        later = [
+            (api, judge, own) for judge, own in by_judge(asked) if (api := self._api_of(judge)) is not None
+        ]
+        for api, judge, questions in later:
             new = [question for question in questions if judge.key(question) not in in_flight]
-            requests = requests_of(judge, endpoint.model, new, price_later(judge))
-            async for some in self._split(requests, endpoint):
-                if (row := await self._create(endpoint, some)) is None:
-                    continue
-                price = "" if row.cost_usd is None else f", about ${row.cost_usd:.4f}"
-                note(f"{counted(row.requests, 'request')} went out in the batch {row.name}{price}")
+            async for some in self._split(requests_of(judge, api.model, new, price_later(judge)), api):
+                if (row := await self._create(api, some)) is not None:
+                    price = "" if row.cost_usd is None else f", about ${row.cost_usd:.4f}"
+                    note(f"{counted(row.requests, 'request')} went out in the batch {row.name}{price}")
         return bool(later and self.open())
 
-    def _endpoint(self, judge: Judge) -> _Endpoint | None:
+    def _api_of(self, judge: Judge) -> BatchAPI | None:
         model = model_of(judge)
-        return None if model is None else self._endpoints.get(endpoint_of(model))
+        return None if model is None else self._apis.get(endpoint_of(model))
 
     def in_words(self) -> str:
         """Return how much is under way, in words."""
@@ -320,17 +306,16 @@ class Batches:
     def _of(self, model: LLMJudge) -> list[BatchRow]:
         return [row for row in self._table.batches() if row.endpoint == endpoint_of(model)]
 
-    def _room(self, endpoint: _Endpoint) -> float:
+    def _room(self, model: LLMJudge) -> float:
         """Return how many tokens may still be queued at the provider, as far as a failed batch has told it."""
-        rows = self._of(endpoint.model)
+        rows = self._of(model)
         limits = [match[1] for row in rows if (match := _LIMIT.search(row.why))]
         most = int(re.sub(r"\D", "", limits[-1])) if limits else inf
         return most - sum(row.tokens for row in rows if row.state != DONE)
 
-    async def _split(self, requests: Iterable[Request], endpoint: _Endpoint) -> AsyncIterator[list[Request]]:
+    async def _split(self, requests: Iterable[Request], api: BatchAPI) -> AsyncIterator[list[Request]]:
         """Yield the requests in batches that the provider takes; those that find no room in its queue wait for the next round."""
-        api, some, size = endpoint.api, list[Request](), 0
-        room = self._room(endpoint)
+        some, size, room = list[Request](), 0, self._room(api.model)
         for request in requests:
             request.line = await api.line(request.custom_id, request.body)
             if request.tokens > room:
@@ -344,17 +329,17 @@ class Batches:
         if some:
             yield some
 
-    async def _create(self, endpoint: _Endpoint, some: Sequence[Request]) -> BatchRow | None:
+    async def _create(self, api: BatchAPI, some: Sequence[Request]) -> BatchRow | None:
         """Make a batch of those requests that no other process is sending; None where there are none."""
-        row = self._reserve_batch(endpoint, some)
+        row = self._reserve_batch(api.model, some)
         while (claimed := self._table.requests_in(row.id)) != {request.custom_id for request in some}:
             self._table.forget(row)
             some = [request for request in some if request.custom_id in claimed]
             if not some:
                 return None
-            row = self._reserve_batch(endpoint, some)
+            row = self._reserve_batch(api.model, some)
         try:
-            made = await endpoint.api.create(row.id, some)
+            made = await api.create(row.id, some)
         except JudgeError:
             self._table.forget(row)
             raise
@@ -364,10 +349,10 @@ class Batches:
         self._table.sent(row, made)
         return row
 
-    def _reserve_batch(self, endpoint: _Endpoint, some: Sequence[Request]) -> BatchRow:
+    def _reserve_batch(self, model: LLMJudge, some: Sequence[Request]) -> BatchRow:
         """Store that a batch of these requests is about to be made, and return its row."""
-        provider, name, url = endpoint_of(endpoint.model)
-        price = price_later(endpoint.model)
+        provider, name, url = endpoint_of(model)
+        price = price_later(model)
         tokens = sum(request.tokens for request in some)
         back = sum(request.tokens_back for request in some)
         row = BatchRow(
@@ -423,7 +408,7 @@ class Batches:
         """Cancel this evaluation's batches, and wait until what they have answered is stored."""
         await self.fetch()
         for row in self.open(own=True):
-            await cancel(row, self._endpoints[row.endpoint].api, self._table)
+            await cancel(row, self._apis[row.endpoint], self._table)
         while self.open(own=True):
             await self.fetch()
             if self.open(own=True):

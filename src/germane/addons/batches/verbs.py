@@ -116,7 +116,6 @@ def answers(files: Sequence[Path], *, ledger: str | None, json: bool) -> int:
             for line in some:
                 answers.take(line, records.get(line["custom_id"]), "file")
             stored += len(store.put(answers.rows))
-            answers.rows.clear()
             answers.groups.clear()
         table.answered(list(answers.done))
     left -= len(answers.done)
