@@ -620,14 +620,14 @@ def use_ledger(bench: Bench, path: Path) -> None:
 
 def use_labels(bench: Bench, path: Path) -> None:
     with contextlib.suppress(GermaneError):
-        for label in import_labels(path, bench.report, "me").labels:
+        for label in import_labels(path, bench.report, "me")[0]:
             value, scale = label.answer, label.scale
             low, high = map(int, scale.split("-")) if scale.count("-") == 1 else (0, 3)
             fits = (
                 isinstance(value, bool) if scale == "binary" else type(value) is int and low <= value <= high
             )
             check(value is None or fits or label.kind != "relevance", f"{value!r} on the scale {scale}")
-    labelled = LabelFile(path)
+    labelled = LabelFile(path).passages()
     check_report(evaluate([labelled.on(one)[0] for one in bench.samples], MEASURES[:3], judge="labels"))
 
 

@@ -93,8 +93,8 @@ def draw(report: Report, truth: Mapping[str, int], draws: int) -> tuple[float, .
         queue = LabelQueue(tasks=tasks, budget=BUDGET, seed=seed)
         labels = [
             Label(item=task.item, kind=task.kind, answer=truth[task.item], scale="graded", who="nist",
-                  queue="random", design=design)
-            for task, design in queue.drawn
+                  queue="random", design=task.design)
+            for task in queue.drawn
         ]  # fmt: skip
         found, _ = corrections.with_labels(labels).of(summary)
         assert found is not None

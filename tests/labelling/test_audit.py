@@ -24,7 +24,7 @@ from tests.labelling.made import PASSAGES, QUERIES, GradeJudge, keep, report_at,
 def label(report: Report, who: str = "ann", add: int = 0, scale: str = "graded", **how: Any) -> Report:
     session = LabellingSession(LabelQueue(tasks=label_tasks(report), **how), who, keep(report), scale=scale)
     while (one := session.next) is not None:
-        session.answer(_said(one.task, add, scale))
+        session.answer(_said(one, add, scale))
     assert report.folder is not None
     return Report.open(report.folder)
 

@@ -19,8 +19,6 @@ from germane.labelling.corpus import Corpus, TextMatch
 from germane.labelling.moving import (
     LabelsCheckDocument,
     LabelsMoveDocument,
-    LabelsRow,
-    LostRow,
     check_labels,
     move_labels,
 )
@@ -30,7 +28,7 @@ from germane.types import Sample
 from tests.command import invoke
 
 SCHEMAS = Path(__file__).parents[2] / "docs" / "schema"
-NO_LABELS = LabelsRow(same=0, carried=0, unsure=0, lost=0, others=0)
+NO_LABELS = dict.fromkeys(("same", "carried", "unsure", "lost", "others"), 0)
 WORDS = [f"word{n}" for n in range(120)]
 
 
@@ -149,7 +147,7 @@ def test_quotes_carry_gold_to_the_documents_that_hold_them(tmp_path: Path) -> No
     moved, counts = move_labels(rows, new)
     assert [dict(one.qrels or {}) for one in moved] == [{"c20-0": 2}, {"c20-1": 1}, {}]
     assert [dict(one.unsure or {}) for one in moved] == [{}, {"c20-0": 1}, {"*1": 1}]
-    assert (counts.carried, counts.lost) == (2, [LostRow("q2", "stands nowhere at all")])
+    assert (counts.carried, counts.lost) == (2, [{"sample": "q2", "what": "stands nowhere at all"}])
     jsonschema.validate(to_builtins(replace(counts, labels=NO_LABELS)), schema_of(LabelsMoveDocument))
 
 
@@ -199,7 +197,7 @@ def test_gold_of_which_no_text_is_known_is_lost(tmp_path: Path) -> None:
     (moved,), counts = move_labels(rows, corpus(tmp_path / "c.jsonl", {"here": "h", **chunks(15)}))
     assert (moved.qrels, moved.unsure) == ({"here": 1}, {"*1": 2})
     assert moved.gold == (("c15-0", "c15-1", "x"),)
-    assert counts.lost == [LostRow("q0", "gone")]
+    assert counts.lost == [{"sample": "q0", "what": "gone"}]
 
 
 @pytest.mark.parametrize(

@@ -18,6 +18,9 @@ def made(tmp_path: Path, name: str = "r") -> Report:
     return report_at(tmp_path / name, "context_relevance")
 
 
+OTHER = "1 row is about nothing in this report"
+
+
 def test_rows_of_the_page_are_imported_by_item(tmp_path: Path) -> None:
     """What the page saves is what labels.jsonl holds; without a design it is an import, whatever it calls itself."""
     report = made(tmp_path)
@@ -27,13 +30,13 @@ def test_rows_of_the_page_are_imported_by_item(tmp_path: Path) -> None:
     lines = [row, {**row, "item": "0" * 32}, {**row, "answer": True, "scale": "binary", "who": "kim"}]
     path = tmp_path / "page.jsonl"
     path.write_text("".join(json.dumps(line) + "\n" for line in lines), "utf-8")
-    found = import_labels(path, report, "ann", "told")
-    assert found.others == 1
-    assert [(one.who, one.answer, one.queue, one.blind) for one in found.labels] == [
+    found, notes = import_labels(path, report, "ann", "told")
+    assert notes == [OTHER]
+    assert [(one.who, one.answer, one.queue, one.blind) for one in found] == [
         ("eve", 2, "import", False),
         ("kim", True, "import", False),
     ]
-    assert found.labels[0].guideline == "told"
+    assert found[0].guideline == "told"
 
 
 def test_a_colleague_s_random_labels_keep_their_design(tmp_path: Path) -> None:
@@ -43,8 +46,8 @@ def test_a_colleague_s_random_labels_keep_their_design(tmp_path: Path) -> None:
     while session.next is not None:
         session.answer(1)
     assert export_labels(tmp_path / "out.jsonl", Report.open(tmp_path / "a")) == 20
-    found = import_labels(tmp_path / "out.jsonl", there, "ben")
-    assert list(map(dump_label, found.labels)) == list(map(dump_label, Report.open(tmp_path / "a").labels()))
+    found, _ = import_labels(tmp_path / "out.jsonl", there, "ben")
+    assert list(map(dump_label, found)) == list(map(dump_label, Report.open(tmp_path / "a").labels()))
 
 
 @pytest.mark.parametrize("name", ["labels.csv", "gold.qrels"])
@@ -56,9 +59,8 @@ def test_documents_are_found_by_sample_and_id(tmp_path: Path, name: str) -> None
         path.write_text("sample,id,grade,relevant,who\nq1,d1.2,3,,eve\nq2,d2.0,,no,\nq9,none,1,,\n", "utf-8")
     else:
         path.write_text("q1 0 d1.2 3\nq2 0 d2.0 0\nq9 0 none 1\n", "utf-8")
-    found = import_labels(path, report, "ann")
-    assert found.others == 1
-    first, second = found.labels
+    (first, second), notes = import_labels(path, report, "ann")
+    assert notes == [OTHER]
     task = next(one for one in label_tasks(report) if one.item == first.item)
     assert (task.case, " 1.2 " in task.passages[0]) == ("q1", True)
     assert first.answer == 3
@@ -82,20 +84,20 @@ def test_rows_without_a_grade_are_not_filled_in_yet(tmp_path: Path, name: str, t
     """Whatever the format and the separator; they are counted, and the others are read."""
     report = made(tmp_path)
     (tmp_path / name).write_text(text, "utf-8")
-    found = import_labels(tmp_path / name, report, "ann")
-    assert ([label.answer for label in found.labels], found.others, found.unfilled) == ([2], 0, 1)
+    found, notes = import_labels(tmp_path / name, report, "ann")
+    assert ([label.answer for label in found], notes) == ([2], ["1 row has no answer yet"])
 
 
 def test_a_correction_that_changes_nothing_is_counted(tmp_path: Path) -> None:
     """It is older than the stored answer of the same person, or says the same; of one time the later row counts."""
     head, report = "sample,id,grade,who,at\n", made(tmp_path)
     (tmp_path / "a.csv").write_text(f"{head}q1,d1.2,3,ann,2026-11-28T12:00:00.500+02:00\n", "utf-8")
-    keep(report)(*import_labels(tmp_path / "a.csv", report, "ann").labels)
+    keep(report)(*import_labels(tmp_path / "a.csv", report, "ann")[0])
     again, unchanged = Report.open(tmp_path / "r"), {}
     for at in ("2026-11-28 10:00", "2026-11-28T11:00", "2026-11-28T10:00:00.500", ""):
         for grade in (0, 3):
             (tmp_path / "b.csv").write_text(f"{head}q1,d1.2,{grade},ann,{at}\n", "utf-8")
-            unchanged[at, grade] = import_labels(tmp_path / "b.csv", again, "ann").unchanged
+            unchanged[at, grade] = len(import_labels(tmp_path / "b.csv", again, "ann")[1])
     assert list(unchanged.values()) == [1, 1, 0, 1, 0, 1, 0, 1]
 
 
@@ -103,15 +105,15 @@ def test_qrels_of_a_longer_scale_keep_it(tmp_path: Path) -> None:
     """Grades are not squeezed: the scale is named."""
     report = made(tmp_path)
     (tmp_path / "q.txt").write_text("q1 0 d1.2 4\nq2 0 d2.0 -1\n", "utf-8")
-    found = import_labels(tmp_path / "q.txt", report, "ann")
-    assert [(one.answer, one.scale) for one in found.labels] == [(4, "0-4"), (0, "0-4")]
+    found, _ = import_labels(tmp_path / "q.txt", report, "ann")
+    assert [(one.answer, one.scale) for one in found] == [(4, "0-4"), (0, "0-4")]
 
 
 def test_labels_are_exported_as_csv_and_qrels(tmp_path: Path) -> None:
     """With the document's id; what a spreadsheet would run is made harmless."""
     report = made(tmp_path)
     (tmp_path / "in.csv").write_text("sample,id,grade,reason\nq1,d1.2,3,=1+1\nq2,d2.0,0,\n", "utf-8")
-    for one in import_labels(tmp_path / "in.csv", report, "ann").labels:
+    for one in import_labels(tmp_path / "in.csv", report, "ann")[0]:
         keep(report)(one)
     again = Report.open(tmp_path / "r")
     assert export_labels(tmp_path / "out.qrels", again) == 2

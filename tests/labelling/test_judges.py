@@ -68,7 +68,7 @@ def three(path: Path, gates: Sequence[str] = (), bad: type[NoisyJudge] = NoisyJu
     ]
     session = LabellingSession(queue_of(found[:1], budget=60), "ann", keep(found[0]))
     while (one := session.next) is not None:
-        session.answer(truth_of(one.task.passages[0]))
+        session.answer(truth_of(one.passages[0]))
     return [Report.open(one.folder or "") for one in found]
 
 

@@ -27,8 +27,8 @@ def labelled(path: Path, budget: int, measures: str = REL) -> Report:
     drawn = LabelQueue(tasks=label_tasks(report), budget=budget).drawn
     labels = [
         Label(item=task.item, kind=task.kind, answer=truth_of(task.passages[0]), scale="graded", who="ann",
-              queue="random", design=design)
-        for task, design in drawn
+              queue="random", design=task.design)
+        for task in drawn
     ]  # fmt: skip
     report.tables.append_labels(labels)
     return Report.open(path)

@@ -20,7 +20,7 @@ def tasks(sizes: list[int]) -> list[LabelTask]:
 
 
 def order(queue: LabelQueue) -> list[str]:
-    return [one.task.item for one in queue.drawn]
+    return [one.item for one in queue.drawn]
 
 
 def test_a_report_gives_each_passage_of_a_query_once(tmp_path: Path) -> None:
@@ -68,8 +68,8 @@ def test_probabilities_are_those_of_the_draw(design: str, budget: int) -> None:
     for seed in range(seeds):
         for one in LabelQueue(tasks=known, design=design, budget=budget, seed=seed).drawn:  # type: ignore[arg-type]
             assert one.design is not None
-            drawn[one.task.item] += 1
-            chances[one.task.item] = one.design["probability"]
+            drawn[one.item] += 1
+            chances[one.item] = one.design["probability"]
     assert len(chances) == len(known)
     for item, chance in chances.items():
         assert drawn[item] / seeds == pytest.approx(chance, abs=0.05)
@@ -87,5 +87,5 @@ def test_whole_queries_come_one_after_the_other() -> None:
 def test_targeted_takes_the_most_doubtful_first_and_has_no_design() -> None:
     """It finds errors, and corrects no mean."""
     drawn = LabelQueue(tasks=tasks([5, 5]), queue="targeted", budget=4).drawn
-    assert [one.task.doubt for one in drawn] == [0.4, 0.4, 0.3, 0.3]
+    assert [one.doubt for one in drawn] == [0.4, 0.4, 0.3, 0.3]
     assert all(one.design is None for one in drawn)

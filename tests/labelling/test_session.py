@@ -25,7 +25,7 @@ def session(
 
 def item(one: LabellingSession) -> str:
     assert one.next is not None
-    return one.next.task.item
+    return one.next.item
 
 
 def test_an_answer_is_stored_with_all_that_is_known_of_it() -> None:

@@ -33,7 +33,7 @@ def label(
     scale = "graded" if kind == "relevance" else "binary"
     session = LabellingSession(queue, "ann", keep(report), report.labels(), scale=scale)
     while (one := session.next) is not None and session.done < queue.size:
-        session.answer(of(one.task) if of else truth_of(one.task.passages[0]))
+        session.answer(of(one) if of else truth_of(one.passages[0]))
     assert report.folder is not None
     return Report.open(report.folder)
 

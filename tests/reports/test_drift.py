@@ -46,7 +46,7 @@ def report(path: Path, keep_places: slice) -> Report:
 def labelled(made: Report, budget: int = 100) -> Report:
     session = LabellingSession(queue_of([made], budget=budget), "ann", keep(made))
     while (one := session.next) is not None:
-        session.answer(truth_of(one.task.passages[0]))
+        session.answer(truth_of(one.passages[0]))
     return Report.open(made.folder or "")
 
 
@@ -57,7 +57,7 @@ def moved(source: Report, target: Report, path: Path, *, named: bool = True) -> 
         label
         if named
         else replace(label, design=FrozenDict({k: v for k, v in (label.design or {}).items() if k != "pool"}))
-        for label in import_labels(path / "labels.jsonl", target, "ann").labels
+        for label in import_labels(path / "labels.jsonl", target, "ann")[0]
     ]
     target.tables.append_labels(rows)
     return Report.open(target.folder or "")

@@ -125,20 +125,9 @@ def _import(
     """Add the labels of a file to a report, and say which of its rows change nothing."""
     from germane.labelling.files import import_labels
 
-    labels = import_labels(path, report, who, guideline, user)
-    report.tables.append_labels(labels.labels)
-    if labels.note:
-        say(f"note: {labels.note}")
-    said = [f"{counted(len(labels.labels), 'label')} added to {folder}"]
-    if labels.others:
-        said.append(f"{counted(labels.others, 'row is', 'rows are')} about nothing in this report")
-    if labels.unfilled:
-        said.append(f"{counted(labels.unfilled, 'row has', 'rows have')} no answer yet")
-    if labels.unchanged:
-        change = counted(labels.unchanged, "label changes", "labels change")
-        why = "the same answer of the same person is stored, or a newer one; to correct it leave `at` empty"
-        said.append(f"{change} nothing: {why}")
-    say("; ".join(said))
+    labels, notes = import_labels(path, report, who, guideline, user, lambda note: say(f"note: {note}"))
+    report.tables.append_labels(labels)
+    say("; ".join([f"{counted(len(labels), 'label')} added to {folder}", *notes]))
 
 
 def _queues(
@@ -261,7 +250,7 @@ def _ask_all(
     how = f"{session.queue.queue} {session.queue.design}, seed {session.queue.seed}"
     print(f"{session.total} to label ({how}), {session.done} done; labels of {clean(session.who)}")
     while (task := session.next) is not None:
-        view = _View(task.task, session)
+        view = _View(task, session)
         view.show()
         if not _answered(session, keys, guideline, view):
             return True

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from msgspec import UNSET
+from msgspec import UNSET, UnsetType
 
 from germane.clean import clean, counted, shorten, some_of
 from germane.cli.values import print_document, refuse_input, say
 from germane.errors import InputError
 
 if TYPE_CHECKING:
+    from germane.labelling.moving import LabelOutcome
     from germane.tables.labels import Label
     from germane.types import Sample
 
@@ -27,15 +29,15 @@ def check(path: Path, *, corpus: Path, labels: Path | None, json: bool) -> None:
 
     samples, values = _read(path, labels)
     check = check_labels(samples, searched := Corpus(corpus))
-    _, people = carry_labels(values, samples, searched)
-    check.labels = people if values else UNSET
+    if values:
+        check.labels = carry_labels(values, samples, searched)[1]
     if searched.note:
         say(f"note: {searched.note}")
     if json:
         print_document(check.as_json())
         return
-    documents = counted(check.corpus.documents, "document")
-    lines = [f"{counted(check.ids, 'gold id')}, {documents} in the corpus {check.corpus.digest}"]
+    documents = counted(int(check.corpus["documents"]), "document")
+    lines = [f"{counted(check.ids, 'gold id')}, {documents} in the corpus {check.corpus['digest']}"]
     for names, what in ((check.missing, "exist no longer"), (check.changed, "have another text now")):
         if names:
             lines.append(f"  {len(names)} {what}: {some_of(names)}")
@@ -49,7 +51,7 @@ def check(path: Path, *, corpus: Path, labels: Path | None, json: bool) -> None:
         places = (f"{at.document} {at.start}-{at.end} ({at.share:.0%})" for at in quote.places[:3])
         text = f"{shorten(quote.sample, 40)}: {shorten(quote.quote, 60)!r}"
         lines.append(f"  {text} {', '.join(places) or 'stands nowhere'}")
-    for line in [*lines, str(people)] if values else lines:
+    for line in (*lines, *_of_people(check.labels)):
         print(clean(line))
 
 
@@ -59,10 +61,10 @@ def move(path: Path, *, corpus: Path, labels: Path | None, output: Path, json: b
     Writes samples without contexts, and labels (OUT.labels.jsonl) if there are any. Uncertain matches become `unsure`: measures
     over them are bounds.
     """
-    from germane.encoding import encode, encode_record
+    from germane.encoding import encode, encode_records
     from germane.labelling.corpus import Corpus
     from germane.labelling.moving import carry_labels, move_labels
-    from germane.samples.files import whole_file, write_whole
+    from germane.samples.files import write_whole
     from germane.tables.labels import dump_label
 
     if output.suffix.lower() != ".jsonl":
@@ -73,11 +75,10 @@ def move(path: Path, *, corpus: Path, labels: Path | None, output: Path, json: b
     before, values = _read(path, labels)
     samples, moved = move_labels(before, searched := Corpus(corpus))
     carried, people = carry_labels(values, before, searched)
-    with whole_file(output) as file:
-        file.writelines(encode_record(sample) + b"\n" for sample in samples)
+    write_whole(output, encode_records(samples))
     if values:
         write_whole(beside, b"".join(encode(dump_label(label)) + b"\n" for label in carried))
-    moved.labels = people if values else UNSET
+        moved.labels = people
     if searched.note:
         say(f"note: {searched.note}")
     if json:
@@ -85,24 +86,29 @@ def move(path: Path, *, corpus: Path, labels: Path | None, output: Path, json: b
     else:
         print(f"{moved.kept} kept, {moved.carried} carried, {moved.unsure} unsure, {len(moved.lost)} lost")
         for row in moved.lost[:10]:
-            print(f"  lost: {shorten(row.sample, 40)}: {shorten(row.what, 80)}")
+            print(f"  lost: {shorten(row['sample'], 40)}: {shorten(row['what'], 80)}")
         if len(moved.lost) > 10:
             print(f"  and {len(moved.lost) - 10} more: --json lists them")
         if moved.unsure or moved.lost:
             print("measures over gold are bounds for samples whose gold is unsure")
-        if values:
-            print(people)
+        print(*_of_people(moved.labels), sep="\n", end="\n" * bool(values))
     say(f"wrote {output}{f' and {beside}' if values else ''}")
+
+
+def _of_people(labels: Mapping[LabelOutcome, int] | UnsetType) -> Iterator[str]:
+    """Yield in words what became of people's labels: `people's labels: 12 same, 3 carried`; nothing where there are none."""
+    if labels is not UNSET:
+        yield f"people's labels: {', '.join(f'{count} {name}' for name, count in labels.items() if count)}"
 
 
 def _read(path: Path, labels: Path | None) -> tuple[list[Sample], list[Label]]:
     """Return the samples of a file or a report, and people's labels of what came back for them."""
+    from germane.cli.printing import is_report
     from germane.labelling.files import LabelFile
     from germane.labelling.moving import labels_in
     from germane.reports.report import find_report
     from germane.samples.reading import read_samples
 
-    stored = path.is_dir() and ((path / "manifest.json").exists() or any(path.glob("*/manifest.json")))
-    report = find_report(path) if stored else None
+    report = find_report(path) if is_report(path) else None
     samples = list(read_samples(path) if report is None else report.samples())
-    return samples, labels_in(samples, report, None if labels is None else LabelFile(labels, say))
+    return samples, labels_in(samples, report, None if labels is None else LabelFile(labels, say).passages())

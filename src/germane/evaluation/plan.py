@@ -569,7 +569,8 @@ class Plan:
         if self.spec.labels:
             from germane.labelling.files import LabelFile
 
-            self._labels = LabelFile(local(self.spec.labels), lambda note: self.notices(Notice(note)))
+            file = LabelFile(local(self.spec.labels), lambda note: self.notices(Notice(note)))
+            self._labels = file.passages()
             self.settings = self.suite.settings = replace(settings, labels=self._labels.book)
 
     def job(self, planned: PlannedCase, notes: Counter[str] | None = None) -> Job:

@@ -22,7 +22,6 @@ from germane.labelling.schema import (
     DisagreementLine,
     KindLine,
     PeopleLine,
-    SystemsLine,
 )
 from germane.questions.relevance import HELPS
 from germane.reports.correction.draws import design_of, is_drawn
@@ -30,7 +29,7 @@ from germane.reports.data import ReportData
 from germane.reports.manifest import circular
 from germane.reports.summary import interval_in_words
 from germane.show.table import Table, TextDocument
-from germane.statistics.agreement import Agreement, agreement, krippendorff_alpha, spread_between
+from germane.statistics.agreement import Agreement, Spread, agreement, krippendorff_alpha, spread_between
 from germane.statistics.intervals import IntervalEnds
 from germane.tables.judgements import is_asked_again
 from germane.tables.labels import Label, LabelBook, by_people
@@ -186,7 +185,7 @@ def yes(grade: float, scale: str) -> float:
     return float(grade >= (1 if scale == "binary" else HELPS))
 
 
-def _systems(items: Sequence[str], error: Any, read: AuditedJudge) -> SystemsLine | None:
+def _systems(items: Sequence[str], error: Any, read: AuditedJudge) -> Spread | None:
     """Return the judge's bias on each system, and how much that differs beyond chance; None where there is one system."""
     rows = [
         (system, float(wrong))
@@ -197,8 +196,10 @@ def _systems(items: Sequence[str], error: Any, read: AuditedJudge) -> SystemsLin
     if len(names) < 2:
         return None
     spread = spread_between([wrong for _, wrong in rows], [system for system, _ in rows])
-    means = {name: float(np.mean([wrong for system, wrong in rows if system == name])) for name in names}
-    return SystemsLine(**asdict(spread), bias=means)
+    spread.bias = {
+        name: float(np.mean([wrong for system, wrong in rows if system == name])) for name in names
+    }
+    return spread
 
 
 def _people(labels: Iterable[Label]) -> Iterator[PeopleLine]:
@@ -378,7 +379,7 @@ def _of_kind(line: KindLine) -> Iterator[str | Table]:
     if between := line.between_queries:
         ends = f"from {between.low:.3f} to {between.high:.3f}"
         yield f"- bias by query: {ends}, spread {between.deviation:.3f}"
-    if systems := line.between_systems:
+    if (systems := line.between_systems) and systems.bias:
         means = ", ".join(f"{name or '-'} {mean:+.3f}" for name, mean in systems.bias.items())
         yield f"- bias by system: {means}; spread {systems.deviation:.3f}"
     grades = [f"{grade:g}" for grade in line.confusion.grades]

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import TypeAlias
+from typing import Self, TypeAlias
 
 from msgspec import structs
 
@@ -38,7 +37,7 @@ from germane.tables.labels import (
 )
 from germane.types import Context, Json, Sample
 
-_COLUMNS = [
+_CSV = (
     "sample",
     "system",
     "id",
@@ -51,7 +50,7 @@ _COLUMNS = [
     "reason",
     "item",
     "kind",
-]
+)
 _GRADE = re.compile(r"([0-9]{1,9})(?:[.,]0*)?")
 _ANSWERS = ("answer", "grade", "relevant")
 _WRITE_GRADE = "write grade (0-3), or relevant (yes or no)"
@@ -59,36 +58,30 @@ _YES_NO = {"y": True, "yes": True, "true": True, "n": False, "no": False, "false
 _Row: TypeAlias = Mapping[str, Json]
 
 
-@dataclass(frozen=True, slots=True)
-class ImportedLabels:
-    """The labels of a file that are about things in a report, and the number of rows about anything else (`others`).
-
-    `unfilled` rows have no answer yet. `unchanged` labels change nothing: the report holds the same answer of the same person,
-    or a newer one. `note` says which of several columns was read as the document's id.
-    """
-
-    labels: tuple[Label, ...]
-    others: int
-    unfilled: int
-    unchanged: int
-    note: str
-
-
 def import_labels(
-    path: Path, report: ReportData, who: str | None, guideline: str | None = None, user: str | None = None
-) -> ImportedLabels:
+    path: Path,
+    report: ReportData,
+    who: str | None,
+    guideline: str | None = None,
+    user: str | None = None,
+    warn: Callable[[str], None] = lambda _: None,
+) -> tuple[list[Label], list[str]]:
     """Read the labels in a file, by its extension: .jsonl, .json, .csv, .tsv, anything else is TREC qrels.
 
     A row of JSON names its `item`, or like a row of CSV its sample and its document (`id`), with `grade`, `relevant`
     or `answer`. Rows keep their queue only with the design that they were drawn by; otherwise it is `import`. Rows without a
     person are labels of `who`, else of `user` or, where two of them contradict each other, of UNNAMED.
 
+    Returns:
+        The labels of things in the report, and a sentence each on rows about anything else, rows without an answer, and labels
+        that change nothing.
+
     Raises:
         InputError: The file cannot be read, or no row is about anything in the report.
     """
     kinds, documents = _labelable(report)
-    rows, results, others = _LabelRows(path), list[Label](), 0
-    note, _ = rows.choose_column(documents)
+    rows, results, others = LabelFile(path, warn), list[Label](), 0
+    rows.choose_column(documents)
     for location, row in rows.answered:
         answer, scale = _answer(row, location)
         texts = {name: row.get(name) or None for name in ("who", "reason")}
@@ -104,60 +97,75 @@ def import_labels(
             labels = [row]
         results += [load_label({**label, **fields}, location) for label in labels]
         others += not labels
-    if not results and rows.unfilled and not others:
-        raise InputError(
-            f"{path}: none of its {counted(rows.unfilled, 'row')} has an answer", fix=_WRITE_GRADE
-        )
     if not results:
-        raise InputError(
-            f"{path}: none of its {others} rows is about anything in this report",
-            fix="rows name an item of the report, or a sample's id and a document's id",
-        )
+        problem = f"{path}: none of its {others} rows is about anything in this report"
+        fix = "rows name an item of the report, or a sample's id and a document's id"
+        if rows.unfilled and not others:
+            problem, fix = f"{path}: none of its {counted(rows.unfilled, 'row')} has an answer", _WRITE_GRADE
+        raise InputError(problem, fix=fix)
     answers = {(label.sample, label.item): label.answer for label in results if not label.who}
     same = all(label.who or answers[label.sample, label.item] == label.answer for label in results)
     person = who or (user if same else None) or UNNAMED
-    named = tuple(label if label.who else structs.replace(label, who=person) for label in results)
+    named = [label if label.who else structs.replace(label, who=person) for label in results]
     before = {(label.item, label.who): label for label in newest_labels(report.labels())}
-    unchanged = 0
-    for label in named:
-        stored = before.get((label.item, label.who))
-        if stored is not None and label.who != UNNAMED:
-            same = (label.answer, label.scale) == (stored.answer, stored.scale)
-            unchanged += same or time_of(label) < time_of(stored)
-    return ImportedLabels(named, others, rows.unfilled, unchanged, note)
+    pairs = ((label, before.get((label.item, label.who))) for label in named if label.who != UNNAMED)
+    unchanged = sum(old is not None and _changes_nothing(label, old) for label, old in pairs)
+    notes = [f"{counted(others, 'row is', 'rows are')} about nothing in this report"] if others else []
+    if rows.unfilled:
+        notes.append(f"{counted(rows.unfilled, 'row has', 'rows have')} no answer yet")
+    if unchanged:
+        why = "the same answer of the same person is stored, or a newer one; to correct it leave `at` empty"
+        notes.append(f"{counted(unchanged, 'label changes', 'labels change')} nothing: {why}")
+    return named, notes
+
+
+def _changes_nothing(label: Label, stored: Label) -> bool:
+    """Return True if a label says what the stored one of the same person says, or is older."""
+    same = (label.answer, label.scale) == (stored.answer, stored.scale)
+    return same or time_of(label) < time_of(stored)
 
 
 class LabelFile:
-    """People's labels of passages in a file, which become the labels on the contexts of samples as these are read.
+    """People's labels in a file: its rows that have an answer, and the labels of passages among them.
 
-    A folder is a report, whose labels.jsonl is read. A label stands in place of one that the context had. Where a label of a
-    sample names a person, a passage has several, or somebody could not tell, all labels of that sample are in `book`, each with
-    its person; it holds those of the samples that `on` was called with. `warn` takes the note on which of several columns was
-    read as the document's id. Raises InputError where the file holds no label of a passage.
+    A folder is a report, whose labels.jsonl is read. Labels of passages become the labels on the contexts of samples as these are
+    read (`on`), in place of those that a context had. Where a label of a sample names a person, a passage has several, or
+    somebody could not tell, all labels of that sample are in `book`, each with its person.
+
+    Attributes:
+        answered: The rows with an answer, each with its place in the file.
+        unfilled: The number of the other rows.
+        book: The labels that keep their persons, of the samples that `on` was called with.
     """
 
     def __init__(self, path: Path, warn: Callable[[str], None] = lambda _: None) -> None:
-        self._rows, self._warn = _LabelRows(path / LABELS if path.is_dir() else path), warn
-        kept = [
-            (location, row) for location, row in self._rows.answered if row.get("kind") in {None, "relevance"}
-        ]
-        self._rows.answered = kept
-        self.book = LabelBook()
-        self._load()
+        """Read the rows; `warn` takes the note on which of several columns was read as the document's id."""
+        self.path, self._warn = path / LABELS if path.is_dir() else path, warn
+        rows = [(SourceLocation(str(self.path), number), row) for number, row in _rows(self.path)]
+        self.answered = [(location, row) for location, row in rows if not _is_unfilled(row)]
+        self.unfilled = len(rows) - len(self.answered)
+        about = [row for _, row in rows if not row.get("item")]
+        columns = id_keys(tuple(dict.fromkeys(name for row in about for name in row)))
+        self._column: str | None = None
+        # of several columns that could be the document's id, the documents of each sample by each
+        self._lists: dict[str, Lists] = {name: _documents(about, name) for name in columns if columns[1:]}
+        self._labels, self.book = dict[str, list[Label]](), LabelBook()
+        self._scale: tuple[int, int] | None = None
 
-    def _load(self) -> None:
-        """Make the labels of the rows, by the names of what they are about."""
+    def passages(self) -> Self:
+        """Make the labels of passages, by the names of what they are about; InputError where there are none."""
         labels = []
-        for location, row in self._rows.answered:
-            answer, scale = _answer(row, location)
-            item = row.get("item") or "\n".join(self._rows.document(row, location))
-            fields = {"item": item, "kind": "relevance", "answer": answer}
-            fields |= {"scale": scale, "who": row.get("who"), "at": row.get("at")}
-            labels.append(load_label(fields, location))
-        alone, self._labels = LabelBook(labels), dict[str, list[Label]]()
+        for location, row in self.answered:
+            if row.get("kind") in {None, "relevance"}:
+                answer, scale = _answer(row, location)
+                item = row.get("item") or "\n".join(self.document(row, location))
+                fields = {"item": item, "kind": "relevance", "answer": answer}
+                fields |= {"scale": scale, "who": row.get("who"), "at": row.get("at")}
+                labels.append(load_label(fields, location))
+        alone, self._labels = LabelBook(labels), {}
         if not len(alone):
             fix = "name a file of labels, or a report"
-            raise InputError(f"{self._rows.path} holds no label of a passage", fix=fix)
+            raise InputError(f"{self.path} holds no label of a passage", fix=fix)
         for label in labels:
             if label.item in alone or alone.unsure(label.item):
                 self._labels.setdefault(label.item, []).append(label)
@@ -166,6 +174,7 @@ class LabelFile:
                 del some[:-1]  # the same label again
         others = (label.scale for label in alone if label.scale not in {"graded", "binary"})
         self._scale = scale_ends(other) if (other := next(others, None)) else None
+        return self
 
     def on(self, sample: Sample) -> tuple[Sample, tuple[Label, ...]]:
         """Return the sample with these labels on its contexts, and those that keep their persons, now in the book too."""
@@ -197,61 +206,38 @@ class LabelFile:
     def _on_places(self, sample: Sample) -> Iterator[tuple[str, list[Label]]]:
         """Yield the item of each passage of a sample with its labels, by the first name that the file has any under."""
         passages = list(labelled_contexts(sample))
-        if self._rows.lists:
-            ids = [(sample.id, context.id) for _, context in passages if context.id]
-            note, meets = self._rows.choose_column(ids, sample.id)
-            if meets:
-                self._rows.lists = {}
-                self._load()
-                if note:
-                    self._warn(note)
+        ids = ((sample.id, context.id) for _, context in passages if context.id)
+        if self._lists and self.choose_column(ids, sample.id):
+            self.passages()
         place = {"sample": sample.id, "system": sample.system}
         for item, context in passages:
             names = (item, f"{sample.id}\n{context.id}")
             some = next((self._labels[name] for name in names if name in self._labels), [])
             yield item, [structs.replace(label, item=item, **place) for label in some]
 
+    def choose_column(self, retrieved: Iterable[tuple[str, str]], only: str | None = None) -> bool:
+        """Of several columns that could be the document's id, read the one that meets these documents of samples.
 
-class _LabelRows:
-    """The rows of a file of labels that have an answer, and the column that names the document of those without an item.
-
-    `lists` are the documents of each sample by each column that could be the document's id; empty where there is one.
-    """
-
-    def __init__(self, path: Path) -> None:
-        self.path = path
-        self._column: str | None = None
-        rows = list(_rows(path))
-        self.answered = [
-            (SourceLocation(str(path), number), row) for number, row in rows if not _is_unfilled(row)
-        ]
-        self.unfilled = len(rows) - len(self.answered)
-        about = [row for _, row in rows if not row.get("item")]
-        columns = id_keys(tuple(dict.fromkeys(name for row in about for name in row)))
-        self.lists: dict[str, Lists] = {name: _documents(about, name) for name in columns if columns[1:]}
-
-    def choose_column(
-        self, retrieved: Iterable[tuple[str, str]], only: str | None = None
-    ) -> tuple[str, bool]:
-        """Read the column that meets these documents of samples; return the note about that, and if it meets any.
-
-        `only`: compare what the columns say of this sample.
+        Return True if any does. `only`: compare what the columns say of this sample, and leave the choice open where none meets it.
         """
-        if not self.lists:
-            return "", False
+        if not self._lists:
+            return False
         wanted: dict[str, dict[str, int]] = {}
         for sample, document in retrieved:
             wanted.setdefault(sample, {})[document] = 1
-        lists = {
-            name: listed if only is None else {only: listed.get(only, [])}
-            for name, listed in self.lists.items()
-        }
+        lists = self._lists
+        if only is not None:
+            lists = {name: {only: listed.get(only, [])} for name, listed in lists.items()}
         by_name = {name: partial(lists.__getitem__, name) for name in lists}
         fix = "write the right one as id, without the others"
         self._column, note, meets = column_of_documents(
             self.path.name, by_name, wanted, other="what was retrieved", fix=fix
         )
-        return note, meets
+        if meets or only is None:
+            self._lists = {}
+            if note:
+                self._warn(note)
+        return meets
 
     def document(self, row: _Row, location: SourceLocation) -> tuple[str, str]:
         """Return the sample and the document that a row is about; InputError where it does not name both."""
@@ -409,7 +395,7 @@ def export_labels(path: Path, report: ReportData) -> int:
     if suffix == ".csv":
         names = {(sample, item): name for (sample, name), items in documents.items() for item in items}
         rows = ({**dump_label(label), "id": names.get((label.sample, label.item))} for label in labels)
-        write_whole(path, csv_lines([_COLUMNS, *([row[name] for name in _COLUMNS] for row in rows)]))
+        write_whole(path, csv_lines([_CSV, *([row[name] for name in _CSV] for row in rows)]))
         return len(labels)
     book = LabelBook(labels)
     lines = []

@@ -9,7 +9,7 @@ lies within a passage that is not relevant is not relevant, either. Of any other
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Literal, TypeAlias
+from typing import Literal, TypeAlias, get_args
 
 from msgspec import UNSET, UnsetType, structs
 
@@ -20,13 +20,7 @@ from germane.labelling.unmatched import gold_ids
 from germane.measures.evidence import tokens
 from germane.places.lists import labelled_contexts, turns
 from germane.reports.data import ReportData
-from germane.tables.labels import (
-    UNSURE,
-    Label,
-    add_labels,
-    newest_labels,
-    relevance_item,
-)
+from germane.tables.labels import UNSURE, Label, add_labels, newest_labels, relevance_item
 from germane.types import Sample
 
 
@@ -39,66 +33,40 @@ class QuoteRow(Line):
     places: list[TextMatch]
 
 
-class CorpusRow(Line):
-    """The identity of a corpus: a digest of ids and texts, how many documents, the name of the file or folder."""
-
-    digest: str
-    documents: int
-    name: str
-
-
-class LabelsRow(Line):
-    """Labels of people by what became of the passages that they are of.
-
-    `same`: a document is that passage; `carried`: the label holds of another document; `unsure`: documents hold a part of it;
-    `lost`: none does. `others` are labels of no single passage.
-    """
-
-    same: int = 0
-    carried: int = 0
-    unsure: int = 0
-    lost: int = 0
-    others: int = 0
-
-    def __str__(self) -> str:
-        """Return the counts that are not 0, in words: `people's labels: 12 same, 3 carried`."""
-        counts = ((name, getattr(self, name)) for name in self.__struct_fields__)
-        return f"people's labels: {', '.join(f'{count} {name}' for name, count in counts if count)}"
+LabelOutcome: TypeAlias = Literal["same", "carried", "unsure", "lost", "others"]
+"""What became of a label: a document is its passage, it holds of another document, documents hold a part of the passage, or none
+does; others are labels of no single passage."""
 
 
 class LabelsCheckDocument(Line):
     """The document of `germane labels check --json`.
 
-    Of the `ids` gold ids `missing` are not in the corpus, `changed` have another text there than where they were retrieved,
-    and of `unknown` no context says which text they had.
+    `corpus` is its digest, number of documents and name. Of the `ids` gold ids `missing` are not in it, `changed` have another text
+    there than where they were retrieved, and of `unknown` no context says which text they had.
     """
 
     schema_version: Literal[1]
-    corpus: CorpusRow
+    corpus: dict[str, str | int]
     ids: int
     missing: list[str]
     changed: list[str]
     unknown: int
     quotes: list[QuoteRow]
-    labels: LabelsRow | UnsetType = UNSET
-
-
-class LostRow(Line):
-    """Gold that could not be carried: a quote, or the id of a document."""
-
-    sample: str
-    what: str
+    labels: dict[LabelOutcome, int] | UnsetType = UNSET
 
 
 class LabelsMoveDocument(Line):
-    """The document of `germane labels move --json`: how many graded documents and quotes became what."""
+    """The document of `germane labels move --json`: how many graded documents and quotes became what.
+
+    `lost` names the gold that could not be carried: a quote, or the id of a document.
+    """
 
     schema_version: Literal[1]
     kept: int
     carried: int
     unsure: int
-    lost: list[LostRow]
-    labels: LabelsRow | UnsetType = UNSET
+    lost: list[dict[Literal["sample", "what"], str]]
+    labels: dict[LabelOutcome, int] | UnsetType = UNSET
 
 
 WHOLE = 0.95
@@ -135,7 +103,7 @@ def check_labels(samples: Sequence[Sample], corpus: Corpus) -> LabelsCheckDocume
         rows.append(QuoteRow(name, quote, bool(places) and places[0].share == 1.0, places))
     return LabelsCheckDocument(
         schema_version=1,
-        corpus=CorpusRow(**corpus.identity),
+        corpus=corpus.identity,
         ids=len(ids),
         missing=[id_ for id_ in ids if id_ not in now],
         changed=[id_ for id_ in ids if id_ in now and id_ in before and not _same(before[id_], now[id_])],
@@ -177,7 +145,8 @@ def _moved(
     best = max((grade for grade in qrels.values() if grade > 0), default=1)
     for document, quote in quoted if sample.qrels is not None or sample.gold is None else ():
         grade = max(qrels.get(document, best) if document else best, 1)
-        _assign_grade(of_quote[quote], grade, (sure, unsure), LostRow(sample.id, quote), moved)
+        if not _assign_grade(of_quote[quote], grade, (sure, unsure), moved):
+            moved.lost.append({"sample": sample.id, "what": quote})
     by_quote = {document for document, _ in quoted}  # a quote without a document stands for all gold
     names: dict[str, list[str]] = {}
     for document in gold_ids(sample):
@@ -191,29 +160,22 @@ def _moved(
         elif grade > 0:
             holders = of_document.get(document, ([], []))
             names[document] = [*holders[0], *holders[1]]
-            if document in qrels:
-                _assign_grade(holders, grade, (sure, unsure), LostRow(sample.id, document), moved)
+            if document in qrels and not _assign_grade(holders, grade, (sure, unsure), moved):
+                moved.lost.append({"sample": sample.id, "what": document})
     unsure = {document: grade for document, grade in unsure.items() if document not in sure}
     groups = sample.gold and tuple(
         tuple(dict.fromkeys(new for name in group for new in names.get(name) or [name]))
         for group in sample.gold
     )
-    known, retrieved = (
-        sure if sample.qrels is not None else None,
-        {"contexts": None, "calls": None, "stages": ()},
-    )
-    answer = {"response": None, "messages": ()}
-    return structs.replace(sample, qrels=known, unsure=unsure or None, gold=groups, **retrieved, **answer)
+    known = sure if sample.qrels is not None else None
+    of_old = {"contexts": None, "calls": None, "stages": (), "response": None, "messages": ()}
+    return structs.replace(sample, qrels=known, unsure=unsure or None, gold=groups, **of_old)
 
 
 def _assign_grade(
-    holders: _Split,
-    grade: int,
-    gold: tuple[dict[str, int], dict[str, int]],
-    lost: LostRow,
-    moved: LabelsMoveDocument,
-) -> None:
-    """Give this grade to the documents that hold a piece of gold, and count what became of the piece."""
+    holders: _Split, grade: int, gold: tuple[dict[str, int], dict[str, int]], moved: LabelsMoveDocument
+) -> bool:
+    """Give this grade to the documents that hold a piece of gold, and count what became of it; return False where none does."""
     for grades, documents in zip(gold, holders, strict=True):
         grades |= {document: max(grade, grades.get(document, grade)) for document in documents}
     if holders[0]:
@@ -221,9 +183,9 @@ def _assign_grade(
     elif holders[1]:
         moved.unsure += 1
     else:
-        moved.lost.append(lost)
         number = 1 + sum(name.startswith("*") for name in gold[1])
         gold[1][f"*{number}"] = grade
+    return any(holders)
 
 
 def _quotes(sample: Sample) -> list[tuple[str | None, str]]:
@@ -263,7 +225,7 @@ def labels_in(samples: Sequence[Sample], report: ReportData | None, file: LabelF
 
 def carry_labels(
     labels: Iterable[Label], samples: Sequence[Sample], corpus: Corpus
-) -> tuple[list[Label], LabelsRow]:
+) -> tuple[list[Label], dict[LabelOutcome, int]]:
     """Return people's labels, carried to the documents of a corpus, and how many became what."""
     passages: dict[str, tuple[Sample, str, str | None]] = {}
     for sample in samples:
@@ -271,7 +233,7 @@ def carry_labels(
             passages.setdefault(item, (sample, context.passage, context.id))
     newest = newest_labels(labels)
     labelled = [label for label in newest if label.item in passages and label.kind == "relevance"]
-    counts = LabelsRow(others=len(newest) - len(labelled))
+    counts = dict.fromkeys(get_args(LabelOutcome), 0) | {"others": len(newest) - len(labelled)}
     answered = [(label, *passages[label.item]) for label in labelled if label.answer is not None]
     # of labels under an id alone nobody knows the text
     kept = corpus.texts_of({of for _, _, text, of in answered if of and text == of})
@@ -282,8 +244,7 @@ def carry_labels(
         matches = matches_of.get(passage, [])
         if document is not None and document in kept:
             matches = [TextMatch(document, 0, 0, 1.0, exact=True, all=True)]
-        outcome = _outcome(label, matches)
-        setattr(counts, outcome, getattr(counts, outcome) + 1)
+        counts[_outcome(label, matches)] += 1
         for at in matches:
             item = relevance_item(sample.query, texts[at.document], turns(sample))
             fields = {"queue": "import", "design": None, "call": None, "rank": None}
@@ -303,8 +264,8 @@ def _holds(label: Label, at: TextMatch) -> bool:
     return at.share >= WHOLE if label.answer else at.all
 
 
-def _outcome(label: Label, matches: Sequence[TextMatch]) -> str:
-    """Return what became of a label: the name of a count."""
+def _outcome(label: Label, matches: Sequence[TextMatch]) -> LabelOutcome:
+    """Return what becomes of a label whose passage these documents hold."""
     if any(at.share == 1.0 and at.all for at in matches):
         return "same"
     if any(_holds(label, at) for at in matches):

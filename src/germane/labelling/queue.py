@@ -6,10 +6,10 @@ Every order is nested: whoever stops early, or goes on with a larger budget, has
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from math import isnan, nan
-from typing import Any, Literal, NamedTuple, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 import numpy as np
 
@@ -44,7 +44,7 @@ class LabelTask:
 
     `case` is the query that it belongs to, whatever the systems; `sample`, `system`, `call` and `rank` are the first place
     where it stands. `texts` are what the judge was shown besides the query. `verdict` is the judge's (nan = none) and is not
-    shown; `doubt` is higher the less certain that verdict is.
+    shown; `doubt` is higher the less certain that verdict is. `design` is how a queue drew it; None where no probability is known.
     """
 
     item: str
@@ -61,6 +61,7 @@ class LabelTask:
     rank: int | None = None
     verdict: float = nan
     doubt: float = 0.0
+    design: FrozenDict | None = None
 
 
 def label_tasks(report: ReportData, kind: str = "relevance") -> list[LabelTask]:
@@ -147,13 +148,6 @@ def _task(sample: Sample, term: ScoreTerm, agreement: float | None = None) -> La
     )
 
 
-class DrawnTask(NamedTuple):
-    """A task in its turn, with the design that it was drawn by; None where no probability is known."""
-
-    task: LabelTask
-    design: FrozenDict | None
-
-
 @dataclass(frozen=True, kw_only=True)
 class LabelQueue:
     """The order in which things are labelled.
@@ -185,17 +179,17 @@ class LabelQueue:
         return len(self.tasks) if self.budget is None else min(self.budget, len(self.tasks))
 
     @cached_property
-    def drawn(self) -> list[DrawnTask]:
+    def drawn(self) -> list[LabelTask]:
         """The tasks in order: the most doubtful first; whole queries; or one of every query, then another, ..."""
         if self.queue == "targeted":
             shuffled = np.random.default_rng([self.seed, 0]).permutation(len(self.tasks))
             doubts = np.array([task.doubt for task in self.tasks])[shuffled]
             doubtful = shuffled[np.argsort(-doubts, kind="stable")][: self.size]
-            return [DrawnTask(self.tasks[position], None) for position in doubtful.tolist()]
+            return [self.tasks[position] for position in doubtful.tolist()]
         how: dict[str, Any] = {"design": self.design, "seed": self.seed, "budget": self.size}
         named = {name: of for name, of in (("pool", self.pool), ("between", self.between)) if of}
         return [
-            DrawnTask(self.tasks[position], FrozenDict({**how, "probability": chance, **named}))
+            replace(self.tasks[position], design=FrozenDict({**how, "probability": chance, **named}))
             for position, chance in self._order(self.size)
         ]
 

@@ -12,22 +12,16 @@ from germane.statistics.agreement import Agreement, JudgeAgreement, Spread
 from germane.statistics.intervals import CorrectedMean, IntervalEnds
 
 
-class SystemsLine(Spread):
-    """The same of systems, with the judge's `bias` on each."""
-
-    bias: dict[str, float]
-
-
 class KindLine(JudgeAgreement, kw_only=True):
     """The judge against people, on one kind of verdict and one scale.
 
     `base_rate` is the share that always giving people's commonest grade would reach; `illegal` counts the judge's grades
-    outside the scale.
+    outside the scale. `between_systems` says how far the judge's `bias` on each system differs.
     """
 
     kind: str
     scale: str
-    between_systems: SystemsLine | None
+    between_systems: Spread | None
 
 
 class PeopleLine(Agreement, kw_only=True):

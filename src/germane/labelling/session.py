@@ -8,7 +8,7 @@ from msgspec.structs import replace
 
 from germane.encoding import now
 from germane.errors import InputError
-from germane.labelling.queue import DrawnTask, LabelQueue
+from germane.labelling.queue import LabelQueue, LabelTask
 from germane.tables.labels import TAKEN_BACK, UNSURE, Label, time_of
 from germane.types import Json
 
@@ -57,9 +57,9 @@ class LabellingSession:
         self._skipped.pop(label.item, None)
 
     @property
-    def next(self) -> DrawnTask | None:
+    def next(self) -> LabelTask | None:
         """The next task: an answer taken back first, skipped ones last; None = everything is labelled."""
-        waiting = {task.task.item: task for task in self.queue.drawn if task.task.item not in self._labels}
+        waiting = {task.item: task for task in self.queue.drawn if task.item not in self._labels}
         if self._back in waiting:
             return waiting[self._back]
         fresh = (task for item, task in waiting.items() if item not in self._skipped)
@@ -68,7 +68,7 @@ class LabellingSession:
     @property
     def done(self) -> int:
         """The number of tasks that have an answer; being unsure is one."""
-        return sum(task.task.item in self._labels for task in self.queue.drawn)
+        return sum(task.item in self._labels for task in self.queue.drawn)
 
     @property
     def total(self) -> int:
@@ -88,10 +88,10 @@ class LabellingSession:
 
     def skip(self) -> None:
         """Leave what is next for later; nothing is stored."""
-        if drawn := self.next:
+        if task := self.next:
             self._back = ""
-            self._skipped.pop(drawn.task.item, None)
-            self._skipped[drawn.task.item] = None
+            self._skipped.pop(task.item, None)
+            self._skipped[task.item] = None
 
     def undo(self) -> bool:
         """Take back the last answer, which is then next; False where there is none."""
@@ -103,12 +103,11 @@ class LabellingSession:
         return True
 
     def _give(self, value: Json, reason: str | None) -> Label:
-        if (drawn := self.next) is None:
+        if (task := self.next) is None:
             raise InputError("everything is labelled")
-        task, design = drawn
         label = Label(
             task.item, task.kind, value, self.scale, self.who, at=now("milliseconds"), queue=self.queue.queue,
-            design=design, blind=True, guideline=self.guideline, reason=reason, sample=task.sample,
+            design=task.design, blind=True, guideline=self.guideline, reason=reason, sample=task.sample,
             system=task.system, call=task.call, rank=task.rank,
         )  # fmt: skip
         return self._keep(label)

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from math import comb, sqrt
 
 import numpy as np
+from msgspec import UNSET, UnsetType
 from numpy.typing import ArrayLike, NDArray
 
 from germane.encoding import Line
@@ -45,11 +46,15 @@ class Bias(Line, rename={"ends": "interval"}):
 
 
 class Spread(Line):
-    """The spread of the means of groups beyond what the spread within them explains; `low` and `high` are the extremes."""
+    """The spread of the means of groups beyond what the spread within them explains.
+
+    `low` and `high` are the extremes. `bias` is the mean of each group, where groups are systems.
+    """
 
     deviation: float
     low: float
     high: float
+    bias: dict[str, float] | UnsetType = UNSET
 
 
 class Agreement(Line, kw_only=True):
