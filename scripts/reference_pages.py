@@ -35,7 +35,8 @@ from germane.graders.measure_grader import MeasureGrader
 from germane.labelling.goldaudit import GoldAudit
 from germane.labelling.judges import JudgesAudit
 from germane.labelling.moving import LabelsCheckDocument, LabelsMoveDocument
-from germane.labelling.schema import AuditDocument, ValidationDocument
+from germane.labelling.schema import AuditDocument
+from germane.labelling.testset.checks import ValidationDocument
 from germane.ledger.store import FORMAT
 from germane.reports.derived.explained import ExplainDocument
 from germane.reports.formats import Document

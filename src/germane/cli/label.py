@@ -404,22 +404,18 @@ def audit(
         audited = gold_audit = audit_gold(reports)
         document = gold_document(gold_audit)
     elif len(reports) == 1:
-        audited = audit_judge(reports[0], every=every)
+        audited = audit_judge(reports[0], every=every, again=line)
         document = audit_document(audited)
     else:
         audited = audit_judges(reports, every=every)
         document = judges_document(audited)
-    result = audited.as_json()
-    if line is not None:
-        result["again"] = line.as_json()
-        document[1:1] = ["", "## Asked again", "", *(f"- {text}" for text in line.lines())]
     if output is not None:
         output.parent.mkdir(parents=True, exist_ok=True)
         text = document.text() if suffix == ".txt" else document.markdown()
         write_whole(output, csv_lines(queue_rows(gold_audit)) if suffix == ".csv" else [text])
         say(f"wrote {output}")
     if json:
-        print_document(result)
+        print_document(audited.as_json())
     elif output is None and sys.stdout.isatty():
         print_console(document.rich())
     elif output is None:

@@ -15,7 +15,7 @@ from germane.errors import InputError, SourceLocation
 
 if TYPE_CHECKING:
     from germane.evalfiles.evalfile import EvalFile, GraderSpec
-    from germane.labelling.schema import SetCheck
+    from germane.labelling.testset.checks import SetCheck
     from germane.samples.files import Warn
 
 
@@ -48,8 +48,7 @@ def validate(
     gold, and the width of intervals. Warnings do not change the exit code.
     """
     from germane.evaluation.plan import load_suite
-    from germane.labelling.schema import ValidationDocument
-    from germane.labelling.testset.checks import check_test_set
+    from germane.labelling.testset.checks import ValidationDocument, check_test_set
     from germane.labelling.testset.reading import TestSet, is_gold, is_set
     from germane.samples.files import Notices
 

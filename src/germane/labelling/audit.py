@@ -11,17 +11,16 @@ from math import nan
 from typing import Any, TypeAlias
 
 import numpy as np
-from msgspec.structs import asdict
+from msgspec import UNSET
 
 from germane.clean import counted
 from germane.encoding import Line, json_of
 from germane.labelling.schema import (
+    AgainLine,
     AuditDocument,
     ConsistencyLine,
     CorrectedMeasureLine,
     DisagreementLine,
-    KindLine,
-    PeopleLine,
 )
 from germane.questions.relevance import HELPS
 from germane.reports.correction.draws import design_of, is_drawn
@@ -29,7 +28,14 @@ from germane.reports.data import ReportData
 from germane.reports.manifest import circular
 from germane.reports.summary import interval_in_words
 from germane.show.table import Table, TextDocument
-from germane.statistics.agreement import Agreement, Spread, agreement, krippendorff_alpha, spread_between
+from germane.statistics.agreement import (
+    Agreement,
+    JudgeAgreement,
+    Spread,
+    agreement,
+    krippendorff_alpha,
+    spread_between,
+)
 from germane.statistics.intervals import IntervalEnds
 from germane.tables.judgements import is_asked_again
 from germane.tables.labels import Label, LabelBook, by_people
@@ -108,22 +114,29 @@ def _graded(judgement: Judgement, parts: Iterable[tuple[int, str]]) -> Iterator[
         yield from ((item, verdicts[number], "binary") for number, item in parts if number in verdicts)
 
 
-def audit_judge(report: ReportData, *, every: bool = False) -> AuditDocument:
+def judge_in(report: ReportData) -> Mapping[str, Json]:
+    """Return what the manifest of a report says of its judge; nothing where there was none."""
+    return report.manifest.get("judge") or {}
+
+
+def audit_judge(report: ReportData, *, every: bool = False, again: AgainLine | None = None) -> AuditDocument:
     """Return the audit as the document of `germane audit --json`.
 
     `every`: labels count whatever queue they come from; their agreement is then that of what people chose to label.
+    `again`: what asking stored verdicts again gave.
     """
     read = AuditedJudge.of(report, every=every)
     kinds = list(_against_people(read))
     return AuditDocument(
         schema_version=1,
-        judge=(report.manifest.get("judge") or {}).get("source"),
+        judge=judge_in(report).get("source"),
         kinds=kinds,
         people=list(_people(report.labels())),
         disagreement=list(_disagreement(report.labels())),
         self_consistency=list(_replicas(report.judgements())),
         corrected=list(_corrected(report)),
         warnings=_warnings(report, read, kinds),
+        again=again or UNSET,
     )
 
 
@@ -141,7 +154,7 @@ def audit_labelled(report: ReportData) -> dict[str, Json]:
 # against people
 
 
-def _against_people(read: AuditedJudge) -> Iterator[KindLine]:
+def _against_people(read: AuditedJudge) -> Iterator[JudgeAgreement]:
     """Yield a line for each kind and scale that the judge and people used; a grade compared with a yes or no becomes one."""
     for kind, graded in sorted(read.kinds.items()):
         book = LabelBook(label for label in read.labels if label.kind == kind)
@@ -159,7 +172,7 @@ def _against_people(read: AuditedJudge) -> Iterator[KindLine]:
 
 def _kind_line(
     kind: str, scale: str, rows: Sequence[tuple[str, float, float]], read: AuditedJudge
-) -> KindLine:
+) -> JudgeAgreement:
     """Return the agreement of the judge with people on rows of an item, the judge's grade and a person's."""
     items = [item for item, _, _ in rows]
     voted = Counter(items)  # of several people each counts in part
@@ -171,8 +184,8 @@ def _kind_line(
         queries=[read.occurrences.get(item, ((item, ""),))[0][0] for item in items],
         weights=[1 / voted[item] for item in items] if len(voted) < len(items) else None,
     )
-    fields = {**asdict(result), "n": len(voted)}
-    return KindLine(kind=kind, scale=scale, between_systems=_systems(items, judge - people, read), **fields)
+    between = _systems(items, judge - people, read)
+    return result.replace(kind=kind, scale=scale, n=len(voted), between_systems=between)
 
 
 def _legal(scale: str, *grades: Iterable[float]) -> tuple[float, ...]:
@@ -202,7 +215,7 @@ def _systems(items: Sequence[str], error: Any, read: AuditedJudge) -> Spread | N
     return spread
 
 
-def _people(labels: Iterable[Label]) -> Iterator[PeopleLine]:
+def _people(labels: Iterable[Label]) -> Iterator[Agreement]:
     """Yield the agreement of each two people on what both labelled."""
     labels_of: dict[tuple[str, str], dict[str, list[Label]]] = defaultdict(lambda: defaultdict(list))
     for label in labels:
@@ -216,7 +229,7 @@ def _people(labels: Iterable[Label]) -> Iterator[PeopleLine]:
                 first, second = ([float(pair[side].answer) for pair in both] for side in (0, 1))
                 agreed = agreement(first, second, scale=_legal(scale, first, second))
                 shown = {field: getattr(agreed, field) for field in Agreement.__struct_fields__}
-                yield PeopleLine(kind=kind, scale=scale, people=[name, other], **shown)
+                yield Agreement(**{**shown, "kind": kind, "scale": scale, "people": [name, other]})
 
 
 def _disagreement(labels: Iterable[Label]) -> Iterator[DisagreementLine]:
@@ -274,14 +287,14 @@ def _corrected(report: ReportData) -> Iterator[CorrectedMeasureLine]:
             yield CorrectedMeasureLine(mean.measure, mean.system, mean.mean, mean.corrected, why)
 
 
-def _warnings(report: ReportData, read: AuditedJudge, kinds: Sequence[KindLine]) -> list[str]:
+def _warnings(report: ReportData, read: AuditedJudge, kinds: Sequence[JudgeAgreement]) -> list[str]:
     """Return the warnings on the labels and on the judge; without a judge that it takes one."""
-    if (report.manifest.get("judge") or {}).get("source"):
+    if judge_in(report).get("source"):
         return [*_label_warnings(read, kinds), *_judge_warnings(report)]
     return ["no judge was asked: no verdicts to compare with people; germane run ... --judge JUDGE"]
 
 
-def _label_warnings(read: AuditedJudge, kinds: Sequence[KindLine]) -> Iterator[str]:
+def _label_warnings(read: AuditedJudge, kinds: Sequence[JudgeAgreement]) -> Iterator[str]:
     """Yield warnings about labels that were not drawn at random, are missing, or are few."""
     yield from not_counted(read.left_out)
     if not kinds:
@@ -321,7 +334,7 @@ def not_counted(labels: Iterable[Label]) -> Iterator[str]:
 
 def _judge_warnings(report: ReportData) -> Iterator[str]:
     """Yield the warnings on the judge: it stands in for a model, failed, or is of the family that it judges."""
-    if stand_in := (report.manifest.get("judge") or {}).get("stand_in"):
+    if stand_in := judge_in(report).get("stand_in"):
         yield str(stand_in)
     asked = report.manifest.get("asked") or {}
     failed = {kind: counts["errors"] for kind, counts in asked.items() if counts.get("errors")}
@@ -345,6 +358,8 @@ _TABLES: Mapping[str, tuple[str, str, str]] = {
 def audit_document(audit: AuditDocument) -> TextDocument:
     """Return the audit in words and tables."""
     document = TextDocument([f"# Audit of {audit.judge}" if audit.judge else "# Audit without a judge"])
+    if audit.again:
+        document += ["", "## Asked again", "", *(f"- {text}" for text in audit.again.lines())]
     for line in audit.kinds:
         document += _of_kind(line)
     for name, (title, align, columns) in _TABLES.items():
@@ -358,17 +373,16 @@ def audit_document(audit: AuditDocument) -> TextDocument:
 
 
 def _cell(row: Line, column: str) -> str:
-    if (
-        isinstance(row, CorrectedMeasureLine)
-        and (mean := row.corrected)
-        and column in {"corrected", "labels"}
-    ):
-        return _interval(mean.mean, mean.ends) if column == "corrected" else _text(mean.labels)
+    """Return a cell of a row of the audit; of a corrected mean, its interval and its labels stand in it."""
     value = getattr(row, column, None)
-    return _text(value or {"system": "-", "why": ""}[column] if column in {"system", "why"} else value)
+    if isinstance(row, CorrectedMeasureLine):
+        if (mean := row.corrected) and column in {"corrected", "labels"}:
+            return _interval(mean.mean, mean.ends) if column == "corrected" else str(mean.labels)
+        value = value or {"system": "-", "why": ""}.get(column, value)
+    return _text(value)
 
 
-def _of_kind(line: KindLine) -> Iterator[str | Table]:
+def _of_kind(line: JudgeAgreement) -> Iterator[str | Table]:
     labels = f"{counted(line.n, 'label')} in {counted(line.queries or 0, 'query')}"
     yield from ("", f"## {line.kind} ({line.scale}): {labels}", "")
     kappa, quadratic, alpha = map(_text, (line.kappa, line.kappa_quadratic, line.alpha_ordinal))

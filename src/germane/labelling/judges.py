@@ -13,7 +13,7 @@ import numpy as np
 from germane.clean import counted
 from germane.encoding import Line
 from germane.errors import InputError
-from germane.labelling.audit import AuditedJudge, few_items, not_counted, yes
+from germane.labelling.audit import AuditedJudge, few_items, judge_in, not_counted, yes
 from germane.reports.correct import corrections_of
 from germane.reports.data import ReportData
 from germane.reports.gates import Gate, check_gate
@@ -38,20 +38,13 @@ class CorrectedWidth(Line):
     width: float
 
 
-class OtherOutcome(Line):
-    """A gate that a judge's own verdicts decide otherwise than what is known best."""
-
-    gate: str
-    judge: str
-    known: str
-
-
 class JudgeOnLabels(Line, kw_only=True):
     """One of several judges on the same `n` labelled items of `queries` queries.
 
     `kappa` is on yes and no; the `failed` items, which it gave no usable answer on, count as wrong: `kappa_bounds` are its ends
     if they were wrong or right, `kappa_answered` is on the others alone. `difference` is to the best judge's, with its `interval` and
     `p`; `distinguishable` says that it is worse. `kappa_graded` is on grades, where people used the judge's scale.
+    `gates_otherwise` are the gates that its own verdicts decide otherwise (`judge`) than what is known best (`known`).
     """
 
     name: str
@@ -74,7 +67,7 @@ class JudgeOnLabels(Line, kw_only=True):
     calls: int
     tokens: dict[str, int] | None
     cost_usd: float | None
-    gates_otherwise: list[OtherOutcome]
+    gates_otherwise: list[dict[Literal["gate", "judge", "known"], str]]
 
 
 class JudgesAudit(Line, kw_only=True):
@@ -129,7 +122,8 @@ def audit_judges(reports: Sequence[ReportData], *, every: bool = False) -> Judge
     at_best = compare_kappas(np.where(answered, verdicts, people_yes), people_yes, queries, weights)
     firsts = (at for at, row in enumerate(kappas) if row.kappa is not None and row.difference is None)
     best, names = next(firsts, 0), _names(reports)
-    gates = list(dict.fromkeys(_gates(reports)))
+    stored = (Gate.of_stored(row) for report in reports for row in report.manifest.get("gates") or ())
+    gates = list(dict.fromkeys(gate for gate in stored if gate.how != "change"))
     decided, lines = _outcomes(gates, _corrected(reports[best], labels), own=False), list[JudgeOnLabels]()
     for at, (report, mine, kappa) in enumerate(zip(reports, graded, kappas, strict=True)):
         known = np.flatnonzero(answered[at])
@@ -141,7 +135,7 @@ def audit_judges(reports: Sequence[ReportData], *, every: bool = False) -> Judge
         if same_scale:
             pair = np.array([mine[items[n]][0] for n in known]), people[known]
         agreed = agreement(*pair, queries=of, weights=heavy) if len(known) else None
-        judge, corrected = report.manifest.get("judge") or {}, _corrected(report, labels)
+        judge, corrected = judge_in(report), _corrected(report, labels)
         outcomes = _outcomes(gates, corrected, own=True).items()
         line = JudgeOnLabels(
             name=names[at],
@@ -158,12 +152,18 @@ def audit_judges(reports: Sequence[ReportData], *, every: bool = False) -> Judge
             raw=(agreed.raw or 0.0) * float(heavy.sum() / weights.sum()) if agreed else 0.0,
             kappa_graded=agreed.kappa if agreed and same_scale else None,
             bias=agreed.bias if agreed else Bias(None, None),
-            corrected=list(_widths(corrected)),
+            corrected=[
+                CorrectedWidth(
+                    by.measure, by.system, by.mean, mean.mean, mean.ends, mean.ends[1] - mean.ends[0]
+                )
+                for by in corrected.summaries
+                if (mean := by.corrected) is not None
+            ],
             calls=judge.get("calls", 0) + judge.get("cached", 0),
             tokens=judge.get("tokens"),
             cost_usd=judge.get("cost_usd"),
             gates_otherwise=[
-                OtherOutcome(gate, own, decided[gate])
+                {"gate": gate, "judge": own, "known": decided[gate]}
                 for gate, own in outcomes
                 if own != decided.get(gate, own)
             ],
@@ -180,11 +180,7 @@ def audit_judges(reports: Sequence[ReportData], *, every: bool = False) -> Judge
             *_not_asked(relevance, asked, names),
             *not_counted(left_out),
             *few_items(len(several), "labelled item is", "labelled items are"),
-            *(
-                str(why)
-                for report in reports
-                if (why := (report.manifest.get("judge") or {}).get("stand_in"))
-            ),
+            *(str(why) for report in reports if (why := judge_in(report).get("stand_in"))),
         ],
     )
 
@@ -211,7 +207,7 @@ def _not_asked(
 
 def _names(reports: Sequence[ReportData]) -> list[str]:
     """Return the judges' names, or the reports' where two judges have one name."""
-    names = [str((report.manifest.get("judge") or {}).get("source")) for report in reports]
+    names = [str(judge_in(report).get("source")) for report in reports]
     if len(set(names)) == len(names):
         return names
     where = [report.where or str(number) for number, report in enumerate(reports, 1)]
@@ -226,21 +222,6 @@ def _corrected(report: ReportData, labels: Sequence[Label]) -> ReportData:
         mean, why = corrections.of(summary) if summary.basis.source == "judge" else (None, "")
         lines.append(summary.replace(corrected=mean, corrected_why=why))
     return ReportData(report.tables, report.manifest, report.verdict, lines)
-
-
-def _widths(report: ReportData) -> Iterator[CorrectedWidth]:
-    for summary in report.summaries:
-        if (mean := summary.corrected) is not None:
-            low, high = mean.ends
-            name = summary.measure, summary.system
-            yield CorrectedWidth(*name, summary.mean, mean.mean, mean.ends, high - low)
-
-
-def _gates(reports: Sequence[ReportData]) -> Iterator[Gate]:
-    for report in reports:
-        for row in report.manifest.get("gates") or ():
-            if (gate := Gate.of_stored(row)).how != "change":
-                yield gate
 
 
 def _outcomes(gates: Sequence[Gate], report: ReportData, *, own: bool) -> dict[str, str]:
@@ -281,7 +262,7 @@ def judges_document(audit: JudgesAudit) -> TextDocument:
                 widths or None,
                 line.calls,
                 "unknown" if line.cost_usd is None else f"${line.cost_usd:.4f}",
-                "; ".join(value.gate for value in line.gates_otherwise) or None,
+                "; ".join(value["gate"] for value in line.gates_otherwise) or None,
             ]
         )
     title = f"# {counted(len(audit.judges), 'judge')} on {counted(audit.items, 'labelled item')}"

@@ -1,4 +1,4 @@
-"""The documents of `germane audit --json` and `germane validate --json`, as records. Their JSON Schemas are generated from here."""
+"""The document of `germane audit --json`, as records. Its JSON Schema is generated from here."""
 
 from __future__ import annotations
 
@@ -8,28 +8,8 @@ from msgspec import UNSET, UnsetType
 
 from germane.clean import counted
 from germane.encoding import Line
-from germane.statistics.agreement import Agreement, JudgeAgreement, Spread
+from germane.statistics.agreement import Agreement, JudgeAgreement
 from germane.statistics.intervals import CorrectedMean, IntervalEnds
-
-
-class KindLine(JudgeAgreement, kw_only=True):
-    """The judge against people, on one kind of verdict and one scale.
-
-    `base_rate` is the share that always giving people's commonest grade would reach; `illegal` counts the judge's grades
-    outside the scale. `between_systems` says how far the judge's `bias` on each system differs.
-    """
-
-    kind: str
-    scale: str
-    between_systems: Spread | None
-
-
-class PeopleLine(Agreement, kw_only=True):
-    """The agreement of two people on the items that both labelled."""
-
-    kind: str
-    scale: str
-    people: list[str]
 
 
 class DisagreementLine(Line):
@@ -114,46 +94,17 @@ class AgainLine(Line, kw_only=True):
 
 
 class AuditDocument(Line):
-    """The document of `germane audit --json`; `again` is there with --again."""
+    """The document of `germane audit --json`: the judge against people by kind and scale, people against each other, and more.
+
+    `again` is there with --again.
+    """
 
     schema_version: Literal[1]
     judge: str | None
-    kinds: list[KindLine]
-    people: list[PeopleLine]
+    kinds: list[JudgeAgreement]
+    people: list[Agreement]
     disagreement: list[DisagreementLine]
     self_consistency: list[ConsistencyLine]
     corrected: list[CorrectedMeasureLine]
     warnings: list[str]
     again: AgainLine | UnsetType = UNSET
-
-
-CheckName = Literal["duplicates", "leaks", "one-system gold", "dead gold", "classes", "width"]
-
-
-class SetCheck(Line):
-    """One check of a test set: of `of` queries or gold ids `count` are at fault.
-
-    `width` counts the independent queries. `note` says what the figures mean, or why there are none.
-    """
-
-    name: CheckName
-    status: Literal["ok", "warning", "not checked"]
-    count: int | None
-    of: int | None
-    examples: list[str]
-    note: str
-
-    def __str__(self) -> str:
-        examples = f" ({'; '.join(self.examples[:2])})" if self.status == "warning" and self.examples else ""
-        return f"{self.name}: {self.status}: {self.note}{examples}"
-
-
-class ValidationDocument(Line, kw_only=True):
-    """The faults of all files, what could not be checked without importing it, and the checks of the test set in them."""
-
-    schema_version: Literal[1] = 1
-    exit_code: Literal[0, 2]
-    files: int
-    faults: list[str]
-    not_checked: list[str]
-    checks: list[SetCheck]

@@ -58,8 +58,14 @@ class Spread(Line):
 
 
 class Agreement(Line, kw_only=True):
-    """Agreement on `n` items: the share of equal grades, and what is left of it beyond chance; null where one grade is all."""
+    """Agreement on `n` items: the share of equal grades, and what is left of it beyond chance; null where one grade is all.
 
+    In an audit it is of one `kind` of verdict and `scale`; `people` are the two whose labels are compared.
+    """
+
+    kind: str | UnsetType = UNSET
+    scale: str | UnsetType = UNSET
+    people: list[str] | UnsetType = UNSET
     n: int
     raw: float | None
     kappa: float | None
@@ -71,7 +77,7 @@ class JudgeAgreement(Agreement, kw_only=True):
     """The agreement of a judge with people on `n` items of `queries` queries.
 
     `base_rate` is the share that always giving people's commonest grade would reach; `illegal` counts the judge's grades
-    outside the scale.
+    outside the scale. In an audit `between_systems` says how far the judge's bias differs between systems.
     """
 
     queries: int | None
@@ -79,6 +85,7 @@ class JudgeAgreement(Agreement, kw_only=True):
     confusion: Confusion
     bias: Bias
     between_queries: Spread | None
+    between_systems: Spread | UnsetType | None = UNSET
     illegal: dict[str, int]
 
 

@@ -6,11 +6,12 @@ import re
 from collections.abc import Iterator, Sequence
 from collections.abc import Set as AbstractSet
 from math import sqrt
+from typing import Literal
 
 import numpy as np
 
 from germane.clean import counted, shorten
-from germane.labelling.schema import CheckName, SetCheck
+from germane.encoding import Line
 from germane.labelling.testset.questions import overlaps, repeated
 from germane.labelling.testset.reading import TestQuery, TestSet
 from germane.questions.text import words
@@ -31,6 +32,38 @@ SPREAD, SPREAD_OF_DIFFERENCE = 0.3, 0.2
 """Standard deviations of a ranked measure between queries, and of its difference between two systems (docs/benchmarks.md)."""
 _COMPARED = 2_000
 """Questions whose passages are compared, evenly spread over a larger set."""
+
+
+CheckName = Literal["duplicates", "leaks", "one-system gold", "dead gold", "classes", "width"]
+
+
+class SetCheck(Line):
+    """One check of a test set: of `of` queries or gold ids `count` are at fault.
+
+    `width` counts the independent queries. `note` says what the figures mean, or why there are none.
+    """
+
+    name: CheckName
+    status: Literal["ok", "warning", "not checked"]
+    count: int | None
+    of: int | None
+    examples: list[str]
+    note: str
+
+    def __str__(self) -> str:
+        examples = f" ({'; '.join(self.examples[:2])})" if self.status == "warning" and self.examples else ""
+        return f"{self.name}: {self.status}: {self.note}{examples}"
+
+
+class ValidationDocument(Line, kw_only=True):
+    """The faults of all files, what could not be checked without importing it, and the checks of the test set in them."""
+
+    schema_version: Literal[1] = 1
+    exit_code: Literal[0, 2]
+    files: int
+    faults: list[str]
+    not_checked: list[str]
+    checks: list[SetCheck]
 
 
 def check_test_set(data: TestSet) -> list[SetCheck]:
@@ -69,8 +102,9 @@ def _result(
 ) -> SetCheck:
     """Return a warning with the note `bad` where anything counts (or as `warn` says), else `ok`."""
     wrong = count > 0 if warn is None else warn
-    status, note = ("warning", bad) if wrong else ("ok", ok)
-    return SetCheck(name, status, count, of, list(examples[:EXAMPLES]), note)  # type: ignore[arg-type]
+    return SetCheck(
+        name, "warning" if wrong else "ok", count, of, [*examples[:EXAMPLES]], bad if wrong else ok
+    )
 
 
 def _duplicates(queries: Sequence[TestQuery], groups: Sequence[Sequence[int]]) -> SetCheck:

@@ -49,30 +49,13 @@ class TestQuery:
     ranks: dict[str, dict[str, int]] = field(default_factory=dict)
 
 
-class DrawnTexts:
-    """At most DRAWN texts, each of those that were added with the same probability."""
-
-    def __init__(self) -> None:
-        self.texts: list[str] = []
-        self._random, self._count = np.random.default_rng(0), 0
-
-    def add(self, text: str) -> None:
-        """Take a text, perhaps in the place of another."""
-        self._count += 1
-        if len(self.texts) < DRAWN:
-            self.texts.append(text)
-        elif (at := int(self._random.integers(self._count))) < DRAWN:
-            self.texts[at] = text
-
-
 class TestSet:
     """The queries of files, with the corpus that they are asked of where it is known.
 
     Attributes:
-        queries: The queries in their order.
         systems: The systems whose results are known.
         texts: The texts of gold documents, as far as the corpus or a sample holds them.
-        rest: Other passages, some of them where there are many.
+        rest: Passages, gold or not; of more than DRAWN, as many, each with the same probability.
         absent: Gold ids that the corpus does not hold; None without a corpus.
         document: An id of the corpus.
     """
@@ -82,8 +65,7 @@ class TestSet:
     def __init__(self, paths: Sequence[Path], qrels: Path | None = None, corpus: Path | None = None) -> None:
         self._queries: dict[tuple[str, str], TestQuery] = {}
         self.systems: dict[str, None] = {}
-        self.texts: dict[str, str] = {}
-        self._drawn, self._seen = DrawnTexts(), set[bytes]()
+        self._forget_texts()
         self.absent: dict[str, None] | None = None
         self.document = ""
         files = [path for path in paths if not is_gold(path)]
@@ -91,21 +73,14 @@ class TestSet:
         for path in filter(None, [qrels, *(path for path in paths if is_gold(path))]):
             grades |= read_qrels(path)
         self._read(files, grades)
-        corpus = corpus or next(
-            (path for path in files if path.is_dir() and dataset_files(path, "corpus")), None
-        )
-        if corpus is not None:
-            self._search(Corpus(corpus))
+        inside = (path for path in files if path.is_dir() and dataset_files(path, "corpus"))
+        if (documents := corpus or next(inside, None)) is not None:
+            self._search(Corpus(documents))
 
     @property
     def queries(self) -> list[TestQuery]:
         """The queries in their order."""
         return list(self._queries.values())
-
-    @property
-    def rest(self) -> Sequence[str]:
-        """Passages that are gold of no query, and those that are, as drawn."""
-        return self._drawn.texts
 
     def _read(self, files: Sequence[Path], grades: Mapping[str, Mapping[str, int]]) -> None:
         runs: list[Path] = []
@@ -128,9 +103,8 @@ class TestSet:
                     _rank(known[name], path.name, docs)
 
     def _add(self, sample: Sample, system: str) -> None:
-        query = self._queries.setdefault(
-            (sample.id, " ".join(words(sample.query))), TestQuery(sample.id, sample.query)
-        )
+        name = sample.id, " ".join(words(sample.query))
+        query = self._queries.setdefault(name, TestQuery(sample.id, sample.query))
         query.situation = "\n".join(str(message.content) for message in sample.history)
         query.cluster = query.cluster or sample.cluster
         query.gold |= _relevant(sample.qrels or {})
@@ -156,24 +130,35 @@ class TestSet:
     def _take(self, name: str | None, text: str, *, gold: bool) -> None:
         if gold and name:
             self.texts.setdefault(name, text)
-        if (
-            key := short_name(repr((name, text)).encode(errors="replace"))
-        ) not in self._seen:  # of several systems once
+        key = short_name(repr((name, text)).encode(errors="replace"))
+        if key not in self._seen:  # of several systems once
             self._seen.add(key)
-            self._drawn.add(text)
+            self._draw(text)
+
+    def _forget_texts(self) -> None:
+        self.texts, self.rest, self._seen = dict[str, str](), list[str](), set[bytes]()
+        self._random, self._count = np.random.default_rng(0), 0
+
+    def _draw(self, text: str) -> None:
+        """Take a text into `rest`, perhaps in the place of another."""
+        self._count += 1
+        if len(self.rest) < DRAWN:
+            self.rest.append(text)
+        elif (at := int(self._random.integers(self._count))) < DRAWN:
+            self.rest[at] = text
 
     def _search(self, corpus: Corpus) -> None:
         """Take the texts of the corpus in the place of those in samples."""
         gold = {name for query in self.queries for name in query.gold}
         corpus.texts_of(gold)  # chooses among several columns that could be the id
-        self.texts, self._drawn, absent = {}, DrawnTexts(), dict.fromkeys(sorted(gold))
+        self._forget_texts()
+        self.absent = dict.fromkeys(sorted(gold))
         for name, text in corpus.documents():
             self.document = self.document or name
-            self._drawn.add(text)
+            self._draw(text)
             if name in gold:
                 self.texts[name] = text
-                absent.pop(name, None)
-        self.absent = absent
+                self.absent.pop(name, None)
 
 
 def is_gold(path: Path) -> bool:
@@ -194,11 +179,10 @@ def _is_trec(path: Path, kind: Kind) -> bool:
 
 def is_set(path: Path, *, has_gold: bool) -> bool:
     """Return True if a path is part of a test set and not samples: gold, a run, or queries as BEIR and MS MARCO have them."""
-    folder = (
-        path.is_dir() and bool(dataset_files(path, "queries")) and (has_gold or (path / "qrels").is_dir())
-    )
-    queries = has_gold and (_columns_of(path) or _topics(path))  # without gold they may be documents
-    return bool(folder or is_gold(path) or is_run(path) or queries)
+    if path.is_dir():
+        return bool(dataset_files(path, "queries")) and (has_gold or (path / "qrels").is_dir())
+    # without gold they may be documents
+    return is_gold(path) or is_run(path) or bool(has_gold and (_columns_of(path) or _topics(path)))
 
 
 def _columns_of(path: Path) -> dict[str, str] | None:
@@ -208,11 +192,8 @@ def _columns_of(path: Path) -> dict[str, str] | None:
     reader, _ = READERS[suffix_of(path)]
     with suppress(InputError):
         _, row, _ = next(reader(path, Cells(lambda name, among=(): "query")), (0, None, None))  # noqa: ARG005
-        if (
-            isinstance(row, Mapping)
-            and "text" in row
-            and not any(SPELLINGS.get(key) == "query" for key in row)
-        ):
+        asks = isinstance(row, Mapping) and any(SPELLINGS.get(key) == "query" for key in row)
+        if isinstance(row, Mapping) and "text" in row and not asks:
             return {"query": "text"} | ({"id": "_id"} if "_id" in row else {})
     return None
 
