@@ -60,7 +60,7 @@ def label(reports: Sequence[Report], budget: int, answer: Any = None, **how: Any
         [one for report in reports for one in report.labels()],
     )
     while (one := session.next) is not None and session.done < session.total:
-        session.answer(answer(one.task) if answer else truth_of(one.task.passages[0]))
+        session.answer(answer(one) if answer else truth_of(one.passages[0]))
     return [Report.open(report.folder or "") for report in reports]
 
 
