@@ -5,6 +5,7 @@ Workers are sent one function and plain options: no judge and no key. Each reads
 
 from __future__ import annotations
 
+import multiprocessing
 import os
 import signal
 import sys
@@ -13,6 +14,7 @@ from collections.abc import Iterator
 from concurrent.futures import Executor, ProcessPoolExecutor
 from contextlib import ExitStack, contextmanager
 from importlib import import_module
+from multiprocessing import connection, parent_process
 from pathlib import Path
 from typing import Any
 
@@ -45,8 +47,6 @@ def executor_of(text: str) -> Iterator[tuple[Executor, int]]:
 
 
 def _processes(number: str, started: ExitStack) -> tuple[Executor, int]:
-    import multiprocessing
-
     count = int(number or os.cpu_count() or 1)
     main = sys.modules["__main__"]
     path = getattr(main, "__file__", None) if main.__spec__ is None else None
@@ -63,8 +63,6 @@ def begin_worker() -> None:
 
     Nothing is lost: answers are in the ledger before they are used.
     """
-    from multiprocessing import connection, parent_process
-
     parent = parent_process()
     if parent is None:
         return

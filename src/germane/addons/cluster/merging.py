@@ -12,15 +12,16 @@ from array import array
 from collections import Counter, deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from heapq import merge
-from itertools import chain, islice, pairwise, repeat
+from itertools import chain, pairwise, repeat, zip_longest
 from operator import itemgetter
 from pathlib import Path
 from typing import Any, TypeAlias
 
 import msgspec
 
-from germane.addons.cluster.share import changed_line, read_rows
+from germane.addons.cluster.share import read_rows
 from germane.clean import some_of
+from germane.comparison.regression import settle_changes
 from germane.encoding import SHORT, canonical, decode, now, short_name
 from germane.errors import InputError
 from germane.evaluation.spec import differing_options
@@ -33,7 +34,7 @@ from germane.folder.writer import FolderWriter
 from germane.reports.data import ReportData
 from germane.reports.gates import Gate
 from germane.reports.manifest import judge_in_all
-from germane.reports.report import Report, check_ranges, panel_notes
+from germane.reports.report import Report, check_ranges, find_baseline, panel_notes
 from germane.samples.urls import local
 from germane.tables.judgements import AskedCounts, asked_counts, count_asked, load_judgement
 from germane.types import Json
@@ -69,8 +70,6 @@ def merge_parts(
     options = manifests[0]["options"]
     before = None
     if options.get("baseline") or options.get("fail_on_regression"):
-        from germane.reports.report import find_baseline
-
         before = find_baseline(options.get("baseline") and local(options["baseline"]))
     folder = locked or FolderWriter(target).lock()
     try:
@@ -92,8 +91,6 @@ def merge_parts(
             over=limit,
         )
         if before is not None:
-            from germane.comparison.regression import settle_changes
-
             settle_changes(report, before, every=options["fail_on_regression"])
         name = "receipts.jsonl"  # what `--resume` reads
         _join([part.path / name for part in parts], folder.path / name)
@@ -131,7 +128,6 @@ def _check(parts: Sequence[StoredTables], rows: Sequence[array[int]]) -> None:
     for part in parts[1:]:
         if different := _differing(first.manifest, part.manifest):
             problem = f"{first.path} and {part.path} are of different evaluations: {', '.join(different)}"
-            problem += _changed(parts, rows) if different == ["the inputs"] else ""
             raise InputError(problem, fix="run all parts with the same inputs and options")
     of = _entry(first)["of"]
     if missing := sorted(set(range(1, of + 1)) - {_entry(part)["number"] for part in parts}):
@@ -153,23 +149,13 @@ def _check_counts(parts: Sequence[StoredTables], rows: Sequence[array[int]]) -> 
                 raise InputError(problem, fix="run this part again")
 
 
-def _changed(parts: Sequence[StoredTables], rows: Sequence[array[int]]) -> str:
-    """Return, in words, the line of the inputs that differs between the parts, and its sample; "" if it is not known."""
-    if (where := changed_line([part.path for part in parts])) is None:
-        return ""
-    number, line = where
-    words = f" (line {line} of input {number} changed"
-    for part, own in zip(parts, rows, strict=True):
-        if number == 1 and line - 1 in own:
-            sample = next(islice(part.samples, own.index(line - 1), None), None)
-            words += f", the sample {sample.id!r}" if sample is not None else ""
-    return f"{words})"
-
-
 def _differing(row: Mapping[str, Any], other: Mapping[str, Any]) -> list[str]:
     """Return the names of what belongs to one evaluation and differs between two parts."""
-    names = {"of": "of", "cases": "cases", "gates": "gates", "inputs": "the inputs"}
-    results = [text for name, text in names.items() if row["part"].get(name) != other["part"].get(name)]
+    results = [name for name in ("of", "cases", "gates") if row["part"].get(name) != other["part"].get(name)]
+    pairs = zip_longest(*(one["part"].get("inputs") or () for one in (row, other)))
+    results += [
+        f"the inputs (file {number})" for number, (mine, theirs) in enumerate(pairs, 1) if mine != theirs
+    ]
     results += differing_options(row["options"], other["options"])
     identity = [canonical((m.get("judge") or {}).get("identity")) for m in (row, other)]
     results += ["the corpus"] * (row.get("corpus") != other.get("corpus"))

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import atexit
 import shutil
+import tempfile
+import zipfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cache
@@ -52,8 +54,6 @@ def check_store(url: str) -> None:
 
 def scratch() -> Path:
     """Return a new folder for copies, which is removed when this process ends."""
-    import tempfile
-
     made = Path(tempfile.mkdtemp(prefix="germane-"))
     atexit.register(shutil.rmtree, made, ignore_errors=True)
     return made
@@ -87,8 +87,6 @@ def put(local: Path, url: str) -> None:
 
 def pack(folder: Path, url: str) -> None:
     """Put a part's folder at a URL as one object, which is there whole or not at all."""
-    import zipfile  # not at the top, as below: most runs name no URL
-
     packed = scratch() / "part.zip"
     with zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED, compresslevel=1) as archive:
         for file in sorted(folder.rglob("*")):
@@ -115,8 +113,6 @@ def remove(url: str) -> None:
 
 def unpacked(url: str) -> list[Path]:
     """Return the folders of the parts at a URL: of one packed part, or of all in a folder."""
-    import zipfile
-
     with _store(url) as (files, path):
         packed = [path] if path.endswith(".zip") else sorted(files.glob(f"{path}/*.zip"))
         if not packed:

@@ -30,7 +30,7 @@ from germane.evaluation.spec import Callbacks, Spec, differing_options
 from germane.folder.manifest import read_manifest, write_manifest
 from germane.folder.writer import FolderWriter
 from germane.reports.data import ReportData
-from germane.reports.report import Report
+from germane.reports.report import Report, find_baseline
 from germane.samples.urls import local
 from germane.tables.judgements import asked_counts
 from germane.types import Json
@@ -178,8 +178,6 @@ def _check(plan: Plan, kind: str) -> None:
     if spec.get("part"):
         raise InputError("--part and --engine do not go together", fix="leave one of them out")
     if spec.baseline or spec.fail_on_regression:
-        from germane.reports.report import find_baseline
-
         find_baseline(spec.baseline and local(spec.baseline))
     if "-" in spec.paths:
         raise InputError("several workers cannot read samples from stdin", fix="write them to a file")

@@ -8,10 +8,8 @@ from array import array
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from itertools import islice, zip_longest
 from pathlib import Path
 from typing import Self
-from zlib import crc32
 
 from germane.errors import InputError
 from germane.evaluation.spec import Spec
@@ -19,9 +17,7 @@ from germane.folder.reader import StoredTables
 from germane.reports.gates import Gate
 from germane.types import Json
 
-_ROWS, _LINES = "rows.txt", "inputs.txt"
-_MOST_LINES = 100_000
-"""Lines of an input whose checksums a part keeps, so that one that changed can be named."""
+_ROWS = "rows.txt"
 _SHARE = re.compile(r"([0-9]{1,6})(?:/|-of-)([0-9]{1,6})")
 
 
@@ -101,32 +97,11 @@ class Share:
         ]
         kept = [gate.stored() for gate in gates]
         digests = []
-        with (tables.path / _LINES).open("w", encoding="ascii") as lines:
-            for path in inputs:
-                with path.open("rb") as file:
-                    digests.append(hashlib.file_digest(file, "sha256").hexdigest())
-                    file.seek(0)
-                    lines.writelines(
-                        f"{len(digests)} {crc32(line):08x}\n" for line in islice(file, _MOST_LINES)
-                    )
+        for path in inputs:
+            with path.open("rb") as file:
+                digests.append(hashlib.file_digest(file, "sha256").hexdigest())
         numbers = {"number": self.number, "of": self.of, "cases": cases, "inputs": digests}
         return {**numbers, "gates": kept, "beside": beside}
-
-
-def changed_line(folders: Sequence[Path]) -> tuple[int, int] | None:
-    """Return the number of the first input file and its line that differ between these parts; None if that is not known."""
-    texts = [
-        path.read_text("ascii").splitlines()
-        for path in (folder / _LINES for folder in folders)
-        if path.is_file()
-    ]
-    for at, same in enumerate(zip_longest(*texts)):
-        if len(set(same)) > 1:
-            number = next(line for line in same if line).partition(" ")[0]
-            return int(number), at + 1 - next(
-                n for n, line in enumerate(texts[0]) if line.startswith(f"{number} ")
-            )
-    return None
 
 
 def read_rows(folder: Path) -> array[int]:
