@@ -298,8 +298,7 @@ class Sample(Record, frozen=True, kw_only=True):
         if self.contexts is not None and type(self.contexts) is not tuple:
             _set(self, contexts=tuple(self.contexts))
         if self.qrels is not None:
-            whole = _INT.issuperset(map(type, self.qrels.values()))
-            force_setattr(self, "qrels", (FrozenDict if whole else freeze)(self.qrels) or NOTHING)
+            force_setattr(self, "qrels", freeze(self.qrels) or NOTHING)
         unusual = bool(self.calls) or self.grade_scale is not None
         try:
             for context in self.contexts or ():
@@ -375,7 +374,6 @@ _RARE_MAPPINGS = ("superseded", "unsure")
 _rare_fields_of = attrgetter(*_RARE_LISTS, *_RARE_MAPPINGS)
 _DEFAULTS = {field.name: field.default for field in fields(Sample)}
 _RARE_DEFAULTS = tuple(_DEFAULTS[name] for name in (*_RARE_LISTS, *_RARE_MAPPINGS))
-_INT = frozenset({int})
 _GRADES = (0, 3)
 _GRADE = (
     'write 0, 1, 2 or 3; a yes or no is "relevant": true or false; '

@@ -314,7 +314,7 @@ def tied_gold(sample: Sample) -> bool:
 
     A list whose scores rise somewhere is in an order of its own: False.
     """
-    if not sample.qrels or not sample.contexts or sample.calls:
+    if not sample.qrels or not sample.contexts or sample.calls or sample.contexts[0].score is None:
         return False
     scores = [context.score for context in sample.contexts]
     if len({*scores}) == len(scores) or None in scores:

@@ -8,6 +8,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from itertools import chain
+from operator import attrgetter
 from typing import Any, Literal, TypeAlias
 
 from msgspec.structs import replace
@@ -16,7 +17,7 @@ from germane.clean import shorten
 from germane.errors import InputError, Invalid, SourceLocation
 from germane.samples.fields import failure_of, id_keys, passages_in, read_contexts, read_id, without_failed
 from germane.samples.files import JsonFault, Notice, Warn, parse_strict_json
-from germane.types import NOTHING, Call, Context, Json, Message, Sample, ToolCall, key_of
+from germane.types import Call, Context, Json, Message, Sample, ToolCall, key_of
 
 __all__ = [
     "DocumentIds",
@@ -301,11 +302,11 @@ class DocumentIds:
         self.whole: Callable[[], tuple[DocumentIds, Iterator[Sample]]] | None = None
         """Reads the whole file, where only some of its samples are taken: all of them decide."""
 
-    def add(self, sample: Sample, row: Callable[[], Json]) -> Iterable[Sample]:
-        """Return the samples that are ready once this one is there; `row()` is what it was read from."""
+    def add(self, sample: Sample, row: Callable[..., Json], *of: Any) -> Iterable[Sample]:
+        """Return the samples that are ready once this one is there; `row(*of)` is what it was read from."""
         if self.column is None:
             others = _other_columns(sample)
-            if others and not isinstance(made := row(), Sample):
+            if others and not isinstance(made := row(*of), Sample):
                 if not self._beside and (own := _beside(made, others)):
                     self.own, self._beside = own, True
                 self.own = self.own or "id"
@@ -349,10 +350,14 @@ class DocumentIds:
         return replace(context, id=name, metadata={self.own: context.id, **left})
 
 
+_metadata_of = attrgetter("metadata")
+
+
 def _other_columns(sample: Sample) -> dict[str, None]:
     """Return the metadata keys of contexts that hold another id than the context's."""
-    known = [context for context in sample.contexts or () if context.metadata is not NOTHING]
-    known += [context for call in sample.calls or () for context in call.contexts if context.metadata]
+    known = list(filter(_metadata_of, sample.contexts or ()))
+    for call in sample.calls or ():
+        known += filter(_metadata_of, call.contexts)
     return {
         key: None
         for context in known

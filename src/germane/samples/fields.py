@@ -252,7 +252,15 @@ def _each(read: Callable[[Json], Json]) -> Callable[[Json], Json]:
     return read_all
 
 
-_ids, _wholes = _each(read_id), _each(_whole)
+_each_id, _wholes = _each(read_id), _each(_whole)
+
+
+def _ids(values: Json) -> Json:
+    """Return a list of ids as texts, and any other value unchanged."""
+    for value in values if type(values) is list else (0,):
+        if type(value) is not str or not value:
+            return _each_id(values)
+    return values
 
 
 def _question(value: Json) -> Json:
@@ -265,10 +273,12 @@ def _qrels(value: Json) -> Json:
     """Return grades by document; each id of a list has grade 1."""
     if isinstance(value, _LISTS):
         return dict.fromkeys(_ids(value), 1)
-    if not isinstance(value, dict):
-        return value
-    # keys that are no texts: of Python, numbers of a table
-    return {key if type(key) is str else read_id(key): _whole(grade) for key, grade in value.items()}
+    for key, grade in value.items() if isinstance(value, dict) else ():
+        if (
+            type(grade) is not int or type(key) is not str
+        ):  # keys that are no texts: of Python, numbers of a table
+            return {key if type(key) is str else read_id(key): _whole(grade) for key, grade in value.items()}
+    return value
 
 
 def _gold(value: Json) -> Json:

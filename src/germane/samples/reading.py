@@ -287,26 +287,29 @@ def _samples(
     # most samples have neither system nor trial: their id is their key
     seen, queries = dict[str | tuple[str, str, int], int](), dict[str, bytes]()
     renamed = dict[str, None]()
+    read, as_read = reader.read, reader.as_read
     for number, row, where in rows:
         try:
-            sample = reader.read(row, number, where)
+            sample = read(row, number, where)
         except InputError:
             yield from ids.rest() if ids is not None else ()
             raise
+        key: str | tuple[str, str, int] = sample.id
         if sample.system or sample.trial:
+            key = sample.key
             query = short_name(" ".join(sample.query.split()).encode(errors="replace"))
             if queries.setdefault(sample.id, query) != query:
                 renamed[sample.id] = None
-        key = sample.key if sample.system or sample.trial else sample.id
         if key in seen:
             more = f", system {sample.system!r}" if sample.system else ""
             more += f", trial {sample.trial}" if sample.trial else ""
             problem = f"the id {sample.id!r}{more} is there already, on {unit} {seen[key]}"
             raise InputError(problem, fix="give each sample its own id, system or trial", place=where(()))
         seen[key] = number
-        yield from (
-            (sample,) if ids is None else ids.add(sample, functools.partial(reader.as_read, row, where))
-        )
+        if ids is None:
+            yield sample
+        else:
+            yield from ids.add(sample, as_read, row, where)
     yield from ids.rest() if ids is not None else ()
     if not seen:
         fix = 'write at least one, which has a query: {"query": "..."}'

@@ -111,7 +111,9 @@ class RowReader:
         if self._only is not None:
             row = self._as_wanted(row, self._only)
         try:
-            return self._sample(self.as_read(row, where), number, where)
+            if isinstance(row, TableRow):
+                row = self.cells.values(row, where)
+            return self._sample(row, number, where)
         except Invalid as wrong:
             raise wrong.error(where(wrong.path)) from None
 
@@ -166,7 +168,9 @@ class RowReader:
         if self._warn is not None:
             if plan.others:
                 self._warn_of(row, plan, where)
-            self._count_joined(plan, row, where)
+            for key in plan.ids:
+                if isinstance(value := row[key], list) and len(value) == 1 and is_joined_ids(str(value[0])):
+                    self.cells.counts.add("ids", key, where((key,)))  # such as `d1;d2`
         if sample is None:
             raise self._named(wrong, row)
         return sample
@@ -174,11 +178,12 @@ class RowReader:
     def _values(self, plan: _Plan, row: dict[str, Json], number: int) -> dict[str, Json]:
         """Return the values of a row by the names of their fields. Raises Invalid."""
         values: dict[str, Json] = {}
-        for key, name, read in plan.fields:
-            try:
+        key = ""
+        try:
+            for key, name, read in plan.fields:
                 values[name] = row[key] if read is None else read(row[key])
-            except Invalid as wrong:
-                raise wrong.under(key) from None
+        except Invalid as wrong:
+            raise wrong.under(key) from None
         if IDS in values:
             values["contexts"] = _with_ids(values.get("contexts"), values.pop(IDS))
         if "calls" in values:
@@ -237,13 +242,6 @@ class RowReader:
         if len(wrong.path) == 1 and example is not None:
             wrong.fix = f"write {encode(example).decode()}"
         return wrong
-
-    def _count_joined(self, plan: _Plan, row: dict[str, Json], where: Locate) -> None:
-        """Count lists of one id that looks like several, such as `d1;d2`."""
-        for key in plan.ids:
-            value = row[key]
-            if isinstance(value, list) and len(value) == 1 and is_joined_ids(str(value[0])):
-                self.cells.counts.add("ids", key, where((key,)))
 
     def _warn_of(self, row: dict[str, Json], plan: _Plan, where: Locate) -> None:
         """Warn about keys that are probably misspelt, and second spellings with another value."""
