@@ -10,8 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from germane import evaluate
+from germane.evaluation.rescore import rescore
 from germane.judges import FakeJudge, Reply
 from germane.measures import Measure
+from germane.measures.declaration import parse_measures
 from germane.measures.eligibility import applicable
 from germane.measures.graders import graders_of
 from germane.measures.scoring import Block, Job
@@ -55,6 +57,37 @@ def judge(question):
 def test_whose_labels(measure, value):
     """Gold counts from 1, grades 0-3 from 2, yes or no as it is; best takes people first and the judge else."""
     assert evaluate([SAMPLE], measure, judge=FakeJudge(judge))[measure].mean == value
+
+
+DEEP = [1, 0, 2, 0, 1, 3, 3, 0, 2, 1]
+"""The grades of ten contexts, the best of them below rank 5."""
+
+
+@pytest.mark.parametrize("source", ["judge", "human", "best"])
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("nDCG(labels={})@5", (1 + 2 / 2 + 1 / log2(6)) / (2 + 1 / log2(3) + 1 / 2)),
+        ("nERR(labels={})@5", (1 + 3 * 7 / 8 / 3 + 7 / 8 * 5 / 8 / 5) / (3 + 5 / 8 / 2 + 5 / 8 * 7 / 8 / 3)),
+        ("P(holes=condensed,labels={})@5", 1 / 5),
+    ],
+)
+def test_a_score_does_not_depend_on_deeper_measures_of_the_run(tmp_path, source, name, value):
+    """The ideal is the best order of the first five places, whatever is labelled below them, or failed there."""
+
+    def judged(question):
+        return ValueError("no answer") if question.passage == "7" else {"grade": DEEP[int(question.passage)]}
+
+    contexts = [{"text": str(n), **({} if source == "judge" else {"grade": g})} for n, g in enumerate(DEEP)]
+    measure, row, fake = (
+        name.format(source),
+        {"query": "q", "contexts": contexts},
+        FakeJudge({"relevance": judged}),
+    )
+    deep = evaluate([row], [measure, f"context_precision(labels={source})@10"], judge=fake)
+    stored = rescore(deep.save(tmp_path / "r"), parse_measures([measure]))
+    for report in (evaluate([row], measure, judge=fake), deep, stored):
+        assert report[measure].mean == pytest.approx(value)
 
 
 def test_people_alone_are_incomplete_where_they_said_nothing():

@@ -223,7 +223,7 @@ class _Lists:
 
     def values(self, measure: Measure, table: RankedLabels) -> Floats:
         """Return a measure of each counted sample: the mean over its rankings, 0 where there is none."""
-        return sample_means(measure, table, self.places.rows)[self.counted]
+        return sample_means(measure, table.within(measure.depth), self.places.rows)[self.counted]
 
     def without(self, dropped: Bools) -> tuple[Floats, dict[str, Any]]:
         """Return the measure without some of the places, and the share of these."""

@@ -369,7 +369,8 @@ nDCG = _ranked(
     "nDCG", _ndcg,
     formula="DCG@k / ideal DCG@k, DCG = sum of gain / log2(rank + 1)",
     doc="Graded gain of the ranking over that of the ideal one, discounted by rank. Over a judge's or people's labels the ideal is "
-    "the best order of the retrieved passages (named nDCG(ideal=retrieved)): it does not say whether anything was missed.",
+    "the best order of the retrieved passages, with a cut-off of the first k (named nDCG(ideal=retrieved)): it does not say whether "
+    "anything was missed.",
     reference="Järvelin and Kekäläinen, ACM TOIS 20(4), 2002; trec_eval ndcg_cut. exp-log2: Burges et al. 2005",
     params={"dcg": _DCG, "ideal": _IDEAL, **_GRADED},
     aliases=("ndcg_cut", "normalized_discounted_cumulative_gain"),
@@ -613,7 +614,7 @@ def bounds(
     with all at the worst.
     """
     depth = measure.depth
-    if depth is not None and depth_of_ideal(measure) is not None and (table.complete or not _graded(measure)):
+    if depth is not None and depth_of_ideal(measure) is not None:
         kept = table.rank <= depth
         table, missing = table.kept(kept), missing[kept]
     grades = [(float(grade), float(grade)) for grade in range(top + 1)]

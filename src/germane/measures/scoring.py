@@ -450,7 +450,8 @@ class _Reading:
         if measure not in self._values:
             self._values[measure] = None
             with suppress(Exception):  # a user's own formula: which sample it fails on is found one by one
-                self._values[measure] = ranked.sample_means(measure, self.places.table, self.places.rows)
+                table = self.places.table.within(measure.depth)
+                self._values[measure] = ranked.sample_means(measure, table, self.places.rows)
         return self._values[measure]
 
     def _outcome(self, grader: Grader, sample: int) -> Outcome:
@@ -459,7 +460,7 @@ class _Reading:
         try:
             values = self._values_of(measure)
             if values is None:
-                table = places.table_of(sample)
+                table = places.table_of(sample).within(measure.depth)
                 value = ranked.sample_means(measure, table, [0, table.rows])[0]
             else:
                 value = values[sample]

@@ -162,6 +162,15 @@ class RankedLabels:
             ideal_level=best_first(self.level[self.judged], row),
         )
 
+    def within(self, k: int | None) -> RankedLabels:
+        """Return the rankings as a measure with this cut-off reads them.
+
+        The ideal of gold is all that it knows. That of other labels is the best order of the first `k` places: which places
+        below have a label depends on what else was asked.
+        """
+        near = self.rank <= (inf if k is None else k)
+        return self if self.complete or near.all() else self.kept(near).over_retrieved
+
     @cached_property
     def condensed(self) -> RankedLabels:
         """The same rankings with their unjudged places dropped (Sakai, "Alternatives to Bpref", SIGIR 2007)."""
