@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from functools import cache
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from germane.addons.draft.bm25 import is_unspaced, terms
 from germane.addons.draft.questions import Candidate
@@ -232,31 +232,20 @@ def _pointing(question: str) -> str:
     return ""
 
 
-class Earlier:
-    """The candidates of earlier attempts, to find repeats."""
+def repeat_of(candidate: Candidate, texts: set[str], bags: list[frozenset[str]]) -> str:
+    """Return what an earlier candidate has already: the question, one much like it, or a quote; where none has, remember it: "".
 
-    def __init__(self) -> None:
-        self._bags: list[frozenset[str]] = []
-        self._texts = set[str]()
-
-    def repeats(self, candidate: Candidate) -> str:
-        """Return what an earlier attempt has already: the question, one much like it, or a quote; "" where none has."""
-        question, bag, *quotes = self._normal(candidate)
-        if question in self._texts:
-            return "the same question"
-        if any(len(bag & other) >= ALIKE * len(bag | other) for other in self._bags):
-            return "a question much like it"
-        return "" if self._texts.isdisjoint(quotes) else "the same quote"
-
-    def add(self, candidate: Candidate) -> None:
-        """Remember a candidate that passed the other checks."""
-        question, bag, *quotes = self._normal(candidate)
-        self._texts.update((question, *quotes))
-        self._bags.append(bag)
-
-    @staticmethod
-    def _normal(candidate: Candidate) -> list[Any]:
-        """Return what repeats are told by: the question, its distinct words, and the quotes."""
-        listed = terms(candidate.question)
-        quotes = (f"quote: {' '.join(terms(quote))}" for quote in candidate.quotes)
-        return [" ".join(listed), frozenset(listed), *quotes]
+    `texts` are the questions and quotes of earlier ones, `bags` the distinct words of each question.
+    """
+    listed = terms(candidate.question)
+    question, bag = " ".join(listed), frozenset(listed)
+    quotes = [f"quote: {' '.join(terms(quote))}" for quote in candidate.quotes]
+    if question in texts:
+        return "the same question"
+    if any(len(bag & other) >= ALIKE * len(bag | other) for other in bags):
+        return "a question much like it"
+    if not texts.isdisjoint(quotes):
+        return "the same quote"
+    texts.update((question, *quotes))
+    bags.append(bag)
+    return ""

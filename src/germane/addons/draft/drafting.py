@@ -11,7 +11,7 @@ from itertools import product
 from typing import Any, TypeVar
 
 from germane.addons.draft.bm25 import terms
-from germane.addons.draft.checks import Earlier, content_words, faults, find_quote, words_to_avoid
+from germane.addons.draft.checks import content_words, faults, find_quote, repeat_of, words_to_avoid
 from germane.addons.draft.drawing import Turn, TurnOrder
 from germane.addons.draft.passages import Passage
 from germane.addons.draft.questions import Alone, Candidate, Draft, Standalone, SufficiencyReversed
@@ -70,41 +70,35 @@ class Attempt:
         self.dropped.append({**row, **{name: getattr(candidate, name) for name in named}, **why.more})
 
 
-@dataclass(frozen=True)
-class DraftOptions:
-    """The options that decide about an attempt, and how many are begun ahead of those that are decided."""
+@dataclass
+class Drafter:
+    """Drafts questions until there are n, no turns, or none of the first 20 attempts is kept.
 
+    Attributes:
+        pool: Asks the writer and the judge, through the ledger.
+        search: Looks for rivals.
+        order: The turns.
+        progress: Called after each attempt with their number.
+        seed, language, examples, allow_personal: The options that decide about an attempt.
+        ahead: Number of attempts that are begun before those ahead of them are decided.
+        attempts: What each attempt came to.
+        stopped: Why drafting ended before its time.
+    """
+
+    pool: Asker
+    search: Search
+    order: TurnOrder
+    progress: Callable[[int], None]
     seed: int = 0
     language: str = ""
     examples: tuple[str, ...] = ()
     allow_personal: bool = False
     ahead: int = 1
-
-
-class Drafter:
-    """Drafts questions until there are n, no turns, or none of the first 20 attempts is kept.
-
-    Args:
-        pool: Asks the writer and the judge, through the ledger.
-        search: Looks for rivals.
-        order: The turns.
-        plan: The options.
-        progress: Called after each attempt with their number.
-    """
-
-    def __init__(
-        self,
-        pool: Asker,
-        search: Search,
-        order: TurnOrder,
-        plan: DraftOptions,
-        progress: Callable[[int], None],
-    ) -> None:
-        self.pool, self.search, self.order, self.plan = pool, search, order, plan
-        self.attempts: list[Attempt] = []
-        self.stopped = ""
-        self._progress, self._earlier = progress, Earlier()
-        self._tasks: dict[str, asyncio.Task[Attempt]] = {}
+    attempts: list[Attempt] = field(default_factory=list, init=False)
+    stopped: str = field(default="", init=False)
+    _texts: set[str] = field(default_factory=set, init=False)
+    _bags: list[frozenset[str]] = field(default_factory=list, init=False)
+    _tasks: dict[str, asyncio.Task[Attempt]] = field(default_factory=dict, init=False)
 
     @property
     def kept(self) -> list[Attempt]:
@@ -124,7 +118,7 @@ class Drafter:
                 await self._decide(attempt)
                 self.attempts.append(attempt)
                 self.order.settle(turn, kept=bool(attempt.row))
-                self._progress(len(self.attempts))
+                self.progress(len(self.attempts))
                 if len(self.attempts) == FIRST and not self.kept:
                     self.stopped = f"0 of the first {FIRST} attempts were kept"
         finally:
@@ -139,7 +133,7 @@ class Drafter:
     def _begin_ahead(self) -> None:
         """Begin the attempts that come next if all are kept."""
         order = copy.copy(self.order)
-        room = self.plan.ahead if self.kept else min(self.plan.ahead, FIRST - len(self.attempts))
+        room = self.ahead if self.kept else min(self.ahead, FIRST - len(self.attempts))
         for _ in range(max(1, room)):
             if (turn := order.next()) is None:
                 return
@@ -149,10 +143,9 @@ class Drafter:
     async def _decide(self, attempt: Attempt) -> None:
         """Complete an attempt, now that all before it are decided: a repeat is one of an earlier attempt."""
         for candidate in attempt.candidates:
-            if what := self._earlier.repeats(candidate):
+            if what := repeat_of(candidate, self._texts, self._bags):
                 attempt.drop(Dropped("check", "repeat", what), candidate)
                 continue
-            self._earlier.add(candidate)
             ahead = attempt.followed if candidate is attempt.candidates[0] else None
             result = ahead or await self._follow(attempt, candidate)
             attempt.judgements += result.judgements
@@ -171,13 +164,13 @@ class Drafter:
 
     async def _write(self, turn: Turn) -> Attempt:
         """Ask for candidates, check them, and follow the first that passes."""
-        passage, plan, result = turn.passage, self.plan, Attempt(turn)
+        passage, result = turn.passage, Attempt(turn)
         avoid = words_to_avoid(passage.text) if turn.kind == "paraphrased" else ()
-        at, shown = int(passage.digest[:8], 16), plan.examples
+        at, shown = int(passage.digest[:8], 16), self.examples
         examples = tuple(shown[(at + n) % len(shown)] for n in range(min(EXAMPLES, len(shown))))
         question = Draft(
             form=turn.kind, style=turn.style, passage=passage.text, headings=passage.headings,
-            language=plan.language, avoid=avoid, examples=examples, seed=plan.seed,
+            language=self.language, avoid=avoid, examples=examples, seed=self.seed,
         )  # fmt: skip
         try:
             payload = await self._ask(question, result.judgements)
@@ -188,8 +181,8 @@ class Drafter:
             result.drop(Dropped("write", "unsuitable", payload.unsuitable))
         for candidate in payload.candidates:
             found = faults(
-                candidate, passage.text, avoid, plan.language,
-                answerable=turn.kind != "near-miss", allow_personal=plan.allow_personal,
+                candidate, passage.text, avoid, self.language,
+                answerable=turn.kind != "near-miss", allow_personal=self.allow_personal,
             )  # fmt: skip
             if (fault := next(found, None)) is None:
                 result.candidates.append(candidate)
@@ -288,7 +281,7 @@ class Drafter:
             "prompt": by.prompt,
             "key": by.key,
         }
-        drawn = {"kind": turn.kind, "style": turn.style, "seed": self.plan.seed, "looked_at": False}
+        drawn = {"kind": turn.kind, "style": turn.style, "seed": self.seed, "looked_at": False}
         return {
             "id": turn.id,
             "query": " ".join(query.split()),

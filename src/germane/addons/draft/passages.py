@@ -136,7 +136,7 @@ def _sort_out(passages: Sequence[Passage], documents: dict[str, str]) -> tuple[l
     least = max(2.0, _HEADER_SHARE * len(documents))
     repeated = {line for line, count in lines.items() if count > least}
     usable, skipped = list[Passage](), Counter[str]()
-    seen, near = set[str](), _NearDuplicates()
+    seen, shingles, by_value = set[str](), list[np.ndarray](), defaultdict[int, list[int]](list)
     for passage in passages:
         own = "\n".join(line for line in passage.text.splitlines() if line.strip() not in repeated)
         words, folded = terms(own), " ".join(passage.text.split())
@@ -146,7 +146,7 @@ def _sort_out(passages: Sequence[Passage], documents: dict[str, str]) -> tuple[l
             skipped["contents, links or numbers"] += 1
         elif folded in seen:
             skipped["duplicate"] += 1
-        elif near.seen_before(words):
+        elif _is_near(words, shingles, by_value):
             skipped["near duplicate"] += 1
         else:
             seen.add(folded)
@@ -154,28 +154,23 @@ def _sort_out(passages: Sequence[Passage], documents: dict[str, str]) -> tuple[l
     return usable, dict(sorted(skipped.items()))
 
 
-class _NearDuplicates:
-    """The shingles of the texts so far: near duplicates share nine tenths of theirs, and so almost always one of the smallest eight."""
+def _is_near(words: Sequence[str], shingles: list[np.ndarray], by_value: dict[int, list[int]]) -> bool:
+    """Return True if an earlier text shares nine tenths of this one's shingles; else add them to these.
 
-    def __init__(self) -> None:
-        self._shingles: list[np.ndarray] = []
-        self._by_value = defaultdict[int, list[int]](list)
-
-    def seen_before(self, words: Sequence[str]) -> bool:
-        """Return True if an earlier text is nearly this one; else remember it."""
-        joined = {" ".join(words[at : at + _SHINGLE]) for at in range(len(words) - _SHINGLE + 1)}
-        digests = b"".join(hashlib.blake2b(text.encode(), digest_size=8).digest() for text in joined)
-        own = np.unique(np.frombuffer(digests, np.uint64))
-        sketch = own[:_SKETCH].tolist()
-        for other in {number for value in sketch for number in self._by_value[value]}:
-            theirs = self._shingles[other]
-            shared = len(np.intersect1d(own, theirs, assume_unique=True))
-            if shared >= _NEAR * (len(own) + len(theirs) - shared):
-                return True
-        for value in sketch:
-            self._by_value[value].append(len(self._shingles))
-        self._shingles.append(own)
-        return False
+    Two such texts almost always share one of their eight smallest, by which `by_value` names the texts.
+    """
+    joined = {" ".join(words[at : at + _SHINGLE]) for at in range(len(words) - _SHINGLE + 1)}
+    digests = b"".join(hashlib.blake2b(text.encode(), digest_size=8).digest() for text in joined)
+    own = np.unique(np.frombuffer(digests, np.uint64))
+    sketch = own[:_SKETCH].tolist()
+    for other in {number for value in sketch for number in by_value[value]}:
+        shared = len(np.intersect1d(own, shingles[other], assume_unique=True))
+        if shared >= _NEAR * (len(own) + len(shingles[other]) - shared):
+            return True
+    for value in sketch:
+        by_value[value].append(len(shingles))
+    shingles.append(own)
+    return False
 
 
 def _is_filling(text: str) -> bool:

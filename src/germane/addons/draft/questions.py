@@ -105,10 +105,6 @@ class Standalone(Question[Alone]):
         """The prompt, without a passage."""
         return Wording(_ALONE, frozenset(("query",)), _SYSTEM)
 
-    def answer(self, payload: Alone) -> Alone:
-        """Return the payload as it is."""
-        return payload
-
     def typical(self) -> Json:
         """Return a payload of ordinary size."""
         reasoning = "It names what it asks about."

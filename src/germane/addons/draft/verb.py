@@ -10,7 +10,7 @@ from typing import Any
 
 from germane.addons.draft import document as files
 from germane.addons.draft import ease
-from germane.addons.draft.drafting import FIRST, Drafter, DraftOptions
+from germane.addons.draft.drafting import FIRST, Drafter
 from germane.addons.draft.drawing import MIX, STYLES, TRIES, Turn, TurnOrder, draw, parse_shares, slots
 from germane.addons.draft.forecast import forecast
 from germane.addons.draft.passages import DraftCorpus, office_files, read_corpus
@@ -81,8 +81,6 @@ def draft(
     asked = None if target is None else open_target(target, targets_file or Path.cwd())
     _warn(author, checker, turns, Counter(slots(shares, number)), asked)
     search = Search(source, pool, asked)
-    ahead = 2 * (of_judge["jobs"] or _AHEAD)
-    plan = DraftOptions(seed, language or "", shown, allow_personal, ahead)
     replayed = None if replay is None else password_apart(replay)
     store = open_ledger(None if no_cache else ledger_address(ledger), replayed)
 
@@ -93,8 +91,17 @@ def draft(
         async with Asker(
             judge_of, store, budget=Budget(max_cost, max_calls), replay=replayed or ""
         ) as asking:
-            order = TurnOrder(turns, shares, number)
-            drafter = Drafter(asking, search, order, plan, lambda done: _progress(drafter, number, done))
+            drafter = Drafter(
+                asking,
+                search,
+                TurnOrder(turns, shares, number),
+                lambda done: _progress(drafter, number, done),
+                seed=seed,
+                language=language or "",
+                examples=shown,
+                allow_personal=allow_personal,
+                ahead=2 * (of_judge["jobs"] or _AHEAD),
+            )
             try:
                 await drafter.run()
             except (LimitReached, JudgeError) as error:
@@ -164,7 +171,7 @@ def _document(
         calls=calls,
         tokens=tokens,
         cost_usd=cost,
-        seed=drafter.plan.seed,
+        seed=drafter.seed,
         stopped=drafter.stopped,
     )  # fmt: skip
 
