@@ -14,7 +14,7 @@ import sys
 from collections.abc import Iterator, Mapping
 from importlib import import_module
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any, get_args, get_origin
 
 import msgspec
 from msgspec import UnsetType, structs
@@ -25,8 +25,8 @@ import germane
 from germane.addons import own
 from germane.cli.verbs import VERBS, function_of
 from germane.comparison.formats import Comparison
-from germane.diagnosis.stages import StagesDocument, StagesDocuments
-from germane.diagnosis.whatif import DiagnosisDocument, DiagnosisDocuments
+from germane.diagnosis.stages import SystemStages
+from germane.diagnosis.whatif import SystemDiagnosis
 from germane.encoding import Line
 from germane.evalfiles import EvalFile
 from germane.flags import FLAGS, SETTINGS, Flag, flags_of
@@ -58,8 +58,8 @@ DOCUMENTS: dict[str, Any] = {
     "gold-audit": GoldAudit,
     "judges-audit": JudgesAudit,
     "validation": ValidationDocument,
-    "stages": StagesDocument | StagesDocuments,
-    "diagnosis": DiagnosisDocument | DiagnosisDocuments,
+    "stages": list[SystemStages],
+    "diagnosis": list[SystemDiagnosis],
     "labels-check": LabelsCheckDocument,
     "labels-move": LabelsMoveDocument,
 }
@@ -769,8 +769,12 @@ def _words(schema: Schema) -> str:
 
 
 def schema_of(kind: Any) -> dict[str, Any]:
-    """Return the JSON Schema of a document, or of either of several (A | B)."""
-    results, lines = msgspec.json.schema_components(get_args(kind) or (kind,), ref_template="#/$defs/{name}")
+    """Return the JSON Schema of a document; of a list, that of one, or of several under `systems`."""
+    (one_of,), lines = msgspec.json.schema_components((kind,), ref_template="#/$defs/{name}")
+    if get_origin(kind) is list:
+        several = {"schema_version": {"enum": [1]}, "systems": one_of}
+        of_several = {"type": "object", "properties": several, "required": [*several]}
+        one_of = {"anyOf": [{**one_of["items"], "required": ["schema_version"]}, of_several]}
     known = {line.__name__: line for line in _kinds(Line)}
     for name, line in lines.items():
         line["description"] = inspect.cleandoc(line.get("description", ""))
@@ -780,7 +784,6 @@ def schema_of(kind: Any) -> dict[str, Any]:
             line["required"] = [key for key in line["properties"] if key not in optional]
             for key in line["required"]:  # a default is Python's: what is written has the field
                 line["properties"][key].pop("default", None)
-    one_of = results[0] if len(results) == 1 else {"anyOf": [*results]}
     used, text = dict[str, Any](), json.dumps(one_of)
     while more := [name for name in lines.keys() - used if f'/{name}"' in text]:
         used |= {name: lines[name] for name in more}

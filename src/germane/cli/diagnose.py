@@ -40,13 +40,13 @@ def diagnose(report: Path | None, *, measure: str | None, json: bool) -> None:
     germane-reports.
     """
     from germane.cli.printing import latest_reports, print_console
-    from germane.diagnosis.formats import diagnosis_document, render_diagnosis
+    from germane.diagnosis.formats import document_of, render_diagnosis
     from germane.diagnosis.whatif import diagnose as diagnose_report
     from germane.reports.report import find_report
 
     diagnoses = diagnose_report(find_report(report or latest_reports("diagnose")[0]), measure)
     if json:
-        print_document(diagnosis_document(diagnoses))
+        print_document(document_of(diagnoses))
     else:
         print_console(render_diagnosis(diagnoses))
 

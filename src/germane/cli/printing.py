@@ -18,6 +18,7 @@ from rich.text import Text
 
 from germane.clean import clean, mask_urls, without_controls
 from germane.cli.values import ignore_closed_stderr, print_document, refuse_input, say
+from germane.encoding import json_of
 from germane.errors import InputError
 from germane.folder.manifest import read_manifest
 from germane.reports import formats
@@ -134,7 +135,7 @@ _PAGES = {".html", ".md", ".svg", ".png"}
 
 def page_sections(report: ReportData, excerpt: Excerpt | None = None, *, text: bool = True) -> dict[str, Any]:
     """Return the further sections of a page: the judge against people, stages that lost documents, simulated changes."""
-    from germane.diagnosis.formats import diagnosis_page, stages_page
+    from germane.diagnosis.formats import diagnosis_page
     from germane.diagnosis.stages import follow_samples
     from germane.diagnosis.whatif import diagnose
     from germane.reports.page.excerpt import Excerpt
@@ -146,7 +147,7 @@ def page_sections(report: ReportData, excerpt: Excerpt | None = None, *, text: b
 
         page["audit"] = audit_labelled(report)
     with suppress(InputError):  # nothing relevant is known
-        page["stages"] = stages_page(follow_samples(drawn.samples()))
+        page["stages"] = json_of(follow_samples(drawn.samples()))  # without document ids
     with suppress(InputError):  # no measure is ranked
         page["diagnosis"] = diagnosis_page(diagnose(drawn), text=text)
     return page

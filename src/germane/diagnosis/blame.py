@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from math import fsum
-from typing import Any, TypeAlias
+from typing import Literal, TypeAlias, TypeGuard
 
 import numpy as np
-from msgspec import structs
+from msgspec import UNSET, UnsetType
 
 from germane.clean import some_of
 from germane.encoding import Line
@@ -33,7 +33,9 @@ HALF = 0.5
 _NEEDED = ("context_recall", "nugget_recall(text=response)", "faithfulness")
 _BLOCK = 500
 """Samples whose verdicts are looked up together."""
-_WORDS = {
+BlameKind: TypeAlias = Literal["answered", "not_retrieved", "ignored", "unsupported", "unknown"]
+"""What became of a query, as `BlameLine` explains."""
+_WORDS: dict[BlameKind, str] = {
     "answered": "answered from the contexts",
     "not_retrieved": "not retrieved",
     "ignored": "retrieved and ignored",
@@ -45,60 +47,57 @@ _Case: TypeAlias = tuple[Sample, list[Outcome]]
 
 
 class BlameLine(Line):
-    """The queries of one kind: their number, their share of all with its interval, and their ids."""
+    """The queries of one kind: their number, their share of all with its interval, and their ids.
+
+    `answered`: the response states the answer and the contexts support it. `not_retrieved`: it does not, and the contexts do
+    not hold it. `ignored`: it does not, and the contexts hold it. `unsupported`: it does, and the contexts do not support what it
+    says. `unknown`: a verdict is missing; `add` names the measures that would give it.
+    """
 
     count: int
     share: float
     interval: IntervalEnds | None
     queries: list[str]
+    add: list[str] | UnsetType = UNSET
 
 
-class UnknownLine(BlameLine):
-    """The queries of which a verdict is missing, and the measures that would `add` it."""
-
-    add: list[str]
+Blame: TypeAlias = dict[BlameKind, BlameLine]
+"""The queries with a reference and a response, by what became of them."""
 
 
-class BlameDocument(Line):
-    """Each query with a reference and a response by what became of it.
-
-    `answered`: the response states the answer and the contexts support it. `not_retrieved`: it does not, and the contexts do not
-    hold it. `ignored`: it does not, and the contexts hold it. `unsupported`: it does, and the contexts do not support what it
-    says. `unknown`: a verdict is missing.
-    """
-
-    answered: BlameLine
-    not_retrieved: BlameLine
-    ignored: BlameLine
-    unsupported: BlameLine
-    unknown: UnknownLine
-
-    @property
-    def shown(self) -> bool:
-        """True if any of the three verdicts is stored."""
-        return len(self.unknown.add) < len(_NEEDED)
-
-    def in_words(self) -> str:
-        """Return one line: each share with its interval, and the measures to add where verdicts are missing."""
-        parts = []
-        for name, words in _WORDS.items():
-            line: BlameLine = getattr(self, name)
-            if line.count:
-                ends = f", {line.interval[0]:.0%} to {line.interval[1]:.0%}" if line.interval else ""
-                parts.append(f"{words} {line.count} ({line.share:.0%}{ends})")
-        add = f"; add -m '{' '.join(self.unknown.add)}'" if self.unknown.count and self.unknown.add else ""
-        return f"retrieval or generation: {', '.join(parts)}{add}"
-
-    def lines(self) -> Iterator[str]:
-        """Yield the blame in words, and the first queries that retrieval and generation fail."""
-        yield self.in_words()
-        for name in ("not_retrieved", "ignored", "unsupported"):
-            line: BlameLine = getattr(self, name)
-            if line.count:
-                yield f"  {_WORDS[name]}: {some_of(line.queries, 5)}"
+def missing_verdicts(blame: Blame) -> list[str]:
+    """Return the measures whose verdicts are missing of some query."""
+    return list(blame["unknown"].add or ())
 
 
-def blame_of(report: ReportData) -> dict[str, BlameDocument]:
+def is_shown(blame: Blame | None) -> TypeGuard[Blame]:
+    """Return True if any of the three verdicts is stored."""
+    return blame is not None and len(missing_verdicts(blame)) < len(_NEEDED)
+
+
+def blame_in_words(blame: Blame) -> str:
+    """Return one line: each share with its interval, and the measures to add where verdicts are missing."""
+    missing = blame["unknown"].count and missing_verdicts(blame)
+    add = f"; add -m '{' '.join(missing)}'" if missing else ""
+    if blame["unknown"].share == 1:
+        return f"retrieval or generation: not known{add}"
+    parts = []
+    for name, line in blame.items():
+        if line.count:
+            ends = f", {line.interval[0]:.0%} to {line.interval[1]:.0%}" if line.interval else ""
+            parts.append(f"{_WORDS[name]} {line.count} ({line.share:.0%}{ends})")
+    return f"retrieval or generation: {', '.join(parts)}{add}"
+
+
+def blame_lines(blame: Blame) -> Iterator[str]:
+    """Yield the blame in words, and the first queries that retrieval and generation fail."""
+    yield blame_in_words(blame)
+    for name in ("not_retrieved", "ignored", "unsupported"):
+        if blame[name].count:
+            yield f"  {_WORDS[name]}: {some_of(blame[name].queries, 5)}"
+
+
+def blame_of(report: ReportData) -> dict[str, Blame]:
     """Return by system what became of the queries with a reference and a response; systems without any are left out."""
     measures, settings, answers = _measures(report), settings_of(report), recorded(report)
     graders, cases = graders_of(tuple(measures)), defaultdict[str, list[_Case]](list)
@@ -109,11 +108,10 @@ def blame_of(report: ReportData) -> dict[str, BlameDocument]:
     )
     for some in batched(samples, _BLOCK):
         block = Block([Job(sample=sample, graders=graders) for sample in some], settings)
-        for sample, outcomes in zip(
-            some, block.outcomes(results_of(block.programs, answers.values)), strict=True
-        ):
+        results = block.outcomes(results_of(block.programs, answers.values))
+        for sample, outcomes in zip(some, results, strict=True):
             cases[sample.system].append((sample, [outcomes[str(measure)] for measure in measures]))
-    return {system: _document(measures, of_system) for system, of_system in cases.items()}
+    return {system: _by_kind(measures, of_system) for system, of_system in cases.items()}
 
 
 def _measures(report: ReportData) -> list[Measure]:
@@ -127,21 +125,20 @@ def _measures(report: ReportData) -> list[Measure]:
     return [next((own for own in have if is_same(own, measure)), measure) for measure in needed]
 
 
-def _document(measures: Sequence[Measure], cases: Sequence[_Case]) -> BlameDocument:
+def _by_kind(measures: Sequence[Measure], cases: Sequence[_Case]) -> Blame:
     """Return the shares of the kinds of queries, and the measures that lack a verdict of any query."""
     kinds = np.array([_kind_of(outcomes) for _, outcomes in cases])
     clusters = [sample.id if sample.cluster is None else sample.cluster for sample, _ in cases]
-    lines: dict[str, Any] = {}
+    blame: Blame = {}
     for kind in _WORDS:
         marked = (kinds == kind).astype(float)
         ends = mean_interval(marked, clusters=clusters, value_range=(0.0, 1.0)).ends
         ids = list(dict.fromkeys(cases[at][0].id for at in np.flatnonzero(marked).tolist()))
-        lines[kind] = BlameLine(int(marked.sum()), float(marked.mean()), ends and list(ends), ids)
+        blame[kind] = BlameLine(int(marked.sum()), float(marked.mean()), ends, ids)
     columns = zip(*(outcomes for _, outcomes in cases), strict=True)
     lacking = [not all(map(_is_known, column)) for column in columns]
-    add = [str(measure) for measure, lacks in zip(measures, lacking, strict=True) if lacks]
-    lines["unknown"] = UnknownLine(**structs.asdict(lines["unknown"]), add=add)
-    return BlameDocument(**lines)
+    blame["unknown"].add = [str(measure) for measure, lacks in zip(measures, lacking, strict=True) if lacks]
+    return blame
 
 
 def _is_known(outcome: Outcome) -> bool:
@@ -149,7 +146,7 @@ def _is_known(outcome: Outcome) -> bool:
     return outcome.status in {"ok", "skipped"}
 
 
-def _kind_of(outcomes: Sequence[Outcome]) -> str:
+def _kind_of(outcomes: Sequence[Outcome]) -> BlameKind:
     """Return what became of a query, by the outcomes of the three measures."""
     held, stated, faithful = outcomes
     if not all(map(_is_known, outcomes)) or held.value is None or stated.value is None:

@@ -5,13 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from itertools import islice
 
-from msgspec import to_builtins
+from msgspec import UNSET
 from rich.console import RenderableType
 from rich.text import Text
 
 from germane.clean import clean, counted, shorten
+from germane.diagnosis.blame import blame_in_words, blame_lines, is_shown
 from germane.diagnosis.stages import DepthRow, StageRow, SystemStages
 from germane.diagnosis.whatif import SystemDiagnosis
+from germane.encoding import json_of
 from germane.reports.summary import LIKE_THESE, in_digits, interval_in_words, p_in_words
 from germane.show.table import Table
 from germane.show.terminal import hanging
@@ -23,21 +25,16 @@ _SHOWN = 10
 """The number of lost documents that are shown of a system."""
 
 
-def _document(systems: Sequence[dict[str, Json]]) -> dict[str, Json]:
-    """Return a document of these systems: a single one is the document itself, and goes without its name."""
+def document_of(systems: Sequence[SystemDiagnosis] | Sequence[SystemStages]) -> Json:
+    """Return the JSON document of these systems: a single one is the document itself, and goes without its name."""
     if len(systems) > 1:
-        return {"schema_version": 1, "systems": systems}
-    return {"schema_version": 1, **{name: value for name, value in systems[0].items() if name != "system"}}
+        return {"schema_version": 1, "systems": json_of(systems)}
+    return systems[0].replace(schema_version=1, system=UNSET).as_json()
 
 
-def stages_document(systems: Sequence[SystemStages]) -> dict[str, Json]:
-    """Return the document of `germane stages --json`."""
-    return _document([system.with_rows().as_json() for system in systems])
-
-
-def stages_page(systems: Sequence[SystemStages]) -> Json:
-    """Return the stages as JSON for the page, without document ids."""
-    return [system.as_json() for system in systems]
+def stages_document(systems: Sequence[SystemStages]) -> Json:
+    """Return the document of `germane stages --json`, with a row for every relevant document."""
+    return document_of([system.replace(rows=list(system.documents())) for system in systems])
 
 
 def render_stages(reports: Sequence[SystemStages], *, every: bool = False) -> RenderableType:
@@ -110,17 +107,11 @@ def _share(row: DepthRow) -> str:
 # What would help
 
 
-def diagnosis_document(systems: Sequence[SystemDiagnosis]) -> dict[str, Json]:
-    """Return the document of `germane diagnose --json`."""
-    return _document(to_builtins(systems))
-
-
 def diagnosis_page(systems: Sequence[SystemDiagnosis], *, text: bool) -> Json:
     """Return the diagnoses as the page shows them; without `text` no query."""
-    rows = to_builtins(systems)
+    rows = json_of(systems)
     for row, system in zip(rows, systems, strict=True):
-        shown = system.blame is not None and system.blame.shown
-        row["blame"] = system.blame.in_words() if shown and system.blame else None
+        row["blame"] = blame_in_words(system.blame) if is_shown(system.blame) else None
     for query in (query for row in rows if not text for query in row["queries"]):
         del query["query"]
     return rows
@@ -136,8 +127,8 @@ def _helps(diagnosis: SystemDiagnosis) -> Iterator[RenderableType]:
         yield Text(f"\n{clean(diagnosis.system)}", style="bold")
     if diagnosis.mean is not None:
         yield from _changes(diagnosis, diagnosis.mean)
-    if diagnosis.blame is not None and diagnosis.blame.shown:
-        yield from (Text(clean(line)) for line in diagnosis.blame.lines())
+    if is_shown(diagnosis.blame):
+        yield from (Text(clean(line)) for line in blame_lines(diagnosis.blame))
     yield from (Text(f"note     {clean(note)}") for note in diagnosis.notes)
 
 

@@ -81,8 +81,12 @@ class DocumentRow(Line):
 
 
 class SystemStages(Line, kw_only=True, rename=internal("journeys", relevant="known", rows="documents")):
-    """The stages of one system; `known` relevant documents in `queries`, and what became of them in `ends`."""
+    """The stages of one system; `known` relevant documents in `queries`, and what became of them in `ends`.
 
+    `germane stages --json` prints it with its `schema_version` for one system, and as `systems` for several.
+    """
+
+    schema_version: Literal[1] | UnsetType = UNSET
     system: str | UnsetType = UNSET
     queries: int
     relevant: int
@@ -91,10 +95,6 @@ class SystemStages(Line, kw_only=True, rename=internal("journeys", relevant="kno
     rows: list[DocumentRow] = field(default_factory=list)
     notes: list[str]
     journeys: Any
-
-    def with_rows(self) -> SystemStages:
-        """Return a copy with a row for every relevant document, as scripts read it."""
-        return self.replace(rows=list(self.documents()))
 
     def documents(self, *, lost: bool = False) -> Iterator[DocumentRow]:
         """Yield every relevant document, query by query; `lost`: those that did not reach the end, the best before first."""
@@ -116,19 +116,6 @@ class SystemStages(Line, kw_only=True, rename=internal("journeys", relevant="kno
                 lost=None if ends[at] == RETURNED else journeys.names[last[at] + 1],
                 ranks=dict(zip(journeys.names, ranks, strict=True)),
             )
-
-
-class StagesDocument(SystemStages, kw_only=True):
-    """The document of `germane stages --json` of one system."""
-
-    schema_version: Literal[1]
-
-
-class StagesDocuments(Line):
-    """The document of `germane stages --json` of several systems."""
-
-    schema_version: Literal[1]
-    systems: list[SystemStages]
 
 
 def _last(ranks: Ints) -> Ints:
@@ -163,27 +150,24 @@ def follow(journeys: Journeys, system: str = "") -> SystemStages:
         change: dict[str, Any] = {"difference": None, "difference_interval": None, "p": None}
         if recall_before is not None:
             gain = paired_difference(recall_before, recall, clusters=clusters, value_range=(0.0, 1.0))
-            ends = gain.interval.ends and list(gain.interval.ends)
+            ends = gain.interval.ends
             change = {"difference": gain.difference, "difference_interval": ends, "p": gain.p}
         depth = int(journeys.lengths[number].max(initial=0))
         kept, depths = _depths(journeys, number, depth) if number else (None, [])
-        counts = {
-            "relevant": found_by,
-            "lost": before & ~found_by,
-            "saved": found_by & ~before & (number > 0),
-        }
-        change |= {name: int(marks.sum()) for name, marks in counts.items()} | interval_fields(interval)
-        lines.append(
-            StageRow(
-                name=name,
-                recall=interval.mean,
-                units=interval.n,
-                depth=depth,
-                kept=kept,
-                depths=depths,
-                **change,
-            )
+        line = StageRow(
+            name=name,
+            recall=interval.mean,
+            units=interval.n,
+            relevant=int(found_by.sum()),
+            lost=int((before & ~found_by).sum()),
+            saved=int((found_by & ~before).sum()) if number else 0,
+            depth=depth,
+            kept=kept,
+            depths=depths,
+            **interval_fields(interval),
+            **change,
         )
+        lines.append(line)
         before, recall_before = found_by, recall
     ends_of = _ends(journeys)
     found = {end: int((ends_of == end).sum()) for end in (RETURNED, BELOW, LOST, NEVER, NOWHERE)}
@@ -209,7 +193,7 @@ def _depths(journeys: Journeys, number: int, depth: int) -> tuple[DepthRow, list
         counted = ~np.isnan(shares)
         clusters = None if journeys.clusters is None else np.asarray(journeys.clusters)[counted]
         interval = mean_interval(shares[counted], clusters=clusters, value_range=(0.0, 1.0))
-        return DepthRow(at, interval.mean, interval.ends and list(interval.ends))
+        return DepthRow(at, interval.mean, interval.ends)
 
     depths = dict.fromkeys([depth, *deeper, most]) if depth < most else ()
     return line(depth, now), [line(at, before <= at) for at in depths]
@@ -222,5 +206,4 @@ def follow_samples(samples: Iterable[Sample], *, rel: int = 1, k: int | None = N
 
 def interval_fields(interval: Interval) -> dict[str, Any]:
     """Return the fields of a record that say what an interval is, and how it was computed."""
-    ends = interval.ends and list(interval.ends)
-    return {"interval": ends, "interval_method": interval.method, "level": interval.level}
+    return {"interval": interval.ends, "interval_method": interval.method, "level": interval.level}

@@ -15,7 +15,7 @@ from typing import Any, Literal, TypeAlias
 import numpy as np
 from msgspec import UNSET, UnsetType
 
-from germane.diagnosis.blame import BlameDocument, blame_of
+from germane.diagnosis.blame import Blame, blame_of, is_shown
 from germane.diagnosis.stages import interval_fields
 from germane.encoding import Line
 from germane.errors import InputError
@@ -84,31 +84,20 @@ class SystemDiagnosis(Line, kw_only=True):
     """The changes that would help one system by one measure, over the `n` samples of `total` with a known value.
 
     `measure` and `mean` are null where the report ranks nothing. `blame` says of each query with a reference and a response
-    whether it is retrieval or generation that fails; null where there is none.
+    whether it is retrieval or generation that fails; null where there is none. `germane diagnose --json` prints it with its
+    `schema_version` for one system, and as `systems` for several.
     """
 
+    schema_version: Literal[1] | UnsetType = UNSET
     system: str | UnsetType = UNSET
-    measure: str | None
-    n: int
+    measure: str | None = None
+    n: int = 0
     total: int
-    mean: float | None
-    changes: list[ChangeRow]
-    queries: list[GainRow]
-    notes: list[str]
-    blame: BlameDocument | None = None
-
-
-class DiagnosisDocument(SystemDiagnosis, kw_only=True):
-    """The document of `germane diagnose --json` of one system."""
-
-    schema_version: Literal[1]
-
-
-class DiagnosisDocuments(Line):
-    """The document of `germane diagnose --json` of several systems."""
-
-    schema_version: Literal[1]
-    systems: list[SystemDiagnosis]
+    mean: float | None = None
+    changes: Sequence[ChangeRow] = ()
+    queries: Sequence[GainRow] = ()
+    notes: Sequence[str] = ()
+    blame: Blame | None = None
 
 
 def diagnose(report: ReportData, measure: str | Measure | None = None) -> list[SystemDiagnosis]:
@@ -123,20 +112,10 @@ def diagnose(report: ReportData, measure: str | Measure | None = None) -> list[S
     try:
         diagnoses = list(_diagnoses(report, _measure(report, measure)))
     except InputError:
-        if measure is not None or not any(blame.shown for blame in blames.values()):
+        if measure is not None or not any(map(is_shown, blames.values())):
             raise
-        nothing: dict[str, Any] = {
-            "measure": None,
-            "n": 0,
-            "mean": None,
-            "changes": [],
-            "queries": [],
-            "notes": [],
-        }
         sizes = Counter(sample.system for sample in report.samples())
-        diagnoses = [
-            SystemDiagnosis(system=system, total=total, **nothing) for system, total in sizes.items()
-        ]
+        diagnoses = [SystemDiagnosis(system=system, total=total) for system, total in sizes.items()]
     for diagnosis in diagnoses:
         diagnosis.blame = blames.get(str(diagnosis.system))
     return diagnoses
