@@ -112,7 +112,7 @@ def _param(name: str, param: Param) -> Shared:
 def _common_facts(one: Definition) -> list[str]:
     """Return the facts that are left out of a measure where they are usual for its family."""
     calls = "no judge calls" if one.cost == "0" else f"judge calls: {one.cost}"
-    return [f"needs {one.all_needs}", calls, f"range {one.span}", f"nothing to count: {_nothing(one)}"]
+    return [f"needs {one.all_needs}", calls, f"range {one.span}", f"empty: {_nothing(one)}"]
 
 
 def _nothing(one: Definition) -> str:

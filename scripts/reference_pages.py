@@ -359,7 +359,7 @@ def evalfile_page() -> str:
         MADE,
         "Keys may be written in snake_case, camelCase or kebab-case; null is absent; a single value stands for a list of it. An",
         "unknown key is a warning with its line, one that is close to a known key (`gate`, `treshold`) an error. `germane validate FILE`",
-        "says everything that is wrong, and runs nothing.\n",
+        "says everything that is wrong, and runs nothing. Brackets hold what a value must be, if not text.\n",
         "An editor with a YAML language server completes and checks eval files that begin with this line (a path or a URL to",
         "`docs/schema/evalfile.schema.json`; `germane validate --schema > evalfile.schema.json` writes that file):\n",
         "```yaml\n# yaml-language-server: $schema=evalfile.schema.json\n```\n",
@@ -388,7 +388,7 @@ def targets_page() -> str:
     defaults = ", ".join(f"{name} {fields(model)['workers']['default']}" for name, model in PROVIDERS.items())
     first = next(iter(PROVIDERS.values()))
     parts += ["## Every target\n", table_of(first, aliases_of(first), hide=set(fields(first)) - common)]
-    parts[-1] = re.sub(r"(`workers` \(whole number from 0)[^)]*", rf"\1; default: {defaults}", parts[-1])
+    parts[-1] = re.sub(r"(`workers` \(integer from 0)[^)]*", rf"\1; default: {defaults}", parts[-1])
     for name, model in PROVIDERS.items():
         parts += [
             f"## provider: {name}\n\n{first_sentence(model)}\n",
@@ -729,7 +729,7 @@ def table_of(
     leave: type[BaseModel] | None = None,
     hide: set[str] | None = None,
 ) -> str:
-    """Return a list of a mapping's keys: spellings, values, defaults, meanings."""
+    """Return a list of a mapping's keys: spellings, values (where not text or anything) and defaults, meanings."""
     meaning = {**WORDS, **meanings(model)}
     left = {*(leave.model_fields if leave else ()), *(hide or ())}
     rows = []
@@ -740,8 +740,11 @@ def table_of(
             f"`{key}`"
             for key in (name, *(other for other, meant in others.items() if meant == name and other != name))
         ]
-        value = ", default ".join(filter(None, [_words(schema), _default(schema)]))
-        rows.append(f"- {', '.join(spellings)} ({value}): {meaning[name]}")
+        default, kind = _default(schema), _words(schema)
+        if kind in {"text", "anything", "true or false"} and (kind != "true or false" or default):
+            kind = ""
+        value = ", default ".join(filter(None, [kind, default])) if kind else default and f"default {default}"
+        rows.append(f"- {', '.join(spellings)}{f' ({value})' if value else ''}: {meaning[name]}")
     return "\n".join([*rows, ""]) if rows else "It has no keys of its own.\n"
 
 
@@ -760,12 +763,18 @@ def _words(schema: Schema) -> str:
         return f"`{schema['const']}`"
     kind = schema.get("type")
     if kind == "array":
-        return f"list of: {_words(schema['items'])}" if schema.get("items") else "list"
+        return "list"
     least = "minimum" in schema and f" from {schema['minimum']:g}"
     least = least or ("exclusiveMinimum" in schema and f" above {schema['exclusiveMinimum']:g}") or ""
     most = f" to {schema['maximum']:g}" if "maximum" in schema else ""
-    return {"string": "text", "integer": "whole number", "number": "number", "boolean": "true or false",
-            "object": "mapping"}.get(kind or "", "anything") + least + most  # fmt: skip
+    names = {
+        "string": "text",
+        "integer": "integer",
+        "number": "number",
+        "boolean": "true or false",
+        "object": "mapping",
+    }
+    return names.get(kind or "", "anything") + least + most
 
 
 def schema_of(kind: Any) -> dict[str, Any]:
