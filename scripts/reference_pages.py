@@ -520,17 +520,23 @@ PUBLIC: dict[str, tuple[str, ...]] = {
 """The names that docs/reference/python.md shows, by section."""
 RECORDS = ("Sample", "Context", "Call", "Message", "ToolCall", "Evidence", "Judgement", "Score", "Usage")
 BRIEF = {
-    "compare",
-    "judges.LLMJudge",
-    "read_samples",
-    "testing.assert_retrieval",
-    "testing.germane_cases",
-    "judges.DecisionJudge",
-    "judges.PanelJudge",
-    "judges.FakeJudge",
-    "Measure",
+    **dict.fromkeys(
+        (
+            "compare",
+            "judges.LLMJudge",
+            "read_samples",
+            "testing.assert_retrieval",
+            "testing.germane_cases",
+            "judges.DecisionJudge",
+            "judges.PanelJudge",
+            "judges.FakeJudge",
+            "Measure",
+        ),
+        1,
+    ),
+    "Comparison": 3,
 }
-"""Those of which it shows the first paragraph."""
+"""Those of which it shows the first paragraphs: how many."""
 METHODS = {
     "Report": "open save scores samples judgements labels places cases worst failed explain slices systems measures name to_json to_pandas to_polars",
     "Measure": "parse",
@@ -564,7 +570,12 @@ def python_page() -> str:
 
 def _first(value: Any) -> str:
     """Return the first paragraph of a docstring."""
-    return " ".join(inspect.cleandoc(value.__doc__ or "").partition("\n\n")[0].split())
+    return _paragraphs(inspect.cleandoc(value.__doc__ or ""), 1)
+
+
+def _paragraphs(doc: str, number: int) -> str:
+    """Return the first paragraphs of a text, each on one line."""
+    return "\n\n".join(" ".join(part.split()) for part in doc.split("\n\n")[:number])
 
 
 def _described(name: str) -> Iterator[str]:
@@ -572,7 +583,8 @@ def _described(name: str) -> Iterator[str]:
     value = getattr(import_module(module), member)
     if name not in METHODS:
         yield f"```py\n{_signature(member, value)}\n```\n"
-    yield f"{_arguments(inspect.cleandoc(value.__doc__ or '')) if name not in BRIEF else _first(value)}\n"
+    doc = inspect.cleandoc(value.__doc__ or "")
+    yield f"{_arguments(doc) if name not in BRIEF else _paragraphs(doc, BRIEF[name])}\n"
     for method in METHODS.get(name, "").split():
         found = inspect.getattr_static(value, method)
         call = getattr(found, "__func__", found)
@@ -620,11 +632,9 @@ def _arguments(doc: str) -> str:
             parts.append(f"Returns {' '.join(entries)}")
         else:
             lines = (re.sub(r"^([\w, ]+):", r"- `\1`:", entry) for entry in entries)
-            parts.append(
-                "\n".join(lines)
-                if title != "Raises"
-                else f"Raises {'; '.join(line.removeprefix('- ') for line in lines)}"
-            )
+            raised = ", ".join(entry.partition(":")[0].join("``") for entry in entries)
+            errors = f"Raises {raised}: see [errors](#errors-germaneerrors)."
+            parts.append(errors if title == "Raises" else "\n".join(lines))
         parts += [after] if after else []
     return "\n\n".join(parts)
 
