@@ -400,7 +400,7 @@ def targets_page() -> str:
 
 def gates_page() -> str:
     """docs/reference/gates.md."""
-    rows = "\n".join(f"| `{form}` | {meaning} |" for form, meaning in FUNCTIONS.items())
+    rows = "\n".join(f"- `{form}`: {meaning}" for form, meaning in FUNCTIONS.items())
     return f"""# Gates
 
 {MADE}
@@ -416,8 +416,6 @@ limit     = number | number "%"
 `measure` is a name as it is reported: `nDCG@10`, `context_precision@5`, or the `name` that the eval file gives a grader. A measure
 alone is its mean. An unknown function or measure is an error that names what there is.
 
-| value | what is compared |
-| --- | --- |
 {rows}
 
 A gate is `passed`, `failed` or `undecided`: where scores are missing, it passes or fails only if it does so whatever they would be.
@@ -430,7 +428,7 @@ Why intervals: [compare.md](../compare.md).
 def config_page() -> str:
     """docs/reference/config.md."""
     rows = "\n".join(
-        f"| `{name}` | {' or '.join(_TOML[kind] for kind in flag.setting)} | `{flag.long}` | {flag.help_for('')} |"
+        f"- `{name}` ({' or '.join(_TOML[kind] for kind in flag.setting)}): `{flag.long}`"
         for name, flag in SETTINGS.items()
     )
     return f"""# germane.toml
@@ -446,8 +444,8 @@ gates = ["lower(nDCG@10)>=0.7"]
 ledger = ".germane/ledger.sqlite"
 ```
 
-| setting | value | flag | meaning |
-| --- | --- | --- | --- |
+Each setting, its value, and the flag of [`germane run`](commands.md#germane-run) that it sets:
+
 {rows}
 
 Environment: `GERMANE_JUDGE`, `GERMANE_LEDGER`, each provider's own key and base URL, `NO_COLOR`. A URL in this file gets no key.
