@@ -128,7 +128,7 @@ def _measured(count: int) -> dict[str, float]:
         "bytes of the report per judgement": sum(sizes.values()) / judgements,
         "  of these: samples": sizes["samples"] / judgements,
         "  of these: judgements": sizes["judgements"] / judgements,
-        "  of these: items and receipts": (sizes["items"] + sizes["receipts"]) / judgements,
+        "  of these: places": sizes["places"] / judgements,
         "  of these: scores": sizes["scores"] / judgements,
         "bytes of the ledger per judgement": ledger / judgements,
         "ms of CPU per judgement, asked": live * per,

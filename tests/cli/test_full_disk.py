@@ -159,7 +159,6 @@ def test_one_disk_for_everything(run: Run, data: Path, disk: Path) -> None:
         "labels.jsonl",
         "manifest.json",
         "places.jsonl",
-        "receipts.jsonl",
         "samples.jsonl",
         "scores.jsonl",
     ]

@@ -141,6 +141,19 @@ PANEL = ("--judge", "openai:m1", "--judge", "openai:m2", "--ledger", "l.sqlite")
 class TestDisagreement:
     """It is said wherever a verdict is."""
 
+    def test_a_member_alone_is_answered_by_its_vote(
+        self, inside: Cli, data: Path, server: ModelServer, tmp_path: Path
+    ) -> None:
+        """In a ledger with what the panel's report holds, and its report can be scored again."""
+        words = ["run", data, "-m", "context_precision@5", "-q"]
+        panel = [*words, "--judge", "openai:m1", "--judge", "openai:m2", "--no-cache", "-o", "p"]
+        assert inside(*panel).code == 0
+        alone = [*words, "--judge", "openai:m2", "--ledger", "l.sqlite", "-o", "s"]
+        assert inside("ledger", "import", "p/judgements.jsonl", "--ledger", "l.sqlite").code == 0
+        assert (inside(*alone).code, server.count) == (0, 2)
+        scored = inside("score", "s", "-m", "context_precision@1", "--json")
+        assert [row["status"] for row in scored.json["scores"]] == ["ok"]
+
     def test_explain_prints_the_votes(self, inside: Cli, data: Path, server: ModelServer) -> None:
         """Beside the grade that they became; and the report says how far the members agreed."""
         ran = inside("run", data, "-m", "context_precision@5", *PANEL, "-o", "out")

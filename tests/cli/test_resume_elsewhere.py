@@ -145,18 +145,6 @@ def test_a_damaged_manifest_is_one_message(inside: Cli, data: Path, tmp_path: Pa
         assert "again" in ran.err
 
 
-@pytest.mark.parametrize("line", ["{}", "null", "[1]", '{"keys": 5}', '{"keys": ["zz"], "calls": 1}'])
-def test_damaged_receipts_are_passed_over(inside: Cli, data: Path, tmp_path: Path, line: str) -> None:
-    """They only say what was paid."""
-    with ModelServer() as server:
-        assert inside(*words(data, server), env=KEY).code == 0
-        with (tmp_path / "r" / "receipts.jsonl").open("a") as file:
-            file.write(line + "\n")
-        ran = inside("run", "--resume", "r", "--json", "--base-url", server.url, env=KEY)
-        assert ran.code == 0, ran.err
-        assert ran.json["judge"]["calls"] == 12
-
-
 def test_a_run_is_continued_into_another_ledger(inside: Cli, data: Path, tmp_path: Path) -> None:
     """The one that is named now is used; what the first one knows is brought there by export and import."""
     with ModelServer() as server:

@@ -7,18 +7,17 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from msgspec.structs import replace
 
 from germane import evaluate
 from germane.errors import InputError
-from germane.folder.judgements import EarlierJudgements
+from germane.folder.judgements import earlier_judgements
 from germane.folder.labels import append_labels
 from germane.folder.layout import OWN
 from germane.folder.reader import StoredTables
 from germane.folder.rows import BlockRows, GraderSet, merge
 from germane.folder.writer import FolderWriter
 from germane.reports.report import Report
-from germane.tables.judgements import JudgementTable, judgement_line
+from germane.tables.judgements import JudgementTable
 from germane.tables.labels import Label
 from germane.tables.scores import ScoreTable
 from germane.types import Judgement, Sample, Score
@@ -67,21 +66,25 @@ def test_a_report_is_saved_onto_itself(tmp_path: Path) -> None:
 def test_judgements_of_killed_runs_are_found(tmp_path: Path) -> None:
     """Of however many runs were killed one after the other, oldest first; a line that was cut is passed over."""
     saved(tmp_path)
-    finished = [one.key for one in FolderWriter(tmp_path).earlier()]
+    finished = [row.key for row in left(tmp_path)]
     assert len(finished) == 12
     killed(tmp_path, 1, 2)
     with (tmp_path / "judgements.jsonl.part").open("ab") as file:
         file.write(b'{"key": "00')
     killed(tmp_path, 3)
     killed(tmp_path, 4)
-    assert list(FolderWriter(tmp_path).earlier())[12:] == [judgement(n) for n in (1, 2, 3, 4)]
+    assert left(tmp_path)[12:] == [judgement(n) for n in (1, 2, 3, 4)]
     saved(tmp_path)
-    assert [one.key for one in FolderWriter(tmp_path).earlier()] == finished
+    assert [row.key for row in left(tmp_path)] == finished
+
+
+def left(folder: Path) -> list[Judgement]:
+    return list(earlier_judgements(FolderWriter(folder).earlier()))
 
 
 def test_a_folder_where_nothing_ran_has_no_judgements(tmp_path: Path) -> None:
     """No file is no error."""
-    assert not list(FolderWriter(tmp_path).earlier())
+    assert FolderWriter(tmp_path).earlier() == []
 
 
 def test_a_second_writer_is_refused_while_the_first_writes(tmp_path: Path) -> None:
@@ -341,22 +344,6 @@ def test_the_manifest_does_not_grow_with_the_samples(tmp_path: Path) -> None:
         evaluate(rows, "context_precision@3 RR", judge="lexical").save(tmp_path / str(count))
         sizes.append((tmp_path / str(count) / "manifest.json").stat().st_size)
     assert sizes[1] < sizes[0] + 50
-
-
-def test_judgements_of_earlier_sessions_are_found_by_key(tmp_path: Path) -> None:
-    """The newest row of a key counts, those that are not kept do not hide it, and merged ones stand under their parent."""
-    first = [replace(judgement(n), item=f"{n:032x}") for n in range(3)]
-    failed = replace(first[1], answer=None, error="no answer")
-    newer, child = replace(first[2], answer={"grade": 3}), replace(judgement(7), parent=first[0].key)
-    files = [tmp_path / "judgements.jsonl", tmp_path / "judgements.jsonl.earlier"]
-    files[0].write_bytes(b"".join(map(judgement_line, first)))
-    files[1].write_bytes(b"".join(map(judgement_line, (failed, newer, child))) + b'{"key":"0')
-    keys = [one.key for one in (*first, child, judgement(9))]
-    kept = EarlierJudgements([*files, tmp_path / "absent"], lambda one: one.error is None)
-    assert kept.find(keys) == {first[0].key: first[0], first[1].key: first[1], newer.key: newer}
-    assert kept.children([first[0].key, first[1].key]) == [child]
-    assert EarlierJudgements(files).find(keys)[failed.key].error == "no answer"
-    assert EarlierJudgements().find(keys) == {}
 
 
 KILLED_AT = """

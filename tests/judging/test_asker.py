@@ -10,7 +10,7 @@ import pytest
 from msgspec.structs import replace
 
 from germane.errors import Interrupted, JudgeError, LedgerError
-from germane.folder.judgements import EarlierJudgements
+from germane.folder.judgements import earlier_judgements
 from germane.judges.judge import Judge, LocalJudge, Reply, with_defaults
 from germane.judges.panel import PanelJudge
 from germane.judging.asker import Asker
@@ -484,15 +484,16 @@ def test_windows_are_stored_with_what_they_were_merged_into(tmp_path: Path) -> N
 
 
 def test_a_panel_s_answer_has_its_members_as_children(tmp_path: Path) -> None:
-    """Their parent is the panel's key, live and in a session that goes on; a member's own question is not answered by them."""
+    """Their parent is the panel's key, live and in a session that goes on; alone, a member's answer has no parent."""
     members = [Counting(), Second()]
     panel = PanelJudge(members)
 
     file = tmp_path / "judgements.jsonl"
 
     async def run(route: Judge) -> tuple[Answer, ...]:
-        async with Asker(lambda _: route, earlier=EarlierJudgements([file])) as asker:
-            return tuple(await asker.judge([relevance(1)]))
+        with SQLiteLedger(file, rows=earlier_judgements([file])) as earlier:
+            async with Asker(lambda _: route, earlier=earlier) as asker:
+                return tuple(await asker.judge([relevance(1)]))
 
     (live,) = asyncio.run(run(panel))
     assert [(child.judge, child.parent) for child in live.children] == [
@@ -505,7 +506,7 @@ def test_a_panel_s_answer_has_its_members_as_children(tmp_path: Path) -> None:
     assert again == live
     assert [len(member.asked) for member in members] == [1, 1]
     (alone,) = asyncio.run(run(members[0]))
-    assert alone.judgement.parent is None
+    assert (alone.judgement.parent, len(members[0].asked)) == (None, 1)
 
 
 class Second(Counting):

@@ -13,7 +13,7 @@ from germane.judges import LLMJudge
 from germane.judges.judge import LocalJudge, Reply
 from germane.judges.panel import PanelJudge, repeated
 from germane.judging.asker import Asker
-from germane.judging.spending import Budget, UsageLog, check_price
+from germane.judging.spending import Budget, Spent, UsageLog, check_price
 from germane.ledger.sqlite import SQLiteLedger
 from germane.questions.question import AnyQuestion
 from germane.questions.relevance import Relevance
@@ -146,7 +146,7 @@ class Closed(Paid):
 
 def test_a_question_that_was_never_sent_is_no_call(tmp_path: Path) -> None:
     """It is a failure, in this session and the next, and uses no limit up; what was sent and failed is a call."""
-    judge, usage_log = Closed(1), UsageLog(tmp_path / "receipts.jsonl")
+    judge, usage_log = Closed(1), UsageLog(tmp_path / "session")
 
     async def run() -> Asker:
         with closing(usage_log):
@@ -156,45 +156,37 @@ def test_a_question_that_was_never_sent_is_no_call(tmp_path: Path) -> None:
 
     spent = asyncio.run(run()).spent
     assert (spent.calls, spent.requests, spent.errors, judge.asked) == (4, 4, 17, 20)
-    again = UsageLog(tmp_path / "receipts.jsonl", resumed=True)
-    assert (again.earlier.calls, len(again.failed)) == (4, 17)
+    assert (UsageLog(tmp_path / "session", usage_log.sessions).earlier.calls, len(usage_log.failed)) == (
+        4,
+        17,
+    )
 
 
-def test_receipts_survive_a_kill(tmp_path: Path) -> None:
-    """What was paid is known to the next session at once, a line that was half written is passed over."""
-    path = tmp_path / "receipts.jsonl"
-    judge, asked = Paid(), [Relevance(query="q", passage=f"p{n}") for n in range(3)]
+@pytest.mark.parametrize("damaged", ["", "{", "[]", "{}", '{"id": "x", "calls": 9}'])
+def test_the_cost_of_a_killed_session_is_known(tmp_path: Path, damaged: str) -> None:
+    """Its counts stand in the file, and not in the manifest, where it stands without any; a file that is damaged is passed over."""
+    path = tmp_path / "session"
+    judge, asked = Paid(), [Relevance(query="q", passage=f"p{n}") for n in range(4)]
 
-    async def session(usage_log: UsageLog, questions: Sequence[AnyQuestion], ledger: SQLiteLedger) -> Asker:
+    async def session(usage_log: UsageLog, questions: Sequence[AnyQuestion], ledger: SQLiteLedger) -> Spent:
         with closing(usage_log):
             async with Asker(lambda _: judge, ledger, usage_log=usage_log) as asker:
                 await asker.judge(questions)
-        return asker
+        return asker.spent
 
-    ledger = SQLiteLedger(tmp_path / "l.sqlite")
-    asyncio.run(session(UsageLog(path), asked[:2], ledger))
-    with path.open("a") as file:
-        file.write('{"calls": 1, "ke')
-    again = UsageLog(path, resumed=True)
-    assert (again.earlier.calls, round(again.earlier.cost_usd, 6)) == (2, 0.2)
-    spent = asyncio.run(session(again, asked, ledger)).spent
-    assert (spent.calls, spent.cached) == (1, 0)
-    assert UsageLog(path, resumed=True).earlier.calls == 3
-    assert UsageLog(path).earlier.calls == 0
-
-
-def test_receipts_of_an_earlier_version_are_read(tmp_path: Path) -> None:
-    """It wrote keys as numbers, without leading zeros; a line without usable keys counts nothing."""
-    path, key = tmp_path / "receipts.jsonl", f"{0x1F:016x}{7:016x}"
-    path.write_text(
-        '\n{"calls": 2, "cost_usd": 0.5, "keys": ["1f", "fedcba9876543210"], "failed": ["a"]}\n'
-        '{"calls": 9, "keys": ["zz"], "failed": []}\n'
-    )
-    usage_log = UsageLog(path, resumed=True)
-    assert (usage_log.earlier.calls, usage_log.earlier.cost_usd, len(usage_log.failed)) == (2, 0.5, 1)
-    assert key in usage_log
-    assert "fedcba9876543210" * 2 in usage_log
-    assert f"{0xA:016x}" not in usage_log
+    with SQLiteLedger(tmp_path / "l.sqlite") as ledger:
+        asyncio.run(session(UsageLog(), asked[3:], ledger))  # of another evaluation
+        first = UsageLog(path)
+        begun = first.sessions
+        asyncio.run(session(first, asked[:2], ledger))
+        again = UsageLog(path, begun)
+        assert (again.earlier.calls, round(again.earlier.cost_usd, 6)) == (2, 0.2)
+        spent = asyncio.run(session(again, asked, ledger))
+        assert (spent.calls, spent.cached) == (1, 1)
+        third = UsageLog(path, again.sessions)
+        assert (third.earlier.calls, [row["calls"] for row in third.sessions]) == (3, [2, 1, 0])
+    path.write_text(damaged)
+    assert UsageLog(path, begun).earlier.calls == 0
 
 
 def test_what_is_known_costs_nothing(tmp_path: Path) -> None:

@@ -13,6 +13,7 @@ from germane.addons import load
 from germane.clean import mask_urls, some_of
 from germane.errors import InputError
 from germane.evaluation.spec import OPTIONS, Spec, environment, read_config
+from germane.folder.judgements import earlier_judgements
 from germane.judges.judge import NAME_A_SECOND, Judge, members_of
 from germane.judges.panel import panel_of
 from germane.ledger.address import files_of, secret_of
@@ -347,6 +348,15 @@ def open_ledger(address: str | Path | None, replay: str | Path | None = None) ->
     from germane.ledger.opening import open_at, open_for_replay
 
     return open_for_replay(replay) if replay is not None else open_at(address or "")
+
+
+def open_earlier(files: Sequence[Path]) -> LedgerTable | None:
+    """Return the answers among the judgements in these files as a ledger, what cannot be read left out; None without a file."""
+    if not files:
+        return None
+    from germane.ledger.sqlite import SQLiteLedger
+
+    return SQLiteLedger(files[0], rows=earlier_judgements(files))
 
 
 def name_of_replay(spec: Spec) -> str:

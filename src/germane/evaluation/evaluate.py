@@ -28,6 +28,7 @@ from germane.evaluation.choice import (
     needs_judge,
     no_judge,
     open_corpus,
+    open_earlier,
     open_ledger,
     remove_ledger,
     settings_of,
@@ -36,11 +37,9 @@ from germane.evaluation.choice import (
 )
 from germane.evaluation.evaluation import Evaluation, run_coroutine
 from germane.evaluation.spec import Spec
-from germane.folder.judgements import EarlierJudgements
 from germane.folder.rows import BlockRows, Tables
 from germane.folder.writer import FolderWriter
 from germane.judges.judge import Judge, Judges, members_of
-from germane.judges.panel import whole
 from germane.judging.asker import Asker
 from germane.judging.spending import Budget, Spent, check_price
 from germane.measures.declaration import parse_measures
@@ -305,15 +304,15 @@ async def report_on(
     """
     if judge is not None and ledger is not None:
         _warn_of_unstored(judge)
-    writer, earlier, resumed = None, EarlierJudgements(), False
+    writer, earlier, resumed = None, None, False
     with ExitStack() as opened:
         if spec.folder:
             writer = FolderWriter(spec.folder).lock()
             opened.callback(writer.close)
             if not (resumed := writer.is_unfinished()):
                 jobs, resumed = _again(writer, jobs, answered=target is not None)
-            if resumed and not spec.replay:
-                earlier = writer.earlier(keep=whole)
+            if resumed and not spec.replay and (earlier := open_earlier(writer.earlier())) is not None:
+                opened.callback(earlier.close)
             writer.start().write_manifest({}, "running")
             if ledger is None and judge is not None:
                 ledger = own = open_ledger(writer.path / "ledger.sqlite")

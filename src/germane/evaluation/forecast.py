@@ -22,7 +22,6 @@ from germane.clean import counted
 from germane.evaluation.choice import Router, needs_judge
 from germane.evaluation.evaluation import SIZE, Evaluation, Working, run_coroutine
 from germane.evaluation.spec import Expected
-from germane.folder.judgements import EarlierJudgements
 from germane.folder.rows import BlockRows
 from germane.judges.judge import Judge, members_of
 from germane.judges.panel import PanelJudge
@@ -31,7 +30,7 @@ from germane.judging.spending import Spent, UsageLog
 from germane.ledger.store import Ledger
 from germane.measures.scoring import Job
 from germane.places.settings import Settings
-from germane.questions.asking import Answer, answered
+from germane.questions.asking import Answer
 from germane.questions.question import AnyQuestion
 from germane.show.table import Table
 from germane.tables.scores import SampleKey
@@ -222,7 +221,7 @@ class Forecaster:
     Args:
         judge: The judge of the questions; None where no measure asks.
         settings: The evaluation's.
-        earlier: The judgements of the evaluation's earlier sessions, with failures that are not to be asked again.
+        earlier: The answers in the folder of the evaluation.
         ledger: Everybody's answers.
         usage_log: The questions that these sessions have paid for.
     """
@@ -231,7 +230,7 @@ class Forecaster:
         self,
         judge: Judge | None,
         settings: Settings,
-        earlier: EarlierJudgements | None = None,
+        earlier: Ledger | None = None,
         ledger: Ledger | None = None,
         usage_log: UsageLog | None = None,
     ) -> None:
@@ -301,7 +300,7 @@ class Forecaster:
         judgement = judgements.get(key)
         if judgement is not None and judgement.ms is not None and not self._timed.seen_before(key):
             self.forecast.took.append(judgement.ms)
-        answer = None if judgement is None else answered(question, judgement)
+        answer = None if judgement is None else self._asker.read(question, judgement)
         if answer is not None and not answer.holds:
             answer = None
         if answer is None and isinstance(judge, PanelJudge):
@@ -343,7 +342,7 @@ class Forecaster:
             line.asked.append((asked.judge, asked.question))
             if not estimated and asked.judge.stored:
                 self.forecast.certain.append((asked.judge, asked.question))
-        elif asked.key in self._usage_log:
+        elif self._usage_log.has_paid(asked.answer.judgement, asked.answer.children):
             self.forecast.paid += asked.calls
         else:
             line.cached += asked.calls

@@ -33,13 +33,14 @@ from germane.evaluation.evaluate import Runner
 from germane.evaluation.evaluation import interruptible, interruptibly, run_coroutine
 from germane.evaluation.plan import Feasibility, Plan, split_evaluations
 from germane.evaluation.session import (
-    answers_so_far,
+    answers_in,
     check_same_judge,
     command_to_resume,
     ledger_of,
     new_folder,
 )
 from germane.evaluation.spec import Callbacks, Spec
+from germane.folder.layout import SESSION
 from germane.folder.manifest import read_manifest
 from germane.folder.writer import FolderWriter
 from germane.judges.judge import Judge
@@ -66,7 +67,6 @@ __all__ = ["forecast", "run", "stored_manifest"]
 if TYPE_CHECKING:
     from germane.evaluation.forecast import Forecast, Forecaster
     from germane.evaluation.sampling import Stages
-    from germane.ledger.store import Ledger
     from germane.reports.data import ReportData
 
 
@@ -157,14 +157,16 @@ def forecast(spec: Spec, callbacks: Callbacks | None = None) -> Forecast:
         if not (spec.reask or spec.replay):
             check_same_judge(stored, plan.judge)
         location = ledger_of(spec, folder)
-        usage_log = UsageLog(folder / "receipts.jsonl", resumed=True) if folder is not None else None
-        judgements = answers_so_far(FolderWriter(folder) if folder else None, stored)
-        ledger: Ledger | None = None
+        usage_log, earlier, ledger = UsageLog(), None, None
+        if folder is not None:
+            usage_log = UsageLog(folder / SESSION, stored.get("sessions", ()))
+            if (earlier := answers_in(FolderWriter(folder), stored)) is not None:
+                opened.callback(earlier.close)
         if spec.replay:
             ledger = opened.enter_context(contextlib.closing(open_for_replay(spec.replay)))
         elif location is not None and is_there(location):
             ledger = opened.enter_context(contextlib.closing(open_at(location, read_only=True)))
-        forecaster = Forecaster(plan.judge, plan.settings, judgements, ledger, usage_log)
+        forecaster = Forecaster(plan.judge, plan.settings, earlier, ledger, usage_log)
         answers = TargetAnswers(folder, resumed=True, replaces=stored.get("replaces", False))
         forecast = _counted(plan, forecaster, answers)
     until = bool(spec.until)
@@ -190,10 +192,6 @@ def _counted(plan: Plan, forecaster: Forecaster, answers: TargetAnswers) -> Fore
     if not forecaster.forecast.waiting and plan.share is None:
         feasibility.check()
     return forecaster.forecast
-
-
-_SPENT = ("calls", "requests", "input_tokens", "output_tokens", "cost_usd", "unpriced")
-"""The counts of a session in the manifest; `unpriced` are requests whose price is not known, and not in `cost_usd`."""
 
 
 class _Run:
@@ -279,7 +277,7 @@ class _Run:
         except KeyboardInterrupt:  # all is measured, and the report is being made
             raise self._stopped(Interrupted("interrupted")) from None
         else:
-            self._close()
+            self._close(forget=True)
             TargetAnswers.forget(self.path)
             if self.spec.no_cache:
                 remove_ledger(self.path / "ledger.sqlite")
@@ -310,17 +308,19 @@ class _Run:
                 self.folder.forget_killed()
                 if self.spec.no_cache:
                     remove_ledger(folder / "ledger.sqlite")
-            self.earlier = answers_so_far(self.folder, self.stored)
+            self.earlier = answers_in(self.folder, self.stored) if self.stored else None
             self.ledger = open_ledger(place, self.spec.replay)
         except BaseException:
             self.folder.close()
             raise
-        self.usage_log = UsageLog(folder / "receipts.jsonl", resumed=bool(self.stored))
+        self.usage_log = UsageLog(folder / SESSION, self.stored.get("sessions", ()))
 
-    def _close(self) -> None:
-        if self.ledger is not None:
-            self.ledger.close()
-        self.usage_log.close()
+    def _close(self, *, forget: bool = False) -> None:
+        """Close all files; with `forget`, remove the counts of the session, which the manifest has."""
+        for ledger in (self.ledger, self.earlier):
+            if ledger is not None:
+                ledger.close()
+        self.usage_log.close(forget=forget)
         self.folder.close()
         self.suite.stdin.delete_copy()
 
@@ -474,15 +474,6 @@ class _Run:
         """
         return replace(self.usage_log.earlier + self.usage_log.spent, errors=len(self.usage_log.failed))
 
-    def _sessions(self) -> list[Json]:
-        """Return one row per session: when it began and what it spent; for a killed one, what the receipts hold beyond the other rows."""
-        rows: list[Any] = list(self.stored.get("sessions") or ())
-        if rows:
-            earlier = {name: getattr(self.usage_log.earlier, name) for name in _SPENT}
-            before = {name: sum(row[name] for row in rows[:-1]) for name in _SPENT}
-            rows[-1] = {**rows[-1], **{name: max(0, earlier[name] - before[name]) for name in _SPENT}}
-        return [*rows, {"at": self.began, **{name: getattr(self.usage_log.spent, name) for name in _SPENT}}]
-
     def _manifest(self) -> dict[str, Json]:
         """Return the manifest's entries for resuming, and about the input: warnings, cases of each path, the sample drawn.
 
@@ -495,7 +486,7 @@ class _Run:
         options = {**self.spec.as_json(), "folder": str(self.path), "ledger": ledger}
         fields: dict[str, Json] = {"created": self.created, "cwd": str(Path.cwd()), "options": options}
         if keeps_answers(self.judge):
-            fields["sessions"] = self._sessions()
+            fields["sessions"] = self.usage_log.sessions
         if warnings:
             fields["warnings"] = warnings
         if self.command:
@@ -528,6 +519,7 @@ class _Run:
         error = self._explained(failure, *flags)
         with contextlib.suppress(OSError):  # a full disk: the manifest of the start stands, and will do
             self._write_manifest("interrupted")
+            self.usage_log.close(forget=True)
             code = 3 if isinstance(error, LimitReached) else 130 if isinstance(error, Interrupted) else 2
             manifest = {**manifest_of(self.plan.settings, self.judge, self.spent), **self._manifest()}
             verdict = Verdict(code, (str(failure),))

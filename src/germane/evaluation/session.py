@@ -6,19 +6,25 @@ import datetime
 import shlex
 from collections.abc import Mapping
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from germane.clean import mask_urls
 from germane.encoding import decode, encode
 from germane.errors import InputError
-from germane.evaluation.choice import ledger_address
+from germane.evaluation.choice import ledger_address, open_earlier
 from germane.evaluation.spec import Spec
-from germane.folder.judgements import EarlierJudgements, check_judgements
+from germane.folder.judgements import check_judgements
 from germane.folder.lines import TableFile
 from germane.folder.reader import check_digest
 from germane.folder.writer import FolderWriter
 from germane.judges.judge import Judge
-from germane.judges.panel import whole
 from germane.types import Json
+
+if TYPE_CHECKING:
+    pass
+
+if TYPE_CHECKING:
+    from germane.ledger.store import Ledger
 
 __all__ = ["command_to_resume", "ledger_of", "new_folder"]
 
@@ -84,19 +90,18 @@ def ledger_of(spec: Spec, folder: Path | None) -> str | None:
     return ledger_address()
 
 
-def answers_so_far(folder: FolderWriter | None, stored: Mapping[str, Json]) -> EarlierJudgements:
-    """Return the judgements that earlier sessions of an evaluation left in its folder; what failed is asked again.
+def answers_in(folder: FolderWriter, stored: Mapping[str, Json]) -> Ledger | None:
+    """Return the answers that earlier sessions of an evaluation left in its folder, as a ledger; None where there are none.
 
-    InputError where the judgements of a finished report were changed since, or hold what no judge answers.
+    `stored` is the manifest of these sessions. InputError where the judgements of a finished report were changed since, or hold
+    what no judge answers.
     """
-    if folder is None or not stored:
-        return EarlierJudgements()
     if stored.get("status") == "complete":
         digests, file = stored.get("files", {}), folder.path / "judgements.jsonl"
         if file.name in digests:
             check_digest(file, digests)
             check_judgements(TableFile(file))
-    return folder.earlier(finished=not stored.get("replaces", False), keep=whole)
+    return open_earlier(folder.earlier(finished=not stored.get("replaces", False)))
 
 
 def command_to_resume(folder: Path, spec: Spec, *flags: str) -> str:

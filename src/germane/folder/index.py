@@ -34,21 +34,13 @@ class LineIndex:
         self._names = bytearray()
         return names[order], np.array(self._offsets, dtype=np.int64)[order]
 
-    def find(self, names: Iterable[bytes], *, newest: bool = False) -> list[int]:
-        """Return the offset of the first line of each of these names, or of the last one; -1 where there is none."""
+    def find(self, names: Iterable[bytes]) -> list[int]:
+        """Return the offset of the first line of each of these names; -1 where there is none."""
         (known, offsets), wanted = self._sorted, np.frombuffer(b"".join(names), _NAME)
         if not len(known):
             return [-1] * len(wanted)
-        at: NDArray[Any] = np.searchsorted(known, wanted, side="right" if newest else "left") - newest
-        at = at.clip(0, len(known) - 1)
+        at: NDArray[Any] = np.searchsorted(known, wanted).clip(0, len(known) - 1)
         result: list[int] = np.where(known[at] == wanted, offsets[at], -1).tolist()
-        return result
-
-    def every(self, name: bytes) -> list[int]:
-        """Return the offsets of all lines of a name."""
-        known, offsets = self._sorted
-        start, end = (np.searchsorted(known, np.array(name, _NAME), side=side) for side in ("left", "right"))
-        result: list[int] = offsets[start:end].tolist()
         return result
 
 

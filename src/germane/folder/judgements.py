@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from functools import cache, cached_property
+from functools import cache
 from pathlib import Path
 from typing import Annotated, Any
 
 import msgspec
 
-from germane.encoding import decode, short_name
+from germane.encoding import decode
 from germane.errors import AnswerError, InputError
-from germane.folder.index import LineIndex, lines_at
 from germane.folder.lines import TableFile
 from germane.tables.judgements import load_judgement
 from germane.types import Judgement
@@ -31,75 +30,12 @@ def has_usual_start(line: bytes) -> bool:
     return line[40:50] == _BETWEEN and line[82:84] == b'",'
 
 
-class EarlierJudgements:
-    """The judgements of earlier sessions of an evaluation, by key: of several rows under one key the newest.
-
-    Only their places are held in memory. Half a line, which a killed session leaves, is passed over.
-
-    Args:
-        files: The files, oldest first; they stay as they are.
-        keep: Which of the rows count.
-    """
-
-    def __init__(
-        self, files: Sequence[Path] = (), keep: Callable[[Judgement], bool] = lambda _: True
-    ) -> None:
-        self._files, self._keep = files, keep
-
-    def __iter__(self) -> Iterator[Judgement]:
-        rows = (_judgement(line) for path in self._files for _, _, line in TableFile(path).lines())
-        return (row for row in rows if row is not None and self._keep(row))
-
-    def __bool__(self) -> bool:
-        """Return True if there is any file of them."""
-        return any(path.exists() for path in self._files)
-
-    def find(self, keys: Collection[str]) -> dict[str, Judgement]:
-        """Return the judgements under these keys, without those that were merged into others."""
-        judgements: dict[str, Judgement] = {}
-        names = [short_name(key.encode()) for key in keys]
-        for path, by_key, _ in self._indexes:
-            offsets = by_key.find(names, newest=True)
-            rows = _judgements_at(path, (offset for offset in offsets if offset >= 0))
-            judgements |= {row.key: row for row in rows if row.key in keys}
-        return judgements
-
-    def children(self, keys: Collection[str]) -> list[Judgement]:
-        """Return the judgements that were merged into those under these keys."""
-        judgements: dict[str, Judgement] = {}
-        for path, _, by_parent in self._indexes:
-            offsets = [offset for key in keys for offset in by_parent.every(short_name(key.encode()))]
-            judgements |= {row.key: row for row in _judgements_at(path, offsets) if row.parent in keys}
-        return list(judgements.values())
-
-    @cached_property
-    def _indexes(self) -> list[tuple[Path, LineIndex, LineIndex]]:
-        """The lines of each file by their key, and merged ones by the key of what they were merged into."""
-        return [(path, *self._index_of(path)) for path in self._files if path.exists()]
-
-    def _index_of(self, path: Path) -> tuple[LineIndex, LineIndex]:
-        by_key, by_parent = LineIndex(), LineIndex()
-        for _, offset, line in TableFile(path).lines():
-            if has_usual_start(line) and not any(field in line for field in _UNUSUAL):
-                by_key.add(short_name(line[KEY]), offset)
-            elif (row := _judgement(line)) is not None and self._keep(row):
-                index = by_key if row.parent is None else by_parent
-                index.add(short_name((row.parent or row.key).encode()), offset)
-        return by_key, by_parent
-
-
-_UNUSUAL = (b'"error":', b'"failed":', b'"parent":')
-"""Fields of a line that does more than answer its question."""
-
-
-def _judgement(line: bytes) -> Judgement | None:
-    with suppress(ValueError, TypeError, AttributeError):
-        return load_judgement(decode(line))
-    return None
-
-
-def _judgements_at(path: Path, offsets: Iterable[int]) -> Iterator[Judgement]:
-    return (row for row in map(_judgement, lines_at(path, offsets)) if row is not None)
+def earlier_judgements(files: Iterable[Path]) -> Iterator[Judgement]:
+    """Iterate over the judgements in files that earlier sessions left; half a line, which a killed session leaves, is passed over."""
+    for file in files:
+        for row in TableFile(file).whole_rows():
+            with suppress(ValueError, TypeError, AttributeError):
+                yield load_judgement(row)
 
 
 # the check of a finished report

@@ -28,6 +28,9 @@ UNFINISHED = ".part"
 EARLIER = ".earlier"
 """The end of the name of the judgements that killed sessions left."""
 
+SESSION = f"session.json{UNFINISHED}"
+"""The file with what the session that writes to a folder has spent, or had when its process was killed."""
+
 OWN = (*(f"{name}.jsonl" for name in TABLES), LABELS, MANIFEST)
 """The files that are a report folder's own: nothing else is written under these names."""
 

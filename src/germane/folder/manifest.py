@@ -97,7 +97,7 @@ _MANIFEST = _record(
         "eval_files": list[tuple[str, int]],
         "command": _record({"id": str, "number": int, "path": str}, {}),
         "sampled": _record({"n": _COUNT, "of": _COUNT, "seed": int}, {}),
-        "sessions": _list(_record(_SESSION, {})),
+        "sessions": _list(_record(_SESSION, {"id": str, "estimated": _COUNT})),
         "part": _record(_PART, {"inputs": list[str]}),
         "until": _record({"widths": dict[str, float], "stages": list[int]}, {}),
         "gates": list[str | tuple[str, str | None]],

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import weakref
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from io import BytesIO
 from pathlib import Path
 from typing import IO, Self
@@ -12,7 +12,6 @@ from germane.encoding import encode_records, short_name
 from germane.errors import InputError
 from germane.folder import lock
 from germane.folder.commit import complete_killed, keep_people, publish
-from germane.folder.judgements import EarlierJudgements
 from germane.folder.layout import (
     APPEND,
     EARLIER,
@@ -112,15 +111,14 @@ class FolderWriter:
 
     # what killed sessions left
 
-    def earlier(
-        self, *, finished: bool = True, keep: Callable[[Judgement], bool] = lambda _: True
-    ) -> EarlierJudgements:
-        """Return the judgements of the sessions before this one that `keep` accepts.
+    def earlier(self, *, finished: bool = True) -> list[Path]:
+        """Return the files with the judgements of the sessions before this one, before it is started.
 
         Without `finished` only those of killed sessions: the report that stands there is another evaluation's.
         """
-        ends = (*[""] * finished, EARLIER, *[UNFINISHED] * (self._held is None))
-        return EarlierJudgements([files_in(self.path, end)["judgements"] for end in ends], keep)
+        ends = (*[""] * finished, EARLIER, UNFINISHED)
+        files = (files_in(self.path, end)["judgements"] for end in ends)
+        return [file for file in files if file.exists()]
 
     def forget_killed(self) -> None:
         """Remove what killed sessions left: what begins here now is another evaluation."""

@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, Any, Self
 from msgspec.structs import replace
 
 from germane.errors import Interrupted, JudgeError
-from germane.folder.judgements import EarlierJudgements
 from germane.judges.judge import GroupScope, Judge, Reply
 from germane.judges.panel import PanelJudge
 from germane.judging.groups import Group, Pending, Queue, answer_of, grouped, replies_of
@@ -42,7 +41,7 @@ class Asker:
     Args:
         route: The judge of a question.
         ledger: Where answers are stored; None stores none.
-        earlier: Judgements of the evaluation's earlier sessions, which hold without a look into the ledger.
+        earlier: The answers in the folder of the evaluation, which hold without a look into the ledger.
         usage_log: The log of what is paid, with what earlier sessions have paid; None = none.
         budget: The limit of spending; where it is reached, the asker stops with LimitReached.
         replay: The name of the ledger where it alone answers: other questions fail, and stand in `missing`.
@@ -56,7 +55,7 @@ class Asker:
         route: Callable[[AnyQuestion], Judge],
         ledger: Ledger | None = None,
         *,
-        earlier: EarlierJudgements | None = None,
+        earlier: Ledger | None = None,
         usage_log: UsageLog | None = None,
         budget: Budget | None = None,
         replay: str = "",
@@ -73,7 +72,7 @@ class Asker:
         self._replay, self._budget, self._before_asking = replay, budget or Budget(), before_asking
         self._prepared: bool | None = None
         """True once `before_asking` has returned, None until it is called: judges that cost wait for it."""
-        self._earlier, self._own = earlier or None, dict[str, Judgement]()
+        self._earlier, self._own = earlier, dict[str, Judgement]()
         self._panels: set[PanelJudge] = set()
         self._pending, self._arrived = dict[str, Pending](), list[Pending]()
         self._queues: dict[int, Queue] = {}
@@ -201,7 +200,7 @@ class Asker:
         judges = dict(asked)
         judgements = {key: self._own[key] for key in judges if key in self._own} if self._own else {}
         if self._earlier is not None:
-            judgements = self._earlier.find(judges.keys() - judgements.keys()) | judgements
+            judgements = self._earlier.find([key for key in judges if key not in judgements]) | judgements
         keys = [key for key, judge in judges.items() if judge.stored and judge.kept and key not in judgements]
         if keys and self._ledger is not None:
             judgements |= self._ledger.find(keys)
@@ -209,12 +208,15 @@ class Asker:
 
     def _known(self, judge: Judge, question: AnyQuestion, judgement: Judgement | None) -> Answer | None:
         """Return a known answer, and count it; None where there is none to use, and the question must be asked."""
-        if judgement is None or not (answer := self._read(question, judgement)).holds:
+        if judgement is None or not (answer := self.read(question, judgement)).holds:
             return None
         self._usage_log.reused(judge, question, answer)
         return answer
 
-    def _read(self, question: AnyQuestion, judgement: Judgement) -> Answer:
+    def read(self, question: AnyQuestion, judgement: Judgement) -> Answer:
+        """Return a stored judgement as the answer to a question, with the judgements that it was merged from."""
+        if judgement.parent is not None:  # it was merged into another one where it was stored
+            judgement = replace(judgement, parent=None)
         answer, children = answered(question, judgement), list[Judgement]()
         if self._earlier is not None:
             children = self._earlier.children([judgement.key])
@@ -308,8 +310,6 @@ class Asker:
             if error is self._failure:
                 return
             raise
-        self._usage_log.combined(pending.key, [vote.judgement.key for vote in votes])
-        await self._commit(())
         judgement = panel.combine(pending.key, pending.question, votes)
         children = [replace(vote.judgement, parent=pending.key) for vote in votes]
         self._settle(pending, replace(answered(pending.question, judgement), children=tuple(children)))
@@ -402,7 +402,9 @@ class Asker:
     ) -> None:
         """Store what a judge has answered, then hand it out. What a stop has cut off fails with its reason."""
         answers = [
-            answer_of(value.key, value.question, judge, reply)
+            answer_of(
+                value.key, value.question, judge, reply, self._usage_log.session if judge.stored else ""
+            )
             for value, reply in zip(pending, replies, strict=True)
         ]
         cut_off = self._failure if stopped else None
@@ -416,7 +418,7 @@ class Asker:
                 self._fail([value], cut_off)
                 continue
             first = stored.get(value.key, answer.judgement)
-            self._settle(value, answer if first is answer.judgement else self._read(value.question, first))
+            self._settle(value, answer if first is answer.judgement else self.read(value.question, first))
 
     async def _commit(
         self, rows: Sequence[Judgement], stale: Sequence[Judgement] = ()

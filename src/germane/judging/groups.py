@@ -70,11 +70,19 @@ class Queue:
 
 
 def judgement_of(
-    key: str, question: AnyQuestion, judge: Judge, reply: Reply, parent: str | None = None
+    key: str,
+    question: AnyQuestion,
+    judge: Judge,
+    reply: Reply,
+    *,
+    parent: str | None = None,
+    session: str = "",
 ) -> Judgement:
-    """Return the row of a reply; TypeError or ValueError where it is not JSON and cannot be stored."""
+    """Return the row of a reply, paid for in this `session`; TypeError or ValueError where it is not JSON and cannot be stored."""
     replica = judge.identity.get("replica")
     asked = asked_as(question) if replica is None else {**asked_as(question), "replica": replica}
+    if session:
+        asked = {**asked, "session": session}
     judgement = Judgement(
         key=key,
         item=question.item,
@@ -94,12 +102,12 @@ def judgement_of(
     return judgement
 
 
-def answer_of(key: str, question: AnyQuestion, judge: Judge, reply: Reply) -> Answer:
+def answer_of(key: str, question: AnyQuestion, judge: Judge, reply: Reply, session: str = "") -> Answer:
     """Return the judgement of a reply with its typed answer; a reply that cannot be read or stored becomes an error."""
     try:
-        answer = answered(question, judgement_of(key, question, judge, reply))
+        answer = answered(question, judgement_of(key, question, judge, reply, session=session))
         children = [
-            judgement_of(judge.key(window), window, judge, child, parent=key)
+            judgement_of(judge.key(window), window, judge, child, parent=key, session=session)
             for window, child in reply.children
         ]
     except Exception as error:  # noqa: BLE001 - whatever somebody's own judge put into it

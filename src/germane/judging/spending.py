@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import os
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, fields
 from math import inf
 from operator import add, attrgetter
 from pathlib import Path
-from typing import IO
+from typing import IO, Any
+
+from msgspec import convert
 
 from germane.clean import counted
-from germane.encoding import encode
+from germane.encoding import decode, encode, now
 from germane.errors import InputError, LimitReached
-from germane.folder.lines import TableFile
+from germane.folder.layout import REPLACE, opened
 from germane.judges.judge import Judge, Reply, members_of
 from germane.questions.asking import Answer
 from germane.questions.question import AnyQuestion
@@ -77,46 +80,57 @@ class Spent:
 
 _NAMES = tuple(field.name for field in fields(Spent))
 _values = attrgetter(*_NAMES)
+_OF_SESSION = ("calls", "requests", "input_tokens", "output_tokens", "cost_usd", "unpriced", "estimated")
+"""The counts of a session in the manifest; `unpriced` are requests whose price is not known, and not in `cost_usd`."""
+_ROW_BYTES = 512
+"""Bytes of the file of a session's counts, which is written over in place: it finds room on a disk that is full by then."""
 
 
 class UsageLog:
     """The questions that an evaluation asks, need not ask and pays for, counted as answers arrive.
 
-    With a `path`, the evaluation's next session knows what was paid: a line for each group of answers is written there before
-    the answers are used, so that a killed session's is known too. It holds no answers, only what a ledger cannot know: which of
-    them this evaluation has paid for, what failures have cost, and which questions have failed.
+    Each judgement that is paid for has the id of its session in its provenance. With a `path`, the counts are written there
+    before the answers are used, so that those of a killed session are known.
 
     Args:
-        path: The file of lines; None for an evaluation that cannot be continued.
-        resumed: True if earlier sessions' lines hold; else the file begins anew.
+        path: The file of this session's counts; None for an evaluation that cannot be resumed.
+        sessions: The rows of the sessions before in the manifest. A killed one's counts are read from the file.
 
     Attributes:
-        spent: This session's.
-        earlier: That of the sessions before.
-        failed: The questions that nobody has answered yet, by short key.
+        session: The id of this session; "" without a `path`.
+        spent: This session's usage.
+        earlier: The usage of the sessions before.
+        failed: The questions of this session without an answer, by key.
+        unwritten: True if the file lacks the newest counts.
     """
 
-    def __init__(self, path: Path | None = None, *, resumed: bool = False) -> None:
-        self.spent, self.earlier = Spent(), Spent()
-        self.failed: set[int] = set()
-        self._seen = set[int]()
-        self._keys = set[int]()
-        self._path = path
+    def __init__(self, path: Path | None = None, sessions: Iterable[Mapping[str, Any]] = ()) -> None:
+        self.spent, self.failed, self.unwritten = Spent(), set[str](), False
+        self.session = "" if path is None else os.urandom(4).hex()
+        self._at, self._seen, self._path = now(), set[int](), path
         self._file: IO[bytes] | None = None
-        self.unwritten: list[bytes] = []
-        if path is not None and not resumed:
-            path.unlink(missing_ok=True)
-        for row in TableFile(path).whole_rows() if path is not None else ():
-            with suppress(KeyError, TypeError, ValueError, AttributeError):
-                keys, failed = row.pop("keys"), row.pop("failed")
-                earlier = self.earlier + Spent(**row)
-                self._note(keys, failed)
-                self.earlier = earlier
+        self._earlier = list(sessions)
+        if path is not None and self._earlier:
+            with suppress(OSError, ValueError, KeyError, TypeError):
+                killed = decode(path.read_bytes())
+                if killed["id"] == self._earlier[-1].get("id"):
+                    _spent_in(killed)
+                    self._earlier[-1] = killed
+        self.earlier = sum(map(_spent_in, self._earlier), Spent())
+        self._sessions = {self.session, *(row.get("id") for row in self._earlier)} - {"", None}
 
-    def __contains__(self, key: str) -> bool:
-        return _short(key) in self._keys
+    @property
+    def sessions(self) -> list[Mapping[str, Any]]:
+        """One row per session for the manifest, this one's last: when it began, its id and its counts."""
+        counts = {name: getattr(self.spent, name) for name in _OF_SESSION}
+        return [*self._earlier, {"at": self._at, "id": self.session, **counts}]
 
-    # What comes in
+    def has_paid(self, judgement: Judgement, children: Iterable[Judgement] = ()) -> bool:
+        """Return True if a session of this evaluation has paid for a judgement, or for one that it was merged from."""
+        rows = (judgement, *children)
+        return (
+            any(row.provenance.get("session") in self._sessions for row in rows) if self._sessions else False
+        )
 
     def seen_before(self, key: str) -> bool:
         """Return True if this question has come before in this session, and remember it."""
@@ -137,13 +151,11 @@ class UsageLog:
 
         What an earlier session of this evaluation paid for is neither shared nor cached, and a failure is not an answer.
         """
-        key = answer.judgement.key
-        if self.seen_before(key):
+        if self.seen_before(answer.judgement.key):
             self.shared(judge, question)
         elif answer.usable:
-            if self.failed:
-                self.failed.discard(_short(key))
-            if key not in self:
+            self.failed.discard(answer.judgement.key)
+            if not self.has_paid(answer.judgement, answer.children):
                 self.spent.cached += judge.paid_calls(question)
 
     def paid(self, judge: Judge, judgements: Sequence[Judgement], *, stopped: bool = False) -> None:
@@ -151,64 +163,47 @@ class UsageLog:
 
         Where it was `stopped`, what has no answer was not asked to the end: it has cost something and has not failed.
         """
-        lost = [judgement.key for judgement in judgements if judgement.error is not None]
-        keys = [judgement.key for judgement in judgements if not stopped or judgement.error is None]
-        failed = [] if stopped else lost
+        answered = {judgement.key for judgement in judgements if judgement.error is None}
+        failed = set[str]() if stopped else {judgement.key for judgement in judgements} - answered
         paid = Spent(errors=len(failed))
-        paid.calls = 0 if unsent(judgements) or not judge.stored else len(keys)
+        paid.calls = 0 if unsent(judgements) or not judge.stored else len(answered) + len(failed)
         for judgement in judgements:
             paid.estimated += judgement.provenance.get("tokens") == "estimated"
             paid.add(judgement.usage)
         self.spent += paid
-        if judge.stored or failed:
-            self._add(keys if paid.calls else [], failed, paid)
-
-    def combined(self, key: str, votes: Iterable[str]) -> None:
-        """Count a panel's answer as paid for where one of the votes that it was made of is."""
-        if any(vote in self for vote in votes):
-            self._add([key], [], Spent())
-
-    # The file
-
-    def _note(self, keys: Sequence[str], failed: Sequence[str]) -> None:
-        paid, lost = set(map(_short, keys)), set(map(_short, failed))
-        self._keys |= paid
-        self.failed -= paid
-        self.failed |= lost
-
-    def _add(self, keys: Sequence[str], failed: Sequence[str], spent: Spent) -> None:
-        """Add a line to those that `flush` writes."""
-        if self._path is None:
-            return
-        self._note(keys, failed)
-        cost = {name: value for name in _NAMES if (value := getattr(spent, name))}
-        row = {**cost, "keys": [key[:16] for key in keys], "failed": [key[:16] for key in failed]}
-        self.unwritten.append(encode(row) + b"\n")
+        self.failed -= answered
+        self.failed |= failed
+        self.unwritten = self._path is not None and (self.unwritten or judge.stored)
 
     def flush(self) -> None:
-        """Write the new lines, after what found no room before; in a thread, where an event loop runs."""
-        if self._path is None or not self.unwritten:
+        """Write the counts to the file if they have changed; in a thread, where an event loop runs."""
+        if not self.unwritten or self._path is None:
             return
-        if self._file is None:
-            self._file = self._path.open("ab")
-            self._file.write(b"\n")  # ends a line that a killed run left half written
-        while self.unwritten:  # a line that finds no room stays
-            self._file.write(self.unwritten[0])
-            del self.unwritten[0]
-        self._file.flush()
+        self.unwritten = False  # before the counts are read, which go on changing
+        try:
+            self._file = self._file or opened(self._path, REPLACE)
+            self._file.seek(0)
+            self._file.write(encode(self.sessions[-1]).ljust(_ROW_BYTES))
+            self._file.flush()
+        except OSError:
+            self.unwritten = True
+            raise
 
-    def close(self) -> None:
-        """Write what is left, if there is room by now, and close the file."""
+    def close(self, *, forget: bool = False) -> None:
+        """Write what is left, if there is room by now, and close the file; with `forget`, remove it: a manifest has the counts."""
         with suppress(OSError):
             self.flush()
         if self._file is not None:
             with suppress(OSError):
                 self._file.close()
+        if forget and self._path is not None:
+            self._path.unlink(missing_ok=True)
+            self._path = None
 
 
-def _short(key: str) -> int:
-    """Return 64 bits of a key: enough to tell an evaluation's questions apart, and small in memory."""
-    return int(key[:16], 16) - (1 << 63)
+def _spent_in(row: Mapping[str, Any]) -> Spent:
+    """Return the counts in the row of a session; ValueError where one is no number."""
+    return convert({name: row.get(name, 0) for name in _OF_SESSION}, Spent)
 
 
 def unsent(answers: Sequence[Reply] | Sequence[Judgement]) -> int:

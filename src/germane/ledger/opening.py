@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sqlite3
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
@@ -10,8 +9,8 @@ from germane.addons import load
 from germane.clean import some_of
 from germane.errors import InputError
 from germane.ledger.address import file_of, is_database, store_of
-from germane.ledger.sqlite import INSERT, SQLiteLedger, create_table
-from germane.ledger.store import Ledger, LedgerTable, to_row
+from germane.ledger.sqlite import SQLiteLedger
+from germane.ledger.store import Ledger, LedgerTable
 from germane.questions.question import AnyQuestion
 from germane.types import PlaceRow
 
@@ -39,6 +38,8 @@ def open_for_replay(where: str | Path) -> LedgerTable:
     """
     if is_database(where):
         return open_at(where, read_only=True)
+    from germane.ledger.jsonl import judgements_of, readable
+
     path = file_of(where)
     if path.is_dir():
         raise InputError(
@@ -50,9 +51,10 @@ def open_for_replay(where: str | Path) -> LedgerTable:
             f"--replay {path}: no such file",
             fix="create it where there is a key: germane ledger export -o FILE",
         )
+    readable([path])
     with path.open("rb") as file:
         is_sqlite = file.read(len(_SQLITE)) == _SQLITE
-    ledger = SQLiteLedger(path, read_only=True) if is_sqlite else ExportedLedger(path)
+    ledger = SQLiteLedger(path, read_only=True, rows=None if is_sqlite else judgements_of(path))
     if not len(ledger):
         ledger.close()
         raise InputError(
@@ -60,29 +62,6 @@ def open_for_replay(where: str | Path) -> LedgerTable:
             fix="create it where there is a key: germane ledger export -o FILE",
         )
     return ledger
-
-
-class ExportedLedger(SQLiteLedger):
-    """The judgements of a JSONL file (`germane ledger export`, a report's judgements.jsonl) as a ledger to read.
-
-    They are held in memory. Of two answers under one key the first holds; errors are left out. InputError at the first
-    line that is not a judgement.
-    """
-
-    def __init__(self, where: str | Path) -> None:
-        super().__init__(where, read_only=True)
-
-    def _open(self, *, read_only: bool) -> sqlite3.Connection:
-        from germane.ledger.jsonl import judgements_of, readable
-
-        readable([self.path])
-        db = sqlite3.connect(":memory:", isolation_level=None, check_same_thread=False)
-        create_table(db)
-        db.executemany(
-            INSERT, (to_row(judgement) for judgement in judgements_of(self.path) if judgement.error is None)
-        )
-        db.execute(f"PRAGMA query_only={read_only:d}")
-        return db
 
 
 def describe_missing(

@@ -6,7 +6,7 @@ import os
 import sqlite3
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -23,12 +23,13 @@ from germane.ledger.store import (
     Row,
     check_format,
     from_row,
+    to_row,
 )
 from germane.types import Judgement
 
 __all__ = ["SQLiteLedger"]
 
-INSERT = f"INSERT OR IGNORE INTO judgements VALUES ({', '.join('?' * len(COLUMNS))})"  # noqa: S608 - constants
+_INSERT = f"INSERT OR IGNORE INTO judgements VALUES ({', '.join('?' * len(COLUMNS))})"  # noqa: S608 - constants
 _SYNC_SECONDS = 1.0
 """Seconds after which a row has reached the disk: what a power cut may cost. A killed process loses nothing."""
 _CHECKED = 50_000_000
@@ -59,6 +60,8 @@ class SQLiteLedger(LedgerTable):
     Args:
         where: The file, which is made with its folder where there is none.
         read_only: Make and change nothing.
+        rows: Judgements that are read as a ledger, through a temporary file, in place of what the file holds: of two answers
+            under one key the first; no errors, and no answers of panels that a member did not answer.
 
     Raises:
         InputError: No ledger can be kept at such a place.
@@ -67,18 +70,20 @@ class SQLiteLedger(LedgerTable):
 
     chunk = 500
 
-    def __init__(self, where: str | Path, *, read_only: bool = False) -> None:
-        self.path = file_of(where)
+    def __init__(
+        self, where: str | Path, *, read_only: bool = False, rows: Iterable[Judgement] | None = None
+    ) -> None:
+        self.path, read_only = file_of(where), read_only or rows is not None
         self._writing, self._reading, self._syncing = threading.RLock(), threading.RLock(), threading.Lock()
         self._timer: threading.Timer | None = None
         self._fault: LedgerError | None = None
         with self._explained():
-            self.db = self._open(read_only=read_only)
+            if rows is not None:
+                self.db = _filled(rows)
+            else:
+                self.db = _open_for_reading(self.path) if read_only else _open_for_writing(self.path)
             self._reader = self.db if read_only else _connect(self.path)
             self._reader.execute("PRAGMA query_only=ON")
-
-    def _open(self, *, read_only: bool) -> sqlite3.Connection:
-        return _open_for_reading(self.path) if read_only else _open_for_writing(self.path)
 
     @property
     def place(self) -> str:
@@ -138,7 +143,7 @@ class SQLiteLedger(LedgerTable):
     def _insert(self, rows: Sequence[Row], useless: Sequence[tuple[str, str]]) -> set[str]:
         with self.writing() as db:
             db.executemany("DELETE FROM judgements WHERE key = ? AND answer = ?", useless)
-            return {row[0] for row in rows if db.execute(INSERT, row).rowcount}
+            return {row[0] for row in rows if db.execute(_INSERT, row).rowcount}
 
     def make(self, statements: Sequence[str]) -> None:
         """Execute these SQL statements in one transaction."""
@@ -205,14 +210,25 @@ def _open_for_writing(path: Path) -> sqlite3.Connection:
         if new:
             with _transaction(db):
                 if _is_new(db, path):  # another process may have been faster
-                    create_table(db)
+                    _create_table(db)
     except BaseException:
         db.close()
         raise
     return db
 
 
-def create_table(db: sqlite3.Connection) -> None:
+def _filled(rows: Iterable[Judgement]) -> sqlite3.Connection:
+    """Return a temporary database, which SQLite removes when it is closed, with the answers among these judgements."""
+    db = sqlite3.connect("", isolation_level=None, check_same_thread=False)
+    db.execute(f"PRAGMA cache_size={-_CACHE_KIB}")
+    answers = (row for row in rows if row.error is None and not row.provenance.get("failed"))
+    with _transaction(db):
+        _create_table(db)
+        db.executemany(_INSERT, map(to_row, answers))
+    return db
+
+
+def _create_table(db: sqlite3.Connection) -> None:
     """Make the table and its indexes in an empty database."""
     columns = ", ".join(f"{name} {declared}" for name, declared in DECLARED.items())
     for statement in (f"CREATE TABLE judgements ({columns})", *INDEXES, f"PRAGMA user_version={FORMAT}"):

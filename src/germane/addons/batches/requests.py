@@ -114,6 +114,7 @@ class Answers:
     """The answers in some lines.
 
     Attributes:
+        session: The id of the session that pays for them; "" = none.
         groups: The judgements of each line, failures among them.
         done: The requests whose questions are all answered.
         failed: The reasons of the others, by request.
@@ -122,6 +123,7 @@ class Answers:
         unknown: The number of lines whose request is not waiting: it was read before, or asked with another ledger.
     """
 
+    session: str = ""
     groups: list[list[Judgement]] = field(default_factory=list)
     done: set[str] = field(default_factory=set)
     failed: dict[str, str] = field(default_factory=dict)
@@ -141,7 +143,8 @@ class Answers:
             self.unrun.update([request] if status == _UNRUN else [])
         else:
             try:
-                judgements = _judgements(request, record, _completion(line, record["name"]), source)
+                completion = _completion(line, record["name"])
+                judgements = _judgements(request, record, completion, source, self.session)
                 problem = next((row.error for row in reversed(judgements) if row.error is not None), "")
             except AnswerError as error:
                 problem = str(error)
@@ -209,7 +212,9 @@ def _completion(line: Mapping[str, Json], name: str) -> Completion:
     )
 
 
-def _judgements(request: str, record: Mapping[str, Json], got: Completion, source: str) -> list[Judgement]:
+def _judgements(
+    request: str, record: Mapping[str, Json], got: Completion, source: str, session: str
+) -> list[Judgement]:
     """Return a judgement for each question of a request, with an error where its part cannot be used."""
     askers = dict[int, _Asker]()
     ask = Ask(
@@ -237,7 +242,7 @@ def _judgements(request: str, record: Mapping[str, Json], got: Completion, sourc
         said = {"error": str(answer)} if wrong else {"payload": answer}
         reply = Reply(**said, usage=usage, request=request, provenance=provenance)
         usage, asker = Usage(cost_usd=0.0), askers[id(question)]
-        rows.append(judgement_of(asker.key(question), question, asker, reply))
+        rows.append(judgement_of(asker.key(question), question, asker, reply, session=session))
     return rows
 
 

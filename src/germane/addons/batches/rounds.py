@@ -216,7 +216,7 @@ class Batches:
                 records = self._table.records([line["custom_id"] for line in lines])
                 seen.update(records)
                 lines_read += len(lines)
-                answers = Answers()
+                answers = Answers(self._usage_log.session if row.run == self._run else "")
                 for line in lines:
                     answers.take(line, records.get(line["custom_id"]), "batch")
                 self._pay(row, answers)
@@ -245,8 +245,9 @@ class Batches:
     def _pay(self, row: BatchRow, answers: Answers) -> None:
         """Count what this evaluation has paid, once: a batch may be read again after a kill."""
         for group in answers.groups if row.run == self._run else ():
-            known = (judgement.key in self._usage_log for judgement in group if judgement.error is None)
-            if group and not all(known):
+            stored = self._ledger.find([judgement.key for judgement in group])
+            known = sum(map(self._usage_log.has_paid, stored.values()))
+            if group and known < sum(judgement.error is None for judgement in group):
                 self._usage_log.paid(self._apis[row.endpoint].model, group)
 
     # Questions

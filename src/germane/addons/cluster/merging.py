@@ -6,7 +6,6 @@ and copies lines as they are: what an evaluation in one part would have written.
 
 from __future__ import annotations
 
-import shutil
 import sys
 from array import array
 from collections import Counter, deque
@@ -92,8 +91,6 @@ def merge_parts(
         )
         if before is not None:
             settle_changes(report, before, every=options["fail_on_regression"])
-        name = "receipts.jsonl"  # what `--resume` reads
-        _join([part.path / name for part in parts], folder.path / name)
         report.finish(folder)
         return report, before
     finally:
@@ -204,16 +201,6 @@ def _manifest(manifests: Sequence[Mapping[str, Any]]) -> dict[str, Json]:
         "options": options,
         "parts": len(manifests),
     }
-
-
-def _join(files: Sequence[Path], target: Path) -> None:
-    """Concatenate these files, of which some may be missing."""
-    present = [file for file in files if file.exists()]
-    target.unlink(missing_ok=True)
-    for file in present:
-        with file.open("rb") as lines, target.open("ab") as joined:
-            shutil.copyfileobj(lines, joined)
-            joined.write(b"\n")
 
 
 class _Named(msgspec.Struct, frozen=True):
