@@ -208,8 +208,17 @@ def trivial_answer(question: AnyQuestion) -> Reply | None:
 _UNASKED = FrozenDict(unasked=True)
 
 
-class Stopped(Exception):
-    """Raised where the evaluation was stopped: no further request is sent."""
+class GaveUp(Exception):
+    """A question gets no answer; others may still get one.
+
+    Attributes:
+        too_long: The texts are more than the model takes at once.
+        spent: Attempts or time are used up; otherwise asking again would not help.
+    """
+
+    def __init__(self, why: str, *, too_long: bool = False, spent: bool = False) -> None:
+        super().__init__(why)
+        self.too_long, self.spent = too_long, spent
 
 
 class GroupScope:
@@ -245,9 +254,10 @@ class GroupScope:
 
     @contextmanager
     def waiting(self) -> Iterator[None]:
-        """Mark a wait before a request; raises Stopped where no more may be sent."""
+        """Mark a wait before a request; raises GaveUp where no more may be sent."""
+        stopped = GaveUp("interrupted before it was asked again", spent=True)
         if self.stopped:
-            raise Stopped
+            raise stopped
         self._waits = True
         try:
             yield
@@ -256,7 +266,7 @@ class GroupScope:
                 raise
             self._recalled = False
             self._task.uncancel()
-            raise Stopped from None
+            raise stopped from None
         finally:
             self._waits = False
 

@@ -9,9 +9,9 @@ import httpx2
 
 from germane.errors import AnswerError
 from germane.judges import LLMJudge
-from germane.judges.client.errors import GaveUp
 from germane.judges.client.function import prompt_of
 from germane.judges.client.transport import Secrets
+from germane.judges.judge import GaveUp
 from germane.types import FrozenDict
 
 _IN_FLIGHT, _SECONDS = 4, 120.0

@@ -15,12 +15,11 @@ from time import monotonic
 from germane.clean import counted
 from germane.errors import AnswerError, GermaneError, Miscounted, Unended
 from germane.judges.client.client import ModelClient
-from germane.judges.client.errors import GaveUp
 from germane.judges.client.output import MODES, Correction
 from germane.judges.client.parsing import Completion
 from germane.judges.client.providers import Price
 from germane.judges.client.state import ModelCall
-from germane.judges.judge import Reply
+from germane.judges.judge import GaveUp, Reply
 from germane.questions.fusing import Ask, FusedRequest, fused_requests, render_request
 from germane.questions.prompts import Prompts
 from germane.questions.question import AnyQuestion
@@ -71,26 +70,24 @@ class GroupCall:
 
     def replies(self, questions: Sequence[AnyQuestion], price: Price | None) -> list[Reply]:
         """Return one reply per question; usage and time stand on the first."""
-        used, capabilities, replies = self.state.usage, self.client.capabilities, list[Reply]()
-        usage = used.total(price)
-        ms: float | None = (monotonic() - used.started) * 1000
-        asked_for = "text" if self.items[0].questions[0].free_text else MODES[self.state.mode]
+        call, capabilities, replies = self.state, self.client.capabilities, list[Reply]()
+        usage = call.usage(price)
+        ms: float | None = (monotonic() - call.started) * 1000
+        asked_for = "text" if self.items[0].questions[0].free_text else MODES[call.mode]
         common: dict[str, Json] = {
             "mode": "score" if capabilities.decides else asked_for,
-            "model": used.model,
-            "fingerprint": used.fingerprint,
+            "model": call.last.model,
+            "fingerprint": call.last.fingerprint,
             "left_out": capabilities.left_out,
             "singly": len(self._singly),
-            "reasked": used.reasked,
-            "waits": used.waits,
-            "faults": used.faults,
-            "tokens": "estimated" if used.estimated else "",
+            **{name: call.used[name] for name in ("reasked", "waits", "faults")},
+            "tokens": "estimated" if call.estimated else "",
         }
         common = {name: value for name, value in common.items() if value}  # what is as usual is left out
         for question in questions:
             stored = self._results[id(question)]
             how = FrozenDict(common | stored.provenance)
-            reply = replace(stored, usage=usage, ms=ms, request=used.id, provenance=how, children=())
+            reply = replace(stored, usage=usage, ms=ms, request=call.id, provenance=how, children=())
             usage, ms = _FREE, None
             part = replace(reply, usage=usage, ms=ms)
             parts = [(window, replace(part, payload=inner.payload)) for window, inner in stored.children]
@@ -199,7 +196,7 @@ class GroupCall:
         problem: AnswerError | None = None
         self.state.failures = self.state.room = attempt = 0  # of this question
         for attempt in range(1, policy.attempts + 1):
-            self.state.usage.reasked += attempt > 1
+            self.state.used["reasked"] += attempt > 1
             problem, note = await self._attempt(render_request(items, self.prompts), note)
             self._unended = isinstance(problem, Unended)
             if several := _asks_several(items):
@@ -212,7 +209,7 @@ class GroupCall:
             if self._unended and (several or capabilities.alone or attempt >= policy.list_attempts):
                 break  # who repeats himself does so again
             if len(items) == 1 and left[0] is not items[0]:
-                items, note = left[:1], Correction("", str(problem)[:_PROBLEM])
+                items, note = left[:1], ("", str(problem)[:_PROBLEM])
         self._spent = True
         tried = counted(attempt, "attempt")
         self._fail(f"no usable answer in {tried}; the last: {str(problem)[:_PROBLEM]}", items)
@@ -223,21 +220,21 @@ class GroupCall:
     ) -> tuple[AnswerError | None, Correction | None]:
         """Ask once and keep what can be used; return what was wrong, and what the next attempt shows of it."""
         try:
-            got, request = await self.client.complete(ask, self.state, note)
+            got = await self.client.complete(ask, self.state, note)
         except AnswerError as error:
-            return error, Correction("", str(error)[:_PROBLEM])
+            return error, ("", str(error)[:_PROBLEM])
         except GaveUp as error:
             if note is None or not error.too_long:
                 raise
             # the correction made it too long, not the texts
             return AnswerError("what was wrong with the answer before is too long to be sent"), None
-        if got.cut and (ask.schema or request.own_limit):
-            if self.client.widen(got, ask, request, self.state):
+        if got.cut and (ask.schema or self.state.own_limit):
+            if self.client.widen(got, ask, self.state):
                 return _CUT, note
             if ask.schema and not got.text.lstrip().startswith("{"):
                 self.client.capabilities.schema_ignored()
-            why = f"the answer did not end within {request.limit:,} tokens"
-            again = Correction("", f"{why}, write less") if ask.schema else None
+            why = f"the answer did not end within {self.state.limit:,} tokens"
+            again = ("", f"{why}, write less") if ask.schema else None
             return Unended(f"{why}: --model-parameter max_tokens=N allows more"), again
         problem = self._keep(ask, got)
         if problem is None:
@@ -246,7 +243,7 @@ class GroupCall:
             return None, note
         if not (isinstance(problem, Miscounted) or got.problem):
             self.client.capabilities.schema_ignored()
-        return problem, Correction(got.text[:_SHOWN], str(problem)[:_PROBLEM])
+        return problem, (got.text[:_SHOWN], str(problem)[:_PROBLEM])
 
     def _keep(self, ask: Ask, got: Completion) -> AnswerError | None:
         """Keep what can be used of an answer; return what is wrong with the rest."""

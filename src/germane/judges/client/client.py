@@ -15,23 +15,8 @@ from datetime import datetime, timedelta
 from time import monotonic
 
 from germane.errors import AnswerError, JudgeError, LimitReached
-from germane.judges.client.errors import (
-    UNKNOWN,
-    Action,
-    GaveUp,
-    RetryDecision,
-    TransportError,
-    decide,
-    is_over_limit,
-)
-from germane.judges.client.output import (
-    BYTES_PER_TOKEN,
-    PROMPT,
-    ROOM,
-    Correction,
-    ModelCapabilities,
-    ModelRequest,
-)
+from germane.judges.client.errors import UNKNOWN, RetryDecision, TransportError, decide, is_over_limit
+from germane.judges.client.output import BYTES_PER_TOKEN, PROMPT, ROOM, Correction, ModelCapabilities
 from germane.judges.client.parsing import Completion, completion_in, tokens_in
 from germane.judges.client.ratelimits import (
     AdaptiveConcurrency,
@@ -43,7 +28,7 @@ from germane.judges.client.ratelimits import (
 from germane.judges.client.retry import RetryPolicy
 from germane.judges.client.state import ModelCall
 from germane.judges.client.transport import Transport
-from germane.judges.judge import Stopped, waiting
+from germane.judges.judge import GaveUp, waiting
 from germane.questions.fusing import Ask
 
 MOST_THOUGHTS = 1 << 14
@@ -102,10 +87,8 @@ class ModelClient:
         self._unusable = ""
         await self.transport.close()
 
-    async def complete(
-        self, ask: Ask, call: ModelCall, note: Correction | None = None
-    ) -> tuple[Completion, ModelRequest]:
-        """Return one answer of the model, in the first output mode that the endpoint takes, and the request that brought it.
+    async def complete(self, ask: Ask, call: ModelCall, note: Correction | None = None) -> Completion:
+        """Return one answer of the model, in the first output mode that the endpoint takes.
 
         Args:
             ask: The request in words.
@@ -124,23 +107,23 @@ class ModelClient:
             if call.left <= 0:
                 raise GaveUp(f"no answer within {self.policy.deadline:g} s", spent=True)
             slot = await self._admit(ask, call, pause)
-            request = self._compose(ask, note, call)
-            decision = await self._send(request, call, slot)
+            body, call.limit, call.own_limit = self._compose(ask, note, call)
+            decision, size = await self._send(body, call, slot), len(body) // BYTES_PER_TOKEN
             pause = 0.0
             match decision.action:
-                case Action.TAKE:
-                    return self._accept(
-                        decision, ask, call, slot, request, corrected=note is not None
-                    ), request
-                case Action.MORE_ROOM:
-                    return Completion("", cut=True), request
-                case Action.RETRY | Action.WAIT:
+                case "take":
+                    got = completion_in(decision.body, ask.name)
+                    self._count(got, call, slot, size)
+                    return self._checked(got, ask, call, size, corrected=note is not None)
+                case "more room":
+                    return Completion("", cut=True)
+                case "retry" | "wait":
                     pause = self._pause(decision, call, slot)
-                case Action.STOP:
+                case "stop":
                     raise self._stop(f"cannot be used: {decision.why}")
                 case _:
-                    outdated = self._compose(ask, note, call).body != request.body
-                    self._change(decision, request, call, outdated=outdated)
+                    outdated = self._compose(ask, note, call)[0] != body  # another call has learned meanwhile
+                    self._change(decision, call, size, outdated=outdated)
                     forms += 1
                     if forms == STEPS:
                         raise GaveUp(decision.why)
@@ -153,14 +136,11 @@ class ModelClient:
             JudgeError: The endpoint cannot be used.
         """
         call.release()
-        try:
-            with waiting():
-                if pause:
-                    await asyncio.sleep(pause)
-                call.slot = await self._limits.acquire(lambda: self._expected_tokens(ask), self._check_usable)
-                return call.slot
-        except Stopped:
-            raise GaveUp("interrupted before it was asked again", spent=True) from None
+        with waiting():
+            if pause:
+                await asyncio.sleep(pause)
+            call.slot = await self._limits.acquire(lambda: self._expected_tokens(ask), self._check_usable)
+        return call.slot
 
     def _check_usable(self) -> None:
         """Raise what any request would end with, where the endpoint is not asked any more."""
@@ -177,44 +157,43 @@ class ModelClient:
         typical = sum(len(str(question.typical())) for item in ask.items for question in item.questions)
         return (size + typical) / BYTES_PER_TOKEN
 
-    def _compose(self, ask: Ask, note: Correction | None, call: ModelCall) -> ModelRequest:
-        """Compose a request just before it is sent, so that it uses what was learned while it waited."""
+    def _compose(self, ask: Ask, note: Correction | None, call: ModelCall) -> tuple[bytes, int, bool]:
+        """Return a request, its limit of tokens, and whether that is the question's own.
+
+        It is composed just before it is sent, so that it uses what was learned while it waited.
+        """
         capabilities = self.capabilities
         if call.room and not capabilities.limit_names:
             raise GaveUp("the answer was cut off, and the endpoint takes no limit that could be raised")
         unlimited = not capabilities.limit_names or (call.no_own_limit and not capabilities.max_tokens)
         limit = call.room or (0 if unlimited else capabilities.limit(ask))
         call.mode = max(call.mode, capabilities.mode)
-        return ModelRequest(
-            body=capabilities.body(ask, note, limit, call.mode),
-            mode=call.mode,
-            limit=limit,
-            own_limit=bool(limit) and not call.room and not capabilities.max_tokens,
-        )
+        own = bool(limit) and not call.room and not capabilities.max_tokens
+        return capabilities.body(ask, note, limit, call.mode), limit, own
 
-    async def _send(self, request: ModelRequest, call: ModelCall, slot: Slot) -> RetryDecision:
+    async def _send(self, body: bytes, call: ModelCall, slot: Slot) -> RetryDecision:
         """Send one request; return what follows from its response."""
         started, seconds = monotonic(), min(self.policy.read, call.left)
         secrets = self.transport.secrets
         try:
-            call.usage.requests += 1
+            call.used["requests"] += 1
             async with asyncio.timeout(seconds):
-                response = secrets.mask_response(await self.transport.send(request.body))
+                response = secrets.mask_response(await self.transport.send(body))
             decision = decide(*response, worked=self._worked)
         except TimeoutError:
             self._limits.throttled(slot.sent)
-            decision = RetryDecision(Action.RETRY, self._timed_out(seconds))
+            decision = RetryDecision("retry", self._timed_out(seconds))
         except TransportError as error:
-            decision = RetryDecision(Action.RETRY, str(error))
+            decision = RetryDecision("retry", str(error))
         finally:
             call.left -= monotonic() - started
-        if decision.action is not Action.RETRY:  # any answer, even a refusal, shows that the endpoint is up
+        if decision.action != "retry":  # any answer, even a refusal, shows that the endpoint is up
             self.breaker.succeeded()
-        if decision.action is Action.TAKE:
+        if decision.action == "take":
             self._worked = True
             self._limits.succeeded(slot.sent)
             return decision
-        call.usage.count(*tokens_in(decision.body))
+        call.count(*tokens_in(decision.body))
         return decision._replace(text=secrets.mask_text(decision.text))
 
     def _timed_out(self, seconds: float) -> str:
@@ -232,35 +211,34 @@ class ModelClient:
             )
         return f"{why} (--timeout)"
 
-    def _accept(
-        self,
-        decision: RetryDecision,
-        ask: Ask,
-        call: ModelCall,
-        slot: Slot,
-        request: ModelRequest,
-        *,
-        corrected: bool,
+    def _count(self, got: Completion, call: ModelCall, slot: Slot, size: int) -> None:
+        """Count the tokens of an answer; where the endpoint does not count they are estimated: `size` are those of the request."""
+        sent, back = got.input_tokens, got.output_tokens
+        if sent is None or back is None:
+            call.estimated, sent, back = True, size, got.size // BYTES_PER_TOKEN
+        call.count(sent, back, got.cached_tokens)
+        call.last = got
+        slot.correct(sent + back)
+        self._answers += 1
+        self._output_tokens += back
+
+    def _checked(
+        self, got: Completion, ask: Ask, call: ModelCall, size: int, *, corrected: bool
     ) -> Completion:
-        """Count and return the answer; it is cut off where it used all of its room and is not JSON.
+        """Return the answer; it is cut off where it used all of its room and is not JSON.
 
         Raises:
             GaveUp: The model declined, or the server cut the texts off.
         """
-        got = completion_in(decision.body, ask.name)
-        tokens, back = call.usage.answered(got, request)
-        slot.correct(tokens + back)
-        self._answers += 1
-        self._output_tokens += back
         if got.refusal:
             raise GaveUp(got.refusal)
-        if request.limit and (got.output_tokens or 0) >= request.limit and not got.cut and got.fault:
-            got = replace(got, cut=True)  # whatever the server calls it
         if not corrected and got.input_tokens is not None and len(ask.user) > _LONG_CHARACTERS:
-            self._check_read(got.input_tokens, ask, request)
+            self._check_read(got.input_tokens, ask, size)
+        if call.limit and (got.output_tokens or 0) >= call.limit and not got.cut and got.fault:
+            return replace(got, cut=True)  # whatever the server calls it
         return got
 
-    def _check_read(self, read: int, ask: Ask, request: ModelRequest) -> None:
+    def _check_read(self, read: int, ask: Ask, sent: int) -> None:
         """Raise GaveUp where the server read far fewer tokens than it was sent: Ollama cuts texts off in silence."""
         size = len(" ".join(ask.user.split()))
         if read > self._cuts_at + _SAME_TOKENS:
@@ -270,25 +248,23 @@ class ModelClient:
         if sparse or full or (self._cuts_at and self._cuts_at - read < _SAME_TOKENS):
             self._cuts_at = max(read, self._cuts_at)
             raise GaveUp(
-                f"the server read {read:,} tokens of about {request.tokens:,}: it cuts off in silence what is"
+                f"the server read {read:,} tokens of about {sent:,}: it cuts off in silence what is"
                 " longer than its context; give the model a longer one (Ollama: OLLAMA_CONTEXT_LENGTH)",
                 too_long=True,
             )
 
-    def widen(self, got: Completion, ask: Ask, request: ModelRequest, call: ModelCall) -> bool:
+    def widen(self, got: Completion, ask: Ask, call: ModelCall) -> bool:
         """Give the next answer more room, since this one was cut off; return False where it does not end.
 
         That is one that used all of the question's own limit, unless nothing but thoughts was written: these get more
         room, in later requests too. One that was cut off earlier met a limit of the server's own.
         """
-        capabilities, limit = self.capabilities, 0 if request.own_limit else request.limit
-        used = got.output_tokens
-        if request.own_limit and 2 * (used or request.limit) > request.limit:
-            if got.thought and request.limit == capabilities.limit(
-                ask
-            ):  # no other call has raised it meanwhile
+        capabilities, used, limit = self.capabilities, got.output_tokens, call.limit
+        if call.own_limit and 2 * (used or limit) > limit:
+            if got.thought and limit == capabilities.limit(ask):  # no other call has raised it meanwhile
                 capabilities.thoughts = min(max(ROOM, 2 * capabilities.thoughts), MOST_THOUGHTS)
             return got.thought
+        limit = 0 if call.own_limit else limit
         if not limit and (used or ROOM) < ROOM and capabilities.max_tokens is None:
             capabilities.max_tokens = ROOM  # the server's own is short: named in every request from now on
         call.room = max(2 * max(used or 0, limit), ROOM)
@@ -303,20 +279,20 @@ class ModelClient:
             LimitReached: The endpoint asks to wait longer than a call may take.
             GaveUp, JudgeError: Attempts, the time of an outage or the call's own time are used up.
         """
-        policy, breaker, usage, why = self.policy, self.breaker, call.usage, decision.why
-        if decision.action is Action.WAIT:
+        policy, breaker, why = self.policy, self.breaker, decision.why
+        if decision.action == "wait":
             asked = decision.seconds
             if asked is not None and asked > policy.deadline:
                 raise LimitReached(f"{self.transport.url} asks to wait until {_clock(asked)} ({why})")
             self._limits.throttled(slot.sent, asked)
-            usage.waits += 1
-            pause, why = policy.wait(asked, usage.waits), f"asked to wait ({why})"
+            call.used["waits"] += 1
+            pause, why = policy.wait(asked, call.used["waits"]), f"asked to wait ({why})"
         else:
             breaker.reached |= decision.status not in {0, UNKNOWN}
             if breaker.failed(why):
                 url = self.transport.url
                 _log.warning("%s does not answer: %s; trying for %.0f s more", url, why, policy.outage)
-            usage.faults += 1
+            call.used["faults"] += 1
             call.failures += not breaker.open
             if call.failures >= policy.attempts:
                 raise self._no_answer(f"no answer in {call.failures} attempts: {why}")
@@ -340,10 +316,8 @@ class ModelClient:
         self._unusable = f"{self.transport.url} {why}"
         return JudgeError(self._unusable)
 
-    def _change(
-        self, decision: RetryDecision, request: ModelRequest, call: ModelCall, *, outdated: bool
-    ) -> None:
-        """Let the next request have another form than this one, which was refused.
+    def _change(self, decision: RetryDecision, call: ModelCall, size: int, *, outdated: bool) -> None:
+        """Let the next request have another form than this one (of `size` tokens), which was refused.
 
         One that is `outdated` has another form already: another call has learned meanwhile.
 
@@ -352,43 +326,40 @@ class ModelClient:
             AnswerError: It is asked the same way again.
             JudgeError: Of an endpoint that has never answered, too many requests were refused.
         """
-        capabilities, too_long, why = self.capabilities, decision.action is Action.TOO_LONG, decision.why
-        if request.limit and is_over_limit(decision.text):
-            if request.own_limit:
+        capabilities, too_long, why = self.capabilities, decision.action == "too long", decision.why
+        if call.limit and is_over_limit(decision.text):
+            if call.own_limit:
                 call.no_own_limit = too_long
                 capabilities.token_limits &= too_long
                 return
             if call.room or not too_long:
-                raise GaveUp(f"the endpoint allows no answer of {request.limit:,} tokens ({why})")
+                raise GaveUp(f"the endpoint allows no answer of {call.limit:,} tokens ({why})")
         if too_long:
-            long = f"the texts are too long for the model: about {request.tokens:,} tokens ({why})"
-            raise GaveUp(long, too_long=True)
-        if decision.action is Action.FILTERED:
+            raise GaveUp(
+                f"the texts are too long for the model: about {size:,} tokens ({why})", too_long=True
+            )
+        if decision.action == "filtered":
             raise GaveUp(f"the provider's content filter refused the texts ({why})")
-        if (
-            decision.action is Action.ASK_AGAIN
-        ):  # without a schema where two answers with one were thrown away
+        if decision.action == "ask again":  # without a schema where two answers with one were thrown away
             capabilities.schema_ignored()
             call.thrown_away += call.mode < PROMPT
             if call.mode == PROMPT or call.thrown_away < min(2, self.policy.attempts):
                 raise AnswerError(f"the endpoint says that it is not of the schema: {decision.text}")
             call.mode = PROMPT
-        elif not outdated:
-            self._learn(decision, request, call)
+        elif not outdated and not capabilities.learn(decision.text, call.mode, limited=call.limit > 0):
+            self._try_next(decision, call)
 
-    def _learn(self, decision: RetryDecision, request: ModelRequest, call: ModelCall) -> None:
-        """Learn from a refusal what to leave out, or try the next output mode."""
+    def _try_next(self, decision: RetryDecision, call: ModelCall) -> None:
+        """Leave out the limit of tokens, or try the next output mode, after a refusal that does not say why."""
         capabilities = self.capabilities
-        if capabilities.learn(decision.text, request.mode, limited=request.limit > 0):
-            return
-        if request.own_limit and not capabilities.proven:
+        if call.own_limit and not capabilities.proven:
             capabilities.token_limits = False
             return
         self._rejected += 1
         if self._rejected >= self.policy.hopeless and not self._worked:
             refused = f"it took none of {self._rejected} requests, the last: {decision.why}"
             raise self._stop(f"cannot be used: {refused}")
-        if capabilities.proven or request.mode == PROMPT:
+        if capabilities.proven or call.mode == PROMPT:
             raise GaveUp(decision.why)
         call.mode += 1
 

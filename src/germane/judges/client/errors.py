@@ -1,6 +1,6 @@
 """Read the responses of model endpoints, and decide what follows: take it, retry, wait, change the request, give up, or stop.
 
-`_next_action` holds the one table of that. The expressions before it match the error messages of real servers.
+`next_action` holds the one table of that. The expressions before it match the error messages of real servers.
 """
 
 from __future__ import annotations
@@ -9,31 +9,17 @@ import json
 import re
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
-from enum import Enum
-from typing import NamedTuple
+from typing import Literal, NamedTuple, TypeAlias
 
 from germane.encoding import decode
 from germane.judges.client.retry import retry_after
 from germane.types import FrozenDict, Json
 
-__all__ = ["GaveUp", "TransportError", "message_of"]
+__all__ = ["TransportError", "message_of"]
 
 
 class TransportError(Exception):
     """A request brought no whole response: no connection, or a broken or oversized body."""
-
-
-class GaveUp(Exception):
-    """A question gets no answer; others may still get one.
-
-    Attributes:
-        too_long: The texts are more than the model takes at once.
-        spent: Attempts or time are used up; otherwise asking again would not help.
-    """
-
-    def __init__(self, why: str, *, too_long: bool = False, spent: bool = False) -> None:
-        super().__init__(why)
-        self.too_long, self.spent = too_long, spent
 
 
 _SHOWN = 8000
@@ -243,25 +229,16 @@ def is_over_limit(text: str) -> bool:
     return _LENGTH.search(low) is not None and _OVER.search(low) is not None
 
 
-class Action(Enum):
-    """The client's next step after a request."""
-
-    TAKE = "take the answer"
-    RETRY = "send it again: it failed on the way, which costs an attempt"
-    WAIT = "send it again when the endpoint asks to, which costs no attempt"
-    MORE_ROOM = "let the answer be longer: it did not fit into its limit, and nothing of it came back"
-    TOO_LONG = "ask about less: the texts are more than the model takes at once"
-    FILTERED = "leave this question without an answer: a content filter refused the texts"
-    ASK_AGAIN = "ask again: the endpoint threw the answer away, since it did not match the schema"
-    CHANGE = "send it in another form: the endpoint does not take this one"
-    STOP = "ask this endpoint nothing more"
-
+Action: TypeAlias = Literal[
+    "take", "retry", "wait", "more room", "too long", "filtered", "ask again", "change", "stop"
+]
+"""The client's next step after a request: `take` its answer, `change` its form, or what `next_action` says."""
 
 _BUSY = {429, 503, 529}
 _TRANSIENT = {UNKNOWN, 408, 409, 425}
 
 
-def _next_action(status: int, text: str, body: str, *, worked: bool) -> Action:
+def next_action(status: int, text: str, body: str, *, worked: bool) -> Action:
     """Return what follows from a response without an answer: the first row that applies.
 
     Args:
@@ -272,16 +249,23 @@ def _next_action(status: int, text: str, body: str, *, worked: bool) -> Action:
     """
     poor = is_out_of_money(text, body)
     refused = status >= 500 and is_refusal(text)  # with the status of a fault, but no repetition mends it
-    rules = (
-        (Action.TOO_LONG, is_too_long(status, text) and not UNFINISHED.search(text)),
-        (Action.WAIT, status in _BUSY and not refused and not poor),
-        (Action.STOP, not refused and (poor or is_useless(status, text, worked=worked))),
-        (Action.RETRY, not refused and (status >= 500 or status in _TRANSIENT)),
-        (Action.MORE_ROOM, UNFINISHED.search(text)),
-        (Action.FILTERED, FILTERED.search(text)),
-        (Action.ASK_AGAIN, UNFIT.search(text)),
+    rules: tuple[tuple[Action, object], ...] = (
+        # the texts are more than the model takes at once: ask about less
+        ("too long", is_too_long(status, text) and not UNFINISHED.search(text)),
+        # send it again when the endpoint asks to, which costs no attempt
+        ("wait", status in _BUSY and not refused and not poor),
+        # no request to this endpoint will be answered
+        ("stop", not refused and (poor or is_useless(status, text, worked=worked))),
+        # it failed on the way: send it again, which costs an attempt
+        ("retry", not refused and (status >= 500 or status in _TRANSIENT)),
+        # the answer did not fit into its limit, and nothing of it came back
+        ("more room", UNFINISHED.search(text)),
+        # a content filter of the provider refused the texts: this question gets no answer
+        ("filtered", FILTERED.search(text)),
+        # the endpoint threw an answer away that did not match the schema
+        ("ask again", UNFIT.search(text)),
     )
-    return next((action for action, applies in rules if applies), Action.CHANGE)
+    return next((action for action, applies in rules if applies), "change")
 
 
 class RetryDecision(NamedTuple):
@@ -313,12 +297,12 @@ def decide(status: int, headers: Mapping[str, str], raw: bytes, *, worked: bool)
         with suppress(ValueError, RecursionError):
             result = decode(raw)
         if not isinstance(result, dict):
-            return RetryDecision(Action.RETRY, "the body of the response is cut short or no JSON")
+            return RetryDecision("retry", "the body of the response is cut short or no JSON")
         if (failed := failure_in(result)) is None:
-            return RetryDecision(Action.TAKE, body=result)
+            return RetryDecision("take", body=result)
         status, raw = failed[0], json.dumps(failed[1]).encode()
     text = message_of(raw, status, headers) + (", sent as a success" if sent_as_success else "")
     body = raw[:_SHOWN].decode("utf-8", "replace")
-    action = _next_action(status, text, body, worked=worked)
-    seconds = retry_after(headers, body) if action is Action.WAIT else None
+    action = next_action(status, text, body, worked=worked)
+    seconds = retry_after(headers, body) if action == "wait" else None
     return RetryDecision(action, text, status, seconds, result or FrozenDict())

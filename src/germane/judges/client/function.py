@@ -13,10 +13,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, TypeAlias
 
 from germane.errors import AnswerError, InputError
-from germane.judges.client.errors import GaveUp, TransportError
+from germane.judges.client.errors import TransportError
 from germane.judges.client.parsing import chat_completion
 from germane.judges.client.providers import Service
 from germane.judges.client.transport import Response, Secrets
+from germane.judges.judge import GaveUp
 from germane.types import Json
 
 __all__ = ["prompt_of"]

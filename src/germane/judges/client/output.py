@@ -11,7 +11,7 @@ import logging
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import TypeAlias
 
 from germane.questions.fusing import Ask
 from germane.questions.text import blank
@@ -57,32 +57,8 @@ _UNKNOWN = re.compile(
 _log = logging.getLogger("germane")
 
 
-class Correction(NamedTuple):
-    """An unusable answer and what was wrong with it, to be shown to the model."""
-
-    answer: str
-    problem: str
-
-
-class ModelRequest(NamedTuple):
-    """One request as it was composed.
-
-    Attributes:
-        body: What is sent.
-        mode: The index in MODES.
-        limit: Tokens that the answer may have; 0 = no limit is named.
-        own_limit: True if that is the limit that the question has by itself.
-    """
-
-    body: bytes
-    mode: int
-    limit: int
-    own_limit: bool
-
-    @property
-    def tokens(self) -> int:
-        """Its tokens, estimated from its bytes."""
-        return len(self.body) // BYTES_PER_TOKEN
+Correction: TypeAlias = tuple[str, str]
+"""An unusable answer and what was wrong with it, to be shown to the model."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -180,15 +156,13 @@ class ModelCapabilities:
         messages: list[Json] = [{"role": "system", "content": system}] if system else []
         messages.append({"role": "user", "content": user})
         if note is not None:
-            wrong = f"That cannot be used: {note.problem}. Answer again, all of it, as one JSON object of this JSON Schema:"
+            answer, problem = note
+            wrong = f"That cannot be used: {problem}. Answer again, all of it, as one JSON object of this JSON Schema:"
             again = f"{wrong}\n{_schema(ask)}"
-            if blank(note.answer):  # some servers refuse a message of white space
+            if blank(answer):  # some servers refuse a message of white space
                 messages[-1] = {"role": "user", "content": f"{user}\n\n{again}"}
             else:
-                messages += [
-                    {"role": "assistant", "content": note.answer},
-                    {"role": "user", "content": again},
-                ]
+                messages += [{"role": "assistant", "content": answer}, {"role": "user", "content": again}]
         return messages
 
     def learn(self, error: str, mode: int, *, limited: bool = False) -> bool:

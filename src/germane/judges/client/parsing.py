@@ -87,6 +87,10 @@ class Completion:
         return replace_surrogates(answer) if "\\u" in self.text else answer
 
 
+NOTHING = Completion("")
+"""What stands for an answer before there is one."""
+
+
 def chat_completion(
     message: Mapping[str, Json], finish: str | None, model: str | None, used: Mapping[str, Json]
 ) -> dict[str, Json]:
