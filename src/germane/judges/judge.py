@@ -15,7 +15,7 @@ from germane.questions.question import AnyQuestion, ending, key_of, keys_under
 from germane.questions.relevance import Passages
 from germane.types import FrozenDict, Json, Usage
 
-__all__ = ["members_of", "trivial_answer"]
+__all__ = ["GaveUp", "members_of", "trivial_answer"]
 
 DECIDED = ("relevance",)
 """Kinds of question that have a decision form."""
