@@ -703,6 +703,69 @@ Before 1.0 a release may change what is listed here, and CHANGELOG.md says so fi
 
 - Names of measures, flags, settings, keys of eval and data files, exit codes, and the keys of every `--json` document.
 - The names of `germane.__all__` and of the modules that [the Python reference](reference/python.md) shows. Anything else is internal.
+- A name that goes works for two minor versions, with a `DeprecationWarning` (in a command: a line on stderr) that says what
+  replaces it.
+- New keys may appear in a JSON document at any time. A key that changes its meaning gets a new name.
+- **Report folders** are of `schema_version` {SCHEMA_VERSION} (manifest.json). An older one is refused with the commands that carry over what
+  was paid (`germane ledger import OLD/judgements.jsonl`, `germane label NEW --import OLD/labels.jsonl`).
+- **Ledgers** are of `user_version` {FORMAT}. From this format on one is upgraded where it lies, never refused; a newer one is left as it is.
+- **`--json` documents** are of `schema_version` 1; their schemas are in `docs/schema/`.
+- **Judges' keys** are the digest of prompt, answer type, model and settings: a prompt that changes is asked anew.
+
+## What equals which program", "", rows, ""]
+    return "\n".join(parts)
+
+
+def _hook(name: str) -> Any:
+    """The script that makes further pages of an add-on; None where it has none."""
+    there = (Path(__file__).parent / f"{name}_pages.py").exists()
+    if str(DOCS.parent) not in sys.path:
+        sys.path.insert(0, str(DOCS.parent))  # run as a file, and not from here
+    return import_module(f"scripts.{name}_pages") if there else None
+
+
+def _equals(folder: Path) -> str:
+    """A line for each test in a folder that is marked with `equals`; those of add-ons stand on their own pages."""
+    root = DOCS.parent
+    locked = dict(
+        re.findall(r"^([\w.-]+)==([^ ;\\]+)", (root / "requirements.lock").read_text("utf-8"), re.MULTILINE)
+    )
+    rows = []
+    for path in sorted(folder.rglob("test_*.py")):
+        if "addons" in path.parts and "addons" not in folder.parts:
+            continue
+        source = path.read_bytes()
+        for test in ast.walk(ast.parse(source)) if b".equals(" in source else ():
+            if not isinstance(test, ast.FunctionDef):
+                continue
+            for mark in test.decorator_list:
+                if isinstance(mark, ast.Call) and ast.unparse(mark.func) == "pytest.mark.equals":
+                    program = ast.literal_eval(mark.args[0])
+                    told = {word.arg or "": ast.literal_eval(word.value) for word in mark.keywords}
+                    version = f"{program} {locked[program]}" if program in locked else program
+                    shown = f"`{path.relative_to(root).as_posix()}::{test.name}`"
+                    rows.append((version, told["what"], told["within"], told.get("but", ""), shown))
+    lines = []
+    for version, what, within, but, shown in sorted(rows, key=lambda row: row[0].lower()):
+        lines.append(
+            f"- {version}: {what} (within {within}{f'; except: {but}' if but else ''}). {shown}".replace(
+                "within exact", "exact"
+            )
+        )
+    return "\n".join(lines)
+
+
+def compatibility_page() -> str:
+    """docs/compatibility.md: the formats, and a line for each test that is marked with `equals`."""
+    return f"""# What stays, and what equals what
+
+{MADE}
+## What stays compatible
+
+Before 1.0 a release may change what is listed here, and CHANGELOG.md says so first; from 1.0 on only a new major version may.
+
+- Names of measures, flags, settings, keys of eval and data files, exit codes, and the keys of every `--json` document.
+- The names of `germane.__all__` and of the modules that [the Python reference](reference/python.md) shows. Anything else is internal.
 - A name that goes is still understood for two minor versions: it works, and a `DeprecationWarning` (in a command: a line on stderr)
   says what replaces it and which version drops it.
 - New keys may appear in a JSON document at any time. A key that changes its meaning gets a new name.
