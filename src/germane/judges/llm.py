@@ -28,7 +28,7 @@ from germane.judges.client.providers import (
 from germane.judges.client.ratelimits import AdaptiveConcurrency, RateLimiter
 from germane.judges.client.retry import RetryPolicy, check_number
 from germane.judges.client.transport import HTTPTransport, Transport
-from germane.judges.decisions import DecisionCapabilities, DecisionTransport, check_levels
+from germane.judges.decisions import check_levels
 from germane.judges.judge import DECIDED, NAME_A_SECOND, Judge, Reply, once_stored, trivial_answer
 from germane.questions.fusing import FusedRequest, fused_requests, in_batches, render_request
 from germane.questions.prompts import Prompts, fingerprint, fragment
@@ -236,6 +236,8 @@ class LLMJudge(Judge):
         from germane.judges.client.foreign import PydanticAITransport
 
         foreign = PydanticAITransport(self.service, self.service.secret(self._key), self._headers)
+        if self.decides:
+            return foreign
         self.capabilities.mode = max(self.capabilities.mode, foreign.mode)
         if not foreign.takes_temperature and self.capabilities.temperature is not None:
             self.capabilities.temperature = None
@@ -342,12 +344,9 @@ class DecisionJudge(LLMJudge):
                 problem = f"a decisions model is asked without {name}: it writes no text"
                 raise InputError(problem, fix="leave it out")
         super().__init__(spec, **{**options, "temperature": None, "reading": "single"})
-        self.capabilities = DecisionCapabilities(
-            model=self.service.model,
-            parameters=self.capabilities.parameters,
-            mode=PROMPT,
-            limit_names=(),
-            decides=True,
+        own = self.capabilities.parameters
+        self.capabilities = ModelCapabilities(
+            model=self.service.model, parameters=own, mode=PROMPT, limit_names=(), decides=True
         )
         for name in options.get("prompts") or ():
             if name.startswith(DECIDED):
@@ -364,10 +363,6 @@ class DecisionJudge(LLMJudge):
                 f"{self.name} cannot answer a question of kind {question.kind}", fix=NAME_A_SECOND
             )
         return self
-
-    def foreign(self) -> DecisionTransport:
-        """Open the connection to the provider."""
-        return DecisionTransport(self.service, self.service.secret(self._key), self._headers)
 
     def _tokens_back(self, questions: tuple[AnyQuestion, ...]) -> int:
         return _TOKENS_BACK * len(questions)

@@ -23,6 +23,7 @@ from germane.judges.client.output import LIMIT_NAMES, MODES
 from germane.judges.client.parsing import chat_completion
 from germane.judges.client.providers import Service
 from germane.judges.client.transport import Response, Secrets
+from germane.judges.decisions import decide
 from germane.types import Json
 
 __all__ = ["PydanticAITransport", "completion_of"]
@@ -45,7 +46,7 @@ class PydanticAITransport:
         self.url = mask_urls(service.url)
         self.secrets = Secrets(headers, key, service.url)
         self._loop: asyncio.AbstractEventLoop | None = None
-        self.provider = service.provider
+        self.provider, self._decides = service.provider, service.traits.decides
         self._extra_headers: dict[str, Any] = {**_withheld(service), **headers}
         self.model = _model(service, key)
         self._entered = False
@@ -91,6 +92,8 @@ class PydanticAITransport:
 
     async def _complete(self, request: Mapping[str, Json]) -> dict[str, Json]:
         """Return the model's answer as a chat completion."""
+        if self._decides:
+            return await decide(self.model, request, self._extra_headers)  # type: ignore[arg-type]
         from pydantic_ai.direct import model_request
 
         response = await model_request(

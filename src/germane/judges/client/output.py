@@ -149,6 +149,8 @@ class ModelCapabilities:
 
     def _messages(self, ask: Ask, note: Correction | None, mode: int) -> list[Json]:
         system, user = ask.system, ask.user
+        if self.decides:  # there is no text to correct
+            return [{"role": "system", "content": system}, {"role": "user", "content": user}]
         if mode == PROMPT and ask.schema:
             system = f"{system}\n\nAnswer with one JSON object of this JSON Schema and nothing else:\n{_schema(ask)}"
         if not self.system:
