@@ -8,21 +8,25 @@ from collections.abc import Iterator, Sequence
 from contextlib import closing, nullcontext
 from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
 
+from germane.addons.batches import rounds
+from germane.addons.batches.providers import line_of, open_batches
+from germane.addons.batches.requests import Answers, known_at_once, read_answers, requests_for_file
+from germane.addons.batches.table import FILE, AskedTable
 from germane.clean import counted, some_of
 from germane.cli.values import print_document, print_lines, refuse_input, say, spec_of
 from germane.errors import InputError
 from germane.evaluation.choice import ledger_address
+from germane.folder.manifest import read_manifest
 from germane.judges import LLMJudge
 from germane.ledger.address import is_there
 from germane.ledger.opening import open_at
 from germane.samples.files import whole_file
-
-if TYPE_CHECKING:
-    from germane.addons.batches.table import AskedTable
+from germane.samples.urls import local
+from germane.tables.columns import batched
 
 _AT_ONCE = 500
 """Lines of answers that are stored together."""
@@ -35,13 +39,8 @@ def questions(*, output: Path, json: bool, **flags: Any) -> int:
     questions follow from answers: read the engine's output with `germane answers`, then repeat until none are left; `germane
     run` then makes no calls.
     """
-    from germane.addons.batches.providers import line_of
-    from germane.addons.batches.requests import known_at_once, requests_for_file
-    from germane.addons.batches.table import FILE, AskedTable
     from germane.evaluation.plan import split_evaluations
     from germane.evaluation.run import forecast
-    from germane.folder.manifest import read_manifest
-    from germane.samples.urls import local
 
     refuse_input(output, [*flags["paths"], flags.get("labels"), flags.get("corpus"), flags.get("targets")])
     paths = [local(path) for path in flags["paths"][:2]]
@@ -57,8 +56,8 @@ def questions(*, output: Path, json: bool, **flags: Any) -> int:
     if certain:
         with closing(open_at(location)) as store:
             table = AskedTable(store)
-            batched = table.in_flight()
-            requests = {name: row for name, row in requests.items() if batched.isdisjoint(row.keys)}
+            in_flight = table.in_flight()
+            requests = {name: row for name, row in requests.items() if in_flight.isdisjoint(row.keys)}
             table.add(FILE, requests.values())
             store.put(known_at_once(certain))
     with whole_file(output) as file:
@@ -97,10 +96,6 @@ def answers(files: Sequence[Path], *, ledger: str | None, json: bool) -> int:
     batches, or has the model's text as its response. A failed or unreadable line is exported again by `germane questions`; the
     exit code is then 3.
     """
-    from germane.addons.batches.requests import Answers, read_answers
-    from germane.addons.batches.table import FILE, AskedTable
-    from germane.tables.columns import batched
-
     location, answers, stored, left = ledger_address(ledger), Answers(), 0, 0
     damaged: list[str] = []
     with closing(open_at(location)) if is_there(location) else nullcontext() as store:
@@ -147,8 +142,6 @@ def batches(*, cancel: str | None, base_url: str | None, ledger: str | None, jso
 
     No calls are made except for --cancel. `germane run --resume REPORT --later` fetches finished batches, cancelled ones too.
     """
-    from germane.addons.batches.table import AskedTable
-
     location = ledger_address(ledger)
     rows = []
     if ledger is not None or cancel is not None or is_there(location):
@@ -176,14 +169,11 @@ def batches(*, cancel: str | None, base_url: str | None, ledger: str | None, jso
 
 def _cancel(table: AskedTable, name: str, base_url: str | None) -> None:
     """Cancel a batch, by our name or the provider's; InputError where there is none."""
-    from germane.addons.batches.providers import open_batches
-    from germane.addons.batches.rounds import cancel, endpoint_of
-
     row = next((batch for batch in table.batches(opened=True) if name in {batch.id, batch.name}), None)
     if row is None:
         raise InputError(f"no batch that is not done is called {name}", fix="see germane ledger batches")
     judge = LLMJudge(f"{row.provider}:{row.model}", base_url=base_url)
-    if endpoint_of(judge) != row.endpoint:
+    if rounds.endpoint_of(judge) != row.endpoint:
         where = f" --base-url {row.url}" if row.url else ""
         problem = f"{name} is at {row.url or 'its provider'}, to which a key is sent only if you name it"
         raise InputError(problem, fix=f"write: germane ledger batches --cancel {name}{where}")
@@ -191,7 +181,7 @@ def _cancel(table: AskedTable, name: str, base_url: str | None) -> None:
     async def send() -> None:
         api = open_batches(judge)
         try:
-            await cancel(row, api, table)
+            await rounds.cancel(row, api, table)
         finally:
             await api.close()
 
