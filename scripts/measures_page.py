@@ -51,24 +51,23 @@ def _entry(
     `first`: the measure of the same name that stands above; what both have alike is not repeated.
     """
     meaning, _, rest = one.doc.partition("\n\n")
-    lines = [" ".join(f"{meaning} {rest}".split())]
+    text = [" ".join(f"{meaning} {rest}".split())]
     alike = first and first.formula == one.formula
     if alike:
-        lines[0] += f" Formula and parameters as for {first.title}."  # type: ignore[union-attr]
+        text.append(f"Formula and parameters as for {first.title}.")  # type: ignore[union-attr]
     elif not _told_by(meaning, one.formula):
-        lines[0] += f" Formula: `{one.formula}`."
+        text.append(f"Formula: `{one.formula}`.")
     unusual = [fact for fact in _common_facts(one) if fact not in usual]
     if "Lower is better" in one.doc:
         unusual = [fact.removesuffix(", lower is better") for fact in unusual]
         unusual = [fact for fact in unusual if fact != "range 0 to 1"]
-    lines += [f"- {'; '.join(unusual)}"] if unusual else []
-    lines += [f"- {param}" for param in _own_params(one, shared) if param not in common and not alike]
     named = f"also {', '.join(one.spellings)}" if one.spellings else ""
     known = one.reference == "germane" or (first and first.reference == one.reference)
     source = "" if known else _brief(one.reference.removeprefix("germane; "))
-    if named or source:
-        lines.append(f"- {'; '.join(filter(None, [named, source]))}")
-    return "\n".join(lines[:1] + [""] * (len(lines) > 1) + lines[1:])
+    text += [fact[0].upper() + fact[1:] + "." for fact in ("; ".join(unusual), named) if fact]
+    text += [f"({source})"] if source else []
+    lines = [f"- {param}" for param in _own_params(one, shared) if param not in common and not alike]
+    return "\n".join([" ".join(text), *[""] * bool(lines), *lines])
 
 
 def _told_by(meaning: str, formula: str) -> bool:
