@@ -158,8 +158,9 @@ class Batches:
         self._max_cost, self._max_calls = max_cost, max_calls
         models = filter(None, map(model_of, members_of(judge)))
         self._apis = {endpoint_of(model): open_batches(model) for model in models if has_batches(model)}
-        self._failures, self._stored = Counter[str](), 0
-        self._ended, self._taught = set[str](), set[str]()
+        self._failures, self._stored, self._learned = Counter[str](), 0, False
+        for row in self._table.batches():
+            self._learn(row)
 
     async def __aenter__(self) -> Self:
         return self
@@ -236,7 +237,7 @@ class Batches:
         reasons = refused or failures
         self._table.done(row, reasons.most_common(1)[0][0] if reasons else "", refused=bool(refused))
         self._failures += failures
-        self._ended.add(row.id)
+        self._learned |= self._learn(row)
 
     def _store(self, answers: Answers) -> None:
         self._usage_log.flush()
@@ -262,15 +263,17 @@ class Batches:
         """
         self._ledger.put(known_at_once(asked))
         in_flight = self._table.in_flight()
-        learned = [self._teach(api.model) for api in self._apis.values()]
-        if self._failures and not self._stored and not any(learned):
+        if self._failures and not self._stored and not self._learned:
             why, count = self._failures.most_common(1)[0]
             raise NoneAnswered(
                 f"none of the requests in batches was answered ({count:,}: {why}): nothing was sent again "
                 "(without --later what is left is asked live)"
             )
         self._failures.clear()
-        self._stored = 0  # as many as rounds before have brought, a round of failures is the last
+        self._stored, self._learned = (
+            0,
+            False,
+        )  # as many as rounds before have brought, a round of failures is the last
         later = [
             (api, judge, own) for judge, own in by_judge(asked) if (api := self._api_of(judge)) is not None
         ]
@@ -293,23 +296,17 @@ class Batches:
         way_out = "without --later they are cancelled, and the rest is asked live"
         return f"{asked} under way in {counted(len(rows), 'batch')} ({way_out})"
 
-    def _teach(self, model: LLMJudge) -> bool:
-        """Learn from failed batches what to leave out of requests, and how many may wait at once; return whether anything is new."""
-        learned = False
-        for row in self._of(model):
-            if row.id not in self._taught and row.why:
-                capabilities, new = model.capabilities, row.id in self._ended
-                changed = bool(row.refused) and capabilities.learn(row.why, capabilities.mode, limited=True)
-                learned |= new and (changed or _LIMIT.search(row.why) is not None)
-                self._taught.add(row.id)
-        return learned
-
-    def _of(self, model: LLMJudge) -> list[BatchRow]:
-        return [row for row in self._table.batches() if row.endpoint == endpoint_of(model)]
+    def _learn(self, row: BatchRow) -> bool:
+        """Learn from a failed batch what to leave out of requests, or how many may wait at once; return whether it tells anything."""
+        if not row.why or row.endpoint not in self._apis:
+            return False
+        known = self._apis[row.endpoint].model.capabilities
+        changed = bool(row.refused) and known.learn(row.why, known.mode, limited=True)
+        return changed or _LIMIT.search(row.why) is not None
 
     def _room(self, model: LLMJudge) -> float:
         """Return how many tokens may still be queued at the provider, as far as a failed batch has told it."""
-        rows = self._of(model)
+        rows = [row for row in self._table.batches() if row.endpoint == endpoint_of(model)]
         limits = [match[1] for row in rows if (match := _LIMIT.search(row.why))]
         most = int(re.sub(r"\D", "", limits[-1])) if limits else inf
         return most - sum(row.tokens for row in rows if row.state != DONE)

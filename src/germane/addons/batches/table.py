@@ -153,7 +153,7 @@ class AskedTable:
         self._ledger.change("DELETE FROM asked WHERE batch = ?", [batch.id])
         sql = "UPDATE batches SET state = ?, why = ?, refused = ? WHERE id = ?"
         self._ledger.change(sql, [DONE, why, int(refused), batch.id])
-        batch.state, batch.why = DONE, why
+        batch.state, batch.why, batch.refused = DONE, why, int(refused)
 
 
 def _marks(values: Sequence[object]) -> str:

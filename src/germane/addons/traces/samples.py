@@ -19,7 +19,6 @@ from germane.addons.traces.spans import (
     Rows,
     Span,
     is_document_row,
-    is_trace,
     samples_of_documents,
     spans_in,
 )
@@ -29,7 +28,7 @@ from germane.types import Json
 
 
 def rows_of_traces(rows: Rows, warn: Warn | None = None) -> Rows:
-    """Yield the rows of a file; where they are spans, a sample for each trace with a retrieval, in the order of the file.
+    """Yield a sample for each trace with a retrieval, in the order of the file, or for each span whose documents are its rows.
 
     The spans of a trace may stand anywhere: the whole file is read first.
     """
@@ -39,10 +38,8 @@ def rows_of_traces(rows: Rows, warn: Warn | None = None) -> Rows:
     rows = chain([first], rows)
     if is_document_row(first[1]):
         yield from samples_of_documents(rows)
-    elif is_trace(first[1]):
-        yield from _of_spans(rows, first[2](()), warn)
     else:
-        yield from rows
+        yield from _of_spans(rows, first[2](()), warn)
 
 
 def _of_spans(rows: Rows, place: Any, warn: Warn | None) -> Rows:

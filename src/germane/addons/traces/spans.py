@@ -72,24 +72,16 @@ _START, _END = (
 _OF_SAMPLES = {"query", "question", "contexts", "retrieved_contexts"}
 
 
-def is_trace(row: Json) -> bool:
-    """Return True if a row of a file is a span, or a document of OTLP/JSON with spans."""
-    if not isinstance(row, dict) or not _OF_SAMPLES.isdisjoint(row):
-        return False
-    if _exported(row) is not None:
-        return True
-    row = _with_context(row)
-    langfuse = {"id", "type"} <= row.keys() and not row.keys().isdisjoint(_START)
-    return _first(row, _TRACE) is not None and (langfuse or _first(row, _SPAN) is not None)
-
-
 def spans_in(row: Json) -> Iterator[Span]:
     """Yield the spans of one row of an export. Raises Invalid where it is not one."""
     exported = _exported(row)
-    if exported is None and not is_trace(row):
-        fix = "keep the spans of traces in a file of their own"
-        raise Invalid("is not a span, and rows before it are", fix)
-    for span in [_with_context(row)] if exported is None else exported:
+    if exported is None:
+        own = _with_context(row) if isinstance(row, dict) and _OF_SAMPLES.isdisjoint(row) else {}
+        if not name_of(_first(own, _TRACE)):
+            fix = "keep the spans of traces in a file of their own"
+            raise Invalid("is not a span, and rows before it are", fix)
+        exported = [own]
+    for span in exported:
         if not name_of(_first(span, _TRACE)):
             raise Invalid("holds a span that names no trace", 'write "traceId" and "spanId"')
         yield _span(span)
