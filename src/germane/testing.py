@@ -96,22 +96,22 @@ def germane_cases(*patterns: str | Path, argument: str = "case") -> pytest.MarkD
     """
     import pytest
 
-    from germane.evaluation.plan import Suite, load_suite, names_of
+    from germane.evaluation.plan import Plan, named_files, names_of
     from germane.reports.gates import Gate
 
     beside = Path(sys._getframe(1).f_code.co_filename).parent  # noqa: SLF001 - the caller's file
     __tracebackhide__ = True
     with _ShortTraceback():
         paths = [path for pattern in patterns for path in _matching(str(pattern), beside)]
-        loaded, files = load_suite(paths, lambda _: None)
-        suite = Suite(loaded, files)
+        loaded, files = named_files(paths, lambda _: None)
+        plan = Plan(loaded, files)
         for file in files.values():
-            measured = sorted(names_of(suite.graders_of_files([file])))
+            measured = sorted(names_of(plan.graders_of_files([file])))
             for gate in starmap(Gate.parse, file.gates):
                 gate.check_named(measured)
         cases = [
             RetrievalCase(planned.sample, planned.graders, planned.case, files.get(planned.source))
-            for planned in suite.matching()
+            for planned in plan.matching()
         ]
     return pytest.mark.parametrize(argument, cases, ids=[case.id for case in cases])
 

@@ -245,10 +245,10 @@ def test_a_drawn_sample_holds_only_its_own_cases(tmp_path: Path) -> None:
     """Drawing from many cases holds their numbers, not the cases."""
     write_jsonl(tmp_path / "s.jsonl", *({**row(f"q{n}", 3), "query": "long " * 2000} for n in range(3000)))
     options = Spec.of(paths=(str(tmp_path / "s.jsonl"),), measures=("P(labels=human)@5",), sample=5)
-    suite = Plan(options, lambda _: None).suite
+    plan = Plan.of(options, lambda _: None)
     tracemalloc.start()
     try:
-        assert len(list(suite.cases())) == 5
+        assert len(list(plan.cases())) == 5
         _, peak = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()

@@ -47,7 +47,7 @@ def validate(
     questions copied from their gold passage, gold of one system only, gold ids missing in the corpus, tags that contradict the
     gold, and the width of intervals. Warnings do not change the exit code.
     """
-    from germane.evaluation.plan import load_suite
+    from germane.evaluation.plan import named_files
     from germane.labelling.testset.checks import ValidationDocument, check_test_set
     from germane.labelling.testset.reading import TestSet, is_gold, is_set
     from germane.samples.files import Notices
@@ -62,7 +62,7 @@ def validate(
     has_gold = qrels is not None or any(map(is_gold, paths))
     sets = [path for path in paths if is_set(path, has_gold=has_gold)]
     others = [path for path in paths if path not in sets]
-    files = [*(load_suite(others, warnings, read=False)[0] if others else ()), *sets]
+    files = [*(named_files(others, warnings, read=False)[0] if others else ()), *sets]
     for path in files:
         faults = [] if path in sets else sorted(faults_of(path, warnings, unchecked), key=_sort_key)
         if not (faults or unchecked or path in sets) and path.stem != "targets":
@@ -180,8 +180,8 @@ def _check_plan(path: Path) -> None:
         _check_ids(path)
         return
     judge = read_eval_file(path).judge or "lexical"  # a file need not name one: a flag may
-    plan = Plan(Spec.of(paths=[str(path)], judge=judge), lambda _: None, dry=True)
-    plan.check(() if plan.suite.asks_targets else None)
+    plan = Plan.of(Spec.of(paths=[str(path)], judge=judge), lambda _: None, dry=True)
+    plan.check(() if plan.asks_targets else None)
 
 
 def _check_ids(path: Path) -> None:

@@ -100,10 +100,27 @@ class _NotOne(InputError):
 
 
 @dataclass(slots=True)
-class Suite:
-    """The files that a run's paths name, and the specification of the run that they are read for.
+class Plan:
+    """All that a run does: the cases of the files that its paths name, their graders, the judge and the gates.
 
-    `measures` replace a file's own; `usual` are for samples that nobody names measures for.
+    What `of` returns is checked; what `read` returns has neither judge nor gates.
+
+    Attributes:
+        paths: The files and folders that are named.
+        files: The eval files among them.
+        spec: What was asked for.
+        measures: Measures that replace a file's own.
+        usual: Measures of samples that nobody names measures for.
+        dry: Nothing that an eval file names is imported or run.
+        notices: What looks like a mistake in the input.
+        settings: What relevance is asked about.
+        defaults: The `usual` measures that were chosen by the data, and why; None = they were named.
+        gates: The gates of flags and files.
+        judge: The judge; None where no measure asks.
+        labels: People's labels of a file of their own.
+        stdin: The copy of standard input.
+        left_out: The number of cases that `--filter` left out, and the `limit` where it left out any.
+        count: The number of cases in all parts; known once `cases` has come to its end.
     """
 
     paths: tuple[Path, ...]
@@ -112,15 +129,68 @@ class Suite:
     measures: tuple[Measure, ...] = ()
     usual: tuple[Measure, ...] = ()
     dry: bool = False
+    notices: Notices = field(default_factory=Notices)
     settings: Settings = field(default_factory=Settings)
-    warn: Warn = field(default=lambda _: None)
+    defaults: DefaultMeasures | None = None
+    gates: tuple[Gate, ...] = ()
+    judge: Judge | None = None
+    labels: LabelFile | None = None
     stdin: OnDisk = field(default_factory=OnDisk)
+    left_out: dict[str, int] = field(default_factory=dict, init=False)
+    count: int = field(default=0, init=False)
     _made: dict[tuple[float | None, ...], tuple[Grader, ...]] = field(default_factory=dict)
     _drawn: tuple[frozenset[int], dict[str, Json]] | None = field(default=None, init=False)
-    left_out: dict[str, int] = field(default_factory=dict, init=False)
-    """The number of cases that `--filter` left out, and the `limit` where it left out any."""
-    count: int = field(default=0, init=False)
-    """The number of cases in all parts; known once `cases` has come to its end."""
+    _document_ids: Callable[[Sample], Sample] | None = field(default=None, init=False)
+
+    @classmethod
+    def read(cls, spec: Spec, notices: Notices, *, dry: bool = False) -> Plan:
+        """Return the plan of a specification's files; a measure that is not given is named by a manifest or the config."""
+        if not spec.paths:
+            raise InputError("nothing to evaluate", fix="name an eval file, a data file or a folder")
+        paths, files = named_files(spec.paths, notices)
+        named, source = spec.first("measures", "given", "report")
+        return cls(
+            paths=paths,
+            files=files,
+            spec=spec,
+            measures=parse_measures(named or (), Path() if source == "report" else None),
+            usual=() if named else parse_measures(spec.config.get("measures", ()), Path()),
+            dry=dry,
+            notices=notices,
+        )
+
+    @classmethod
+    def of(cls, spec: Spec, warn: Callable[[str], None], *, dry: bool = False) -> Plan:
+        """Return the checked plan of what was asked for, on top of the report that is resumed.
+
+        `warn` is called with each message about input that looks like a mistake. InputError where the files, gates or judge cannot
+        be used, or a cost limit is set and no price is known.
+        """
+        spec = spec.in_project()
+        if spec.until and (part_of(spec) or spec.get("engine")):
+            problem = "--until looks at all cases together, and parts know nothing of one another"
+            raise InputError(problem, fix="leave out --part and --engine, or draw: --sample 1000")
+        plan = cls.read(spec, Notices(lambda notice: warn(str(notice))), dry=dry).in_files()
+        if (trials := spec.given.get("trials", 1)) > 1 and not plan.asks_targets:
+            problem = f"--trials {trials}: no target is queried, and stored answers have one trial"
+            raise InputError(problem, fix="name one with --target, or leave out --trials")
+        if spec.untrusted:
+            _refuse_outputs(spec)
+        plan = plan.with_defaults()
+        spec = plan.spec
+        plan.settings = Settings.of(spec.against, spec.scale, spec.rubric).with_judge(
+            judge_words(spec)[0] if spec.repeat == 1 else ""
+        )
+        plan.gates = _checked_gates(plan)
+        plan.judge = _judge_of(plan)
+        check_price(plan.judge, spec.max_cost)
+        if spec.labels:
+            from germane.labelling.files import LabelFile
+
+            file = LabelFile(local(spec.labels), lambda note: plan.notices(Notice(note)))
+            plan.labels = file.passages()
+            plan.settings = replace(plan.settings, labels=plan.labels.book)
+        return plan
 
     @property
     def share(self) -> Part | None:
@@ -200,7 +270,7 @@ class Suite:
             # the samples are read several times: to be checked, and to be judged
             path_read = self.stdin.path if str(data) == "-" else data
             rule = self.spec.doc_id
-            samples = read_samples(path_read, columns=columns, warn=self.warn, only=only, doc_id=rule)
+            samples = read_samples(path_read, columns=columns, warn=self.notices, only=only, doc_id=rule)
             yield from self._planned(samples, graders, file, path)
 
     def _planned(
@@ -253,14 +323,14 @@ class Suite:
         key = (threshold, *map(id, specs))
         if key not in self._made:
             made = graders_of_specs(
-                specs, file, self.settings, self.warn, leave=self._not_imported if self.dry else None
+                specs, file, self.settings, self.notices, leave=self._not_imported if self.dry else None
             )
             self._made[key] = tuple(replace(grader, threshold=threshold) for grader in made)
         return self._made[key]
 
     def _not_imported(self, measure: str, spec: GraderSpec) -> None:
         problem = f"{measure} is not imported in a dry run: what it asks is not in the forecast"
-        self.warn(Notice(problem, "", spec.node.location))
+        self.notices(Notice(problem, "", spec.node.location))
 
     def graders_of_files(self, files: Iterable[EvalFile | None]) -> tuple[Grader, ...]:
         """Return every grader of the cases of these files (None = data of no eval file), without reading data."""
@@ -270,13 +340,6 @@ class Suite:
     def all_graders(self) -> tuple[Grader, ...]:
         """Return every grader of the cases."""
         return self.graders_of_files(map(self.files.get, self.paths))
-
-    @property
-    def gates(self) -> tuple[Gate, ...]:
-        """The gates that the files declare."""
-        return tuple(
-            Gate.parse(text, location) for file in self.files.values() for text, location in file.gates
-        )
 
     def case_locations(self) -> dict[str, list[Json]]:
         """Return file and line of each case of the eval files."""
@@ -325,8 +388,8 @@ class Suite:
         """The size of all data files in bytes; stdin counts 0."""
         return sum(file.stat().st_size for file in self.inputs)
 
-    def in_files(self) -> Suite:
-        """Return the suite with what the eval files set in its specification; InputError if they differ and no flag decides."""
+    def in_files(self) -> Plan:
+        """Return the plan with what the eval files set in its specification; InputError if they differ and no flag decides."""
         agreed: dict[str, Json] = {}
         for name in IN_FILES:
             files = {getattr(file, name): None for file in self.files.values()}
@@ -338,12 +401,116 @@ class Suite:
                 raise _NotOne(problem, fix=f"run them one by one, or give --{name}")
         return replace(self, spec=self.spec.in_files(agreed))
 
+    def with_defaults(self) -> Plan:
+        """Return the plan with `usual` measures, chosen by the data, where there are data and no measure is named."""
+        paths, spec = tuple(path for path in self.paths if path not in self.files), self.spec
+        if self.measures or self.usual or not paths:
+            return self
+        named, _ = spec.first("judge", "given", "report", "files", "config")
+        look = replace(self.graded_by_nothing(), paths=paths, notices=Notices())
+        chosen = default_measures(
+            (planned.sample for planned in islice(look.matching(), LOOKED_AT)),
+            mask_urls(str(named or "")),
+            labels=bool(spec.labels),
+            asked=bool(spec.targets),
+            alone=not self.files,
+        )
+        if not chosen.measures:
+            if spec.wanted is not None and next(look.matching(), None) is None:
+                raise _no_case(spec.wanted)
+            problem = f"{some_of([str(path) for path in paths], 3)}: no measure is named, and {chosen.why}"
+            raise InputError(problem, fix=chosen.fix)
+        if chosen.judge:  # goes before the environment's, as a report's does
+            spec = replace(spec, report=FrozenDict({**spec.report, "judge": chosen.judge}))
+        return replace(self, spec=spec, usual=parse_measures(chosen.measures), defaults=chosen, _made={})
+
+    def graded_by_nothing(self) -> Plan:
+        """Return the same cases with a measure that needs nothing, so that no grader is made."""
+        return replace(self, measures=parse_measures(["RR"]), _made={})
+
+    # The run
+
+    def job(self, planned: PlannedCase, notes: Counter[str] | None = None) -> Job:
+        """Return an answered case, ready to be judged and scored; `notes` count what a reader should know."""
+        self._document_ids = self._document_ids or compile_rule(self.spec.doc_id)
+        job = prepared(planned, self._document_ids, Counter() if notes is None else notes)
+        if self.labels is not None:
+            sample, labels = self.labels.on(job.sample)
+            job = with_sample(job, sample)
+            job.labels = labels
+        return job
+
+    def check(self, jobs: Iterable[Job] | None) -> None:
+        """Read all jobs through `checked_jobs`, for the InputError that it may raise."""
+        deque(self.checked_jobs(jobs), 0)
+
+    def checked_jobs(self, jobs: Iterable[Job] | None) -> Iterator[Job]:
+        """Iterate over the jobs; at the end, raise InputError for a measure that no sample can have, before anything is paid.
+
+        None reads the jobs from the files, where a bad line is an InputError, unless these are too large to be read twice.
+        """
+        feasibility, share = Feasibility(self.settings, self.gates), self.share
+        if jobs is None:
+            jobs = map(self.job, self.all_cases()) if self.size <= _CHECKED_BYTES else ()
+        elif share is not None:
+            return  # a measure that no sample of a part can have may be one of other parts
+        for job in jobs:
+            feasibility.add(job)
+            if share is None or share.has(job.sample.query):
+                yield job
+        feasibility.check()
+
+
+def _checked_gates(plan: Plan) -> tuple[Gate, ...]:
+    """Return the gates with known names; a file's gates on measures that -m does not ask for are dropped with a notice."""
+    graders, kept = plan.all_graders(), list[Gate]()
+    names = names_of(graders)
+    declared = (Gate.parse(*gate) for file in plan.files.values() for gate in file.gates)
+    for gate in (*declared, *map(Gate.parse, plan.spec.gates)):
+        if plan.measures and gate.location is not None and gate.measure not in names:
+            problem = f"the gate {gate} is dropped: -m does not ask for {gate.measure}"
+            plan.notices(Notice(problem, "", gate.location))
+            continue
+        kept.append(gate)
+        named = gate.location.file if gate.location else None
+        own = [file for file in plan.files.values() if str(file.path) == named]
+        if graders:
+            gate.check_named(sorted(names_of(plan.graders_of_files(own)) if own else names))
+    return tuple(kept)
+
+
+def _judge_of(plan: Plan) -> Judge | None:
+    """Return the judge, if the graders need one; else leave the environment's out of the specification."""
+    graders = plan.all_graders()
+    needed, (words, trusted) = needs_judge(graders), judge_words(plan.spec)
+    if needed and plan.spec.untrusted and not trusted and "@" in words:
+        shown = mask_urls(words)
+        problem = f"the judge {shown} is named in a file that is not trusted, and gets every text"
+        raise InputError(problem, fix=f"look at it, then: --judge {shown}")
+    share = plan.share
+    judge = pick_judge(share.of_limits(plan.spec) if share else plan.spec, needed)
+    if needed:
+        check_answers(judge, graders)
+        return judge
+    plan.spec = replace(plan.spec, environment=FrozenDict())
+    return None
+
+
+def _refuse_outputs(spec: Spec) -> None:
+    """Raise InputError if a continued report names files outside of it that no flag names."""
+    named = spec.given.get("outputs", ())
+    folder = Path(spec.folder).resolve()
+    for output in spec.outputs:
+        if output not in named and not Path(output).resolve().is_relative_to(folder):
+            problem = f"the report {spec.folder} names the output {output}, and it is not trusted"
+            raise InputError(problem, fix=f"name it yourself: -o {output}")
+
 
 def _no_case(pattern: str | None) -> InputError:
     return InputError(f"--filter {pattern!r} leaves no case", fix="match an id or a tag, e.g. 'q1*'")
 
 
-def load_suite(
+def named_files(
     paths: Sequence[str | Path],
     warn: Warn,
     *,
@@ -379,46 +546,6 @@ def load_suite(
     return tuple(dict.fromkeys(results)), files
 
 
-def _suite_of(spec: Spec, warn: Warn, *, dry: bool = False) -> Suite:
-    """Return the suite of a specification; a measure that is not given is named by a manifest or the config."""
-    if not spec.paths:
-        raise InputError("nothing to evaluate", fix="name an eval file, a data file or a folder")
-    paths, files = load_suite(spec.paths, warn)
-    named, source = spec.first("measures", "given", "report")
-    return Suite(
-        paths=paths,
-        files=files,
-        spec=spec,
-        measures=parse_measures(named or (), Path() if source == "report" else None),
-        usual=() if named else parse_measures(spec.config.get("measures", ()), Path()),
-        dry=dry,
-        warn=warn,
-    )
-
-
-def _with_defaults(suite: Suite) -> tuple[Suite, DefaultMeasures | None]:
-    """Return the suite with measures for data without any, and what these are; None if all are named."""
-    paths = tuple(path for path in suite.paths if path not in suite.files)
-    if suite.measures or suite.usual or not paths:
-        return suite, None
-    spec = suite.spec
-    named, _ = spec.first("judge", "given", "report", "files", "config")
-    look = _graded_by_nothing(replace(suite, paths=paths, warn=lambda _: None))
-    measures = default_measures(
-        (planned.sample for planned in islice(look.matching(), LOOKED_AT)),
-        mask_urls(str(named or "")),
-        labels=bool(spec.labels),
-        asked=bool(spec.targets),
-        alone=not suite.files,
-    )
-    if not measures.measures:
-        if spec.wanted is not None and next(look.matching(), None) is None:
-            raise _no_case(spec.wanted)
-        problem = f"{some_of([str(path) for path in paths], 3)}: no measure is named, and {measures.why}"
-        raise InputError(problem, fix=measures.fix)
-    return replace(suite, usual=parse_measures(measures.measures), _made={}), measures
-
-
 def split_evaluations(spec: Spec, *, dry: bool = False) -> dict[str, Spec]:
     """Return the evaluations that the paths stand for, by path: one for all of them, or one for each.
 
@@ -426,7 +553,7 @@ def split_evaluations(spec: Spec, *, dry: bool = False) -> dict[str, Spec]:
     or hold the same id: each judge answers its own file's cases then. A gate that is given holds where its measure is
     measured; a path without a case that `--filter` leaves is left out. `dry` imports nothing that a file names.
     """
-    whole = _suite_of(spec.in_project(), lambda _: None, dry=dry)
+    whole = Plan.read(spec.in_project(), Notices(), dry=dry)
     if len(whole.paths) < 2 or not whole.files or Path("-") in whole.paths or _are_one(whole):
         return {"": spec}
     names = [path.stem for path in whole.paths]
@@ -436,10 +563,10 @@ def split_evaluations(spec: Spec, *, dry: bool = False) -> dict[str, Spec]:
     measured: set[str] = set()
     for path, name in zip(whole.paths, names, strict=True):
         own = {path: whole.files[path]} if path in whole.files else {}
-        suite = replace(whole, paths=(path,), files=own).in_files()
-        if spec.wanted is not None and next(_graded_by_nothing(suite).matching(), None) is None:
+        plan = replace(whole, paths=(path,), files=own, _made={}).in_files()
+        if spec.wanted is not None and next(plan.graded_by_nothing().matching(), None) is None:
             continue
-        in_part = names_of(_with_defaults(suite)[0].all_graders()) if spec.gates else set()
+        in_part = names_of(plan.with_defaults().all_graders()) if spec.gates else set()
         measured |= in_part
         before = Path(spec.baseline) / name if spec.baseline else None
         results[str(path)] = spec.but(
@@ -456,19 +583,13 @@ def split_evaluations(spec: Spec, *, dry: bool = False) -> dict[str, Spec]:
     return results
 
 
-def _are_one(suite: Suite) -> bool:
+def _are_one(plan: Plan) -> bool:
     """Return True if the files agree on the options of an evaluation, and hold no id twice."""
     try:
-        for _ in _graded_by_nothing(suite.in_files()).cases() if suite.size <= _CHECKED_BYTES else ():
-            pass
+        deque(plan.in_files().graded_by_nothing().cases() if plan.size <= _CHECKED_BYTES else (), 0)
     except _NotOne:
         return False
     return True
-
-
-def _graded_by_nothing(suite: Suite) -> Suite:
-    """Return the same cases with a measure that needs nothing, so that no grader is made."""
-    return replace(suite, measures=parse_measures(["RR"]), _made={})
 
 
 def names_of(graders: Iterable[Grader]) -> set[str]:
@@ -517,127 +638,3 @@ class Feasibility:
                 raise InputError(problem, fix=f"{fix}; nothing was asked")
         if self._without_slices and (self._missing or self._possible):
             raise self._without_slices[0].no_slices()
-
-
-class Plan:
-    """All that a run does, known before anything is asked or written.
-
-    Args:
-        spec: What was asked for, on top of the report that is resumed.
-        warn: Called with each message about input that looks like a mistake.
-        dry: Nothing that an eval file names is imported or run.
-
-    Raises:
-        InputError: The files, gates or judge cannot be used, or a cost limit is set and no price is known.
-    """
-
-    def __init__(
-        self,
-        spec: Spec,
-        warn: Callable[[str], None],
-        *,
-        dry: bool = False,
-    ) -> None:
-        self.spec = spec = spec.in_project()
-        self.share = part_of(spec)
-        if spec.until and (self.share or spec.get("engine")):
-            problem = "--until looks at all cases together, and parts know nothing of one another"
-            raise InputError(problem, fix="leave out --part and --engine, or draw: --sample 1000")
-        self.notices = Notices(lambda notice: warn(str(notice)))
-        suite = _suite_of(spec, self.notices, dry=dry).in_files()
-        if (trials := spec.given.get("trials", 1)) > 1 and not suite.asks_targets:
-            problem = f"--trials {trials}: no target is queried, and stored answers have one trial"
-            raise InputError(problem, fix="name one with --target, or leave out --trials")
-        if spec.untrusted:
-            self._refuse_outputs()
-        self.suite, self.defaults = _with_defaults(suite)
-        self.spec = spec = self.suite.spec
-        if (
-            self.defaults is not None and self.defaults.judge
-        ):  # goes before the environment's, as a report's does
-            self.spec = spec = replace(spec, report=FrozenDict({**spec.report, "judge": self.defaults.judge}))
-            self.suite.spec = spec
-        read = judge_words(spec)[0] if spec.repeat == 1 else ""
-        settings = Settings.of(spec.against, spec.scale, spec.rubric).with_judge(read)
-        self.settings = self.suite.settings = settings
-        self.gates = self._checked_gates(self.suite.all_graders())
-        self.judge = self._judge()
-        """The judge; None where no measure asks."""
-        check_price(self.judge, self.spec.max_cost)
-        self._document_ids = compile_rule(spec.doc_id)
-        self._labels: LabelFile | None = None
-        if self.spec.labels:
-            from germane.labelling.files import LabelFile
-
-            file = LabelFile(local(self.spec.labels), lambda note: self.notices(Notice(note)))
-            self._labels = file.passages()
-            self.settings = self.suite.settings = replace(settings, labels=self._labels.book)
-
-    def job(self, planned: PlannedCase, notes: Counter[str] | None = None) -> Job:
-        """Return an answered case, ready to be judged and scored; `notes` count what a reader should know."""
-        job = prepared(planned, self._document_ids, Counter() if notes is None else notes)
-        if self._labels is not None:
-            sample, labels = self._labels.on(job.sample)
-            job = with_sample(job, sample)
-            job.labels = labels
-        return job
-
-    def check(self, jobs: Iterable[Job] | None) -> None:
-        """Read all jobs through `checked_jobs`, for the InputError that it may raise."""
-        deque(self.checked_jobs(jobs), 0)
-
-    def checked_jobs(self, jobs: Iterable[Job] | None) -> Iterator[Job]:
-        """Iterate over the jobs; at the end, raise InputError for a measure that no sample can have, before anything is paid.
-
-        None reads the jobs from the files, where a bad line is an InputError, unless these are too large to be read twice.
-        """
-        feasibility = Feasibility(self.settings, self.gates)
-        if jobs is None:
-            jobs = map(self.job, self.suite.all_cases()) if self.suite.size <= _CHECKED_BYTES else ()
-        elif self.share is not None:
-            return  # a measure that no sample of a part can have may be one of other parts
-        for job in jobs:
-            feasibility.add(job)
-            if self.share is None or self.share.has(job.sample.query):
-                yield job
-        feasibility.check()
-
-    def _refuse_outputs(self) -> None:
-        """Raise InputError if a continued report names files outside of it that no flag names."""
-        named = self.spec.given.get("outputs", ())
-        folder = Path(self.spec.folder).resolve()
-        for output in self.spec.outputs:
-            if output not in named and not Path(output).resolve().is_relative_to(folder):
-                problem = f"the report {self.spec.folder} names the output {output}, and it is not trusted"
-                raise InputError(problem, fix=f"name it yourself: -o {output}")
-
-    def _checked_gates(self, graders: Sequence[Grader]) -> tuple[Gate, ...]:
-        """Return the gates with known names; a file's gates on measures that -m does not ask for are dropped with a notice."""
-        kept, names = list[Gate](), names_of(graders)
-        for gate in (*self.suite.gates, *map(Gate.parse, self.spec.gates)):
-            if self.suite.measures and gate.location is not None and gate.measure not in names:
-                problem = f"the gate {gate} is dropped: -m does not ask for {gate.measure}"
-                self.notices(Notice(problem, "", gate.location))
-                continue
-            kept.append(gate)
-            named = gate.location.file if gate.location else None
-            own = [file for file in self.suite.files.values() if str(file.path) == named]
-            if graders:
-                gate.check_named(sorted(names_of(self.suite.graders_of_files(own)) if own else names))
-        return tuple(kept)
-
-    def _judge(self) -> Judge | None:
-        """Return the judge, if the graders need one; else leave the environment's out of the specification."""
-        graders = self.suite.all_graders()
-        needed, (words, trusted) = needs_judge(graders), judge_words(self.spec)
-        if needed and self.spec.untrusted and not trusted and "@" in words:
-            shown = mask_urls(words)
-            problem = f"the judge {shown} is named in a file that is not trusted, and gets every text"
-            raise InputError(problem, fix=f"look at it, then: --judge {shown}")
-        spec = self.share.of_limits(self.spec) if self.share else self.spec
-        judge = pick_judge(spec, needed)
-        if needed:
-            check_answers(judge, graders)
-            return judge
-        self.spec = replace(self.spec, environment=FrozenDict())
-        return None

@@ -86,7 +86,7 @@ def run(spec: Spec, callbacks: Callbacks | None = None, *, whole: Path | None = 
     stored = stored_manifest(spec)
     spec = spec.resuming(stored)
     with spec.confined():
-        return _Run(Plan(spec, callbacks.warn), callbacks, stored, whole=whole).run()
+        return _Run(Plan.of(spec, callbacks.warn), callbacks, stored, whole=whole).run()
 
 
 def stored_manifest(spec: Spec) -> dict[str, Json]:
@@ -102,7 +102,7 @@ def run_each(spec: Spec, callbacks: Callbacks | None = None) -> Iterator[tuple[s
     """
     callbacks = callbacks or Callbacks()
     with spec.confined():
-        plans = {path: Plan(own, callbacks.warn) for path, own in split_evaluations(spec).items()}
+        plans = {path: Plan.of(own, callbacks.warn) for path, own in split_evaluations(spec).items()}
     if spec.get("part") and len(plans) > 1:
         problem = "these paths are several evaluations, and --part cuts one"
         raise InputError(problem, fix="run the eval files one by one")
@@ -150,7 +150,7 @@ def forecast(spec: Spec, callbacks: Callbacks | None = None) -> Forecast:
     callbacks, stored = callbacks or Callbacks(), stored_manifest(spec)
     folder, spec = Path(spec.resume) if spec.resume else None, spec.resuming(stored)
     with spec.confined(), contextlib.ExitStack() as opened:
-        plan = Plan(spec, callbacks.warn, dry=True)
+        plan = Plan.of(spec, callbacks.warn, dry=True)
         spec = plan.spec
         if plan.defaults is not None:
             callbacks.note(plan.defaults.why)
@@ -176,9 +176,9 @@ def forecast(spec: Spec, callbacks: Callbacks | None = None) -> Forecast:
 def _counted(plan: Plan, forecaster: Forecaster, answers: TargetAnswers) -> Forecast:
     """Return the forecast of all cases; InputError for a measure that no sample can have."""
     feasibility = Feasibility(plan.settings, plan.gates)
-    cases: Iterable[tuple[PlannedCase, bool]] = ((planned, True) for planned in plan.suite.cases())
-    if plan.suite.asks_targets:
-        cases = asyncio.run(answers_at_hand(list(plan.suite.cases()), answers))
+    cases: Iterable[tuple[PlannedCase, bool]] = ((planned, True) for planned in plan.cases())
+    if plan.asks_targets:
+        cases = asyncio.run(answers_at_hand(list(plan.cases()), answers))
 
     def jobs() -> Iterator[Job]:
         for planned, has_answer in cases:
@@ -217,7 +217,7 @@ class _Run:
         whole: Path | None = None,
     ) -> None:
         self.plan, self.callbacks, self.spec, self.whole = plan, callbacks, plan.spec, whole
-        self.judge, self.suite, self.share = plan.judge, plan.suite, plan.share
+        self.judge, self.share = plan.judge, plan.share
         self.stored, self.resume = stored or {}, Path(plan.spec.resume) if plan.spec.resume else None
         self.command = command or self.stored.get("command")
         self.began = now()
@@ -256,11 +256,11 @@ class _Run:
         """Ask the targets and the judge, score, and return the report."""
         if self.plan.defaults is not None:
             self.callbacks.note(self.plan.defaults.why)
-        cases = list(self.suite.cases()) if self.suite.asks_targets else None
+        cases = list(self.plan.cases()) if self.plan.asks_targets else None
         check_targets(cases or ())
         if self.spec.until:
             self.stages = self._stages(cases)
-        self._open(self.resume or new_folder(self.spec, self.suite.paths))
+        self._open(self.resume or new_folder(self.spec, self.plan.paths))
         try:
             self._write_manifest("running")
             asyncio.run(in_own_loop(self._work(cases)))
@@ -322,7 +322,7 @@ class _Run:
                 ledger.close()
         self.usage_log.close(forget=forget)
         self.folder.close()
-        self.suite.stdin.delete_copy()
+        self.plan.stdin.delete_copy()
 
     async def _work(self, cases: Sequence[PlannedCase] | None) -> None:
         """Ask the targets of `cases`, then the judge; None = no case has a target, they are read as they are judged."""
@@ -370,7 +370,7 @@ class _Run:
     async def _open_questions(self, jobs: Sequence[Job] | None) -> list[tuple[Judge, AnyQuestion]]:
         """Return the open questions that follow from known answers alone, each with its judge."""
         forecaster = self._forecaster()
-        await forecaster.count(map(self.plan.job, self.suite.cases()) if jobs is None else jobs)
+        await forecaster.count(map(self.plan.job, self.plan.cases()) if jobs is None else jobs)
         return forecaster.forecast.certain
 
     def _forecaster(self) -> Forecaster:
@@ -382,9 +382,9 @@ class _Run:
         """Return the stages in which the cases are judged; InputError for an invalid goal."""
         from germane.evaluation.sampling import Stages, goals_of  # which few runs need
 
-        drawn = self.suite.draw()
-        goals = goals_of(self.spec.until, self.suite.all_graders())
-        everything = self.suite.cases() if cases is None else cases
+        drawn = self.plan.draw()
+        goals = goals_of(self.spec.until, self.plan.all_graders())
+        everything = self.plan.cases() if cases is None else cases
         return Stages(everything, goals, self.spec.seed, None if drawn is None else drawn[1]["of"])
 
     def _of_stage(self, cases: Iterable[PlannedCase]) -> Iterable[PlannedCase]:
@@ -392,7 +392,7 @@ class _Run:
 
     def _todo(self) -> Iterator[Job]:
         """Return the jobs that are judged now, from cases as they are read."""
-        return map(self._job, self._of_stage(self.suite.cases()))
+        return map(self._job, self._of_stage(self.plan.cases()))
 
     async def _answered(self, cases: Sequence[PlannedCase]) -> list[Job]:
         """Return the jobs that are judged now, answered by their targets."""
@@ -417,7 +417,7 @@ class _Run:
 
     def _job(self, planned: PlannedCase) -> Job:
         """Return a case, ready to be judged, and count it to its file."""
-        if len(self.suite.paths) > 1:
+        if len(self.plan.paths) > 1:
             self.counts[planned.source] += 1
         if self.share is not None:
             self.rows.append(planned.row)
@@ -439,16 +439,16 @@ class _Run:
     # the report, and what is written of it
 
     def _report(self) -> Report:
-        suite, tables, over = self.suite, self.folder.tables, self.runner.undecided
+        plan, tables, over = self.plan, self.folder.tables, self.runner.undecided
         made = {
             **self._manifest(),
             **({"targets": self.models} if self.models else {}),
-            "places": suite.case_locations(),
+            "places": plan.case_locations(),
             "by": self.spec.by,
         }
         if self.share is not None:
-            made["part"] = self.share.entry(tables, self.rows, suite.count, suite.inputs, self.plan.gates)
-        report, notes = self.runner.report(self.spent, made, () if self.share else self.plan.gates)
+            made["part"] = self.share.entry(tables, self.rows, plan.count, plan.inputs, plan.gates)
+        report, notes = self.runner.report(self.spent, made, () if self.share else plan.gates)
         for number, note in notes:
             check = "; germane labels check says what became of them" if self.corpus is not None else ""
             self.callbacks.warn(f"{number} {note}{check}")
@@ -479,7 +479,7 @@ class _Run:
 
         Where one of several paths is an eval file, they have means of their own.
         """
-        suite, warnings = self.suite, list(map(str, self.plan.notices))
+        plan, warnings = self.plan, list(map(str, self.plan.notices))
         ledger = self.spec.first("ledger", "given", "report")[0] if self.ledger is None else self.ledger.place
         if self.spec.no_cache or self.spec.replay:
             ledger = None
@@ -491,14 +491,14 @@ class _Run:
             fields["warnings"] = warnings
         if self.command:
             fields["command"] = self.command
-        if len(suite.paths) > 1 and suite.files:
-            fields["eval_files"] = [[str(path), self.counts[path]] for path in suite.paths]
+        if len(plan.paths) > 1 and plan.files:
+            fields["eval_files"] = [[str(path), self.counts[path]] for path in plan.paths]
         if self.stages is not None:
             fields |= {"sampled": self.stages.sampled(), "until": self.stages.as_json()}
-        elif (drawn := suite.draw()) is not None:
+        elif (drawn := plan.draw()) is not None:
             fields["sampled"] = drawn[1]
-        if suite.left_out:
-            fields["left_out"] = dict(suite.left_out)
+        if plan.left_out:
+            fields["left_out"] = dict(plan.left_out)
         return fields
 
     def _write_manifest(self, status: str) -> None:

@@ -21,9 +21,6 @@ from germane.judges.judge import Judge
 from germane.types import Json
 
 if TYPE_CHECKING:
-    pass
-
-if TYPE_CHECKING:
     from germane.ledger.store import Ledger
 
 __all__ = ["command_to_resume", "ledger_of", "new_folder"]

@@ -143,12 +143,12 @@ def run_in_parts(spec: Spec, callbacks: Callbacks) -> tuple[Report, ReportData |
         if not stored and len(split_evaluations(spec)) > 1:
             problem = "these paths are several evaluations, and an engine runs one"
             raise InputError(problem, fix="run the eval files one by one")
-        plan = Plan(resumed, callbacks.warn)
+        plan = Plan.of(resumed, callbacks.warn)
         if plan.defaults is not None:
             callbacks.note(plan.defaults.why)
         engine = str(plan.spec.get("engine") or "")
         _check(plan, parse_engine(engine)[0])
-        whole = Path(spec.resume) if spec.resume else new_folder(plan.spec, plan.suite.paths)
+        whole = Path(spec.resume) if spec.resume else new_folder(plan.spec, plan.paths)
         target = FolderWriter(whole).lock()
         try:
             if not (stored or spec.force):
@@ -184,7 +184,7 @@ def _check(plan: Plan, kind: str) -> None:
     if spec.headers and kind != "processes":
         problem = "--header does not travel to other machines: it may be a key"
         raise InputError(problem, fix="set the key in the environment of the workers, as OPENAI_API_KEY")
-    if keeps_answers(plan.judge) and not plan.suite.asks_targets:
+    if keeps_answers(plan.judge) and not plan.asks_targets:
         plan.check(None)
 
 
