@@ -147,7 +147,7 @@ class CorrectedDifferences:
         result: dict[str, set[str]] = {}
         for measure in judged[0] & judged[1]:
             sides = self._terms(measure)
-            if all(side.kind == kind and not np.isnan(side.weight).any() for side in sides):
+            if all(side.items and side.kind == kind and not np.isnan(side.weight).any() for side in sides):
                 for (case, item), (weight, *_) in _joined(sides).items():
                     if abs(weight) > _TOLERANCE:
                         result.setdefault(case, set()).add(item)
@@ -168,9 +168,9 @@ class CorrectedDifferences:
         for side, corrections in zip(sides, self._corrections, strict=True):
             unsure = any(map(book.unsure, side.items))
             ends = [corrections.human(side, book, end) for end in ((0.0, 1.0) if unsure else (0.0,))]
-            index_of = {name: number for number, name in enumerate(side.names)}
+            index_of = {name: number for number, name in enumerate(side.cases)}
             rows = [index_of[case] for case in numbers]
-            verdicts = np.array([np.mean(trials) if len(trials) > 1 else trials[0] for trials in side.cases])
+            verdicts = np.array([np.mean(of) if len(of) > 1 else of[0] for of in side.cases.values()])
             of_side = []
             for end in (ends[0], ends[-1], verdicts):
                 if isinstance(end, str):
@@ -243,7 +243,8 @@ def _joined(sides: Sequence[ScoreTerms]) -> dict[tuple[str, str], list[float]]:
     for sign, side in zip((-1, 1), sides, strict=True):
         weights = sign * side.weight
         columns = np.stack([weights, side.verdict, np.ones(len(weights)), weights * side.values], axis=1)
+        names = list(side.cases)
         for case, item, column in zip(side.case.tolist(), side.items, columns.tolist(), strict=True):
-            row = rows.setdefault((side.names[case], item), [0.0] * 4)
+            row = rows.setdefault((names[case], item), [0.0] * 4)
             row[:] = map(float.__add__, row, column)
     return rows

@@ -25,6 +25,7 @@ from germane.measures.measure import Measure
 from germane.measures.outcome import Outcome
 from germane.measures.scoring import Block, Job
 from germane.places.lists import field_text, rankings, turns
+from germane.places.settings import Settings
 from germane.places.table import Bools
 from germane.questions.asking import Unanswered, value_of
 from germane.questions.question import AnyQuestion
@@ -70,11 +71,12 @@ def mixed_scores(
     if a.report is b.report:  # one report holds one verdict per item: all of the difference is retrieval
         nothing = np.zeros(len(a.scores.cases), np.bool_)
         return {name: MixedScore(values, nothing, nothing) for name, values in own.items()}, {}
-    refused = {name: why for name in measures if (why := _refusal(pair, name))}
+    settings = settings_of(a.report), settings_of(b.report)
+    refused = {name: why for name in measures if (why := _refusal(pair, name, settings))}
     scorable = {name: Measure.parse(a.types[name]) for name in measures if name not in refused}
     if not scorable:
         return {}, refused
-    case, outcomes, differs = _scored_again(pair, list(scorable.values()), shared)
+    case, outcomes, differs = _scored_again(pair, list(scorable.values()), shared, settings)
     mixed = {}
     for name, measure in scorable.items():
         values = [np.nan if (value := row[str(measure)].value) is None else value for row in outcomes]
@@ -89,19 +91,19 @@ def mixed_scores(
 
 
 def _scored_again(
-    pair: PairedSystems, measures: Sequence[Measure], shared: SharedSamples
+    pair: PairedSystems, measures: Sequence[Measure], shared: SharedSamples, both: tuple[Settings, Settings]
 ) -> tuple[NDArray[np.intp], list[Mapping[str, Outcome]], dict[str, Bools]]:
     """Return the outcomes of B's lists with A's labels, each with the number of its case, wherever these may change a score.
 
     The last value says of each case whether the lists, what the judge was shown, and the texts differ.
     """
-    a, b = pair.a, pair.b
-    changed = a.scores.numbers if pair.by_query else _judged_otherwise(a, b)
-    ours, theirs = settings_of(a.report), settings_of(b.report)
+    a, b, (ours, theirs) = pair.a, pair.b, both
+    by_labels = ours.judged_by or theirs.judged_by
+    changed = a.scores.numbers if pair.by_query or by_labels else _judged_otherwise(a, b)
     settings = theirs if ours.judged_by == theirs.judged_by else theirs.with_judge("")
     differs = {name: np.zeros(len(a.scores.cases), np.bool_) for name in ("shown", "lists", *_TEXTS)}
     case_of, outcomes = list[int](), list[Mapping[str, Outcome]]()
-    graders, find = graders_of(tuple(measures)), _shared_verdicts(a, b)
+    graders, find = graders_of(tuple(measures)), _shared_verdicts((a, ours), (b, theirs))
     for some in batched(shared.read(), _BLOCK):
         jobs: list[Job] = []
         for case, before, after in some:
@@ -127,8 +129,6 @@ def _output_of(samples: Sequence[Sample]) -> Json:
 
 def _judged_otherwise(a: Side, b: Side) -> Container[str]:
     """Return the cases of B for which A holds an answer that is not B's own."""
-    if settings_of(a.report).judged_by or settings_of(b.report).judged_by:
-        return b.scores.numbers
     ours: dict[str, bytes] = {}
     for item, answer in a.report.tables.answers():
         if answer is not None:
@@ -144,13 +144,13 @@ def _judged_otherwise(a: Side, b: Side) -> Container[str]:
     }
 
 
-def _shared_verdicts(a: Side, b: Side) -> FindValues:
+def _shared_verdicts(a: tuple[Side, Settings], b: tuple[Side, Settings]) -> FindValues:
     """Return what finds the stored answers of B, with A's in their place wherever A holds one to the same item."""
 
     @cache
     def sources() -> tuple[FindValues, FindValues]:
-        ours = _labels_of(a) or StoredAnswers(a.report.tables.judgements, however=True).values
-        return ours, _labels_of(b) or recorded(b.report).values
+        ours = _labels_of(*a) or StoredAnswers(a[0].report.tables.judgements, however=True).values
+        return ours, _labels_of(*b) or recorded(b[0].report).values
 
     def find(asked: Sequence[Sequence[AnyQuestion]]) -> list[list[Any]]:
         ours, theirs = sources()
@@ -164,12 +164,11 @@ def _shared_verdicts(a: Side, b: Side) -> FindValues:
     return find
 
 
-def _labels_of(side: Side) -> FindValues | None:
+def _labels_of(side: Side, settings: Settings) -> FindValues | None:
     """Return what reads the labels of a system that was judged by labels; None where a judge was asked."""
-    read = settings_of(side.report).judged_by
-    if not read:
+    if not settings.judged_by:
         return None
-    reader = GoldJudge() if read == "gold" else LabelsJudge()
+    reader = GoldJudge() if settings.judged_by == "gold" else LabelsJudge()
     for sample in side.read():
         for _, contexts in rankings(sample):
             reader.learn(sample.query, contexts, turns(sample), sample.qrels)
@@ -181,7 +180,7 @@ def _labels_of(side: Side) -> FindValues | None:
     return lambda asked: [list(map(value, questions)) for questions in asked]
 
 
-def _refusal(pair: PairedSystems, name: str) -> str:
+def _refusal(pair: PairedSystems, name: str, settings: tuple[Settings, Settings]) -> str:
     """Return the reason why the difference of a measure cannot be split, or ""."""
     a, b = pair.a, pair.b
     measure = known_measure(a.types[name])
@@ -194,7 +193,7 @@ def _refusal(pair: PairedSystems, name: str) -> str:
             a.has_samples and b.has_samples
         ),
         f"there are more than {MOST_SPLIT:,} queries": len(b.scores.cases_of(b.system)) > MOST_SPLIT,
-        "the judges answered on different scales": settings_of(a.report).scale != settings_of(b.report).scale,
+        "the judges answered on different scales": settings[0].scale != settings[1].scale,
     }
     return next((why for why, holds in reasons.items() if holds), "")
 

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import cache
+from itertools import repeat
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, TypeAlias, TypeVar
 
 import msgspec
 from msgspec import Struct
@@ -14,13 +16,17 @@ from germane.folder.index import LineIndex, lines_at
 from germane.folder.judgements import ITEM, has_usual_start
 from germane.folder.lines import StoredRows, TableFile
 from germane.places.places import Places
+from germane.places.settings import Settings
+from germane.places.table import LabelChoice
 from germane.questions.asking import Answer, answered, value_of
 from germane.questions.question import AnyQuestion, asked_as
 from germane.questions.relevance import Passages, examples_of
 from germane.tables.judgements import load_judgement
-from germane.types import Judgement
+from germane.types import Judgement, Sample
 
 R = TypeVar("R")
+PlacesReader: TypeAlias = Callable[[LabelChoice, int | None], Places]
+"""Returns the places of some samples to a depth, with their labels."""
 _SETTINGS = ("against", "scale", "rubric")
 _MISSING = "no stored judgement"
 _REST = slice(82, None)
@@ -125,6 +131,18 @@ class StoredAnswers:
             ]
             for questions in asked
         ]
+
+    def places_reader(self, samples: Sequence[Sample], settings: Settings) -> PlacesReader:
+        """Return what reads the places of these samples to a depth, with the verdicts on them; each labels are read once."""
+
+        @cache
+        def read(choice: LabelChoice, depth: int | None) -> Places:
+            places = Places(choice, settings)
+            places.add(samples, repeat(depth))
+            self.label(places)
+            return places
+
+        return read
 
     def label(self, places: Places) -> None:
         """Give places the verdicts on all that is asked about them; a missing one is a failure."""

@@ -5,7 +5,7 @@ Every order is nested: whoever stops early, or goes on with a larger budget, has
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from math import isnan, nan
@@ -15,11 +15,14 @@ import numpy as np
 
 from germane.comparison.corrected import CorrectedDifferences
 from germane.errors import InputError
+from germane.judging.recorded import PlacesReader, StoredAnswers
 from germane.measures.measure import Measure
 from germane.places.lists import places_of, turns
+from germane.places.settings import Settings
+from germane.questions.question import AnyQuestion
 from germane.questions.relevance import HELPS, Relevance
 from germane.reports.correction.draws import fingerprint, pool_of
-from germane.reports.correction.terms import BLOCK, JudgedSamples, ScoreTerm
+from germane.reports.correction.terms import BLOCK, claim_verdicts, reads_verdicts
 from germane.reports.data import ReportData
 from germane.reports.explain import recorded, settings_of
 from germane.reports.pairing import sides_of
@@ -77,21 +80,55 @@ def label_tasks(report: ReportData, kind: str = "relevance") -> list[LabelTask]:
     measures = list(dict.fromkeys(Measure.remembered(summary.type) for summary in report.summaries))
     tasks: dict[tuple[str, str], LabelTask] = {}
     for samples in batched(report.samples(), BLOCK):
-        judged = JudgedSamples(samples, settings, answers)
+        read = answers.places_reader(samples, settings)
         for number, sample in enumerate(samples):
-            for term in (term for measure in measures for term in judged.terms(measure, number)):
-                if term.question.kind == kind and (sample.id, term.item) not in tasks:
-                    tasks[sample.id, term.item] = _task(sample, term, agreed.get(term.question.item))
-    for sample in report.samples() if not tasks and kind == "relevance" else ():  # no judge was asked
-        for call, rank, context in places_of(sample):
-            if context.text.strip():
-                question = Relevance(query=sample.query, passage=context.passage, history=turns(sample))
-                term = ScoreTerm(question.item, (question,), 0, 0, "binary", nan, nan, nan, call, rank)
-                tasks[sample.id, term.item] = _task(sample, term)
+            for measure in measures:
+                if kind != "relevance":
+                    found = _claims(measure, sample, settings, answers)
+                else:
+                    found = _passages(measure, read, number, settings)
+                for item, questions, at, fields in found:
+                    if (sample.id, item) not in tasks and questions[at].kind == kind:
+                        tasks[sample.id, item] = _task(sample, item, questions[at], agreed, **fields)
+    if not tasks and kind == "relevance":  # no judge was asked
+        tasks = {(task.case, task.item): task for task in _all_passages(report)}
     if not tasks:
         problem, fix = _NOTHING[kind]
         raise InputError(f"this report has no {problem} to label", fix=fix)
     return list(tasks.values())
+
+
+def _all_passages(report: ReportData) -> Iterator[LabelTask]:
+    """Yield a task for each place of the rankings whose context has a text."""
+    for sample in report.samples():
+        for call, rank, context in places_of(sample):
+            if context.text.strip():
+                asked = Relevance(query=sample.query, passage=context.passage, history=turns(sample))
+                yield _task(sample, asked.item, asked, {}, call=call, rank=rank)
+
+
+_Verdict: TypeAlias = tuple[str, Sequence[AnyQuestion], int, dict[str, Any]]
+"""An item, the questions of which one asked about it, the number of that one, and what `_task` is to know of the verdict."""
+
+
+def _passages(measure: Measure, read: PlacesReader, sample: int, settings: Settings) -> Iterator[_Verdict]:
+    """Yield the passages of a sample, by its number, whose verdicts a measure reads."""
+    if not reads_verdicts(measure, settings):
+        return
+    places = read(measure.choice, measure.depth)
+    questions = places.questions(sample)
+    for call, rank, at in places.ranks_of(sample):
+        binary = places.scales[places.scale[at]] == "binary"
+        fields = {"verdict": float(places.grades[at]), "binary": binary, "call": call, "rank": rank}
+        yield questions.items[places.verdict[at]], questions, places.verdict[at], fields
+
+
+def _claims(
+    measure: Measure, sample: Sample, settings: Settings, answers: StoredAnswers
+) -> Iterator[_Verdict]:
+    """Yield the claims of a sample, or its passages together, that a measure asked about."""
+    for question, item, claim, verdict, _ in claim_verdicts(measure, sample, settings, answers):
+        yield item, (question,), 0, {"claim": claim, "verdict": verdict}
 
 
 def queue_of(
@@ -120,29 +157,42 @@ def queue_of(
     return LabelQueue(tasks=list(by_item.values()), design=design, between=between, **how)
 
 
-def _task(sample: Sample, term: ScoreTerm, agreement: float | None = None) -> LabelTask:
-    """Return the task of a term's item, with the judge's verdict; `agreement` is that of a panel's votes."""
-    question, verdict = term.question, term.verdict
-    fields = question.inputs()
+def _task(
+    sample: Sample,
+    item: str,
+    question: AnyQuestion,
+    agreed: Mapping[str, float | None],
+    *,
+    claim: int = 0,
+    verdict: float = nan,
+    binary: bool = True,
+    call: int = 0,
+    rank: int = 0,
+) -> LabelTask:
+    """Return the task of an item, which a question or one of its claims (from 1) is about, with the judge's verdict.
+
+    `agreed` holds the agreement of a panel's votes by the item of the question.
+    """
+    fields, agreement = question.inputs(), agreed.get(question.item)
     claims = fields.get("claims") or ()
     doubt = 0.0
     if not isnan(verdict):  # the nearer to the threshold the more doubtful; a split panel before all
-        doubt = 0.5 if term.scale == "binary" else 1 - abs(verdict - (HELPS - 0.5)) / HELPS
+        doubt = 0.5 if binary else 1 - abs(verdict - (HELPS - 0.5)) / HELPS
     if agreement is not None:
         doubt += 1 - agreement
     return LabelTask(
-        item=term.item,
+        item=item,
         kind=question.kind,
         case=sample.id,
         query=sample.query if claims else fields.get("query", sample.query),
         passages=tuple(fields.get("contexts") or (fields.get("passage") or "",)),
-        claim=claims[term.part - 1] if claims else None,
+        claim=claims[claim - 1] if claims else None,
         history=turns(sample),
         texts=tuple((name, str(fields[name])) for name in _TEXTS if fields.get(name) and not claims),
         sample=sample.id,
         system=sample.system,
-        call=term.call or None,
-        rank=term.rank or None,
+        call=call or None,
+        rank=rank or None,
         verdict=verdict,
         doubt=doubt,
     )

@@ -336,6 +336,12 @@ class Places:
         return self._verdict or [-1] * len(self._level)
 
     @cached_property
+    def items(self) -> list[str]:
+        """The item of the question about each place."""
+        spans = ((self.questions(n).items, self.verdict[self.span_of(n)]) for n in range(len(self.samples)))
+        return [items[cell] for items, cells in spans for cell in cells]
+
+    @cached_property
     def contexts(self) -> list[Context]:
         """The context at each place."""
         return [context for _, contexts in self.lists for context in contexts]
@@ -414,9 +420,9 @@ class Places:
         """Return the slice of the columns with the places of a sample."""
         return slice(self.pointers[self.rows[sample]], self.pointers[self.rows[sample + 1]])
 
-    @property
+    @cached_property
     def grades(self) -> Floats:
-        """The judge's grade of each place, 1 and 0 of yes and no; the mode of a distribution."""
+        """The judge's grade of each place, 1 and 0 of yes and no; the mode of a distribution; nan without a label."""
         gain = self.worth[0]
         if self.chances is None:
             return gain
@@ -449,6 +455,11 @@ class Places:
         return [
             range(start, end if depth is None else min(end, start + depth)) for start, end in pairwise(starts)
         ]
+
+    def ranks_of(self, sample: int) -> Iterator[tuple[int, int, int]]:
+        """Yield each place of a sample with its call and its rank, both from 1: call, rank, number of the place."""
+        for call, span in enumerate(self.spans_of(sample, None), 1):
+            yield from ((call, rank, at) for rank, at in enumerate(span, 1))
 
     def read(self, sample: int, depth: int | None) -> list[int]:
         """Return the first `depth` places of all rankings of a sample, one after the other."""

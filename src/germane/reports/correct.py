@@ -125,7 +125,7 @@ class Corrections:
             return ""
         mean, count = fsum(values.tolist()) / len(values), len(rows.items)
         clusters = self._tables.clusters()
-        names = [clusters.get(case, f"case {case}") for case in rows.names] if clusters else None
+        names = [clusters.get(case, f"case {case}") for case in rows.cases] if clusters else None
         ends = mean_interval(values, clusters=names, value_range=rows.measure.definition.range).ends
         if ends is None:
             return ""
@@ -174,7 +174,7 @@ class Corrections:
         values = self.human(rows, book, unsure)
         if isinstance(values, str):
             return values
-        judged = [fsum(scores) / len(scores) for scores in rows.cases]
+        judged = [fsum(scores) / len(scores) for scores in rows.cases.values()]
         labelled, limits = ~np.isnan(values), rows.measure.definition.range
         mean = partial(corrected_mean, np.array(judged), values, value_range=limits)
         result = _both([mean(population=of) for of in POPULATIONS], limits)

@@ -23,7 +23,7 @@ from germane.measures.scoring import program_of
 from germane.places.lists import labelled_contexts, places_of
 from germane.places.places import Places
 from germane.places.settings import Settings
-from germane.places.table import Ints, LabelChoice, RankedLabels
+from germane.places.table import Ints, RankedLabels
 from germane.questions.asking import Unanswered
 from germane.questions.question import AnyQuestion
 from germane.questions.relevance import HELPS, Relevance
@@ -43,7 +43,7 @@ from germane.reports.derived.explained import (
 from germane.reports.summary import known_measure
 from germane.tables.columns import batched
 from germane.tables.judgements import GRADED, result_item, result_of_case
-from germane.tables.labels import LabelBook
+from germane.tables.labels import LabelBook, by_people
 from germane.tables.scores import SampleKey
 from germane.types import FrozenDict, Json, Judgement, Sample, Score, freeze
 
@@ -55,7 +55,8 @@ Facts: TypeAlias = dict[str, Any]
 
 def settings_of(report: ReportData) -> Settings:
     """Return the settings by which relevance was judged, with the labels that people gave separately from the samples."""
-    people = LabelBook(report.tables.people())
+    known = report.corrections
+    people = LabelBook(report.tables.people() if known is None else filter(by_people, known.labels))
     return Settings.stored(report.manifest, people or None)
 
 
@@ -232,20 +233,16 @@ class Explainer:
 
     def use(self, samples: Iterable[Sample]) -> None:
         """Read the labels of these samples together, once one of them is explained."""
-        self._samples = list(samples)
-        self._numbers = {sample.key: number for number, sample in enumerate(self._samples)}
-        self._read: dict[tuple[LabelChoice, int | None], Places] = {}
+        chosen = list(samples)
+        self._numbers = {sample.key: number for number, sample in enumerate(chosen)}
+        self._read = self._answers.places_reader(chosen, self._settings)
 
     def _places_of(self, measure: Measure, sample: Sample) -> tuple[Places, int]:
         """Return the places that a measure reads of the samples in use, and the number of this one among them."""
         if sample.key not in self._numbers:
             self.use([sample])
-        key = measure.choice, None if measure.labels == "gold" else measure.depth
-        if key not in self._read:
-            self._read[key] = places = Places(measure.choice, self._settings)
-            places.add(self._samples, repeat(key[1]))
-            self._answers.label(places)
-        return self._read[key], self._numbers[sample.key]
+        depth = None if measure.labels == "gold" else measure.depth
+        return self._read(measure.choice, depth), self._numbers[sample.key]
 
     def result(self, score: Score) -> Mapping[str, Json] | None:
         """Return the stored result of a grader of an eval file; None if a measure gave the score."""

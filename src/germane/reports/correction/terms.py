@@ -1,16 +1,12 @@
-"""The verdicts that judged scores rest on.
-
-The program of each score runs again on the stored answers, so that every verdict is found under the item that people label.
-"""
+"""The verdicts that judged scores rest on, under the items that people label: places as the judge labelled them, and claims."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
-from itertools import repeat
 from math import fsum, nan
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,7 +18,7 @@ from germane.measures.measure import Measure
 from germane.measures.scoring import program_of
 from germane.places.places import Places
 from germane.places.settings import Settings
-from germane.places.table import Floats, LabelChoice
+from germane.places.table import Floats
 from germane.questions.asking import Unanswered
 from germane.questions.question import AnyQuestion
 from germane.questions.relevance import HELPS
@@ -39,131 +35,50 @@ BLOCK = 500
 """Samples whose verdicts are read together."""
 
 
-class ScoreTerm(NamedTuple):
-    """One verdict that a sample's score rests on.
+def reads_verdicts(measure: Measure, settings: Settings) -> bool:
+    """Return True if a ranked measure reads a judge's verdicts on passages, which people can label."""
+    return measure.definition.family == "ranked" and measure.labels == "judge" and not settings.judged_by
 
-    Attributes:
-        item: The item of the verdict.
-        asked, number: The question that it answers, as one of several: made only where `question` is read.
-        part: The number of the claim in that question, from 1; 0 = the verdict answers the whole question.
-        scale: The scale of the verdict.
-        verdict: The judge's grade, or 1 and 0 for yes and no; nan if the judge gave none.
-        chance: The probability that the verdict reaches the measure's threshold, if the judge gives a distribution; else nan.
-        weight: What a hit adds to the score; nan if the score is not a sum over hits.
-        call: The number of the search that returned the passage, from 1; 0 = the verdict is not about a single passage.
-        rank: The rank of the passage in that search, from 1; 0 = the verdict is not about a single passage.
+
+def claim_verdicts(
+    measure: Measure, sample: Sample, settings: Settings, answers: StoredAnswers
+) -> Iterator[tuple[AnyQuestion, str, int, float, float]]:
+    """Yield the verdicts of a sample that a measure takes the mean of: on claims, or on all passages together.
+
+    Each with its question, its item, the number of the claim in the question (from 1; 0 = the whole question), 1 or 0 for yes or
+    no (nan = the judge gave none), and what a hit adds to the score.
     """
-
-    item: str
-    asked: Sequence[AnyQuestion]
-    number: int
-    part: int
-    scale: str
-    verdict: float
-    chance: float
-    weight: float
-    call: int = 0
-    rank: int = 0
-
-    @property
-    def question(self) -> AnyQuestion:
-        """The question that the verdict answers."""
-        return self.asked[self.number]
-
-
-_Columns: TypeAlias = tuple[list[int], list[str], list[float], list[float]]
-"""The number of the question, the scale, the grade and the chance of a hit of each place of a block."""
+    if measure.name not in VERDICT_MEANS:
+        return
+    _, exchange = replay(program_of(measure, sample, settings), answers.look_up)
+    for question, answer in exchange:
+        lost = isinstance(answer, Unanswered)
+        if question.kind == "support" and (claims := question.subjects):
+            values = [None] * len(claims) if lost else answer
+            for claim, (item, value) in enumerate(zip(question.parts(), values, strict=True), 1):
+                yield (
+                    question,
+                    item,
+                    claim,
+                    nan if value is None else float(bool(value.contexts)),
+                    1 / len(claims),
+                )
+        elif question.kind == "sufficiency":
+            yield question, question.item, 0, nan if lost else float(answer.sufficient), 1.0
 
 
-class JudgedSamples:
-    """A block of samples and the stored answers about them; measures that read the same labels share their places."""
-
-    def __init__(self, samples: Sequence[Sample], settings: Settings, answers: StoredAnswers) -> None:
-        self._samples, self._settings, self._answers = samples, settings, answers
-        self._places: dict[tuple[LabelChoice, int | None], Places] = {}
-        self._columns: dict[tuple[LabelChoice, int | None, Any], _Columns] = {}
-
-    def terms(self, measure: Measure, number: int) -> list[ScoreTerm]:
-        """Return the verdicts that the score of a sample rests on; none if people cannot label them."""
-        if measure.name in VERDICT_MEANS:
-            return list(self._verdicts(measure, self._samples[number]))
-        return list(self._ranked(measure, number)) if self._reads_places(measure) else []
-
-    def rankings(self, measure: Measure, number: int) -> list[list[str]]:
-        """Return the items of each ranking that a measure reads of a sample; [] unless it is a ranked measure."""
-        if not self._reads_places(measure):
-            return []
-        places = self._read(measure)
-        items = places.questions(number).items
-        return [[items[places.verdict[at]] for at in span] for span in places.spans_of(number, None)]
-
-    def _reads_places(self, measure: Measure) -> bool:
-        ranked = measure.definition.family == "ranked"
-        return ranked and measure.labels == "judge" and not self._settings.judged_by
-
-    def _read(self, measure: Measure) -> Places:
-        key = measure.choice, measure.depth
-        if key not in self._places:
-            self._places[key] = places = Places(measure.choice, self._settings)
-            places.add(self._samples, repeat(measure.depth))
-            self._answers.label(places)
-        return self._places[key]
-
-    def _ranked(self, measure: Measure, number: int) -> Iterator[ScoreTerm]:
-        """Iterate over the places that a ranked measure reads of a sample."""
-        places = self._read(measure)
-        asked, rankings = places.questions(number), places.spans_of(number, None)
-        verdicts, scales, grades, chances = self._columns_of(measure, places)
-        cut = measure.k if measure.name == "P" else None
-        for call, span in enumerate(rankings, 1):
-            weight = 1 / (len(rankings) * (cut or len(span) or 1)) if measure.name in PASSAGE_MEANS else nan
-            for rank, at in enumerate(span, 1):
-                cell = verdicts[at]
-                verdict = scales[at], grades[at], chances[at]
-                yield ScoreTerm(asked.items[cell], asked, cell, 0, *verdict, weight, call, rank)
-
-    def _columns_of(self, measure: Measure, places: Places) -> _Columns:
-        """Return what a measure reads of each place of the block, made once: question, scale, grade, chance of a hit."""
-        key = measure.choice, measure.depth, measure.settings.get("rel")
-        if key not in self._columns:
-            judged = places.labelled.astype(bool)
-            judged[list(places.failed)] = False
-            own = str(self._settings.scale)
-            named = zip(places.scale.tolist(), judged.tolist(), strict=True)
-            self._columns[key] = (
-                list(places.verdict),
-                [places.scales[scale] if known else own for scale, known in named],
-                np.where(judged, places.grades, nan).tolist(),
-                places.chances_at(measure.settings.get("rel") or HELPS).tolist(),
-            )
-        return self._columns[key]
-
-    def _verdicts(self, measure: Measure, sample: Sample) -> Iterator[ScoreTerm]:
-        """Iterate over the verdicts on claims, or on all passages together, that a measure takes the mean of."""
-        _, exchange = replay(program_of(measure, sample, self._settings), self._answers.look_up)
-        for question, answer in exchange:
-            lost = isinstance(answer, Unanswered)
-            if question.kind == "support" and (claims := question.subjects):
-                answers = [None] * len(claims) if lost else answer
-                for claim, (item, value) in enumerate(zip(question.parts(), answers, strict=True), 1):
-                    verdict = nan if value is None else float(bool(value.contexts))
-                    yield ScoreTerm(item, (question,), 0, claim, "binary", verdict, nan, 1 / len(claims))
-            elif question.kind == "sufficiency":
-                verdict = nan if lost else float(answer.sufficient)
-                yield ScoreTerm(question.item, (question,), 0, 0, "binary", verdict, nan, 1.0)
-
-
-@dataclass(slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ScoreTerms:
-    """The terms of one measure of one system: one row per distinct item of a case; a case may have several trials.
+    """The verdicts that the scores of a measure of a system are made of: a row per item of a case, whatever its trials.
 
-    `names` are the ids of the cases. `weight` is what a hit adds to the case's score; nan if that is not a sum over hits.
+    `weight` is what a hit adds to the case's score; nan if that is not a sum over hits. `chance` is the probability that the
+    verdict reaches the measure's threshold, if the judge gives a distribution; else nan. `rank` is that of the first place of a
+    passage; 0 for a claim.
     """
 
     measure: Measure
-    names: Sequence[str]
-    cases: Sequence[Sequence[float]]
-    """The values of each case's trials."""
+    cases: Mapping[str, Sequence[float]]
+    """The values of each case's trials, by the case's id."""
     rankings: Sequence[Sequence[Sequence[Sequence[str]]]]
     """The items of each ranking of each case's trials."""
     items: Sequence[str]
@@ -173,7 +88,13 @@ class ScoreTerms:
     weight: Floats
     rank: Ints
     scale: str
-    kind: str
+
+    @property
+    def kind(self) -> str:
+        """The kind of the verdicts."""
+        if self.measure.name not in VERDICT_MEANS:
+            return "relevance"
+        return "sufficiency" if self.measure.name == "context_sufficiency" else "support"
 
     @property
     def values(self) -> Floats:
@@ -217,6 +138,10 @@ def _counted(measure: Measure, answer: Any, scale: str) -> Any:
     return np.where(hit ^ (measure.name in _COMPLEMENTS), 1.0, 0.0)
 
 
+_Row: TypeAlias = tuple[int, str, str, float, float, float, int]
+"""The number of a sample, an item that its score rests on, the verdict's scale, the verdict, the chance of a hit, the weight and the rank."""
+
+
 def score_terms(tables: Tables, settings: Settings) -> dict[tuple[str, str], ScoreTerms]:
     """Return the terms of each measure of each system, by both names; every sample is read once."""
     table = tables.scores
@@ -229,49 +154,90 @@ def score_terms(tables: Tables, settings: Settings) -> dict[tuple[str, str], Sco
             mine = system[sample] == code
             of_sample = dict(zip(sample[mine].tolist(), value[mine].tolist(), strict=True))
             values[name, of] = Measure.remembered(canonical), of_sample
-    read: dict[tuple[str, str], dict[int, _SampleTerms]] = {name: {} for name in values}
+    found: dict[tuple[str, str], list[_Row]] = {names: [] for names in values}
+    rankings: dict[tuple[str, str], dict[int, list[list[str]]]] = {names: {} for names in values}
     answers = StoredAnswers(tables.judgements)
     for samples in batched(tables.samples, BLOCK):
-        judged = JudgedSamples(samples, settings, answers)
-        for at, one in enumerate(samples):
-            number = table.keys.find(one.key)
-            for names, (measure, of_sample) in values.items():
-                if number is not None and number in of_sample:
-                    read[names][number] = judged.terms(measure, at), judged.rankings(measure, at)
+        read = answers.places_reader(samples, settings)
+        numbers = [table.keys.find(sample.key) for sample in samples]
+        for names, (measure, of_sample) in values.items():
+            here = {
+                at: number for at, number in enumerate(numbers) if number is not None and number in of_sample
+            }
+            if here and reads_verdicts(measure, settings):
+                places = read(measure.choice, measure.depth)
+                found[names] += _rows_of(places, measure, here)
+                if measure.name not in PASSAGE_MEANS:
+                    for at, number in here.items():
+                        lists = [places.items[span.start : span.stop] for span in places.spans_of(at, None)]
+                        rankings[names][number] = lists
+            for at, number in here.items() if measure.name in VERDICT_MEANS else ():
+                for _, item, _, verdict, weight in claim_verdicts(measure, samples[at], settings, answers):
+                    found[names].append((number, item, "binary", verdict, nan, weight, 0))
     ids = list(table.keys.ids())
-    return {name: _joined(*values[name], terms, ids) for name, terms in read.items()}
+    return {names: _joined(*values[names], rows, rankings[names], ids) for names, rows in found.items()}
 
 
-_SampleTerms: TypeAlias = tuple[list[ScoreTerm], list[list[str]]]
-"""The terms of a sample, and the items of its rankings."""
+def _rows_of(places: Places, measure: Measure, samples: Mapping[int, int]) -> Iterator[_Row]:
+    """Yield the places that a ranked measure reads of these samples of a block, whose numbers in the report `samples` holds."""
+    pointers, counts = np.array(places.pointers), np.diff(places.rows)
+    lengths = np.diff(pointers)
+    ranks = np.arange(len(places.level)) - np.repeat(pointers[:-1], lengths) + 1
+    weights = np.full(len(ranks), nan)
+    if measure.name in PASSAGE_MEANS:
+        cut = measure.k if measure.name == "P" else None
+        weights = np.repeat(1 / (np.repeat(counts, counts) * (cut or np.maximum(lengths, 1))), lengths)
+    numbers = np.full(len(places.samples), -1)
+    numbers[list(samples)] = list(samples.values())
+    own, known = str(places.settings.scale), zip(places.scale.tolist(), places.labelled.tolist(), strict=True)
+    rows = zip(
+        numbers[places.sample].tolist(),
+        places.items,
+        [places.scales[scale] if of_judge else own for scale, of_judge in known],
+        places.grades.tolist(),
+        places.chances_at(measure.settings.get("rel") or HELPS).tolist(),
+        weights.tolist(),
+        ranks.tolist(),
+        strict=True,
+    )
+    return (row for row in rows if row[0] >= 0)
 
 
 def _joined(
-    measure: Measure, values: Mapping[int, float], read: Mapping[int, _SampleTerms], ids: Sequence[str]
+    measure: Measure,
+    values: Mapping[int, float],
+    rows: Sequence[_Row],
+    rankings: Mapping[int, list[list[str]]],
+    ids: Sequence[str],
 ) -> ScoreTerms:
-    """Return the terms of samples, by their number, as one row per distinct item of a case."""
+    """Return the rows of samples as one row per distinct item of a case: the first one, with the mean weight over the trials."""
     cases: dict[str, list[float]] = {}
-    rankings: dict[str, list[list[list[str]]]] = {}
-    rows: dict[tuple[str, str], tuple[ScoreTerm, list[float]]] = {}
+    lists: dict[str, list[list[list[str]]]] = {}
     for number, value in values.items():
-        terms, lists = read.get(number, ([], []))
         cases.setdefault(ids[number], []).append(value)
-        rankings.setdefault(ids[number], []).append(lists)
-        for term in terms:
-            rows.setdefault((ids[number], term.item), (term, []))[1].append(term.weight)
-    first, numbers = [term for term, _ in rows.values()], {name: at for at, name in enumerate(cases)}
-    weights = [fsum(of) / len(cases[case]) for (case, _), (_, of) in rows.items()]
+        lists.setdefault(ids[number], []).append(rankings.get(number, []))
+    code_of = {name: code for code, name in enumerate(cases)}
+    code, order = {n: code_of[ids[n]] for n in values}, {n: position for position, n in enumerate(values)}
+    rows = sorted(rows, key=lambda row: order[row[0]])
+    weights: dict[tuple[int, str], list[float]] = {}
+    first: list[_Row] = []
+    for row in rows:
+        if (key := (code[row[0]], row[1])) in weights:
+            weights[key].append(row[5])
+        else:
+            weights[key] = [row[5]]
+            first.append(row)
+    _, items, scales, verdict, chance, _, rank = zip(*first, strict=True) if first else ((),) * 7
+    trials = [*map(len, cases.values())]
     return ScoreTerms(
         measure=measure,
-        names=list(cases),
-        cases=list(cases.values()),
-        rankings=list(rankings.values()),
-        items=[item for _, item in rows],
-        case=np.array([numbers[case] for case, _ in rows], np.intp),
-        verdict=np.array([term.verdict for term in first], float),
-        chance=np.array([term.chance for term in first], float),
-        weight=np.array(weights, float),
-        rank=np.array([term.rank for term in first], np.intp),
-        scale="binary" if {term.scale for term in first} == {"binary"} else "graded",
-        kind=first[0].question.kind if first else "",
+        cases=cases,
+        rankings=list(lists.values()),
+        items=items,
+        case=np.array([case for case, _ in weights], np.intp),
+        verdict=np.array(verdict, float),
+        chance=np.array(chance, float),
+        weight=np.array([fsum(of) / trials[case] for (case, _), of in weights.items()]),
+        rank=np.array(rank, np.intp),
+        scale="binary" if {*scales} == {"binary"} else "graded",
     )
