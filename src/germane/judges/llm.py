@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Self
 from urllib.parse import urlsplit
 
-from germane.errors import InputError
+from germane.errors import InputError, MissingPart, install_extra
 from germane.judges.client.call import GroupCall
 from germane.judges.client.client import ModelClient
 from germane.judges.client.function import FunctionTransport, OwnModel, at_once, service_of, settings_of
@@ -233,9 +233,15 @@ class LLMJudge(Judge):
 
     def foreign(self) -> PydanticAITransport:
         """Open the connection to a provider with a protocol of its own."""
-        from germane.judges.client.foreign import PydanticAITransport
+        key, service = self.service.secret(self._key), self.service
+        try:
+            from germane.judges.client.foreign import PydanticAITransport
 
-        foreign = PydanticAITransport(self.service, self.service.secret(self._key), self._headers)
+            foreign = PydanticAITransport(service, key, self._headers)
+        except ImportError:
+            extra = "decisions" if self.decides else service.provider
+            problem = f"the judge {service.provider} is an extra that is not installed"
+            raise MissingPart(problem, fix=install_extra(extra)) from None
         if self.decides:
             return foreign
         self.capabilities.mode = max(self.capabilities.mode, foreign.mode)

@@ -16,7 +16,6 @@ from germane.addons.batches.api import AbsentBatch, BatchState, Request, unrun
 from germane.errors import JudgeError
 from germane.judges import LLMJudge
 from germane.judges.client.errors import TransportError
-from germane.judges.client.foreign import completion_of
 from germane.types import Json
 
 if TYPE_CHECKING:
@@ -85,7 +84,7 @@ class _ForeignBatches:
         line: dict[str, Json] = {"custom_id": result.custom_id, "response": None}
         try:
             response = self._model.batch_decode(result, self._transport.batch_request(result.custom_id, _ANY))
-            line["response"] = {"status_code": 200, "body": completion_of(response)}
+            line["response"] = {"status_code": 200, "body": self._transport.completion(response)}
         except ModelHTTPError as error:
             body = {"error": {"message": str(error.body or error)}}
             line["response"] = {"status_code": error.status_code, "body": body}

@@ -14,29 +14,54 @@ import os
 import warnings
 from collections.abc import Mapping
 from importlib import import_module
+from math import nan
 from typing import TYPE_CHECKING, Any
 
+from pydantic_ai.direct import model_request
+from pydantic_ai.exceptions import (
+    ContentFilterError,
+    ModelAPIError,
+    ModelHTTPError,
+    UnexpectedModelBehavior,
+    UserError,
+)
+from pydantic_ai.messages import (
+    ModelMessage,
+    ModelRequest,
+    ModelResponse,
+    SystemPromptPart,
+    TextPart,
+    ToolCallPart,
+    UserPromptPart,
+)
+from pydantic_ai.models import Model, ModelRequestParameters, infer_model
+from pydantic_ai.output import OutputObjectDefinition
+from pydantic_ai.providers import infer_provider_class
+from pydantic_ai.settings import ModelSettings
+from pydantic_ai.tools import ToolDefinition
+
 from germane.clean import mask_urls
-from germane.errors import AnswerError, JudgeError, MissingPart, install_extra
+from germane.errors import AnswerError, JudgeError
 from germane.judges.client.errors import TransportError
 from germane.judges.client.output import LIMIT_NAMES, MODES
 from germane.judges.client.parsing import chat_completion
 from germane.judges.client.providers import Service
 from germane.judges.client.transport import Response, Secrets
-from germane.judges.decisions import decide
+from germane.judges.decisions import LEVEL, LEVELS
+from germane.questions.relevance import most_probable
 from germane.types import Json
 
-__all__ = ["PydanticAITransport", "completion_of"]
+__all__ = ["PydanticAITransport"]
 
 if TYPE_CHECKING:
-    from pydantic_ai.messages import ModelMessage, ModelResponse
-    from pydantic_ai.models import Model, ModelRequestParameters
     from pydantic_ai.models.batch import BatchRequest
-    from pydantic_ai.settings import ModelSettings
 
 _OURS = {"model", "messages", "response_format", "tools", "tool_choice", "temperature", "reasoning_effort"}
 _NO_KEY = "none"
 """Sent in place of a key, where a provider's library would otherwise read one from the environment."""
+_ROUNDING, _EXACT = 0.0051, 1e-6
+"""The distance of a probability from what was meant, at most, since some providers round theirs to two digits; and the sum of some that
+are not rounded from 1."""
 
 
 class PydanticAITransport:
@@ -54,8 +79,6 @@ class PydanticAITransport:
     @property
     def takes_temperature(self) -> bool:
         """True if pydantic-ai would send a temperature; it warns where it would not."""
-        from pydantic_ai.models import ModelRequestParameters
-
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             settings, _ = self.model.prepare_request({"temperature": 0.0}, ModelRequestParameters())
@@ -71,8 +94,6 @@ class PydanticAITransport:
 
     async def send(self, body: bytes) -> Response:
         """Send one request by pydantic-ai."""
-        from pydantic_ai.exceptions import ModelAPIError, ModelHTTPError, UnexpectedModelBehavior, UserError
-
         await self.enter()
         try:
             completion = await self._complete(json.loads(body))
@@ -93,16 +114,27 @@ class PydanticAITransport:
     async def _complete(self, request: Mapping[str, Json]) -> dict[str, Json]:
         """Return the model's answer as a chat completion."""
         if self._decides:
-            return await decide(self.model, request, self._extra_headers)  # type: ignore[arg-type]
-        from pydantic_ai.direct import model_request
-
+            return await _decision(self.model, request, self._extra_headers)
         response = await model_request(
             self.model,
             _messages(request["messages"]),
             model_settings=self._settings(request),
             model_request_parameters=_parameters(request),
         )
-        return completion_of(response)
+        return self.completion(response)
+
+    @staticmethod
+    def completion(response: ModelResponse) -> dict[str, Json]:
+        """Return the response as a chat completion."""
+        message: dict[str, Json] = {
+            "content": "".join(part.content for part in response.parts if isinstance(part, TextPart))
+        }
+        if calls := [part for part in response.parts if isinstance(part, ToolCallPart)]:
+            message["tool_calls"] = [
+                {"function": {"name": call.tool_name, "arguments": call.args_as_json_str()}} for call in calls
+            ]
+        finish = "stop" if response.finish_reason == "tool_call" else response.finish_reason
+        return chat_completion(message, finish, response.model_name, vars(response.usage))
 
     def batch_request(self, name: str, body: bytes) -> BatchRequest:
         """Return a request of a batch, which takes no number of retries."""
@@ -120,8 +152,6 @@ class PydanticAITransport:
 
     def _settings(self, request: Mapping[str, Json]) -> ModelSettings:
         """Return pydantic-ai's settings; parameters that it does not know go into the body."""
-        from pydantic_ai.settings import ModelSettings
-
         settings: dict[str, Json] = {} if self.provider == "bedrock" else {"max_retries": 0}
         settings |= {name: request[name] for name in ("max_tokens", "temperature") if name in request}
         if "max_completion_tokens" in request:
@@ -153,33 +183,22 @@ class PydanticAITransport:
 
 
 def _model(service: Service, key: str) -> Model:
-    """Return pydantic-ai's model; MissingPart where its extra is not installed, JudgeError where it lacks something."""
+    """Return pydantic-ai's model; ImportError where its extra is not installed, JudgeError where it lacks something."""
     options: dict[str, Any] = {"api_key": key} if key else {}
     if not key and (not service.trusted or (service.custom and service.provider != "bedrock")):
         options = {"api_key": _NO_KEY}
+    provider: Any = infer_provider_class(service.provider)
+    if service.custom and service.provider == "cohere":
+        client = import_module("cohere").AsyncClientV2
+        options = {"cohere_client": client(api_key=options.get("api_key"), base_url=service.custom)}
+    elif service.provider == "openai-decisions":
+        options["base_url"] = service.at("v1")
+    elif service.custom:
+        options["base_url"] = service.custom
     try:
-        from pydantic_ai.exceptions import UserError
-        from pydantic_ai.models import infer_model
-        from pydantic_ai.providers import infer_provider_class
-
-        provider: Any = infer_provider_class(service.provider)
-        if service.custom and service.provider == "cohere":
-            from cohere import AsyncClientV2
-
-            client = AsyncClientV2(api_key=options.get("api_key"), base_url=service.custom)
-            options = {"cohere_client": client}
-        elif service.custom or service.provider == "openai-decisions":
-            options["base_url"] = (
-                service.at("v1") if service.provider == "openai-decisions" else service.custom
-            )
-        try:
-            return infer_model(service.name, lambda _: provider(**options))
-        except (UserError, ValueError) as error:
-            raise JudgeError(f"{service.name} cannot be used: {error}") from None
-    except ImportError:
-        problem = f"the judge {service.provider} is an extra that is not installed"
-        extra = "decisions" if service.traits.decides else service.provider
-        raise MissingPart(problem, fix=install_extra(extra)) from None
+        return infer_model(service.name, lambda _: provider(**options))
+    except (UserError, ValueError) as error:
+        raise JudgeError(f"{service.name} cannot be used: {error}") from None
 
 
 def _withheld(service: Service) -> dict[str, Any]:
@@ -195,8 +214,6 @@ def _withheld(service: Service) -> dict[str, Any]:
 
 
 def _messages(messages: list[Mapping[str, str]]) -> list[ModelMessage]:
-    from pydantic_ai.messages import ModelRequest, ModelResponse, SystemPromptPart, TextPart, UserPromptPart
-
     parts = {"system": SystemPromptPart, "user": UserPromptPart}
     return [
         ModelResponse(parts=[TextPart(message["content"])])
@@ -208,10 +225,6 @@ def _messages(messages: list[Mapping[str, str]]) -> list[ModelMessage]:
 
 def _parameters(request: Mapping[str, Json]) -> ModelRequestParameters:
     """Return the output mode as pydantic-ai's parameters."""
-    from pydantic_ai.models import ModelRequestParameters
-    from pydantic_ai.output import OutputObjectDefinition
-    from pydantic_ai.tools import ToolDefinition
-
     if "response_format" in request:
         schema = request["response_format"]["json_schema"]
         output = OutputObjectDefinition(name=schema["name"], json_schema=schema["schema"], strict=True)
@@ -228,19 +241,41 @@ def _parameters(request: Mapping[str, Json]) -> ModelRequestParameters:
     return ModelRequestParameters()
 
 
-def completion_of(response: ModelResponse) -> dict[str, Json]:
-    """Return the response as a chat completion."""
-    from pydantic_ai.messages import TextPart, ToolCallPart
+async def _decision(model: Any, request: Mapping[str, Json], headers: Mapping[str, Any]) -> dict[str, Json]:
+    """Return a decision as the completion of a chat, with the payload as its text.
 
-    message: dict[str, Json] = {
-        "content": "".join(part.content for part in response.parts if isinstance(part, TextPart))
-    }
-    if calls := [part for part in response.parts if isinstance(part, ToolCallPart)]:
-        message["tool_calls"] = [
-            {"function": {"name": call.tool_name, "arguments": call.args_as_json_str()}} for call in calls
-        ]
-    finish = "stop" if response.finish_reason == "tool_call" else response.finish_reason
-    return chat_completion(message, finish, response.model_name, vars(response.usage))
+    The question is the system message without its levels, the state is the user's message.
+
+    Raises:
+        AnswerError: What the model answered is no distribution over the levels.
+    """
+    from pydantic_ai.models.decision import DecisionRequest, ScoreAnswer, ScoreQuestion
+
+    lines, state = request["messages"][0]["content"].split("\n"), request["messages"][1]["content"]
+    levels = {match[1]: match[2] for line in lines if (match := LEVEL.fullmatch(line))}
+    field = "relevant" if "true" in levels else "grade"
+    settings: dict[str, Any] = {"max_retries": 0, **({"extra_headers": headers} if headers else {})}
+    if more := {name: value for name, value in request.items() if name not in {"model", "messages"}}:
+        settings["extra_body"] = more
+    instructions = "\n".join(line for line in lines if not LEVEL.fullmatch(line))
+    question = ScoreQuestion(instructions=instructions, criteria=[levels[level] for level in LEVELS[field]])
+    try:
+        asked = DecisionRequest(state=state, questions={"relevance": question})
+        response = await model.decide(asked, settings)
+    except ContentFilterError as error:
+        return chat_completion({"content": "", "refusal": str(error)}, "stop", None, {})
+    except UnexpectedModelBehavior as error:
+        raise AnswerError(error.message) from None
+    answer = response.answers["relevance"]
+    shares = answer.probabilities if isinstance(answer, ScoreAnswer) else {}
+    values = [shares.get(level, nan) for level in range(len(question.criteria))]
+    if not abs(sum(values) - 1) <= _ROUNDING * len(values):
+        raise AnswerError(f"the probabilities {values} are not a distribution over {len(values)} levels")
+    probabilities = values if abs(sum(values) - 1) < _EXACT else [value / sum(values) for value in values]
+    mode = most_probable(probabilities)
+    verdict = {field: bool(mode) if field == "relevant" else mode}
+    text = json.dumps({**verdict, "probabilities": probabilities})
+    return chat_completion({"content": text}, "stop", response.model_name, vars(response.usage))
 
 
 def _error_body(body: object, text: str) -> bytes:
