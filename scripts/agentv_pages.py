@@ -13,6 +13,7 @@ from scripts.reference_pages import (
     HIDDEN,
     Schema,
     aliases_of,
+    fields,
     first_sentence,
     measure_schema,
     properties,
@@ -146,20 +147,22 @@ def agentv_schema() -> Schema:
     }
 
 
+def _names_of(model: type[YamlModel], left: set[str]) -> str:
+    """Return the names of a mapping's keys, without those that are left out."""
+    shown = [name for name in fields(model) if name not in left]
+    return ", ".join(f"`{name}`" for name in shown)
+
+
 def section() -> str:
     """The tables of keys."""
     parts = [
-        "## The file\n",
-        "Beside the keys of [our own eval files](../reference/evalfile.md):\n",
-        table_of(AgentVFile, aliases_of(AgentVFile), leave=EvalFile),
-        "Cases stand under one of `evalcases`, `tests`, `cases`, `samples`: a list, or the name of a file. Known and without effect:",
-        f"{', '.join(f'`{key}`' for key in AgentVFile.ignored if key not in {'evalcases', 'tests', 'cases', 'samples'})}.\n",
-        "## A case\n",
-        "Its own `measures`, `evaluators` or `assertions` (as in the file), and any field of a sample (`query`, `contexts`, `qrels`, `reference`, `tags`, ...: docs/schema/sample.schema.json).",
-        "Other keys are kept as metadata. Under `evalcases`, graders of its own replace the file's; elsewhere they come on top.\n",
-        table_of(CaseEntry, aliases_of(CaseEntry), hide=_LISTS),
-        "## execution\n",
-        table_of(Execution, aliases_of(Execution), hide=_LISTS),
+        "## The file, a case, execution\n",
+        "What each key means stands in [the schema](../schema/agentv.schema.json), which editors show. Beside the keys of [our own eval",
+        f"files](../reference/evalfile.md) a file has {_names_of(AgentVFile, set(EvalFile.model_fields))}, and its cases under one of `evalcases`,",
+        "`tests`, `cases`, `samples`: a list, or the name of a file.\n",
+        f"A case has {_names_of(CaseEntry, _LISTS)}, `measures`, `evaluators` or `assertions` of its own (under `evalcases` they replace the",
+        "file's, elsewhere they come on top), and any field of [a sample](../samples.md); other keys are metadata.",
+        f"`execution` has {_names_of(Execution, _LISTS)}.\n",
         "## Every grader\n",
         "A measure's name ([measures.md](../measures.md)), or a mapping with `type` (or `metric`, `measure`), on top or under `config`. Every",
         "grader has `name`, `weight`, `required`, `min_score` and `negate`, and a measure what [our eval files](../reference/evalfile.md#a-measure)",

@@ -470,11 +470,11 @@ def _flags_of(verb: str) -> list[Flag]:
 
 
 def _homes() -> dict[str, str]:
-    """Return the lines of all flags, each with the first command that has it."""
+    """Return the lines of all flags without the words of single commands, each with the first command that has it, `run` before all."""
     lines: dict[str, str] = {}
-    for verb in VERBS:
+    for verb in ("run", *VERBS):
         for flag in _flags_of(verb):
-            lines.setdefault(_flag(flag, verb), verb)
+            lines.setdefault(_flag(flag, ""), verb)
     return lines
 
 
@@ -482,22 +482,22 @@ def _command(verb: str, page: str = "") -> Iterator[str]:
     """Yield the lines on a command: what it does, its own flags, and the names of those that stand with another command."""
     yield from (f"## germane {verb}\n", f"{inspect.cleandoc(function_of(verb).__doc__ or '')}\n")
     homes, elsewhere = _homes(), dict[str, list[str]]()
+    of_run = {flag.long for flag in _flags_of("run") if not flag.argument}
     for flag in _flags_of(verb):
-        line = _flag(flag, verb)
-        condition, colon, _ = flag.help_for(verb).partition(": ")
-        same = next(
-            (other for other in _flags_of("run") if other.spellings and other.long == flag.long), None
-        )
-        if not flag.argument and (home := homes.get(line, verb)) != verb:
-            elsewhere.setdefault(f"As in [{home}]({page}#germane-{home.replace(' ', '-')})", []).append(
-                flag.long
+        home = homes.get(_flag(flag, ""), verb)
+        where = f"s in [{home}]({page}#germane-{home.replace(' ', '-')})"
+        own = (flag.also or {}).get(verb, "").rstrip(".")
+        if not flag.argument and home != verb:
+            name = f"`{flag.long}` ({own[0].lower() + own[1:]})" if own else f"`{flag.long}`"
+            elsewhere.setdefault(f"A{where}", []).append(name)
+        elif flag.help.startswith("With --again: ") and flag.long in of_run:
+            elsewhere.setdefault(f"With --again, as in [run]({page}#germane-run)", []).append(
+                f"`{flag.long}`"
             )
-        elif colon and condition == "With --again" and same:
-            elsewhere.setdefault(f"{condition}, as in [run]({page}#germane-run)", []).append(flag.long)
         else:
-            yield line
+            yield _flag(flag, verb)
     for where, names in elsewhere.items():
-        yield f"- {where}: {', '.join(f'`{name}`' for name in names)}."
+        yield f"- {where}: {', '.join(names)}."
     yield ""
 
 
