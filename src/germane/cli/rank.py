@@ -142,15 +142,15 @@ def _overlap(chosen: Any) -> Iterator[str]:
     """Return the mean rank-biased overlap of the lists of two runs, over the queries of both."""
     from germane.samples.files import BadRows
     from germane.samples.runs.hits import read_run
-    from germane.statistics.ranking import mean_overlap
+    from germane.statistics.ranking import mean_overlap, rank_biased_overlap
 
     if max(path.stat().st_size if path.is_file() else 0 for path in chosen.runs) > _MOST_COMPARED:
         return
     how = {"fmt": chosen.format, "columns": dict(chosen.columns)}
     skip = chosen.on_bad_row == "skip"
     first, second = (read_run(path, **how, bad=BadRows(skip=skip)) for path in chosen.runs)
-    overlap = mean_overlap((first[query], second[query]) for query in first if query in second)
-    if overlap:
+    both = (query for query in first if query in second)
+    if overlap := mean_overlap(rank_biased_overlap(first[query], second[query]) for query in both):
         yield f"rank-biased overlap of the two runs: {overlap}"
 
 

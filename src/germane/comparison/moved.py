@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from math import fsum
 from typing import Literal
 
 import numpy as np
@@ -14,7 +13,7 @@ from germane.encoding import Line
 from germane.places.lists import distinct_contexts, relevant
 from germane.reports.pairing import PairedSystems
 from germane.reports.summary import higher_is_better
-from germane.statistics.ranking import Overlap, list_changes, rank_biased_overlap
+from germane.statistics.ranking import Overlap, list_changes, mean_overlap, rank_biased_overlap
 from germane.types import Sample
 
 
@@ -91,8 +90,7 @@ class SharedSamples:
     def overlap(self) -> Overlap | None:
         """Return the mean rank-biased overlap of the lists of both; None where no lists are known."""
         self._finish()
-        values = self._overlaps
-        return Overlap(fsum(values) / len(values), len(values)) if values else None
+        return mean_overlap(self._overlaps)
 
     def renamed_note(self) -> tuple[int, str] | None:
         """Return how many ids stand for another query in B than in A, and the note that follows the number; None for none."""

@@ -157,8 +157,8 @@ class _Draw:
             if self.graders
         )
         async for working in Evaluation(jobs, (), self.answers, BlockRows(), self.settings).blocks():
-            for owner, program in zip(working.block.owners, working.programs, strict=True):
-                sample = working.block.jobs[owner.job].sample.key
+            for (job, _), program in zip(working.block.owners, working.programs, strict=True):
+                sample = working.block.jobs[job].sample.key
                 if sample[2]:
                     self.trials[sample[:2]] = max(sample[2] + 1, self.trials.get(sample[:2], 1))
                 for questions, answers in program.trace:

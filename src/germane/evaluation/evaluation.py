@@ -161,19 +161,19 @@ class Working:
             asked[job] += _items_of(passages)
             for measure in measures:
                 rows.reads.setdefault(measure, set()).add("relevance")
-        for owner, program in zip(self.block.owners, self.programs, strict=True):
+        for (job, measures), program in zip(self.block.owners, self.programs, strict=True):
             for questions, answers in program.trace:
-                asked[owner.job] += _items_of(questions)
+                asked[job] += _items_of(questions)
                 kinds = (
                     {"relevance"}
                     if isinstance(questions, Passages)
                     else {question.kind for question in questions}
                 )
-                for measure in owner.measures:
+                for measure in measures:
                     rows.reads.setdefault(measure, set()).update(kinds)
                 against = [answer.judgement.provenance.get("against") for answer in answers]
                 against_known, with_it = len(against) - against.count(None), against.count("reference")
-                for measure in owner.measures if against_known else ():
+                for measure in measures if against_known else ():
                     counts = rows.references.setdefault(measure, Counter())
                     counts["with_reference"] += with_it
                     counts["without_reference"] += against_known - with_it

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from typing import TypeAlias
 
 from germane.measures.context import claims_of, nothing_in, supported_share
 from germane.measures.declaration import MeasureOptions, measure
@@ -148,30 +148,23 @@ _WIDEST = 50
 _NO_SUCH, _EMPTY = "no such context", "the context is empty"
 
 
-@dataclass(frozen=True, slots=True)
-class Citing:
-    """A sentence without its citation marks, and the positions (from 1) of the contexts that it cites; 0 = no such context."""
+def citing(response: str, contexts: Sequence[Context]) -> list[tuple[str, tuple[int, ...]]]:
+    """Return the sentences of a response without citations, each with the positions (from 1) of the contexts that it cites.
 
-    text: str
-    positions: tuple[int, ...]
-
-
-def citing(response: str, contexts: Sequence[Context]) -> list[Citing]:
-    """Return the sentences of a response with the contexts that each cites.
-
-    A citation is a number in brackets, counted from 1 over the contexts, a list or range of numbers ([1, 3], [2-4], 【1】), or the
+    0 stands for a context that does not exist. A citation is a number in brackets, counted from 1 over the contexts, a list or range of numbers ([1, 3], [2-4], 【1】), or the
     id of a context ([d7]). One that follows the full stop belongs to the sentence before it.
     """
     ids = {context.id: position for position, context in reversed(list(enumerate(contexts, 1))) if context.id}
-    citings: list[Citing] = []
+    citings: list[tuple[str, tuple[int, ...]]] = []
     for sentence in sentences(response):
         if citings and (lead := _LEADING.match(sentence)):
             _, late = _read(lead.group(), ids, len(contexts))
-            citings[-1] = Citing(citings[-1].text, tuple(dict.fromkeys((*citings[-1].positions, *late))))
+            before, cited = citings[-1]
+            citings[-1] = before, tuple(dict.fromkeys((*cited, *late)))
             sentence = sentence[lead.end() :]  # noqa: PLW2901 - what is left is the sentence
         text, positions = _read(sentence, ids, len(contexts))
         if words(text):
-            citings.append(Citing(text, positions))
+            citings.append((text, positions))
     return citings
 
 
@@ -209,11 +202,11 @@ def _named(inner: str, ids: Mapping[str, int]) -> list[int]:
 def citation_recall(sample: Sample) -> Program[Outcome]:
     """Share of the response's sentences that are fully supported by the contexts that they cite."""
     items = []
-    for citing, verdict in (yield from _judged(sample)):
-        why = "it cites a context that does not exist" if citing.positions else "it cites nothing"
-        if any(citing.positions):
+    for text, positions, verdict in (yield from _judged(sample)):
+        why = "it cites a context that does not exist" if positions else "it cites nothing"
+        if any(positions):
             why = verdict.reasoning if verdict else "it cites a context that is empty"
-        items.append(Item(citing.text, bool(verdict and verdict.supported), why))
+        items.append(Item(text, bool(verdict and verdict.supported), why))
     return proportion(
         items, nothing="the response has no sentences", what="sentences supported by what they cite"
     )
@@ -232,20 +225,20 @@ def citation_precision(sample: Sample) -> Program[Outcome]:
     A citation helps if its context supports the sentence alone, or a part that the others do not.
     """
     items: list[Item] = []
-    for citing, verdict in (yield from _judged(sample)):
+    for text, positions, verdict in (yield from _judged(sample)):
         useful = verdict.contexts if verdict and verdict.supported else ()
         why = verdict.reasoning if verdict else _EMPTY
         items += [
-            Item(f"[{position or '?'}] {citing.text}", position in useful, why if position else _NO_SUCH)
-            for position in citing.positions
+            Item(f"[{position or '?'}] {text}", position in useful, why if position else _NO_SUCH)
+            for position in positions
         ]
     if not items:
         return skipped("the response cites nothing")
     return proportion(items, what="citations support their sentence")
 
 
-def _judged(sample: Sample) -> Program[list[tuple[Citing, CitationVerdict | None]]]:
-    """Return each sentence with the verdict on what it cites, in the contexts' own numbers; None if it cites no text.
+def _judged(sample: Sample) -> Program[list[tuple[str, tuple[int, ...], CitationVerdict | None]]]:
+    """Return each sentence, what it cites, and the verdict on that, in the contexts' own numbers; None if it cites no text.
 
     The judge is shown the cited contexts only, in the order of their texts: neither another context nor a rank changes a
     verdict. Contexts are counted in the final list or, without one, over all calls.
@@ -253,30 +246,23 @@ def _judged(sample: Sample) -> Program[list[tuple[Citing, CitationVerdict | None
     final = sample.contexts is not None
     contexts = [context for _, contexts in rankings(sample, final=final) for context in contexts]
     spoken = citing(sample.response or "", contexts)
-    cited = {position for citing in spoken for position in citing.positions if position}
+    cited = {position for _, positions in spoken for position in positions if position}
     text = dict(zip(cited, texts_of([contexts[position - 1] for position in cited]), strict=True))
     used = sorted((position for position in cited if not blank(text[position])), key=lambda n: (text[n], n))
     number = {position: n for n, position in enumerate(used, 1)}
-    marks = [
-        sorted(number[position] for position in citing.positions if position in number) for citing in spoken
-    ]
-    marked = tuple(
-        f"{citing.text} {''.join(f'[{n}]' for n in mark)}"
-        for citing, mark in zip(spoken, marks, strict=True)
-        if mark
-    )
+    marks = [sorted(number[at] for at in positions if at in number) for _, positions in spoken]
+    both = list(zip(spoken, marks, strict=True))
+    marked = tuple(f"{said} {''.join(f'[{n}]' for n in mark)}" for (said, _), mark in both if mark)
     if not marked:
-        return [(citing, None) for citing in spoken]
+        return [(*sentence, None) for sentence in spoken]
     answers = iter((yield from ask(CitationSupport(marked, tuple(text[position] for position in used)))))
     verdicts = [next(answers) if mark else None for mark in marks]
-    return [
-        (
-            citing,
-            verdict
-            and verdict.model_copy(update={"contexts": tuple(sorted(used[n - 1] for n in verdict.contexts))}),
-        )
-        for citing, verdict in zip(spoken, verdicts, strict=True)
+    own = [
+        verdict
+        and verdict.model_copy(update={"contexts": tuple(sorted(used[n - 1] for n in verdict.contexts))})
+        for verdict in verdicts
     ]
+    return [(*sentence, verdict) for sentence, verdict in zip(spoken, own, strict=True)]
 
 
 _HOW = 'write "nuggets": ["a fact", {"text": "another", "importance": "vital"}]'
@@ -284,15 +270,11 @@ _OKAY = 0.5
 """Weight of an okay nugget where nuggets=weighted (a vital one weighs 1); also the worth of partial support."""
 
 
-@dataclass(frozen=True, slots=True)
-class Nugget:
-    """A fact; a vital one must be in a good answer, an okay one may be."""
-
-    text: str
-    vital: bool = True
+_Nuggets: TypeAlias = tuple[tuple[str, bool], ...]
+"""Facts, and whether each is vital: it must be in a good answer, where an okay one may be."""
 
 
-def nuggets_of(value: Json) -> tuple[Nugget, ...]:
+def nuggets_of(value: Json) -> _Nuggets:
     """Return the nuggets in a sample's metadata; ValueError says how to write them."""
     if not isinstance(value, Sequence) or isinstance(value, str):
         raise ValueError(f"nuggets must be a list; {_HOW}")  # noqa: TRY004 - the user's data, not our types
@@ -302,7 +284,7 @@ def nuggets_of(value: Json) -> tuple[Nugget, ...]:
         text, importance = fields.get("text", fields.get("nugget")), fields.get("importance", "vital")
         if not isinstance(text, str) or blank(text) or importance not in {"vital", "okay"}:
             raise ValueError(f"{item!r} is not a nugget; {_HOW} (importance is vital or okay)")
-        nuggets.append(Nugget(text.strip(), importance == "vital"))
+        nuggets.append((text.strip(), importance == "vital"))
     return tuple(nuggets)
 
 
@@ -364,31 +346,31 @@ def _nuggets_held(
     if sample.metadata.get("nuggets") is None and field_text(sample, "reference") is None:
         return skipped("no nuggets and no reference to make them of")
     nuggets = yield from _nuggets(sample, weighed=which != "all")
-    if not any(nugget.vital or which != "vital" for nugget in nuggets):
+    if not any(vital or which != "vital" for _, vital in nuggets):
         return skipped("none of the nuggets is vital" if nuggets else "no nuggets")
-    answers = yield from ask(NuggetSupport(sample.query, tuple(nugget.text for nugget in nuggets), texts))
+    answers = yield from ask(NuggetSupport(sample.query, tuple(text for text, _ in nuggets), texts))
     worth = {"support": 1.0, "partial_support": 0.0 if strict else _OKAY, "not_support": 0.0}
     items = [
         Item(
-            nugget.text,
+            text,
             answer.support == "support",
             ": ".join(filter(None, [answer.support, answer.reasoning])),
-            weight=_OKAY if which == "weighted" and not nugget.vital else 1.0,
+            weight=_OKAY if which == "weighted" and not vital else 1.0,
             worth=worth[answer.support],
         )
-        for nugget, answer in zip(nuggets, answers, strict=True)
-        if nugget.vital or which != "vital"
+        for (text, vital), answer in zip(nuggets, answers, strict=True)
+        if vital or which != "vital"
     ]
     return proportion(items, what=f"nuggets supported by the {what}")
 
 
-def _nuggets(sample: Sample, *, weighed: bool) -> Program[tuple[Nugget, ...]]:
+def _nuggets(sample: Sample, *, weighed: bool) -> Program[_Nuggets]:
     """Return the sample's nuggets, else the claims of its reference; `weighed`: with their importance."""
     own = sample.metadata.get("nuggets")
     if own is not None:
         return nuggets_of(own)
     claims = yield from ask(claims_of(sample, sample.reference or ""))
     if not weighed or len(claims) < 2:  # the only fact of a reference is what was asked for
-        return tuple(map(Nugget, claims))
+        return tuple((claim, True) for claim in claims)
     weights = yield from ask(Importance(sample.query, claims, turns(sample)))
-    return tuple(Nugget(claim, weight == "vital") for claim, weight in zip(claims, weights, strict=True))
+    return tuple((claim, weight == "vital") for claim, weight in zip(claims, weights, strict=True))

@@ -13,7 +13,7 @@ from contextlib import suppress
 from dataclasses import replace
 from itertools import chain, groupby, product
 from math import nan, prod
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from msgspec import Struct
@@ -57,13 +57,6 @@ class Job(Struct, kw_only=True):
     labels: tuple[Label, ...] = ()
 
 
-class ProgramOwner(NamedTuple):
-    """The number of the job in the block that a program asks for, and the canonical names of the measures that read it."""
-
-    job: int
-    measures: tuple[str, ...]
-
-
 def program_of(measure: Measure, sample: Sample, settings: Settings) -> Program[Outcome]:
     """Return a judged measure's program for a sample; a fault in it becomes an error outcome."""
     definition = measure.definition
@@ -86,7 +79,7 @@ class Block:
 
     Attributes:
         programs: The programs that ask, in the order of the samples.
-        owners: For whom each program asks.
+        owners: The number of the job that each program asks for, and the canonical names of the measures that read it.
         grader_sets: The distinct tuples of graders of the jobs.
         notes: How many samples or places have each property that a reader of the scores should know.
         labelled: The numbers of the jobs with people's labels on their contexts.
@@ -95,7 +88,7 @@ class Block:
     def __init__(self, jobs: Sequence[Job], settings: Settings, *, companions: bool = False) -> None:
         self.jobs, self.settings = jobs, settings
         self.notes, self.labelled = Counter[str](), list[int]()
-        self.programs, self.owners = list[Program[Any]](), list[ProgramOwner]()
+        self.programs, self.owners = list[Program[Any]](), list[tuple[int, tuple[str, ...]]]()
         self._readings: dict[LabelChoice, _Reading] = {}
         self._settled = False
         sets: dict[int, list[int]] = {}
@@ -168,7 +161,7 @@ class Block:
 
     def _add_program(self, program: Program[Any], number: int, measures: Iterable[str]) -> int:
         self.programs.append(program)
-        self.owners.append(ProgramOwner(number, tuple(measures)))
+        self.owners.append((number, tuple(measures)))
         return len(self.programs) - 1
 
     def _readers(self, choice: LabelChoice, number: int) -> tuple[str, ...]:

@@ -57,9 +57,9 @@ class Overlap(Line):
         return f"{self.mean:.4f} over {counted(self.n, 'query')} (p = 0.9; 1 = the same lists)"
 
 
-def mean_overlap(pairs: Iterable[tuple[Sequence[Hashable], Sequence[Hashable]]]) -> Overlap | None:
-    """Return the mean overlap of the two lists of each query; None where there is none."""
-    values = [rank_biased_overlap(a, b) for a, b in pairs]
+def mean_overlap(overlaps: Iterable[float]) -> Overlap | None:
+    """Return the mean of the overlaps of queries; None without any."""
+    values = list(overlaps)
     return Overlap(fsum(values) / len(values), len(values)) if values else None
 
 

@@ -4,31 +4,23 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import chain, repeat
 from typing import Any, TypeAlias
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 SampleKey: TypeAlias = tuple[str, str, int]
 """Identifies a sample within an evaluation: (id, system, trial)."""
 
-_Numbers: TypeAlias = "Sequence[int] | array[int] | NDArray[np.integer[Any]]"
-
 
 class SampleKeys:
-    """Distinct sample keys, numbered from 0 in order of first appearance.
-
-    Keys are found by 64-bit hashes, which are computed when a key is first looked up; `_collided` has the later keys that share
-    one. Samples beyond the end of `_system` and `_trial` have 0 there.
-    """
+    """Distinct sample keys, numbered from 0 in order of first appearance; the numbers by key are made at the first look-up."""
 
     def __init__(self) -> None:
         self._ids, self._ends = bytearray(), array("q")
         self._system, self._trial = array("i"), array("q")
         self._systems: dict[str, int] = {}
-        self._hashes: dict[int, int] | None = None
-        self._collided: dict[SampleKey, int] = {}
+        self._numbers: dict[SampleKey, int] | None = None
         self._newest: SampleKey | None = None
 
     def number(self, key: SampleKey) -> int:
@@ -37,60 +29,41 @@ class SampleKeys:
             return len(self) - 1
         if (number := self.find(key)) is not None:
             return number
-        self._numbered(key, len(self))
         self._newest = key
+        self._trial.append(key[2])
         self._ids += key[0].encode(errors="replace")
         self._ends.append(len(self._ids))
-        if (system := self._systems.setdefault(key[1], len(self._systems))) or key[2]:
-            self._add_codes([system], [key[2]])
+        self._system.append(self._systems.setdefault(key[1], len(self._systems)))
+        assert self._numbers is not None
+        self._numbers[_as_stored(key)] = len(self) - 1
         return len(self) - 1
 
     def find(self, key: SampleKey) -> int | None:
         """Return the number of a key, or None."""
-        if self._hashes is None:
-            self._hashes, self._collided = {}, {}
-            for number, known in enumerate(self):
-                self._numbered(known, number)
-        found = self._hashes.get(hash(key))
-        if found is None or self[found] in {key, (key[0].encode(errors="replace").decode(), *key[1:])}:
-            return found
-        return self._collided.get(key)
-
-    def _numbered(self, key: SampleKey, number: int) -> None:
-        """Register the number of a new key."""
-        assert self._hashes is not None
-        if self._hashes.setdefault(hash(key), number) != number:
-            self._collided[key] = number
+        if self._numbers is None:
+            self._numbers = {known: number for number, known in enumerate(self)}
+        return self._numbers.get(_as_stored(key))
 
     def extend(self, keys: Sequence[SampleKey]) -> None:
         """Add keys that are all new."""
         ids = [key[0].encode(errors="replace") for key in keys]
         systems = [self._systems.setdefault(key[1], len(self._systems)) for key in keys]
-        self._extend(b"".join(ids), np.cumsum(list(map(len, ids))), systems, [key[2] for key in keys])
+        self._append(b"".join(ids), np.cumsum(list(map(len, ids))), systems, [key[2] for key in keys])
 
     def join(self, other: SampleKeys) -> None:
         """Add the keys of another table, all of them new."""
-        systems = np.array(
-            [self._systems.setdefault(system, len(self._systems)) for system in other._systems],
-            dtype=np.int64,
-        )
-        self._extend(other._ids, np.array(other._ends), systems[other.systems()[1]], other._trial)
+        numbers = [self._systems.setdefault(system, len(self._systems)) for system in other._systems]
+        systems = np.array(numbers, np.int32)[np.asarray(other._system)]
+        self._append(other._ids, np.array(other._ends), systems, np.asarray(other._trial))
 
-    def _extend(
-        self, ids: bytes | bytearray, ends: NDArray[np.int64], systems: _Numbers, trials: _Numbers
+    def _append(
+        self, ids: bytes | bytearray, ends: NDArray[np.integer[Any]], systems: ArrayLike, trials: ArrayLike
     ) -> None:
-        self._hashes = self._newest = None
+        self._numbers = self._newest = None
         self._ends.frombytes((ends.astype(np.int64) + len(self._ids)).tobytes())
         self._ids += ids
-        self._add_codes(systems, trials)
-
-    def _add_codes(self, systems: _Numbers, trials: _Numbers) -> None:
-        """Append the system numbers and the trials of the newest samples."""
-        before = len(self) - len(systems)
-        for column, codes in ((self._system, systems), (self._trial, trials)):
-            if np.any(codes):
-                column.extend(repeat(0, before - len(column)))
-                column.frombytes(np.asarray(codes, dtype=np.dtype(column.typecode)).tobytes())
+        self._system.frombytes(np.asarray(systems, np.int32).tobytes())
+        self._trial.frombytes(np.asarray(trials, np.int64).tobytes())
 
     def ids(self) -> Iterator[str]:
         """Iterate over the sample ids by number."""
@@ -101,22 +74,19 @@ class SampleKeys:
 
     def systems(self) -> tuple[list[str], NDArray[np.int32]]:
         """Return the distinct systems, and the index of each key's system."""
-        codes = np.zeros(len(self), dtype=np.int32)
-        codes[: len(self._system)] = self._system
-        return list(self._systems), codes
+        return list(self._systems), np.array(self._system, dtype=np.int32)
 
     @property
     def trials(self) -> bool:
         """True if any key has a trial other than 0."""
-        return len(self._trial) > 0
+        return bool(np.asarray(self._trial).any())
 
     def __len__(self) -> int:
         return len(self._ends)
 
     def __iter__(self) -> Iterator[SampleKey]:
         systems = list(self._systems)
-        columns = (chain(column, repeat(0)) for column in (self._system, self._trial))
-        for name, system, trial in zip(self.ids(), *columns, strict=False):
+        for name, system, trial in zip(self.ids(), self._system, self._trial, strict=True):
             yield name, systems[system], trial
 
     def __getitem__(self, number: int) -> SampleKey:
@@ -128,8 +98,13 @@ class SampleKeys:
         return [
             (
                 ids[ends[number - 1] if number else 0 : ends[number]].decode(),
-                systems[self._system[number] if number < len(self._system) else 0],
-                self._trial[number] if number < len(self._trial) else 0,
+                systems[self._system[number]],
+                self._trial[number],
             )
             for number in numbers
         ]
+
+
+def _as_stored(key: SampleKey) -> SampleKey:
+    """Return a key whose id is spelled as in a file: half a surrogate is a question mark there."""
+    return key if key[0].isascii() else (key[0].encode(errors="replace").decode(), key[1], key[2])
