@@ -52,6 +52,15 @@ def test_another_judge_is_taken_only_when_it_is_said(inside: Cli, data: Path, tm
         assert (first.count, second.count) == (asked, asked)
 
 
+def test_reask_is_for_a_report_that_is_continued(inside: Cli, data: Path, tmp_path: Path) -> None:
+    """Without --resume there is no other judge that it could be about: nothing is asked or written."""
+    with ModelServer() as server:
+        for more in ((), ("--dry-run",)):
+            ran = inside(*words(data, server, "--reask", *more), env=KEY)
+            assert (ran.code, "--resume REPORT" in ran.err, (tmp_path / "r").exists()) == (2, True, False)
+    assert server.count == 0
+
+
 def test_a_run_is_continued_from_another_folder_with_its_own_ledger(
     inside: Cli, data: Path, tmp_path: Path
 ) -> None:

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from germane.cli.validate import faults_of, validate
+from tests.command import invoke
 
 SNAPSHOT = Path(__file__).with_name("malformed.txt")
 DATA = "data: d.jsonl"
@@ -138,3 +139,29 @@ def test_a_folder_may_be_named_from_beside_it(
     monkeypatch.chdir(tmp_path / "work")
     assert validate([Path("../evals")], schema=False, qrels=None, corpus=None, json=False) == 2
     assert capsys.readouterr().out.startswith("R@5 cannot be computed")
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "fault"),
+    [
+        ("u.run", "q1 Q0 d1 1 2.0 a\n".encode("utf-16"), "this file is UTF-16"),
+        ("u.qrels", "q1 0 d1 1\n".encode("utf-16"), "this file is UTF-16"),
+        ("u.jsonl", '{"query": "x"}\n'.encode("utf-16"), "this file is UTF-16"),
+        ("five.run", b"q1 7 1 2.0 a\n", "five columns"),
+        ("none.run", None, "no such file or folder"),
+    ],
+)
+def test_a_file_that_cannot_be_read_does_not_hide_the_others(
+    tmp_path: Path, name: str, content: bytes | None, fault: str
+) -> None:
+    """It is named alone; the faults of other files and the checks of the test set in them are printed as well."""
+    if content is not None:
+        (tmp_path / name).write_bytes(content)
+    (tmp_path / "a.run").write_text("q1 Q0 d2 1 3.0 a\nq1 Q0 d1 2 2.0 a\n")
+    (tmp_path / "g.qrels").write_text("q1 0 d1 1\nq1 0 d2 0\nq2 0 d3 1\n")
+    (tmp_path / "bad.yaml").write_text("measures: [R@5]\nbogus: [\n")
+    ran = invoke("validate", *(tmp_path / file for file in (name, "bad.yaml", "a.run", "g.qrels")), "--json")
+    first, second = ran.json["faults"]
+    assert (ran.code, ran.json["files"], fault in first, name in first) == (2, 4, True, True)
+    assert "bad.yaml:" in second
+    assert next(check["count"] for check in ran.json["checks"] if check["name"] == "width") == 2

@@ -415,11 +415,20 @@ def test_what_is_wrong_with_a_file_is_said(tmp_path: Path, kind: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "words", [("--range", "loss=0..1"), ("--range", "RR=1..0"), ("--higher-is-better", "loss")]
+    "words",
+    [
+        ("--range", "loss=0..1"),
+        ("--range", "RR=1..0"),
+        ("--higher-is-better", "loss"),
+        ("--higher-is-better", "RR=maybe"),
+        ("--higher-is-better", "RR="),
+        ("--higher-is-better", "=no"),
+    ],
 )
 def test_flags_name_measures_of_the_files(ranked: Path, words: tuple[str, str]) -> None:
     done = invoke("compare", ranked / "a.json", ranked / "b.json", *words)
-    assert (done.code, words[0] in done.err) == (2, True)
+    assert (done.code, words[0] in done.err, done.err.count("\n")) == (2, True, 1)
+    assert ("yes or no" in done.err) is ("is-better" in words[0] and "=" in words[1])
 
 
 @pytest.mark.parametrize("verb", [("score", "-m", "RR"), ("explain", "q1"), ("label",)])

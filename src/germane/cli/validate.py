@@ -47,9 +47,7 @@ def validate(
     questions copied from their gold passage, gold of one system only, gold ids missing in the corpus, tags that contradict the
     gold, and the width of intervals. Warnings do not change the exit code.
     """
-    from germane.evaluation.plan import named_files
-    from germane.labelling.testset.checks import ValidationDocument, check_test_set
-    from germane.labelling.testset.reading import TestSet, is_gold, is_set
+    from germane.labelling.testset.checks import ValidationDocument
     from germane.samples.files import Notices
 
     if schema:
@@ -58,40 +56,76 @@ def validate(
     if not paths:
         raise InputError("no file is named", fix="name an eval file or a folder")
     warnings = Notices(lambda notice: say(f"warning: {notice}"))
-    result, unchecked = dict[str, None](), dict[str, None]()
-    has_gold = qrels is not None or any(map(is_gold, paths))
-    sets = [path for path in paths if is_set(path, has_gold=has_gold)]
-    others = [path for path in paths if path not in sets]
-    files = [*(named_files(others, warnings, read=False)[0] if others else ()), *sets]
+    unchecked = dict[str, None]()
+    files, sets, faults = _sorted(paths, warnings, has_gold=qrels is not None)
+    result = dict.fromkeys(map(str, faults))
+    count, data = len(files) + len(sets) + len(faults), list(sets)
     for path in files:
-        faults = [] if path in sets else sorted(faults_of(path, warnings, unchecked), key=_sort_key)
-        if not (faults or unchecked or path in sets) and path.stem != "targets":
+        faults = sorted(faults_of(path, warnings, unchecked), key=_sort_key)
+        if not (faults or unchecked) and path.stem != "targets":
             with _noting(faults):
                 _check_plan(path)
         result |= dict.fromkeys(map(str, faults))
-    checks: list[SetCheck] = []
-    data = [path for path in files if path.suffix not in _YAML and str(path) != "-"]
-    if data and not result:
-        try:
-            checks = check_test_set(TestSet(data, qrels, corpus))
-        except InputError as fault:
-            result[str(fault)] = None
+        if not faults and path.suffix not in _YAML and str(path) != "-":
+            data.append(path)
+    checks, faults = _checks_of(data, qrels, corpus)
+    result |= dict.fromkeys(map(str, faults))
     code: Literal[0, 2] = 2 if result else 0
     if json:
         document = ValidationDocument(
-            exit_code=code, files=len(files), faults=list(result), not_checked=list(unchecked), checks=checks
+            exit_code=code, files=count, faults=list(result), not_checked=list(unchecked), checks=checks
         )
         print_document(document.as_json())
     else:
         for line in (*result, *map(str, checks)):
             print_lines(clean(line))
-    some, rest = counted(len(files), "file"), f"no fault found; not checked: {', '.join(unchecked)}"
+    some, rest = counted(count, "file"), f"no fault found; not checked: {', '.join(unchecked)}"
     say(
         f"{counted(len(result), 'fault')} in {some}"
         if result
         else f"{some}: {rest if unchecked else 'valid'}"
     )
     return code
+
+
+def _sorted(
+    paths: Sequence[Path], warn: Warn, *, has_gold: bool
+) -> tuple[list[Path], list[Path], list[InputError]]:
+    """Return the files to check one by one, those that are parts of a test set, and a fault for each that cannot be read."""
+    from germane.evaluation.plan import named_files
+    from germane.labelling.testset.reading import is_gold, is_set
+
+    files, sets, unread = dict[Path, None](), list[Path](), {path: list[InputError]() for path in paths}
+    for path, faults in unread.items():
+        with _noting(faults):
+            has_gold = is_gold(path) or has_gold
+    for path in (path for path, faults in unread.items() if not faults):
+        with _noting(unread[path]):
+            if is_set(path, has_gold=has_gold):
+                sets.append(path)
+            else:
+                files |= dict.fromkeys(named_files([path], warn, read=False)[0])
+    return list(files), sets, [fault for faults in unread.values() for fault in faults]
+
+
+def _checks_of(
+    data: Sequence[Path], qrels: Path | None, corpus: Path | None
+) -> tuple[list[SetCheck], list[InputError]]:
+    """Return the checks of the test set in these files, without those that cannot be read, and the fault of each of these."""
+    from germane.labelling.testset.checks import check_test_set
+    from germane.labelling.testset.reading import TestSet
+    from germane.samples.files import shown_name
+
+    faults: list[InputError] = []
+    while data:
+        try:
+            return check_test_set(TestSet(data, qrels, corpus)), faults
+        except InputError as fault:
+            faults.append(fault)
+            at = "" if fault.place is None else fault.place.file
+            sound = [path for path in data if at not in {str(path), shown_name(path)}]
+            data = sound if len(sound) < len(data) else []
+    return [], faults
 
 
 _YAML = (".yaml", ".yml")

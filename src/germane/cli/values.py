@@ -74,6 +74,9 @@ def spec_of(flags: Mapping[str, Any]) -> Spec:
         if flags.get("replay") is not None and flags.get(name):
             flag = f"--{name.replace('_', '-')}"
             raise InputError(f"--replay and {flag} do not go together", fix=f"leave {flag} out")
+    if flags.get("reask") and not flags.get("resume"):
+        fix = "write germane run --resume REPORT --judge JUDGE --reask, or leave it out"
+        raise InputError("--reask continues a report with another judge, and --resume names none", fix=fix)
     for name in ("part", "engine"):
         if flags.get(name) == "":  # of a variable that is not set: the whole would be run, in each job
             raise InputError(f"--{name} is empty", fix="give it a value, or leave it out")

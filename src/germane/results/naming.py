@@ -102,15 +102,18 @@ def parse_ranges(texts: Iterable[str] | Mapping[str, Range]) -> dict[str, Range]
 
 
 def parse_directions(texts: Iterable[str] | Mapping[str, bool]) -> dict[str, bool]:
-    """Return whether more is better by canonical name, from texts like 'helpfulness' or 'cost=no'."""
-    if isinstance(texts, Mapping):
-        return {canonical_measure(name): bool(value) for name, value in texts.items()}
+    """Return whether more is better by canonical name, from texts like 'helpfulness' or 'cost=no'; InputError for another text."""
     result = {}
+    if isinstance(texts, Mapping):
+        texts = [f"{name}={value}" for name, value in texts.items()]
     for text in [texts] if isinstance(texts, str) else texts:
-        name, _, word = text.rpartition("=")
-        word = word.strip().casefold()
-        stated = name and word in {"yes", "true", "no", "false"}
-        result[canonical_measure(name if stated else text)] = not stated or word in {"yes", "true"}
+        stated = "=" in text[text.rfind(")") + 1 :]  # that of AP(rel=2) is a parameter's
+        name, _, word = text.rpartition("=") if stated else (text, "", "yes")
+        better = {"yes": True, "true": True, "no": False, "false": False}.get(word.strip().casefold())
+        if better is None or not name.strip():
+            problem = f"--higher-is-better {text!r} is not a measure with yes or no"
+            raise InputError(problem, fix="write 'cost=no' where less is better, or 'helpfulness' alone")
+        result[canonical_measure(name)] = better
     return result
 
 
