@@ -108,9 +108,9 @@ class TestRelevance:
 
     def test_a_function_word_in_capitals_is_a_name(self):
         """WHO is an organisation."""
-        assert "who" in [term.word for term in terms("WHO guidelines")]
-        assert "who" not in [term.word for term in terms("who wrote the guidelines")]
-        assert "the" not in [term.word for term in terms("READ THE GUIDELINES")]
+        assert "who" in terms("WHO guidelines")
+        assert "who" not in terms("who wrote the guidelines")
+        assert "the" not in terms("READ THE GUIDELINES")
 
     @pytest.mark.parametrize(
         ("query", "good", "bad"),
@@ -135,7 +135,7 @@ class TestRelevance:
     @pytest.mark.parametrize("word", ["wie", "pour", "nella"])
     def test_only_english_function_words_count_for_nothing(self, word):
         """A word of any other language counts as one that tells something."""
-        assert [term.weight for term in terms(f"the {word}")] == [1.0]
+        assert [weight for _, weight in terms(f"the {word}").values()] == [1.0]
 
     def test_a_verdict_does_not_depend_on_what_else_is_asked(self):
         """No statistic of the evaluation enters: alone, together or in another order, the answers are the same."""

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import re
 import tomllib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from itertools import combinations
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, TypeAlias
 
 from germane.judges.judge import LocalJudge, Reply, trivial_answer
 from germane.questions.listing import Claims, Entities, Importance, StatementRelevance
@@ -139,7 +139,7 @@ def _union(contexts: Sequence[frozenset[str]], positions: Sequence[int]) -> froz
 
 
 def _missing(required: Terms, present: frozenset[str]) -> list[str]:
-    return [term.word for term in required if term.stem not in present]
+    return [word for stem, (word, _) in required.items() if stem not in present]
 
 
 def _nuggets(question: NuggetSupport) -> Json:
@@ -169,8 +169,8 @@ _RULES: dict[str, Rule] = {
 
 def coverage(required: Terms, present: frozenset[str]) -> float:
     """Return the share of the required words' weight that is present."""
-    total = sum(term.weight for term in required)
-    share = sum(term.weight for term in required if term.stem in present) / total if total else 0.0
+    total = sum(weight for _, weight in required.values())
+    share = sum(weight for stem, (_, weight) in required.items() if stem in present) / total if total else 0.0
     return round(share, 9)  # three fifths are three fifths, whatever the sum's last bit
 
 
@@ -178,7 +178,7 @@ def reason(what: str, required: Terms, present: frozenset[str]) -> str:
     """Return the words that a passage has and those that it lacks, in a sentence."""
     if not required:
         return f"the {what} has no words"
-    covered = [term.word for term in required if term.stem in present]
+    covered = [word for stem, (word, _) in required.items() if stem in present]
     missing = _missing(required, present)
     parts = [f"covers {few(covered)}"] * bool(covered) + [f"lacks {few(missing)}"] * bool(missing)
     return f"of the {what}'s words the passage {' and '.join(parts)}"
@@ -193,8 +193,7 @@ def few(names: Sequence[str]) -> str:
 def supported(number: int, claim: str, contexts: Sequence[frozenset[str]]) -> Json:
     """Return the item of a claim: the contexts that carry it alone, else the first two that carry it together."""
     required = terms(claim)
-    stems_of_claim = frozenset(term.stem for term in required)
-    covered = [stems_of_claim & context for context in contexts]
+    covered = [context.intersection(required) for context in contexts]
     alone = [position for position, present in enumerate(covered, start=1) if carries(required, present)]
     positions = alone or _pair(required, covered)
     closest = max(covered, key=lambda present: coverage(required, present), default=frozenset[str]())
@@ -209,7 +208,7 @@ def supported(number: int, claim: str, contexts: Sequence[frozenset[str]]) -> Js
 
 def carries(required: Terms, present: frozenset[str]) -> bool:
     """Return True if enough of the words and every number are there: another year or amount makes another claim."""
-    numbers = all(term.stem in present for term in required if any(c.isdigit() for c in term.word))
+    numbers = all(stem in present for stem, (word, _) in required.items() if any(c.isdigit() for c in word))
     return numbers and coverage(required, present) >= SUPPORTED
 
 
@@ -224,15 +223,8 @@ VERY_COMMON, COMMON, TELLING = 0.4, 0.7, 1.0
 """The weights of English's commonest 200 content words, of the next 800, and of every other word."""
 
 
-class Term(NamedTuple):
-    """A content word: as it was written, what it is compared by, how much it tells."""
-
-    word: str
-    stem: str
-    weight: float
-
-
-Terms: TypeAlias = tuple[Term, ...]
+Terms: TypeAlias = Mapping[str, tuple[str, float]]
+"""Content words by the stem that they are compared by: as each was written, and how much it tells."""
 
 _ACRONYM = re.compile(r"\b[A-Z]{2,}\b")
 
@@ -255,12 +247,12 @@ def terms(text: str) -> Terms:
     names = set() if text.isupper() else {word.lower() for word in _ACRONYM.findall(text)}
     result = {word: TELLING if word in names else _weights().get(word, TELLING) for word in words(text)}
     telling = {word: weight for word, weight in result.items() if weight} or dict.fromkeys(result, TELLING)
-    heaviest: dict[str, Term] = {}
+    heaviest: dict[str, tuple[str, float]] = {}
     for word, weight in telling.items():
-        term = Term(word, stem(word), weight)
-        if term.stem not in heaviest or heaviest[term.stem].weight < weight:
-            heaviest[term.stem] = term
-    return tuple(heaviest.values())
+        of_word = stem(word)
+        if of_word not in heaviest or heaviest[of_word][1] < weight:
+            heaviest[of_word] = word, weight
+    return heaviest
 
 
 _MONTH = (

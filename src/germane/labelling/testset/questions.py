@@ -67,7 +67,8 @@ def overlaps(
     passed = list(rest)
     common = _common(passed)
     content = [
-        tuple(term for term in terms(text) if term.stem not in common) or terms(text) for text in questions
+        {stem: term for stem, term in terms(text).items() if stem not in common} or terms(text)
+        for text in questions
     ]
     runs = [
         max((_longest_run(listed, words(text)) for text in texts), key=len, default=())
@@ -119,9 +120,9 @@ def _indexes(
         if len(run) >= _GRAM:
             grams[run[:_GRAM]].append(number)
         if len(needed) >= _COUNTED and share >= _HIGH:
-            whole = sum(term.weight for term in needed)
-            for term in needed:
-                holders[term.stem].append((number, term.weight / whole))
+            whole = sum(weight for _, weight in needed.values())
+            for stem, (_, weight) in needed.items():
+                holders[stem].append((number, weight / whole))
     return grams, holders
 
 
