@@ -7,7 +7,7 @@ from itertools import islice
 import pytest
 
 from germane.evaluation.choice import Router
-from germane.evaluation.evaluation import Evaluation
+from germane.evaluation.evaluation import evaluate_jobs
 from germane.folder.rows import BlockRows, merge
 from germane.judges import LexicalJudge
 from germane.judging.asker import Asker
@@ -49,7 +49,7 @@ def parts(size: int, jobs: Iterable[Job]) -> list[BlockRows]:
 
     async def one(block) -> BlockRows:
         async with Asker(Router(LexicalJudge()), budget=Budget()) as asker:
-            return await Evaluation(block, (), asker, BlockRows()).run()
+            return await evaluate_jobs(block, asker.lookup, BlockRows(), ask=asker.judge)
 
     remaining = iter(jobs)
     return [asyncio.run(one(block)) for block in iter(lambda: tuple(islice(remaining, size)), ())]

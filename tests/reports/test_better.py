@@ -5,13 +5,14 @@ from __future__ import annotations
 import pytest
 
 from germane import evaluate
-from germane.evaluation.evaluation import Evaluation, run_coroutine
+from germane.evaluation.evaluation import evaluate_jobs, run_coroutine
 from germane.folder.rows import BlockRows
 from germane.graders.measure_grader import MeasureGrader
 from germane.judging.asker import Asker
 from germane.judging.spending import Spent
 from germane.measures import Measure
 from germane.measures.graders import Grader
+from germane.measures.scoring import Job
 from germane.places.settings import Settings
 from germane.reports.manifest import manifest_of
 from germane.reports.report import Report
@@ -54,7 +55,8 @@ def test_required():
     async def run(samples):
         grader = Grader(measure=Measure.parse("leaks"), required=0.8)
         async with Asker(lambda _: pytest.fail("nobody is asked")) as asker:
-            part = await Evaluation(samples, (grader,), asker, BlockRows()).run()
+            jobs = (Job(sample=sample, graders=(grader,)) for sample in samples)
+            part = await evaluate_jobs(jobs, asker.lookup, BlockRows(), ask=asker.judge)
         return Report.build(part, manifest_of(Settings(), None, Spent()))
 
     assert run_coroutine(run(SAMPLES[:1])).verdict.exit_code == 0

@@ -8,14 +8,13 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
 
 from msgspec import structs
 
 from germane.clean import counted
 from germane.errors import GermaneError, InputError, Interrupted, JudgeError, LimitReached, MissingKey
 from germane.evaluation.choice import Router, judged_by, pick_judge
-from germane.evaluation.evaluation import Evaluation, interruptible, run_coroutine
+from germane.evaluation.evaluation import answered_blocks, evaluate_jobs, interruptible, run_coroutine
 from germane.evaluation.session import check_same_judge
 from germane.evaluation.spec import Spec
 from germane.folder.rows import BlockRows
@@ -161,7 +160,7 @@ class _Draw:
             for sample in self.report.samples()
             if self.graders
         )
-        async for working in Evaluation(jobs, (), self.answers, BlockRows(), self.settings).blocks():
+        async for working in answered_blocks(jobs, self.answers.lookup, self.settings):
             for (job, _), program in zip(working.block.owners, working.programs, strict=True):
                 sample = working.block.jobs[job].sample.key
                 if sample[2]:
@@ -358,24 +357,12 @@ def _largest(report: Report, draw: _Draw, names: Iterable[str]) -> dict[str, flo
     return result
 
 
-class _Replaced:
-    """Stored answers, some of them replaced by new ones."""
-
-    def __init__(self, stored: StoredAnswers, new: Mapping[str, Answer]) -> None:
-        self._stored, self._new = stored, new
-
-    async def lookup(self, asked: Sequence[Sequence[AnyQuestion]]) -> list[list[Answer]]:
-        """Return the answer to each question."""
-        rows = await self._stored.lookup(asked)
-        return [[self._new.get(answer.judgement.key, answer) for answer in answers] for answers in rows]
-
-    async def judge(self, questions: Sequence[AnyQuestion]) -> list[Answer]:
-        """Return the answer to each question."""
-        return (await self.lookup([questions]))[0]
-
-
 def _values(job: Job, draw: _Draw, new: Mapping[str, Answer]) -> dict[str, float]:
     """Return the scores of a sample by measure, with some answers replaced, without those that have no value."""
-    answers: Any = _Replaced(draw.answers, new)
-    part = run_coroutine(Evaluation([job], (), answers, BlockRows(), draw.settings).run())
+
+    async def find(asked: Sequence[Sequence[AnyQuestion]]) -> list[list[Answer]]:
+        rows = await draw.answers.lookup(asked)
+        return [[new.get(answer.judgement.key, answer) for answer in answers] for answers in rows]
+
+    part = run_coroutine(evaluate_jobs([job], find, BlockRows(), draw.settings))
     return {score.measure: score.value for score in part.scores if score.value is not None}

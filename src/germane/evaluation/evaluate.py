@@ -35,7 +35,7 @@ from germane.evaluation.choice import (
     why_undecided,
     with_labels,
 )
-from germane.evaluation.evaluation import Evaluation, run_coroutine
+from germane.evaluation.evaluation import evaluate_jobs, run_coroutine
 from germane.evaluation.spec import Spec
 from germane.folder.rows import BlockRows, Tables
 from germane.folder.writer import FolderWriter
@@ -253,7 +253,8 @@ class Runner:
 
     async def run(self, jobs: Iterable[Job]) -> None:
         """Judge and score jobs; their rows are added to the store."""
-        await Evaluation(with_labels(jobs, self.judge), (), self.asker, self.store, self.settings).run()
+        jobs = with_labels(jobs, self.judge)
+        await evaluate_jobs(jobs, self.asker.lookup, self.store, self.settings, ask=self.asker.judge)
 
     @property
     def undecided(self) -> str:

@@ -15,31 +15,28 @@ from collections import Counter, defaultdict, deque
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager, suppress
-from itertools import islice
 from queue import SimpleQueue
-from typing import Any, Generic, TypeAlias, TypeVar, cast
+from typing import Any, TypeVar, cast
 
 from germane.errors import Interrupted
 from germane.folder.rows import BlockRows
 from germane.folder.writer import FolderWriter
 from germane.judging.caller import Caller, called_by, in_own_loop
-from germane.judging.driver import AnswerSource, Running, finish, replay_stored, start
-from germane.measures.graders import Grader
+from germane.judging.driver import AskJudge, FindAnswers, Running, finish, replay_stored, start
 from germane.measures.scoring import Block, Job
 from germane.places.asked import AskedItem, places_asked
 from germane.places.lists import turns
 from germane.places.settings import Settings
+from germane.questions.asking import Answer
 from germane.questions.question import AnyQuestion
 from germane.questions.relevance import Passages, examples_of
 from germane.reports.derived.cases import dump_grader
 from germane.reports.explain import result_row
+from germane.tables.columns import batched
 from germane.tables.labels import add_labels
-from germane.types import Sample
 
 T = TypeVar("T")
 Store = TypeVar("Store", bound=BlockRows | FolderWriter)
-Case: TypeAlias = Sample | Job
-"""A sample, or one with graders of its own."""
 
 SIZE = 500
 """Cases per block: few enough to keep memory flat and what is looked at again near, and many beside what a block costs."""
@@ -48,62 +45,57 @@ _AHEAD = 4
 """Blocks that ask at once: enough to keep any endpoint busy, so that the slow end of one delays nothing."""
 
 
-class Evaluation(Generic[Store]):
-    """Judges and scores cases.
+async def evaluate_jobs(
+    jobs: Iterable[Job],
+    find: FindAnswers,
+    store: Store,
+    settings: Settings | None = None,
+    *,
+    ask: AskJudge | None = None,
+) -> Store:
+    """Judge and score jobs, add their rows to a store, and return it; a block is added once it and those before it are done.
 
     Args:
-        cases: Samples, and jobs, which name graders of their own; read as they are needed.
-        graders: The graders of the samples.
-        answers: The source of answers: an asker, or the judgements of a stored report.
+        jobs: Samples with their graders; read as they are needed.
+        find: The known answers: an asker's, or those of a stored report.
         store: Where the rows go: memory, or the writer of a report folder.
         settings: What relevance is asked about.
-        size: Cases per block.
+        ask: The answers that are not known; None where `find` has an answer to everything.
     """
+    async for block in answered_blocks(jobs, find, settings, ask=ask):
+        store.add(block.rows())
+    return store
 
-    def __init__(
-        self,
-        cases: Iterable[Case],
-        graders: tuple[Grader, ...],
-        answers: AnswerSource,
-        store: Store,
-        settings: Settings | None = None,
-        *,
-        size: int = SIZE,
-    ) -> None:
-        self.graders, self.answers, self.store = graders, answers, store
-        self.settings, self._cases, self._size = settings or Settings(), cases, size
 
-    async def run(self) -> Store:
-        """Evaluate all cases and return the store; a block is added once it and those before it are done."""
-        async for block in self.blocks():
-            self.store.add(block.rows())
-        return self.store
-
-    async def blocks(self) -> AsyncIterator[Working]:
-        """Iterate over the answered blocks in order: known answers are looked up per block, others are asked some blocks ahead."""
-        asking: deque[tuple[Working, asyncio.Task[None]]] = deque()
-        try:
-            for jobs in self._cut():
-                await self.answers.lookup([])  # signals are heard here
-                block = Block(jobs, self.settings, companions=True)
-                working = Working(block, await start(block.programs, self.answers))
-                await replay_stored(working.programs, self.answers)
-                asking.append((working, asyncio.ensure_future(finish(working.programs, self.answers))))
-                while asking and (len(asking) == _AHEAD or asking[0][0].finished):
-                    yield await _first(asking)
-            while asking:
+async def answered_blocks(
+    jobs: Iterable[Job],
+    find: FindAnswers,
+    settings: Settings | None = None,
+    *,
+    ask: AskJudge | None = None,
+    size: int = SIZE,
+) -> AsyncIterator[Working]:
+    """Yield answered blocks of `size` jobs in order: known answers are looked up per block, others are asked some blocks ahead."""
+    asking: deque[tuple[Working, asyncio.Task[None]]] = deque()
+    try:
+        for some in batched(jobs, size):
+            await find([])  # signals are heard here
+            block = Block(some, settings or Settings(), companions=True)
+            working = Working(block, await start(block.programs, find))
+            await replay_stored(working.programs, find)
+            asking.append((working, asyncio.ensure_future(finish(working.programs, ask or _unasked))))
+            while asking and (len(asking) == _AHEAD or asking[0][0].finished):
                 yield await _first(asking)
-        finally:
-            for _, asked in asking:
-                asked.cancel()
-            await asyncio.gather(*(asked for _, asked in asking), return_exceptions=True)
+        while asking:
+            yield await _first(asking)
+    finally:
+        for _, asked in asking:
+            asked.cancel()
+        await asyncio.gather(*(asked for _, asked in asking), return_exceptions=True)
 
-    def _cut(self) -> Iterator[tuple[Job, ...]]:
-        jobs = (
-            case if isinstance(case, Job) else Job(sample=case, graders=self.graders) for case in self._cases
-        )
-        while some := tuple(islice(jobs, self._size)):
-            yield some
+
+async def _unasked(questions: Sequence[AnyQuestion]) -> Sequence[Answer]:
+    raise AssertionError(f"nobody answers {questions}")
 
 
 async def _first(asking: deque[tuple[Working, asyncio.Task[None]]]) -> Working:

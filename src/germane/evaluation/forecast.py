@@ -20,9 +20,8 @@ from msgspec import structs
 from germane.addons import all_of, load
 from germane.clean import counted
 from germane.evaluation.choice import Router, needs_judge
-from germane.evaluation.evaluation import SIZE, Evaluation, Working, run_coroutine
+from germane.evaluation.evaluation import SIZE, Working, answered_blocks, run_coroutine
 from germane.evaluation.spec import Expected
-from germane.folder.rows import BlockRows
 from germane.judges.judge import Judge, members_of
 from germane.judges.panel import PanelJudge
 from germane.judging.asker import Asker
@@ -245,8 +244,7 @@ class Forecaster:
     async def count(self, jobs: Iterable[Job], *, size: int = SIZE, seconds: float = inf) -> None:
         """Count the questions of more samples, `size` at once; where it takes longer than `seconds`, of the first ones alone."""
         start = time.monotonic()
-        evaluation = Evaluation(jobs, (), self, BlockRows(), self._settings, size=size)
-        async for block in evaluation.blocks():
+        async for block in answered_blocks(jobs, self.lookup, self._settings, size=size):
             self._count(block)
             if time.monotonic() - start > seconds:
                 break
@@ -273,10 +271,6 @@ class Forecaster:
             ]
             for questions, pairs in zip(asked, keyed, strict=True)
         ]
-
-    async def judge(self, questions: Sequence[AnyQuestion]) -> Sequence[Answer]:
-        """Return the answers to one list of questions."""
-        return (await self.lookup([questions]))[0]
 
     def _answer(
         self, question: AnyQuestion, key: str, judge: Judge, judgements: Mapping[str, Judgement]

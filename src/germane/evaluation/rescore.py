@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 from germane.errors import InputError
-from germane.evaluation.evaluation import Evaluation, run_coroutine
+from germane.evaluation.evaluation import evaluate_jobs, run_coroutine
 from germane.folder.reader import StoredTables
 from germane.folder.rows import BlockRows, Tables
 from germane.folder.writer import FolderWriter
@@ -15,6 +15,7 @@ from germane.judging.recorded import StoredAnswers
 from germane.judging.spending import Spent
 from germane.measures.graders import Grader, graders_of
 from germane.measures.measure import Measure
+from germane.measures.scoring import Job
 from germane.places.settings import Settings
 from germane.reports.gates import Gate
 from germane.reports.report import Report
@@ -119,7 +120,8 @@ def _score_again(
     """Score the samples of one report by its judgements into the tables of another."""
     people = list(source.people())
     settings = Settings.stored(manifest, LabelBook(people) or None)
-    run_coroutine(Evaluation(source.samples, graders, answers, target, settings).run())
+    jobs = (Job(sample=sample, graders=graders) for sample in source.samples)
+    run_coroutine(evaluate_jobs(jobs, answers.lookup, target, settings))
     target.append_labels(people)
     if isinstance(target, FolderWriter):
         target.flush()

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Iterable, Sequence
-from typing import Any, Generic, Protocol, TypeAlias, TypeVar
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from typing import Any, Generic, TypeAlias, TypeVar
 
 from germane.questions.asking import Answer, Program, answered
 from germane.questions.question import AnyQuestion
@@ -21,14 +21,12 @@ Trace = list[tuple[Sequence[AnyQuestion], Sequence[Answer]]]
 """The questions that one program asked at once, with the answers, in the order of asking."""
 
 
-class AnswerSource(Protocol):
-    """A source of answers: the asker, a store of old answers, a counter."""
-
-    async def lookup(self, asked: Sequence[Sequence[AnyQuestion]]) -> Sequence[Sequence[Answer | None]]:
-        """Return for each list of questions the answers that need no judge, None in place of the others."""
-
-    async def judge(self, questions: Sequence[AnyQuestion]) -> Sequence[Answer]:
-        """Return one answer per question, in order."""
+FindAnswers: TypeAlias = Callable[
+    [Sequence[Sequence[AnyQuestion]]], Awaitable[Sequence[Sequence[Answer | None]]]
+]
+"""Returns for each list of questions the answers that need no judge, None in place of the others: live, stored or counted ones."""
+AskJudge: TypeAlias = Callable[[Sequence[AnyQuestion]], Awaitable[Sequence[Answer]]]
+"""Returns one answer per question, in order."""
 
 
 class Running(Generic[R]):
@@ -64,39 +62,39 @@ class Running(Generic[R]):
         self.go_on(answers)  # type: ignore[arg-type]
         return True
 
-    async def finish(self, answerer: AnswerSource) -> None:
+    async def finish(self, ask: AskJudge) -> None:
         """Run to the end, as fast as the answers come."""
         while not self.finished:
             questions = self.questions or ()
             stored = self._stored or [None] * len(questions)
             missing = [number for number, answer in enumerate(stored) if answer is None]
-            new = iter(await answerer.judge([questions[number] for number in missing]))
+            new = iter(await ask([questions[number] for number in missing]))
             self.go_on([next(new) if answer is None else answer for answer in stored])
 
 
-async def start(programs: Iterable[Program[R]], answerer: AnswerSource) -> list[Running[R]]:
+async def start(programs: Iterable[Program[R]], find: FindAnswers) -> list[Running[R]]:
     """Run each program to its first questions; signals are handled in between, since a program may take long."""
     running, heard = [], time.monotonic()
     for program in programs:
         if time.monotonic() - heard > _DEAF_SECONDS:
-            await answerer.lookup([])
+            await find([])
             heard = time.monotonic()
         running.append(Running(program))
     return running
 
 
-async def replay_stored(programs: Iterable[Running[R]], answerer: AnswerSource) -> None:
+async def replay_stored(programs: Iterable[Running[R]], find: FindAnswers) -> None:
     """Run all programs as far as known answers lead: all that a second evaluation does."""
     going = [program for program in programs if not program.finished]
     while going:
-        stored = await answerer.lookup([value.questions or () for value in going])
+        stored = await find([value.questions or () for value in going])
         moved = [value for value, answers in zip(going, stored, strict=True) if value.take_stored(answers)]
         going = [value for value in moved if not value.finished]
 
 
-async def finish(programs: Iterable[Running[R]], answerer: AnswerSource) -> None:
+async def finish(programs: Iterable[Running[R]], ask: AskJudge) -> None:
     """Run to the end. All ask before the first is answered, so that a judge sees their questions together."""
-    tasks = [asyncio.ensure_future(program.finish(answerer)) for program in programs if not program.finished]
+    tasks = [asyncio.ensure_future(program.finish(ask)) for program in programs if not program.finished]
     try:
         await asyncio.gather(*tasks)
     except BaseException:

@@ -109,10 +109,6 @@ class StoredAnswers:
             for questions in asked
         ]
 
-    async def judge(self, questions: Sequence[AnyQuestion]) -> list[Answer]:
-        """Return the recorded answer to each question, or a failure."""
-        return (await self.lookup([questions]))[0]
-
     def look_up(self, questions: Sequence[AnyQuestion]) -> list[Judgement]:
         """Return the recorded judgement of each question, or an error in its place."""
         return [judgement or _lacking(questions, n) for n, judgement in enumerate(self.find(questions))]

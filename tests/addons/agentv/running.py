@@ -46,7 +46,7 @@ async def _graded(
     async with Asker(route, ledger, budget=budget) as asker:
         scripts.ask = asker.judge if judge is not None else None
         program = Running(grader.grade(case))
-        await program.finish(asker)
+        await program.finish(asker.judge)
         return program.result
 
 
