@@ -15,7 +15,7 @@ from germane.comparison.corrected import DecidedPair
 from germane.comparison.formats import BestLine, Comparison
 from germane.comparison.judged import compared, how_judged, other_corpus, served_models, verdicts_of
 from germane.comparison.mixed import mixed_scores, split_by_cause
-from germane.comparison.moved import SharedSamples, moved_queries
+from germane.comparison.moved import moved_queries
 from germane.comparison.regression import regression, within_margin
 from germane.errors import InputError
 from germane.measures.declaration import parse_measures
@@ -108,10 +108,9 @@ def compare(
             fix="judge both alike, or split the difference with --across-judges (across_judges=True)",
         )
     pairs = [DecidedPair(side, other, _clusters(side, other, cluster), test, seed) for side, other in against]
-    shared_of = {pair: SharedSamples(pair) for pair in pairs}
     rows, notes = list[MeasureComparison](), [*guesses, *(differ if judged else [])]
     for pair in pairs:
-        found = _rows(pair, chosen, shared_of[pair], margins, allow_stand_in=allow_stand_in)
+        found = _rows(pair, chosen, margins, allow_stand_in=allow_stand_in)
         rows += [row.replace(several=len(pairs) > 1) for row in found]
         notes.append("" if differ else served_models(pair.a, pair.b, judged))
         if judged and (pair.a.report.tables is pair.b.report.tables or not differ):
@@ -128,14 +127,14 @@ def compare(
     for pair in pairs:
         notes.append(other_corpus(pair))
         only_a, only_in[pair.b.name] = pair.only_in()
-        notes += _paired(pair, len(only_a) + len(only_in[pair.b.name]), shared_of[pair])
+        notes += _paired(pair, len(only_a) + len(only_in[pair.b.name]))
         only_in[pair.a.name] = list(dict.fromkeys([*only_in[pair.a.name], *only_a]))
     judged_rows = [] if any(map(is_of_results, reports)) else [*rows, *slices]
     notes += [*_figure_notes(judged_rows, rows), *_remarks(sides, chosen)]
     if measures is None:
         others = dict.fromkeys(name for side in sides for name in side.types if name not in chosen)
         notes += [f"not in all of them, not compared: {', '.join(others)}"] if others else []
-    overlaps = {pair.b.name: shared.overlap() for pair, shared in shared_of.items()}
+    overlaps = {pair.b.name: pair.overlap() for pair in pairs}
     return Comparison(
         systems=tuple(side.name for side in sides),
         primary=tuple(first),
@@ -238,9 +237,8 @@ def _clusters(a: Side, b: Side, cluster: str | Mapping[str, str] | None) -> Mapp
 
 
 def _rows(
-    pair: PairedSystems,
+    pair: DecidedPair,
     names: Sequence[str],
-    shared: SharedSamples,
     margins: Mapping[str, float],
     *,
     allow_stand_in: bool,
@@ -253,7 +251,7 @@ def _rows(
     if not any(row.due for row in rows):
         problem = f"{pair.a.name} and {pair.b.name} have no query in common"
         raise InputError(problem, fix="compare the same queries")
-    mixed, refused = mixed_scores(pair, names, shared)
+    mixed, refused = mixed_scores(pair, names)
     for row in rows:
         name, parts = row.measure, None
         why = refused.get(name, "it was not measured in both")
@@ -276,14 +274,14 @@ def _covered(pair: PairedSystems) -> list[str]:
     return [f"{both:,} of {all_of_b} were already judged for {pair.a.name}"] if ours and theirs else []
 
 
-def _paired(pair: PairedSystems, unpaired: int, shared: SharedSamples) -> list[str]:
+def _paired(pair: DecidedPair, unpaired: int) -> list[str]:
     """Return the note that queries were paired by their texts, or that an id has two texts."""
     if pair.by_query:
         both = sum(name is not None for name in pair.by_query.values())
         text = f"{pair.a.name} and {pair.b.name} have line numbers as ids, but these are different queries: "
         text += f"{counted(both, 'query')} paired by text"
         return [f"{text}, {unpaired} not paired" if unpaired else text]
-    return [" ".join(map(str, note))] if (note := shared.renamed_note()) else []
+    return [" ".join(map(str, note))] if (note := pair.renamed_note()) else []
 
 
 def _slices(pair: PairedSystems, names: Sequence[str], by: str) -> list[MeasureComparison]:

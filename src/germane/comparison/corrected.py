@@ -1,33 +1,108 @@
-"""The difference between two systems, corrected with the labels that were drawn from both."""
+"""Two systems that are compared: the samples of both, and their difference corrected with the labels that were drawn from both."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections import Counter, deque
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
-from typing import NamedTuple
+from itertools import zip_longest
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from germane.clean import counted
+from germane.clean import counted, shorten
+from germane.places.lists import distinct_contexts
 from germane.places.table import Floats
-from germane.reports.correct import corrections_of
+from germane.reports.correct import Corrections, corrections_of
 from germane.reports.correction.draws import Draw, Pool, chance_of, design_of, draws_of, fingerprint, is_drawn
 from germane.reports.correction.terms import ScoreTerms
 from germane.reports.pairing import MeasureComparison, PairedSystems, Side
 from germane.statistics.differences import CorrectedDifference, corrected_difference
+from germane.statistics.ranking import Overlap, mean_overlap, rank_biased_overlap
 from germane.tables.labels import Label, LabelBook
+from germane.types import Sample
 
 _TOLERANCE = 1e-9
 """Weights and differences within this are equal."""
 
 
+class _Drawn(NamedTuple):
+    """The draws from both reports with their labels, and those of the queries that are labelled whole."""
+
+    draws: Sequence[Draw]
+    book: LabelBook
+    whole: LabelBook
+
+
 class DecidedPair(PairedSystems):
-    """A pair whose comparisons say what decides them: the corrected difference wherever there is one."""
+    """A pair whose comparisons say what decides them: the difference as people's labels correct it wherever there is one.
+
+    Where only some of a query's passages are labelled, a measure that is a mean over verdicts is corrected by passages: one
+    that is in both lists counts once, with the chance that either report's draw would have taken it,
+    1 - (1 - chance in A)(1 - chance in B). Any other judged measure needs whole queries, labelled in both lists.
+    """
+
+    def __init__(self, a: Side, b: Side, *how: Any) -> None:
+        super().__init__(a, b, *how)
+        self._draws: dict[str, _Drawn | str] = {}
+        self._renamed: list[tuple[str, str, str]] = []
+        self._overlaps: list[float] | None = None
+        """The overlap of the lists of each case; None before the samples were read."""
 
     @cached_property
-    def _corrections(self) -> CorrectedDifferences:
-        return CorrectedDifferences(self.a, self.b)
+    def _corrected(self) -> list[tuple[Side, Corrections]]:
+        """Each side with the corrections of its report."""
+        return [(side, corrections_of(side.report)) for side in (self.a, self.b)]
+
+    def samples_in_both(self) -> Iterator[tuple[str, list[Sample], list[Sample]]]:
+        """Yield each case that both have, with A's and B's samples (trials) of it; few are held at a time."""
+        self._renamed, self._overlaps, sides = [], [], (self.a, self.b)
+        name_of: tuple[Callable[[str], str | None], ...] = (str, self.case_in_a)
+        due = [
+            Counter(name(key[0]) for key in side.scores.table.keys if key[1] == side.system)
+            for side, name in zip(sides, name_of, strict=True)
+        ]
+        waiting = [dict[str, list[Sample]](), dict[str, list[Sample]]()]
+        for both in zip_longest(*(side.read() for side in sides)):
+            for sample, mine, name in zip(both, waiting, name_of, strict=True):
+                case = None if sample is None else name(sample.id)
+                if sample is not None and case is not None and all(case in of for of in due):
+                    mine.setdefault(case, []).append(sample)
+                    if all(len(of.get(case, ())) == n[case] for of, n in zip(waiting, due, strict=True)):
+                        before, after = (of.pop(case) for of in waiting)
+                        self._look_at(case, before[0], after[0])
+                        yield case, before, after
+
+    def _look_at(self, case: str, ours: Sample, theirs: Sample) -> None:
+        """Remember whether a case has two queries, and how alike its lists are."""
+        if ours.query != theirs.query and not self.by_query:
+            query, other = (" ".join(sample.query.split()) for sample in (ours, theirs))
+            self._renamed += [(case, query, other)] if query != other else []
+        if self._overlaps is not None and ours.contexts is not None and theirs.contexts is not None:
+            a, b = ([c.id or c.text for c in distinct_contexts(sample)] for sample in (ours, theirs))
+            self._overlaps.append(rank_biased_overlap(a, b))
+
+    def _read(self) -> list[float]:
+        """Return the overlap of the lists of each case, once the samples have been read."""
+        if self._overlaps is None and self.a.has_samples and self.b.has_samples:
+            deque(self.samples_in_both(), 0)
+        return self._overlaps or []
+
+    def overlap(self) -> Overlap | None:
+        """Return the mean rank-biased overlap of the lists of both; None where no lists are known."""
+        return mean_overlap(self._read())
+
+    def renamed_note(self) -> tuple[int, str] | None:
+        """Return how many ids stand for another query in B than in A, and the note that follows the number; None for none."""
+        self._read()
+        if not self._renamed:
+            return None
+        (first, ours, theirs), count = self._renamed[0], len(self._renamed)
+        what = (
+            f"{'id has' if count == 1 else 'ids have'} another query in {self.b.name} than in {self.a.name}"
+        )
+        return count, f"{what}: {shorten(first, 40)} is {shorten(ours, 40)!r} and {shorten(theirs, 40)!r}"
 
     def compare(
         self, measure: str, keep: NDArray[np.bool_] | None = None, name: str = ""
@@ -44,47 +119,25 @@ class DecidedPair(PairedSystems):
         case = case if keep is None else case[keep[case]]
         cases = [self.a.scores.cases[number] for number in case.tolist()]
         clusters = self.a.scores.clusters_of(case, self.clusters)
-        corrected = self._corrections.of(measure, cases, clusters, comparison.difference)
+        corrected = self._difference_by_people(measure, cases, clusters, comparison.difference)
         if isinstance(corrected, str):
             return comparison.replace(corrected_why=corrected)
         return comparison.replace(corrected=corrected, decided_by="corrected", stand_in=False)
 
-
-class _Drawn(NamedTuple):
-    """The draws from both reports with their labels, and those of the queries that are labelled whole."""
-
-    draws: Sequence[Draw]
-    book: LabelBook
-    whole: LabelBook
-
-
-class CorrectedDifferences:
-    """The corrected differences B - A of two systems, by measure.
-
-    Where only some of a query's passages are labelled, a measure that is a mean over verdicts is corrected by passages: one
-    that is in both lists counts once, with the chance that either report's draw would have taken it,
-    1 - (1 - chance in A)(1 - chance in B). Any other judged measure needs whole queries, labelled in both lists.
-    """
-
-    def __init__(self, a: Side, b: Side) -> None:
-        self._sides = a, b
-        self._corrections = corrections_of(a.report), corrections_of(b.report)
-        self._draws: dict[str, _Drawn | str] = {}
-
-    def of(
+    def _difference_by_people(
         self, measure: str, cases: Sequence[str], clusters: NDArray[np.generic] | None, judged: float
     ) -> CorrectedDifference | str:
         """Return the corrected difference of a measure over these cases, or why there is none.
 
         `judged` is the difference that the judge's verdicts make, to which these must add up.
         """
-        labelled = [bool(len(side.report.tables.labels)) for side in self._sides]
+        labelled = [bool(len(side.report.tables.labels)) for side, _ in self._corrected]
         if not all(labelled):
             return "only one of the two has human labels" if any(labelled) else "no human labels"
         sides = self._terms(measure)
         if not all(side.items for side in sides):
             return "people's labels are about other things than this measure's verdicts"
-        for side, corrections in zip(sides, self._corrections, strict=True):
+        for side, (_, corrections) in zip(sides, self._corrected, strict=True):
             if why := corrections.drifted(side):
                 return why
         kind = sides[0].kind
@@ -98,14 +151,12 @@ class CorrectedDifferences:
 
     def _terms(self, measure: str) -> list[ScoreTerms]:
         """Return the verdicts that the scores of a measure rest on, of each side."""
-        both = zip(self._sides, self._corrections, strict=True)
-        return [corrections.terms(side.report[measure, side.system]) for side, corrections in both]
+        return [corrections.terms(side.report[measure, side.system]) for side, corrections in self._corrected]
 
     def _drawn(self, kind: str) -> _Drawn | str:
         """Return the draws from both reports and their labels, or why there are none."""
         draws, labels, pools = list[Draw](), list[Label](), list[Pool]()
-        both = zip(self._sides, self._corrections, strict=True)
-        for corrections in {id(side.report.tables): c for side, c in both}.values():
+        for corrections in {id(side.report.tables): c for side, c in self._corrected}.values():
             pool, book = corrections.pool(kind), corrections.book
             said = (label for label in corrections.labels if label.kind == kind)
             mine = [label for label in said if label.item in book or book.unsure(label.item)]
@@ -142,7 +193,7 @@ class CorrectedDifferences:
                 for line in side.report.summaries
                 if line.system == side.system and line.basis.source == "judge" and line.mean is not None
             }
-            for side in self._sides
+            for side in (self.a, self.b)
         ]
         result: dict[str, set[str]] = {}
         for measure in judged[0] & judged[1]:
@@ -165,7 +216,7 @@ class CorrectedDifferences:
             name = sides[0].measure.name
             return f"{name} is not a mean over single verdicts: label whole queries (--design queries)"
         book, values = drawn.whole, list[tuple[Floats, ...]]()
-        for side, corrections in zip(sides, self._corrections, strict=True):
+        for side, (_, corrections) in zip(sides, self._corrected, strict=True):
             unsure = any(map(book.unsure, side.items))
             ends = [corrections.human(side, book, end) for end in ((0.0, 1.0) if unsure else (0.0,))]
             index_of = {name: number for number, name in enumerate(side.cases)}

@@ -14,8 +14,8 @@ import numpy as np
 from msgspec.structs import replace
 from numpy.typing import NDArray
 
+from germane.comparison.corrected import DecidedPair
 from germane.comparison.judged import how_judged, verdicts_of
-from germane.comparison.moved import SharedSamples
 from germane.judges.labels import GoldJudge, LabelsJudge
 from germane.judging.driver import FindValues, results_of
 from germane.judging.groups import judgement_of
@@ -58,9 +58,7 @@ class MixedScore:
     same_lists: Bools
 
 
-def mixed_scores(
-    pair: PairedSystems, measures: Sequence[str], shared: SharedSamples
-) -> tuple[dict[str, MixedScore], dict[str, str]]:
+def mixed_scores(pair: DecidedPair, measures: Sequence[str]) -> tuple[dict[str, MixedScore], dict[str, str]]:
     """Return the score of B's lists with A's labels, by the reported name of the measure; for others why there is none."""
     a, b = pair.a, pair.b
     own = {}
@@ -76,7 +74,7 @@ def mixed_scores(
     scorable = {name: Measure.parse(a.types[name]) for name in measures if name not in refused}
     if not scorable:
         return {}, refused
-    case, outcomes, differs = _scored_again(pair, list(scorable.values()), shared, settings)
+    case, outcomes, differs = _scored_again(pair, list(scorable.values()), settings)
     mixed = {}
     for name, measure in scorable.items():
         values = [np.nan if (value := row[str(measure)].value) is None else value for row in outcomes]
@@ -91,7 +89,7 @@ def mixed_scores(
 
 
 def _scored_again(
-    pair: PairedSystems, measures: Sequence[Measure], shared: SharedSamples, both: tuple[Settings, Settings]
+    pair: DecidedPair, measures: Sequence[Measure], both: tuple[Settings, Settings]
 ) -> tuple[NDArray[np.intp], list[Mapping[str, Outcome]], dict[str, Bools]]:
     """Return the outcomes of B's lists with A's labels, each with the number of its case, wherever these may change a score.
 
@@ -104,7 +102,7 @@ def _scored_again(
     differs = {name: np.zeros(len(a.scores.cases), np.bool_) for name in ("shown", "lists", *_TEXTS)}
     case_of, outcomes = list[int](), list[Mapping[str, Outcome]]()
     graders, find = graders_of(tuple(measures)), _shared_verdicts((a, ours), (b, theirs))
-    for some in batched(shared.read(), _BLOCK):
+    for some in batched(pair.samples_in_both(), _BLOCK):
         jobs: list[Job] = []
         for case, before, after in some:
             number, first, other = a.scores.numbers[case], before[0], after[0]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Literal
 
 import numpy as np
@@ -13,7 +13,7 @@ from germane.encoding import Line
 from germane.places.lists import distinct_contexts, relevant
 from germane.reports.pairing import PairedSystems
 from germane.reports.summary import higher_is_better
-from germane.statistics.ranking import Overlap, list_changes, mean_overlap, rank_biased_overlap
+from germane.statistics.ranking import list_changes
 from germane.types import Sample
 
 
@@ -64,49 +64,6 @@ def moved_queries(
         )
 
     return {"worst": list(map(line, worst)), "best": list(map(line, best))}
-
-
-class SharedSamples:
-    """The samples of the queries that two systems share, which are read once, and what they tell of both systems."""
-
-    def __init__(self, pair: PairedSystems) -> None:
-        self._pair, self._read = pair, False
-        self._renamed: list[tuple[str, str, str]] = []
-        self._overlaps: list[float] = []
-
-    def read(self) -> Iterator[tuple[str, list[Sample], list[Sample]]]:
-        """Yield each case that both have, with A's and B's samples of it."""
-        self._read, pair = True, self._pair
-        for case, before, after in pair.samples_in_both():
-            ours, theirs = before[0], after[0]
-            if ours.query != theirs.query and not pair.by_query:
-                query, other = (" ".join(sample.query.split()) for sample in (ours, theirs))
-                self._renamed += [(case, query, other)] if query != other else []
-            if ours.contexts is not None and theirs.contexts is not None:
-                a, b = ([c.id or c.text for c in distinct_contexts(sample)] for sample in (ours, theirs))
-                self._overlaps.append(rank_biased_overlap(a, b))
-            yield case, before, after
-
-    def overlap(self) -> Overlap | None:
-        """Return the mean rank-biased overlap of the lists of both; None where no lists are known."""
-        self._finish()
-        return mean_overlap(self._overlaps)
-
-    def renamed_note(self) -> tuple[int, str] | None:
-        """Return how many ids stand for another query in B than in A, and the note that follows the number; None for none."""
-        self._finish()
-        if not self._renamed:
-            return None
-        (first, ours, theirs), count, pair = self._renamed[0], len(self._renamed), self._pair
-        what = (
-            f"{'id has' if count == 1 else 'ids have'} another query in {pair.b.name} than in {pair.a.name}"
-        )
-        return count, f"{what}: {shorten(first, 40)} is {shorten(ours, 40)!r} and {shorten(theirs, 40)!r}"
-
-    def _finish(self) -> None:
-        if not self._read and self._pair.a.has_samples and self._pair.b.has_samples:
-            for _ in self.read():
-                pass
 
 
 def _gold_ranks(a: Sample, b: Sample) -> list[tuple[str, int | None, int | None]]:

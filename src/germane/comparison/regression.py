@@ -8,10 +8,9 @@ from typing import Any
 from germane.clean import counted
 from germane.comparison.corrected import DecidedPair
 from germane.comparison.judged import compared
-from germane.comparison.moved import SharedSamples
 from germane.reports.data import ReportData
 from germane.reports.gates import Gate, GateOutcome, GateResult, with_count
-from germane.reports.pairing import MeasureComparison, PairedSystems, Side, adjusted, measures_in_common
+from germane.reports.pairing import MeasureComparison, Side, adjusted, measures_in_common
 from germane.reports.summary import in_digits, interval_in_words, is_diagnostic, p_in_words
 from germane.statistics.comparison import decide_change
 from germane.statistics.intervals import Interval
@@ -27,7 +26,7 @@ def settle_changes(report: ReportData, baseline: ReportData, *, every: bool = Fa
     changes = change_gates([gate for gate in declared if gate.how == "change"], report, baseline)
     report.settle([*changes, *(regressions(report, baseline) if every else ())])
     for pair in _pairs(report, baseline):
-        if not isinstance(pair, str) and (note := SharedSamples(pair).renamed_note()):
+        if not isinstance(pair, str) and (note := pair.renamed_note()):
             report.add_note(*note)
 
 
@@ -151,7 +150,7 @@ def _change_in_words(difference: float | None, interval: Interval) -> str:
     return f"change {in_digits(difference, '+')} ({interval_in_words(interval.ends, sign='+')})"
 
 
-def _pairs(report: ReportData, baseline: ReportData) -> Iterator[PairedSystems | str]:
+def _pairs(report: ReportData, baseline: ReportData) -> Iterator[DecidedPair | str]:
     """Yield each system of the report with the same one of the baseline (or its only one), or why there is none."""
     for system in report.systems:
         match = system

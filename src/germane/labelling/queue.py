@@ -13,7 +13,7 @@ from typing import Any, Literal, TypeAlias
 
 import numpy as np
 
-from germane.comparison.corrected import CorrectedDifferences
+from germane.comparison.corrected import DecidedPair
 from germane.errors import InputError
 from germane.judging.recorded import PlacesReader, StoredAnswers
 from germane.measures.measure import Measure
@@ -148,7 +148,7 @@ def queue_of(
         raise InputError(problem, fix="name one report, or two of one system each")
     by_item = {(task.case, task.item): task for report in reports for task in label_tasks(report, kind)}
     if design == "passages":
-        pair = CorrectedDifferences(*sides_of(reports))
+        pair = DecidedPair(*sides_of(reports))
         unshared = pair.unshared(kind)
         by_item = {key: task for key, task in by_item.items() if key[1] in unshared.get(key[0], ())}
     if not by_item:

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import cached_property
-from itertools import zip_longest
 from typing import Literal
 
 import numpy as np
@@ -443,23 +441,6 @@ class PairedSystems:
         in_a = {case: self.case_in_a(case) for case in b}
         both = set(in_a.values())
         return [case for case in a if case not in both], [case for case in b if in_a[case] not in a]
-
-    def samples_in_both(self) -> Iterator[tuple[str, list[Sample], list[Sample]]]:
-        """Iterate over the cases that both have, with A's and B's samples (trials) of each; few are held at a time."""
-        sides = self.a, self.b
-        name_of: tuple[Callable[[str], str | None], ...] = (str, self.case_in_a)
-        due = [
-            Counter(name(key[0]) for key in side.scores.table.keys if key[1] == side.system)
-            for side, name in zip(sides, name_of, strict=True)
-        ]
-        waiting = [dict[str, list[Sample]](), dict[str, list[Sample]]()]
-        for both in zip_longest(*(side.read() for side in sides)):
-            for sample, mine, name in zip(both, waiting, name_of, strict=True):
-                case = None if sample is None else name(sample.id)
-                if sample is not None and case is not None and all(case in of for of in due):
-                    mine.setdefault(case, []).append(sample)
-                    if all(len(of.get(case, ())) == n[case] for of, n in zip(waiting, due, strict=True)):
-                        yield case, waiting[0].pop(case), waiting[1].pop(case)
 
     def _due(self, measure: str) -> list[CaseValues]:
         """Return the values of the cases due for each side."""
