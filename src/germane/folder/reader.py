@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Collection, Iterable, Iterator, Mapping
-from functools import cached_property
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from functools import cache, cached_property
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +18,7 @@ from germane.folder.labels import append_labels, labels_size, people_in
 from germane.folder.layout import LABELS, TABLES, UNFINISHED, Table, files_in
 from germane.folder.lines import Keep, StoredRows, TableFile, with_texts
 from germane.folder.manifest import read_manifest
-from germane.folder.rows import SampleFields, Tables
+from germane.folder.rows import Tables
 from germane.tables.judgements import AskedCounts, count_asked
 from germane.tables.labels import Label, by_people, decode_labels, load_label
 from germane.tables.scores import SampleKey, ScoreTable
@@ -147,20 +147,21 @@ class StoredTables(Tables):
                 return file.structs(PlaceRow, keep)
         return self._labels_where(keep)
 
-    def samples_with(self, field: str) -> Iterator[SampleFields]:
-        """Iterate over some fields of the samples that may have this one; of other samples nothing is read."""
-        word, decode = encode(field) + b":", msgspec.json.Decoder(SampleFields).decode
-        file = self.files["samples"]
+    def values_of(self, field: str) -> Iterator[tuple[SampleKey, Any]]:
+        """Iterate over the keys of the samples that have this field, with its value; of other samples nothing is read."""
+        file, word, decode = self.files["samples"], encode(field) + b":", _decoder_of(field)
         for number, _, line in file.lines(lambda block: word in block):
             if word in line:
                 try:
-                    yield decode(line)
+                    row = decode(line)
                 except msgspec.DecodeError:
                     raise file.damaged(number) from None
+                if value := getattr(row, field):
+                    yield (row.id, row.system, row.trial), value
 
     def grader_numbers(self) -> dict[SampleKey, int]:
         """Return the number of the grader set of each sample for which it is not 0."""
-        return {sample.key: sample.graders for sample in self.samples_with("graders") if sample.graders}
+        return dict(self.values_of("graders"))
 
     def answers(self) -> Iterator[tuple[str, bytes | None]]:
         """Iterate over items and the answers about them as JSON, None for one that failed; merged judgements are left out."""
@@ -190,6 +191,24 @@ class StoredTables(Tables):
         """Append labels of people to labels.jsonl at once."""
         append_labels(self.path, labels)
         self.forget("labels", "_people")
+
+
+_FIELDS = {
+    "tags": tuple[str, ...],
+    "cluster": str,
+    "calls": tuple[msgspec.Raw, ...],
+    "history": tuple[msgspec.Raw, ...],
+    "graders": int,
+}
+"""The fields of samples.jsonl that are read alone, and their types."""
+
+
+@cache
+def _decoder_of(field: str) -> Callable[[bytes], Any]:
+    """Return what reads the key and one field of a line of samples.jsonl."""
+    optional = [("system", str, ""), ("trial", int, 0), (field, _FIELDS[field] | None, None)]
+    fields: list[Any] = [("id", str), *optional]
+    return msgspec.json.Decoder(msgspec.defstruct("Row", fields)).decode
 
 
 def check_digest(file: Path, digests: Mapping[str, str]) -> None:

@@ -10,8 +10,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
-from msgspec import Raw, Struct
-
 from germane.encoding import canonical, encode
 from germane.tables.judgements import AskedCounts, JudgementTable, count_asked
 from germane.tables.labels import Label, by_people
@@ -27,24 +25,6 @@ Beside: TypeAlias = "dict[tuple[str, str], array[float]]"
 """Values that are shown with the means, by (system, measure): one per sample that has one."""
 
 _Table: TypeAlias = Literal["samples", "places", "judgements", "labels"]
-
-
-class SampleFields(Struct):
-    """The fields that name a sample, and those that are read of some samples alone."""
-
-    id: str
-    system: str = ""
-    trial: int = 0
-    tags: tuple[str, ...] = ()
-    cluster: str | None = None
-    calls: tuple[Raw, ...] = ()
-    history: tuple[Raw, ...] = ()
-    graders: int = 0
-
-    @property
-    def key(self) -> SampleKey:
-        """The id, the system and the trial."""
-        return self.id, self.system, self.trial
 
 
 @dataclass(slots=True, kw_only=True)
@@ -105,9 +85,12 @@ class Tables(ABC):
         """Iterate over every row of a table that has one of these values in a field, and maybe others, in their order."""
         return iter(getattr(self, table))
 
-    def samples_with(self, field: str) -> Iterator[Sample | SampleFields]:  # noqa: ARG002
-        """Iterate over every sample that has this field, and maybe others."""
-        return iter(self.samples)
+    def values_of(
+        self, field: Literal["calls", "history", "tags", "cluster"]
+    ) -> Iterator[tuple[SampleKey, Any]]:
+        """Iterate over the keys of the samples that have this field, with its value."""
+        both = ((sample.key, getattr(sample, field)) for sample in self.samples)
+        return ((key, value) for key, value in both if value)
 
     def number_of(self, graders: GraderSet) -> int:
         """Return the number of a set of graders, which is added where it is new."""
@@ -182,17 +165,12 @@ class Tables(ABC):
 
     def any_has(self, field: Literal["calls", "history"]) -> bool:
         """Return True if any sample has this field."""
-        return any(getattr(sample, field) for sample in self.samples_with(field))
-
-    def tags(self) -> Iterator[tuple[SampleKey, Sequence[str]]]:
-        """Iterate over the tags of each sample that has any."""
-        return ((sample.key, sample.tags) for sample in self.samples_with("tags") if sample.tags)
+        return next(self.values_of(field), None) is not None
 
     def clusters(self) -> dict[str, str]:
         """Return the cluster of each case that has one, by the case's id."""
         if self.cluster_of is None:
-            samples = self.samples_with("cluster")
-            self.cluster_of = {row.key[0]: row.cluster for row in samples if row.cluster is not None}
+            self.cluster_of = {name: cluster for (name, _, _), cluster in self.values_of("cluster")}
         return self.cluster_of
 
 

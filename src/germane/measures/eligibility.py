@@ -35,74 +35,67 @@ Broken: TypeAlias = dict[int, Outcome]
 
 def applicable(measure: Measure, sample: Sample, settings: Settings) -> Outcome | None:
     """Return the outcome that says why a measure cannot be computed for a sample; None if it can."""
-    return Eligibility([sample], settings).refusals(measure).get(0)
+    return refusals(measure, [sample], settings, {}).get(0)
 
 
-class Eligibility:
-    """The samples of a block for which measures cannot be computed; a rule that several share looks at each sample once."""
+def refusals(
+    measure: Measure, samples: Sequence[Sample], settings: Settings, known: dict[object, Broken]
+) -> Broken:
+    """Return the outcome of each sample, by its number, for which the measure cannot be computed.
 
-    def __init__(self, samples: Sequence[Sample], settings: Settings) -> None:
-        self._samples, self._settings = samples, settings
-        self._broken: dict[object, Broken] = {}
+    `known` keeps what each rule says of these samples, for other measures with the same rule.
+    """
+    outcomes: Broken = {}
+    for name, rule in _rules(measure, settings):
+        if name not in known:
+            known[name] = rule(samples)
+        outcomes = {**known[name], **outcomes}
+    return outcomes
 
-    def refusals(self, measure: Measure) -> Broken:
-        """Return the outcome of each sample, by its number, for which the measure cannot be computed."""
-        outcomes: Broken = {}
-        for name, rule in self._rules(measure):
-            if name not in self._broken:
-                self._broken[name] = rule(self._samples)
-            outcomes = {**self._broken[name], **outcomes}
-        return outcomes
 
-    def _rules(self, measure: Measure) -> Iterator[tuple[object, Callable[[Sequence[Sample]], Broken]]]:
-        """Yield the name and function of each rule of a measure; the first one that a sample breaks is its outcome."""
-        definition, labels = measure.definition, measure.labels
-        ranked, rel = definition.family == "ranked", measure.settings.get("rel", 0)
-        yield (
-            "error",
-            lambda some: {n: error(sample.error or "") for n, sample in enumerate(some) if sample.failed},
-        )
-        for need in definition.needs:
-            yield need, partial(_lacking, need)
-        if definition.answerable or ranked:
-            yield "answerable", _unanswerable
-        if ranked and labels == "gold":
-            yield ("qrels", rel or 1), partial(_without_gold, rel or 1)
-        if (ranked and labels == "gold" and measure.name not in _COUNTS) or _OF_IDS & {*definition.needs}:
-            yield "ids", _without_ids
-        if ranked and labels in {"human", "best"}:
-            yield (
-                (labels, rel is None),
-                partial(self._unlabelled, best=labels == "best", open_rel=rel is None),
+def _rules(
+    measure: Measure, settings: Settings
+) -> Iterator[tuple[object, Callable[[Sequence[Sample]], Broken]]]:
+    """Yield the name and function of each rule of a measure; the first one that a sample breaks is its outcome."""
+    definition, labels = measure.definition, measure.labels
+    ranked, rel = definition.family == "ranked", measure.settings.get("rel", 0)
+    yield "error", lambda some: {n: error(row.error or "") for n, row in enumerate(some) if row.failed}
+    for need in definition.needs:
+        yield need, partial(_lacking, need)
+    if definition.answerable or ranked:
+        yield "answerable", _unanswerable
+    if ranked and labels == "gold":
+        yield ("qrels", rel or 1), partial(_without_gold, rel or 1)
+    if (ranked and labels == "gold" and measure.name not in _COUNTS) or _OF_IDS & {*definition.needs}:
+        yield "ids", _without_ids
+    if ranked and labels in {"human", "best"}:
+        read = partial(_unlabelled, settings, best=labels == "best", open_rel=rel is None)
+        yield (labels, rel is None), read
+    if ranked and labels in {"judge", "best"} and measure.settings.get("against") != "call":
+        yield "asked", partial(_unasked, settings.against)
+    if measure.budget is not None:
+        no_text = skipped(NO_TEXT)
+        yield "texts", lambda some: {n: no_text for n, sample in enumerate(some) if not has_texts(sample)}
+
+
+def _unlabelled(settings: Settings, samples: Sequence[Sample], *, best: bool, open_rel: bool) -> Broken:
+    """Skip samples whose labels by people cannot be read: there are none, or they are on another scale."""
+    people, judged, broken = Places(LabelChoice("human", "need", final=False), settings), settings.scale, {}
+    people.add(samples)
+    for number in range(len(samples)):
+        labelled = people.labelled[people.span_of(number)]
+        other = sorted(people.scales_of(number) - ({judged} if best else {"graded", "binary"}))
+        if other and best:
+            broken[number] = skipped(
+                f"labels=best needs one scale: people's labels are {other[0]}, the judge's {judged}; "
+                "read labels=human or labels=judge, or ask on people's scale"
             )
-        if ranked and labels in {"judge", "best"} and measure.settings.get("against") != "call":
-            yield "asked", partial(_unasked, self._settings.against)
-        if measure.budget is not None:
-            no_text = skipped(NO_TEXT)
-            yield "texts", lambda some: {n: no_text for n, sample in enumerate(some) if not has_texts(sample)}
-
-    def _unlabelled(self, samples: Sequence[Sample], *, best: bool, open_rel: bool) -> Broken:
-        """Skip samples whose labels by people cannot be read: there are none, or they are on another scale."""
-        people, judged, broken = (
-            Places(LabelChoice("human", "need", final=False), self._settings),
-            self._settings.scale,
-            {},
-        )
-        people.add(samples)
-        for number in range(len(samples)):
-            labelled = people.labelled[people.span_of(number)]
-            other = sorted(people.scales_of(number) - ({judged} if best else {"graded", "binary"}))
-            if other and best:
-                broken[number] = skipped(
-                    f"labels=best needs one scale: people's labels are {other[0]}, the judge's {judged}; "
-                    "read labels=human or labels=judge, or ask on people's scale"
-                )
-            elif other and open_rel:
-                why = f"people's grades are on the scale {other[0]}: say from which grade a context counts, rel="
-                broken[number] = skipped(why)
-            elif not best and len(labelled) and not labelled.any():
-                broken[number] = skipped("no human labels")
-        return broken
+        elif other and open_rel:
+            why = f"people's grades are on the scale {other[0]}: say from which grade a context counts, rel="
+            broken[number] = skipped(why)
+        elif not best and len(labelled) and not labelled.any():
+            broken[number] = skipped("no human labels")
+    return broken
 
 
 def _lacking(need: str, samples: Sequence[Sample]) -> Broken:

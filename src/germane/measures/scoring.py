@@ -20,7 +20,7 @@ from msgspec import Struct
 from msgspec.structs import replace as replace_fields
 
 from germane.measures import ranked
-from germane.measures.eligibility import NOTHING_RELEVANT, Eligibility
+from germane.measures.eligibility import NOTHING_RELEVANT, Broken, refusals
 from germane.measures.graders import STRICT, Grader, graders_of
 from germane.measures.measure import Measure
 from germane.measures.outcome import Outcome, error, incomplete, ok, safely
@@ -86,7 +86,7 @@ class Block:
     """
 
     def __init__(self, jobs: Sequence[Job], settings: Settings, *, companions: bool = False) -> None:
-        self.jobs, self.settings = jobs, settings
+        self.jobs, self.settings, self._samples = jobs, settings, [job.sample for job in jobs]
         self.notes, self.labelled = Counter[str](), list[int]()
         self.programs, self.owners = list[Program[Any]](), list[tuple[int, tuple[str, ...]]]()
         self._readings: dict[LabelChoice, _Reading] = {}
@@ -111,11 +111,11 @@ class Block:
 
     def _start(self) -> None:
         """Set the scores that are known before anything is answered, and gather what must be asked."""
-        eligible = Eligibility([job.sample for job in self.jobs], self.settings)
-        unsure = {number for number, job in enumerate(self.jobs) if job.sample.unsure}
+        known: dict[object, Broken] = {}
+        unsure = {number for number, sample in enumerate(self._samples) if sample.unsure}
         for column in self._every:
             if column.grader.by is None:
-                self._put_known(column, eligible, unsure)
+                self._put_known(column, known, unsure)
                 if column.ranked:
                     column.read = column.unnoted()
                     choice, depth = column.grader.measure.choice, column.grader.measure.depth
@@ -124,16 +124,17 @@ class Block:
                     depths = self._readings[choice].depths
                     depths[column.read] = np.maximum(depths[column.read], depth or sys.maxsize)
         for reading in self._readings.values():
-            reading.places.add([job.sample for job in self.jobs], reading.depths.tolist())
+            reading.places.add(self._samples, reading.depths.tolist())
         judged = any(choice.source in {"judge", "best"} for choice in self._readings)
         if (judged and not self.settings.judged_by) or not all(column.ranked for column in self._every):
             for number in range(len(self.jobs)):
                 self._ask(number)
 
-    def _put_known(self, column: _Column, eligible: Eligibility, unsure: set[int]) -> None:
+    def _put_known(self, column: _Column, known: dict[object, Broken], unsure: set[int]) -> None:
         """Set the outcomes of samples for which a measure cannot be computed, and of those with unsure gold."""
         measure = column.grader.measure
-        refused, graded = eligible.refusals(measure), set(column.jobs.tolist())
+        refused = refusals(measure, self._samples, self.settings, known)
+        graded = set(column.jobs.tolist())
         for number in graded.intersection(refused):
             column.put(number, refused[number])
         for number in graded & unsure if unsure and reads_gold_alone(measure) else ():
@@ -175,8 +176,7 @@ class Block:
 
     def _look_at_contexts(self) -> None:
         """Find the labels on contexts; count searches that returned nothing, contexts without text and tied scores."""
-        samples = [job.sample for job in self.jobs]
-        answered = [sample for sample in samples if not sample.error]
+        answered = [sample for sample in self._samples if not sample.error]
         calls = [call.contexts for sample in answered for call in sample.calls or ()]
         lists = chain((sample.contexts or () for sample in answered if not sample.calls), calls)
         # a text whose first character is visible ASCII is not blank
@@ -189,7 +189,7 @@ class Block:
             or ((text := context.text) and not "!" <= text < "\x7f")
         ]
         if calls or any(context.grade is not None or context.relevant is not None for context in unusual):
-            self.labelled = [number for number, sample in enumerate(samples) if has_labels(sample)]
+            self.labelled = [number for number, sample in enumerate(self._samples) if has_labels(sample)]
         blanks = sum(blank(context.text) for context in unusual if context.text)
         self.notes["x a search that returned nothing: counts 0"] += calls.count(())
         self.notes["x an empty context: answered without a call"] += blanks

@@ -144,7 +144,7 @@ class ReportData:
     def tag_slices(self, most: int) -> list[Slice]:
         """Return the summaries over the cases of each of the `most` commonest tags, in the order of their names."""
         cases: dict[str, set[str]] = {}
-        for (case, _, _), tags in self.tables.tags():
+        for (case, _, _), tags in self.tables.values_of("tags"):
             for tag in tags:
                 cases.setdefault(tag, set()).add(case)
         tags = sorted(sorted(cases, key=lambda tag: -len(cases[tag]))[:most])
