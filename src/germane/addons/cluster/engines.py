@@ -58,15 +58,19 @@ def _processes(number: str, started: ExitStack) -> tuple[Executor, int]:
     return started.enter_context(ProcessPoolExecutor(count, context, begin_worker)), count
 
 
+interrupts: list[int] = []
+"""The signals that the parent has passed on to this worker while it waited for a part."""
+
+
 def begin_worker() -> None:
-    """End this process as soon as its parent has ended, and ignore Ctrl-C, which the parent passes on.
+    """End this process as soon as its parent has ended, and keep Ctrl-C, which the parent passes on, for the next part.
 
     Nothing is lost: answers are in the ledger before they are used.
     """
     parent = parent_process()
     if parent is None:
         return
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # while it waits for a part
+    signal.signal(signal.SIGINT, lambda number, _: interrupts.append(number))  # while it waits for a part
     if os.name == "posix":
         os.setpgid(0, 0)
 

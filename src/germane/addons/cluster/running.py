@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from germane.addons.cluster.engines import executor_of, parse_engine
+from germane.addons.cluster.engines import executor_of, interrupts, parse_engine
 from germane.addons.cluster.merging import merge_parts
 from germane.addons.cluster.remote import is_there, pack, remove, unpacked
 from germane.addons.cluster.share import Share
@@ -76,11 +76,13 @@ class Inputs:
 def run_part(inputs: Inputs, number: int, of: int) -> None:
     """Run one part, or continue it; a finished part stays as it is. Raises as `run` does."""
     share = Share(number, of)
-    try:  # a worker process that waits for a part ignores SIGINT (`begin_worker`)
+    try:
         before = signal.signal(signal.SIGINT, signal.default_int_handler)
     except ValueError:  # a thread of a cluster's worker
         before = None
     try:
+        if interrupts:
+            raise Interrupted("interrupted")
         if not inputs.store:
             _run_in(inputs.whole / _PARTS / share.folder, inputs, share)
         elif not (is_there(inputs.at(share)) and inputs.has_finished(unpacked(inputs.at(share))[0])):
