@@ -15,9 +15,8 @@ from germane.judges.client.errors import (
     failure_in,
     is_out_of_money,
     is_over_limit,
-    is_too_long,
-    is_useless,
     message_of,
+    next_action,
 )
 from germane.types import Json
 
@@ -138,7 +137,7 @@ def test_a_completion_is_none(body: Json) -> None:
 )
 def test_what_no_other_request_can_mend_is_useless(status: int, text: str) -> None:
     """Whatever status it comes with."""
-    assert is_useless(status, text)
+    assert next_action(status, text, text, worked=False) == "stop"
 
 
 @pytest.mark.parametrize(
@@ -154,7 +153,7 @@ def test_what_no_other_request_can_mend_is_useless(status: int, text: str) -> No
 )
 def test_what_is_about_the_request_is_not(status: int, text: str) -> None:
     """Asked in other words, or again, it may be answered."""
-    assert not is_useless(status, text)
+    assert next_action(status, text, text, worked=False) != "stop"
 
 
 @pytest.mark.parametrize(
@@ -169,8 +168,8 @@ def test_what_is_about_the_request_is_not(status: int, text: str) -> None:
 )
 def test_what_has_worked_is_given_up_for_its_key_alone(status: int, text: str, still: bool) -> None:
     """A model does not cease to exist between two requests: the error is about this one."""
-    assert is_useless(status, text)
-    assert is_useless(status, text, worked=True) == still
+    assert next_action(status, text, text, worked=False) == "stop"
+    assert (next_action(status, text, text, worked=True) == "stop") == still
 
 
 QUOTA = "You exceeded your current quota, please check your plan and billing details."
@@ -224,7 +223,7 @@ def test_answers_that_the_server_kept_to_itself() -> None:
         "Could not finish the message because max_tokens or model output limit was reached."
     )
     assert not UNFIT.search("This model does not support response format `json_schema`")
-    assert not is_too_long(400, said_so)
+    assert next_action(400, said_so, said_so, worked=False) == "ask again"
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 
 import pytest
 
-from germane.judges.client.errors import is_too_long
+from germane.judges.client.errors import next_action
 from germane.judges.client.retry import RetryPolicy
 from germane.judges.judge import Reply
 from germane.judges.llm import LLMJudge
@@ -328,10 +328,10 @@ OTHERS = [
 @pytest.mark.parametrize(("status", "said"), SPELLINGS)
 def test_every_way_of_saying_too_long_is_understood(status: int, said: str) -> None:
     """Providers agree on nothing."""
-    assert is_too_long(status, said)
+    assert next_action(status, said, said, worked=False) == "too long"
 
 
 @pytest.mark.parametrize(("status", "said"), OTHERS)
 def test_nothing_else_is_taken_for_it(status: int, said: str) -> None:
     """Above all not a wait for tokens per minute."""
-    assert not is_too_long(status, said)
+    assert next_action(status, said, said, worked=False) != "too long"

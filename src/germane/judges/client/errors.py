@@ -182,30 +182,6 @@ def is_out_of_money(text: str, body: str = "") -> bool:
     return _QUOTA in low and (_FOR_GOOD.search(body) is not None or not _FOR_NOW.search(body))
 
 
-def is_too_long(status: int, text: str) -> bool:
-    """Return whether the texts exceed the model's context; of a 429, 503 or 529, whether the request exceeds the limit."""
-    low = text.lower()
-    if status in {429, 503, 529}:
-        return "request too large" in low
-    return status not in {401, 402, 403, 404} and (status == 413 or _TOO_LONG.search(low) is not None)
-
-
-def is_useless(status: int, text: str, *, worked: bool = False) -> bool:
-    """Return whether every request will fail: no key, no money, no such model or path.
-
-    Of an endpoint that has `worked`, only the first two are believed: the rest may be a hiccup, or about one text.
-    """
-    low = text.lower()
-    if status in {401, 402} or is_out_of_money(text) or _KEY.search(low):
-        return True
-    if status == 403 and not worked:
-        return not ("moderation" in low or "flagged" in low)
-    if worked:
-        return status == 405 or 300 <= status < 400
-    missing = _NO_MODEL.search(low) is not None or (status == 404 and not _UNSUPPORTED.search(low))
-    return missing or status == 405 or 300 <= status < 400
-
-
 FILTERED = re.compile(
     "content_filter|content management policy|content policy|moderation|flagged", re.IGNORECASE
 )
@@ -234,9 +210,6 @@ Action: TypeAlias = Literal[
 ]
 """The client's next step after a request: `take` its answer, `change` its form, or what `next_action` says."""
 
-_BUSY = {429, 503, 529}
-_TRANSIENT = {UNKNOWN, 408, 409, 425}
-
 
 def next_action(status: int, text: str, body: str, *, worked: bool) -> Action:
     """Return what follows from a response without an answer: the first row that applies.
@@ -247,17 +220,24 @@ def next_action(status: int, text: str, body: str, *, worked: bool) -> Action:
         body: The beginning of the whole body.
         worked: True if the endpoint has answered before.
     """
+    low, busy = text.lower(), status in {429, 503, 529}
     poor = is_out_of_money(text, body)
     refused = status >= 500 and is_refusal(text)  # with the status of a fault, but no repetition mends it
+    long = status == 413 or (status not in {401, 402, 403, 404} and _TOO_LONG.search(low))
+    forbidden = status == 403 and not ("moderation" in low or "flagged" in low)
+    missing = _NO_MODEL.search(low) or (status == 404 and not _UNSUPPORTED.search(low))
     rules: tuple[tuple[Action, object], ...] = (
-        # the texts are more than the model takes at once: ask about less
-        ("too long", is_too_long(status, text) and not UNFINISHED.search(text)),
+        # the texts are more than the model takes at once (of a 429: than the limit per minute): ask about less
+        ("too long", ("request too large" in low if busy else long) and not UNFINISHED.search(text)),
         # send it again when the endpoint asks to, which costs no attempt
-        ("wait", status in _BUSY and not refused and not poor),
-        # no request to this endpoint will be answered
-        ("stop", not refused and (poor or is_useless(status, text, worked=worked))),
+        ("wait", busy and not refused and not poor),
+        # no request to this endpoint will be answered: no money, no key, no such path
+        ("stop", not refused and (poor or is_out_of_money(text) or status in {401, 402} or _KEY.search(low))),
+        ("stop", status == 405 or 300 <= status < 400),
+        # of an endpoint that has worked this may be a hiccup, or about one text
+        ("stop", not worked and not refused and (forbidden if status == 403 else missing)),
         # it failed on the way: send it again, which costs an attempt
-        ("retry", not refused and (status >= 500 or status in _TRANSIENT)),
+        ("retry", not refused and (status >= 500 or status in {UNKNOWN, 408, 409, 425})),
         # the answer did not fit into its limit, and nothing of it came back
         ("more room", UNFINISHED.search(text)),
         # a content filter of the provider refused the texts: this question gets no answer
