@@ -602,7 +602,7 @@ def use_config(bench: Bench, path: Path) -> None:
     shutil.copy(bench.folder / "data.jsonl", folder)
     os.chdir(folder)
     try:
-        sound(dict(read_config().values))
+        sound(dict(read_config()[0]))
         sound(forecast(Spec.of(paths=("data.jsonl",), judge="lexical")).as_json())
     finally:
         os.chdir(bench.folder)

@@ -171,7 +171,7 @@ def _report(records: Mapping[str, list[RecordedSample]], session: _Session, conf
     gates = list(map(Gate.parse, config.getoption("--germane-gate")))
     for gate in gates:
         gate.check_named(measured)
-    configured = [*config.getini("germane_gates"), *map(str, read_config().values.get("gates", ()))]
+    configured = [*config.getini("germane_gates"), *map(str, read_config()[0].get("gates", ()))]
     of_files = dict.fromkeys(gate for record in made for gate in record.gates)
     for gate in (*map(Gate.parse, configured), *of_files):
         recorded = (

@@ -11,7 +11,7 @@ from rich.console import Console
 
 from germane.clean import clean_lines, counted
 from germane.cli.values import ignore_closed_stderr, say
-from germane.evaluation.spec import Callbacks, Expected
+from germane.evaluation.spec import Callbacks
 from germane.judging.spending import Spent
 from germane.reports.data import ReportData
 
@@ -45,7 +45,7 @@ class Progress(Callbacks):
         self._log = logging.Handler(logging.WARNING)
         self._log.emit = lambda record: self.warn(record.getMessage())  # type: ignore[method-assign]
         self._hints: list[str] = []
-        self._expected: Expected | None = None
+        self._expected: Spent | None = None
         self._stopping = False
         self._began: dict[str, float] = {}
 
@@ -98,7 +98,7 @@ class Progress(Callbacks):
             with ignore_closed_stderr():
                 self._bar.console.print(clean_lines(text), markup=False, highlight=False)
 
-    def on_forecast(self, total: Expected) -> None:
+    def on_forecast(self, total: Spent) -> None:
         """Show the number of questions that are expected."""
         self._expected = total
         self._show("judging", 0, total.calls, self._spending(Spent()))
@@ -131,7 +131,7 @@ class Progress(Callbacks):
     def _spending(self, spent: Spent) -> str:
         """Return the cost and the number of errors so far, in words."""
         words = []
-        whole = self._expected.cost_usd if self._expected else None
+        whole = self._expected.cost if self._expected else None
         if spent.cost is not None and (spent.cost or whole):
             words.append(f"${spent.cost:.4f}" + (f" of about ${whole:.4f}" if whole else ""))
         if spent.errors:
@@ -165,7 +165,7 @@ class Progress(Callbacks):
     def _how_far(self) -> str:
         """Return the progress in words: done, time left, cost."""
         what, done, total, more = self._state
-        about = "~" if self._expected is not None and not self._expected.exact and what == "judging" else ""
+        about = "~" if self._expected is not None and self._expected.estimated and what == "judging" else ""
         words = [f"{done:,} of {about}{total:,}"]
         if 0 < done < total:
             each = (time.monotonic() - self._began[what]) / done

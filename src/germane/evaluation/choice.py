@@ -335,9 +335,9 @@ def ledger_address(flag: str | None = None) -> str:
     if named := flag or environment("ledger"):
         return password_apart(named)
 
-    config = read_config()
-    if config.values.get("ledger") and config.folder is not None:
-        return password_apart(address_from(config.folder, config.values["ledger"]))
+    config, folder = read_config()
+    if config.get("ledger"):
+        return password_apart(address_from(folder, config["ledger"]))
     return str(find_ledger(Path.cwd()))
 
 

@@ -67,6 +67,8 @@ T = TypeVar("T")
 
 Asked: TypeAlias = "Measure | str | CaseGrader"
 """A measure, its name, or a grader."""
+_ShowLine: TypeAlias = Callable[[str, bool], None]
+"""Shows a line of progress, at most some times a second; the last one (True) always where there was another."""
 
 
 async def aevaluate(
@@ -157,7 +159,7 @@ async def aevaluate(
     )
     settings = settings_of(spec, who)
     parsed = [Gate.parse(gate) for gate in gates]
-    line = _NotebookLine() if progress or (progress is None and _in_notebook()) else None
+    line = _notebook_line() if progress or (progress is None and _in_notebook()) else None
     if questions is None:
         questions = read_questions(samples, partial(_log.warning, "%s"), asked=target is not None)
     jobs = (Job(sample=sample, graders=graders) for sample in questions)
@@ -296,7 +298,7 @@ async def report_on(
     gates: Sequence[Gate] = (),
     corpus: Corpus | None = None,
     target: Target | None = None,
-    line: _NotebookLine | None = None,
+    line: _ShowLine | None = None,
     asker: Asker | None = None,
 ) -> Report:
     """Return the report of jobs, judged through a ledger, within the limits and in the folder of `spec`. See `aevaluate`.
@@ -389,40 +391,39 @@ def _in_notebook() -> bool:
     return getattr(shell, "kernel", None) is not None
 
 
-class _NotebookLine:
-    """A line that is shown when it is first set, and replaced afterwards."""
+def _notebook_line() -> _ShowLine:
+    """Return a function that shows a line, and replaces it when it is called again."""
+    handle: Any = None
+    following = 0.0
 
-    def __init__(self) -> None:
-        self._handle: Any = None
-        self._next = 0.0
-
-    def show(self, text: str, *, last: bool = False) -> None:
-        """Set the line, at most some times a second; the `last` one always where there was another."""
-        if (now := time.monotonic()) < self._next and not last:
+    def show(text: str, last: bool) -> None:
+        nonlocal handle, following
+        if (now := time.monotonic()) < following and not last:
             return
-        self._next = now + _LINE_SECONDS
+        following = now + _LINE_SECONDS
         if not _in_notebook():
             print(f"\r{text}", end="\n" if last else "", file=sys.stderr, flush=True)  # noqa: T201 - it was asked for
-        elif self._handle is not None:
-            self._handle.update({"text/plain": text}, raw=True)
+        elif handle is not None:
+            handle.update({"text/plain": text}, raw=True)
         elif not last:
-            self._handle = import_module("IPython.display").display(
-                {"text/plain": text}, raw=True, display_id=True
-            )
+            display = import_module("IPython.display").display
+            handle = display({"text/plain": text}, raw=True, display_id=True)
+
+    return show
 
 
-def _show_progress(line: _NotebookLine | None, judge: Judge | None, asker: Asker) -> None:
+def _show_progress(line: _ShowLine | None, judge: Judge | None, asker: Asker) -> None:
     if line is not None and judge is not None:
         spent = f", ${asker.spent.cost:.4f}" if asker.spent.cost else ""
         text = f"{judge.name}: {asker.answered:,} of {counted(asker.expected, 'question')} answered{spent}"
-        line.show(text, last=asker.answered == asker.expected)
+        line(text, asker.answered == asker.expected)
 
 
 async def _answered(
     jobs: Iterable[Job],
     asked: Target,
     answers: TargetAnswers,
-    line: _NotebookLine | None,
+    line: _ShowLine | None,
     notes: Counter[str],
 ) -> list[Job]:
     """Return the jobs with the system's answers; a failure becomes its sample's error."""
@@ -432,7 +433,7 @@ async def _answered(
 
     def show(done: int, total: int) -> None:
         if line is not None:
-            line.show(f"{asked.name}: {done:,} of {counted(total, 'question')} asked", last=done == total)
+            line(f"{asked.name}: {done:,} of {counted(total, 'question')} asked", done == total)
 
     answered = await ask_targets(cases, {(asked.name, None): asked}, answers, show)
     return [prepared(case, lambda sample: sample, notes) for case in answered]

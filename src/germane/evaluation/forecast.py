@@ -21,7 +21,6 @@ from germane.addons import all_of, load
 from germane.clean import counted
 from germane.evaluation.choice import Router, needs_judge
 from germane.evaluation.evaluation import SIZE, Working, answered_blocks, run_coroutine
-from germane.evaluation.spec import Expected
 from germane.judges.judge import Judge, members_of
 from germane.judges.panel import PanelJudge
 from germane.judging.asker import Asker
@@ -345,8 +344,8 @@ class Forecaster:
 _SECONDS = 0.5
 
 
-def expectation(forecaster: Forecaster, jobs: Iterable[Job]) -> Expected | None:
-    """Return the expected total of a run, extrapolated from half a second of its first samples.
+def expectation(forecaster: Forecaster, jobs: Iterable[Job]) -> Spent | None:
+    """Return the expected calls of a run and their cost, `estimated` if extrapolated from half a second of its first samples.
 
     All jobs are read. None where there are none.
     """
@@ -357,11 +356,12 @@ def expectation(forecaster: Forecaster, jobs: Iterable[Job]) -> Expected | None:
     forecast, read_all = forecaster.forecast, next(seen) + sum(1 for _ in read)
     if not forecast.samples:
         return None
-    share, cost = read_all / forecast.samples, forecast.total.cost
-    return Expected(
+    share, total = read_all / forecast.samples, forecast.total
+    return Spent(
         calls=round(forecast.calls * share),
-        cost_usd=None if cost is None else cost * share,
-        exact=share == 1 and not forecast.estimated,
+        cost_usd=total.cost_usd * share,
+        unpriced=total.unpriced,
+        estimated=forecast.estimated + (share > 1),
     )
 
 

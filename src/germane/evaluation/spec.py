@@ -27,6 +27,7 @@ __all__ = ["Callbacks", "Spec", "differing_options"]
 
 if TYPE_CHECKING:
     from germane.judging.asker import Asker
+    from germane.judging.spending import Spent
     from germane.reports.data import ReportData
 
 OPTIONS = options()
@@ -73,7 +74,7 @@ class Spec:
 
     def in_project(self) -> Spec:
         """Return the same with the environment and the config of the working directory."""
-        config = dict(read_config().values)
+        config = dict(read_config()[0])
         config.pop("ledger", None)  # is found from the config's own folder: `ledger_address`
         named = environment("judge")
         return replace(
@@ -206,22 +207,17 @@ def _placed(stored: Mapping[str, Json], cwd: Path) -> dict[str, Json]:
     return {**stored, **placed}
 
 
-@dataclass(frozen=True, slots=True)
-class Config:
-    """The settings in a project's file as options; `folder` is where it stands (paths are relative to that)."""
+def read_config() -> tuple[FrozenDict, Path]:
+    """Return the settings of the project as options, and the folder that their paths are relative to.
 
-    values: FrozenDict
-    folder: Path | None = None
-
-
-def read_config(start: Path | None = None) -> Config:
-    """Read the nearest germane.toml, or pyproject.toml with `[tool.germane]`, from `start` (the working directory) upwards."""
-    start = start or Path.cwd()
+    They are those of the nearest germane.toml, or pyproject.toml with `[tool.germane]`, from the working directory upwards.
+    """
+    start = Path.cwd()
     for folder in (start, *start.parents):
         for name in ("germane.toml", "pyproject.toml"):
             if (file := folder / name).is_file() and (table := _table(file)) is not None:
-                return Config(_checked(table, file), folder)
-    return Config(FrozenDict())
+                return _checked(table, file), folder
+    return FrozenDict(), start
 
 
 def _table(file: Path) -> dict[str, Json] | None:
@@ -263,26 +259,14 @@ def environment(name: str) -> str | None:
     return os.environ.get(f"GERMANE_{name.upper()}", "").strip() or None
 
 
-@dataclass(frozen=True, slots=True)
-class Expected:
-    """The expected total of a run: questions put to the judge, their price in US dollars (None = not known).
-
-    `exact`: nothing in it is an estimate.
-    """
-
-    calls: int
-    cost_usd: float | None
-    exact: bool
-
-
 class Callbacks:
     """Callbacks of a run. The defaults ignore everything."""
 
     wants_forecast = False
     """True if `on_forecast` is to be called; the forecast takes up to a second of CPU."""
 
-    def on_forecast(self, total: Expected) -> None:
-        """Called with the expected total of the run, before its first question is put to the judge."""
+    def on_forecast(self, total: Spent) -> None:
+        """Called with the expected calls of the run and their cost, before its first question is put to the judge."""
 
     def warn(self, text: str) -> None:
         """Called if something in the input looks like a mistake."""
