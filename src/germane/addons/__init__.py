@@ -26,7 +26,7 @@ _NONE: Mapping[str, Any] = MappingProxyType({})
 
 
 class Reader(NamedTuple):
-    """A reader of rows in another form.
+    """A function that reads rows of another form as samples or scores, and the keys by which such rows are known.
 
     Attributes:
         read: A function, `module:object`: from the rows of a file, each with its number and a function that locates a path in it,

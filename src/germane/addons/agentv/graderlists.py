@@ -116,5 +116,5 @@ class GraderLists(YamlModel):
     assertions: Assertions = ()
 
     def graders(self, faults: list[InputError]) -> tuple[GraderSpec, ...]:
-        """Return all of them, with names that differ; what is wrong is added to the faults."""
+        """Return the graders of all these lists, under names that differ; what is wrong is added to the faults."""
         return by_name((*self.measures, *self.evaluators, *self.assertions), faults)

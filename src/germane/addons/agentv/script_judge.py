@@ -134,7 +134,7 @@ def _printed(question: AnyScript, finished: Finished) -> str:
 
 
 def _failed(question: AnyScript, why: str, theirs: str, ms: float | None) -> Reply:
-    """Return an error, or AgentV's score of 0."""
+    """Return the reply of a program that failed: an error with `why`, or for AgentV a score of 0 with its words, `theirs`."""
     if not question.agentv:
         return Reply(error=why, ms=ms)
     payload = {"score": 0, "misses": [f"Code evaluator failed: {theirs}"], "reasoning": theirs}

@@ -16,7 +16,7 @@ UNRUN = "batch_expired"
 
 @dataclass(slots=True)
 class Request:
-    """One request.
+    """One request to a model, with what it takes to read its answer later.
 
     Attributes:
         custom_id: A digest of what it asks: the same questions have the same id, whenever and by whomever they are asked.

@@ -26,7 +26,7 @@ _SKEW = timedelta(minutes=5)
 
 
 class _ForeignBatches:
-    """The part that pydantic-ai does for all of them."""
+    """The batches of a provider with its own protocol, except making and finding them: what pydantic-ai does for all."""
 
     def __init__(self, model: LLMJudge) -> None:
         self.model, self._transport = model, model.foreign()
@@ -48,7 +48,7 @@ class _ForeignBatches:
         return encoded.body.encode()
 
     async def _handle(self, name: str) -> Batch:
-        """Return the handle of a batch for pydantic-ai: its group is that of any request to the same model."""
+        """Return pydantic-ai's handle of a batch, made of its name; the group is that of any request to the same model."""
         from pydantic_ai.models.batch import Batch
 
         if not self._group:

@@ -94,7 +94,7 @@ def requests_for_file(asked: Iterable[Asked]) -> Iterator[Request]:
 
 
 class _Asker(Judge):
-    """The judge of a record, which makes the rows of answers, and their keys unless the record has them."""
+    """A judge with the name, identity and prompt hash of a record, so that answers get the keys that were asked for."""
 
     def __init__(self, record: Mapping[str, Json], row: Mapping[str, Json]) -> None:
         self.name, self.identity, self._prompt = record["judge"], freeze(record["identity"]), row["prompt"]
@@ -111,7 +111,7 @@ class _Asker(Judge):
 
 @dataclass(slots=True)
 class Answers:
-    """The answers in some lines.
+    """The judgements that are read from lines of answers, and what became of each request.
 
     Attributes:
         session: The id of the session that pays for them; "" = none.

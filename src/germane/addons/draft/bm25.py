@@ -32,7 +32,7 @@ def is_unspaced(text: str) -> bool:
 
 
 class BM25:
-    """An index of texts.
+    """An index of texts, which are scored for a query by BM25.
 
     Args:
         texts: The texts; results name them by their place.

@@ -22,7 +22,7 @@ _COPIED = 0.8
 
 
 class MeasuredQuestion(NamedTuple):
-    """What ease is computed from.
+    """How a question relates to its gold and to the corpus: what the ease of a set is computed from.
 
     Attributes:
         query: The question.

@@ -231,7 +231,7 @@ def _warn(
     wanted: Mapping[str, int],
     target: Target | None,
 ) -> None:
-    """Note what the set will be weak in."""
+    """Print a note where the writer checks itself, a kind lacks passages, or the target has a model of the writer's family."""
     if writer.name == judge.name:
         say(f"note: {writer.name} checks what it wrote itself; name another family with --writer or --judge")
     for kind, count in wanted.items():

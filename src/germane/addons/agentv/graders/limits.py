@@ -15,7 +15,7 @@ from germane.graders import Checks, DirectGrader, GraderResult, Number
 
 
 def _within(checks: Checks, reasoning: str) -> GraderResult:
-    """Return 1 where every limit is kept, else 0."""
+    """Return the result of these checks against limits: 1 where all are kept, else 0."""
     result = GraderResult.of_checks(checks)
     return replace(result, score=float(not result.misses), reasoning=reasoning)
 

@@ -68,7 +68,7 @@ class TextAssertion(DirectGrader):
 
     @property
     def stored_type(self) -> str:
-        """The test."""
+        """The name of the test, under which its scores are stored."""
         return self.test
 
     @model_validator(mode="after")
