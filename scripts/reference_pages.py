@@ -454,11 +454,13 @@ Environment: `GERMANE_JUDGE`, `GERMANE_LEDGER`, each provider's own key and base
 
 def commands_page() -> str:
     """docs/reference/commands.md: a flag that several commands have stands in full once, in the first of them."""
+    without = [f"`{verb}`" for verb in VERBS if all(flag.long != "--json" for flag in _flags_of(verb))]
     parts = [
         "# Commands, flag by flag\n",
         MADE,
         "`germane COMMAND --help` prints the same. Exit codes of every command: 0 ok, 2 invalid input, 130 interrupted. Arguments and flags",
-        "may be mixed; `--flag=value` and `--flag value` are the same. [germane.toml](config.md) may set some flags.\n",
+        "may be mixed; `--flag=value` and `--flag value` are the same; after `...` a flag may be repeated. [germane.toml](config.md) may set",
+        f"some flags. `--json` prints one JSON document on stdout; {', '.join(without)} do not have it.\n",
         *(line for verb in VERBS for line in _command(verb)),
     ]
     return "\n".join(parts)
@@ -480,10 +482,15 @@ def _homes() -> dict[str, str]:
 
 def _command(verb: str, page: str = "") -> Iterator[str]:
     """Yield the lines on a command: what it does, its own flags, and the names of those that stand with another command."""
-    yield from (f"## germane {verb}\n", f"{inspect.cleandoc(function_of(verb).__doc__ or '')}\n")
+    about = re.sub(
+        r"\s*\bDefault report: the latest in\s+germane-reports\.", "", function_of(verb).__doc__ or ""
+    )
+    yield from (f"## germane {verb}\n", f"{inspect.cleandoc(about).strip()}\n")
     homes, elsewhere = _homes(), dict[str, list[str]]()
     of_run = {flag.long for flag in _flags_of("run") if not flag.argument}
     for flag in _flags_of(verb):
+        if flag.long == "--json":
+            continue  # stands above all commands
         home = homes.get(_flag(flag, ""), verb)
         where = f"s in [{home}]({page}#germane-{home.replace(' ', '-')})"
         own = (flag.also or {}).get(verb, "").rstrip(".")
@@ -504,7 +511,10 @@ def _command(verb: str, page: str = "") -> Iterator[str]:
 def _flag(flag: Flag, verb: str) -> str:
     shown = ", ".join(flag.spellings or [flag.spelling])
     value = f" {flag.metavar}" if flag.spellings and flag.kind is not bool else ""
-    return f"- `{shown}{value}`: {flag.help_for(verb)}"
+    about = flag.help_for(verb)
+    if flag.spellings and "; repeatable" in about:
+        value, about = f"{value}...", about.replace("; repeatable", "")
+    return f"- `{shown}{value}`: {about}"
 
 
 PUBLIC: dict[str, tuple[str, ...]] = {
@@ -557,7 +567,8 @@ def python_page() -> str:
             str(one.replace(annotation=one.empty, kind=one.POSITIONAL_OR_KEYWORD))
             for one in inspect.signature(value).parameters.values()
         )
-        parts.append(f"- `{name}({listed})`: {_first(value)}")
+        told = "" if name in {"Sample", "Context", "Call", "Evidence"} else f": {_first(value)}"
+        parts.append(f"- `{name}({listed})`{told}")
     tree = (import_module("germane.errors").__doc__ or "").split("::\n\n")[1].split("\n\n")[0]
     parts.append("\n## Errors: `germane.errors`\n")
     for line in inspect.cleandoc(tree).splitlines():
