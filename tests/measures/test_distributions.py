@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from germane.measures import ranked
 from germane.measures.measure import Measure
 from germane.places.places import chances_table
-from germane.places.table import RankedLabels
+from germane.places.table import RankedLabels, pointers_of
 
 GRADES = st.lists(st.integers(0, 3), min_size=1, max_size=7)
 CHANCES = st.lists(st.floats(0, 1), min_size=1, max_size=6)
@@ -42,11 +42,11 @@ def certain(lists: Sequence[Sequence[int]]) -> RankedLabels:
 
 def probable(lists: Sequence[Sequence[Sequence[float]]]) -> RankedLabels:
     """A table of distributions over the grades 0 to 3."""
-    modes = [[float(np.argmax(one)) for one in row] for row in lists]
-    means = [[float(np.dot(one, range(4))) for one in row] for row in lists]
     places = dict(enumerate(one for row in lists for one in row))
+    modes = np.array([float(np.argmax(one)) for one in places.values()])
+    means = np.array([float(np.dot(one, range(4))) for one in places.values()])
     chances = chances_table(len(places), places)
-    return RankedLabels.of_lists(modes, gains=means, rel=2, chances=chances)
+    return RankedLabels.of_columns(pointers_of(map(len, lists)), modes, means, rel=2, chances=chances)
 
 
 def two(chance: float) -> tuple[float, ...]:

@@ -257,22 +257,15 @@ class RankedLabels:
         labels: Sequence[Sequence[float | None]],
         gold: Sequence[Sequence[float]] | None = None,
         *,
-        gains: Sequence[Sequence[float | None]] | None = None,
         rel: int = 1,
-        chances: Floats | None = None,
-        power: Floats | None = None,
     ) -> RankedLabels:
         """Return a table from lists of the grade at each rank, None = unjudged.
 
-        `gold` has all grades known for each query; without it the ideal is made of a row's own grades. `gains` are what the
-        places are worth if that is not their grade.
+        `gold` has all grades known for each query; without it the ideal is made of a row's own grades.
         """
         level = _flat(labels)
-        gain = level if gains is None else _flat(gains)
-        all_known = None if gold is None else (np.array([*map(len, gold)], dtype=np.int64), _flat(gold))
-        return cls.of_columns(
-            pointers_of(map(len, labels)), level, gain, gold=all_known, rel=rel, chances=chances, power=power
-        )
+        known = None if gold is None else (np.array([*map(len, gold)], dtype=np.int64), _flat(gold))
+        return cls.of_columns(pointers_of(map(len, labels)), level, level, gold=known, rel=rel)
 
     @classmethod
     def of_columns(

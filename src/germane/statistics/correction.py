@@ -210,7 +210,7 @@ def corrected_query_mean(
         judged: The judge's value of every passage of every query, shape (N,).
         labels: People's value, shape (N,); nan where nobody was asked.
         queries: Identity of each passage's query, shape (N,).
-        proxy: What stands in for `judged` in the correction, shape (N,); see `corrected_mean`.
+        proxy: What stands in for `judged` in the correction, shape (N,): the judge's grade says more than its yes or no.
         population: "report" = the mean that this report would show if all its passages were labelled; "queries" =
             the mean over queries like these.
         value_range: Smallest and largest possible value; the interval is cut to it.
