@@ -250,9 +250,7 @@ def _ask_all(
     how = f"{session.queue.queue} {session.queue.design}, seed {session.queue.seed}"
     print(f"{session.total} to label ({how}), {session.done} done; labels of {clean(session.who)}")
     while (task := session.next) is not None:
-        view = _View(task, session)
-        view.show()
-        if not _answered(session, keys, guideline, view):
+        if not _answered(session, keys, guideline, _pages(task, session)):
             return True
         if session.done > begun and session.done % _EVERY == 0:
             show_so_far()
@@ -260,9 +258,10 @@ def _ask_all(
     return False
 
 
-def _answered(session: LabellingSession, keys: Iterator[str], guideline: str, view: _View) -> bool:
-    """Take one key that changes something; return False where the person quits or the input ends."""
-    binary, more = session.scale == "binary", ", space more" if len(view.pages) > 1 else ""
+def _answered(session: LabellingSession, keys: Iterator[str], guideline: str, pages: Sequence[str]) -> bool:
+    """Show a task and take one key that changes something; return False where the person quits or the input ends."""
+    binary, more, at = session.scale == "binary", ", space more" if len(pages) > 1 else "", 0
+    print(pages[at])
     while True:
         prompt = f"{'y or n' if binary else '0-3'}{more}, u unsure, z undo, s skip, ? help, q quit: "
         print(prompt, end="", flush=True)
@@ -271,7 +270,8 @@ def _answered(session: LabellingSession, keys: Iterator[str], guideline: str, vi
         if key == "q":
             return False
         if key == " " and more:
-            view.turn()
+            at = (at + 1) % len(pages)
+            print(pages[at])
         elif key in ("yn10" if binary else "0123"):
             session.answer(key in "y1" if binary else int(key))
             return True
@@ -287,41 +287,29 @@ def _answered(session: LabellingSession, keys: Iterator[str], guideline: str, vi
             print("".join(f"  | {clean(line)}\n" for line in guideline.splitlines()), end="")
 
 
-class _View:
-    """A task on the screen, harmless to a terminal. Nothing tells who retrieved it, where it stood or what a judge said.
+def _pages(task: LabelTask, session: LabellingSession) -> list[str]:
+    """Return a task as pages for the terminal, each below what it is judged against and above what is asked.
 
-    A text that is longer than the terminal is shown in pages, each below what it is judged against.
+    The texts are harmless to a terminal. Nothing tells who retrieved them, where they stood or what a judge said.
     """
-
-    def __init__(self, task: LabelTask, session: LabellingSession) -> None:
-        relevance, terminal = task.kind == "relevance", sys.stdin.isatty() and sys.stdout.isatty()
-        height = shutil.get_terminal_size((100, 24)).lines if terminal else sys.maxsize
-        names = ["passage"] if relevance else [f"[{number}]" for number in range(1, len(task.passages) + 1)]
-        kind = session.scale if relevance else "sufficiency" if task.claim is None else "support"
-        self.question, self._at = _QUESTIONS.get(kind, _QUESTIONS["graded"]), 0
-        rule = ["", f"─── {session.done + 1} of {session.total} ───"]
-        before, beside = _paragraphs(task.history), _paragraphs(task.texts if relevance else ())
-        against = _paragraphs([("query", task.query) if task.claim is None else ("claim", task.claim)])
-        body = _paragraphs(zip(names, task.passages, strict=False))
-        self.head, self.pages = [*rule, *before, *against, *beside], [body]
-        room = height - _BELOW - len(self.head)
-        if len(body) > room:
-            if room < height // 3:  # what is in the way is paged too
-                body, self.head = [*before, *beside, *body], [*rule, *against[: height // 3]]
-                room = height - _BELOW - len(self.head)
-            room = max(room, 3)
-            self.pages = [body[start : start + room] for start in range(0, len(body), room)]
-
-    def show(self) -> None:
-        """Print the page, and what is asked."""
-        print("\n".join([*self.head, *self.pages[self._at]]))
-        location = f"   (part {self._at + 1} of {len(self.pages)})" if len(self.pages) > 1 else ""
-        print(f"{self.question}{location}")
-
-    def turn(self) -> None:
-        """Print the next page, after the last the first."""
-        self._at = (self._at + 1) % len(self.pages)
-        self.show()
+    relevance, terminal = task.kind == "relevance", sys.stdin.isatty() and sys.stdout.isatty()
+    height = shutil.get_terminal_size((100, 24)).lines if terminal else sys.maxsize
+    names = ["passage"] if relevance else [f"[{number}]" for number in range(1, len(task.passages) + 1)]
+    rule = ["", f"─── {session.done + 1} of {session.total} ───"]
+    before, beside = _paragraphs(task.history), _paragraphs(task.texts if relevance else ())
+    against = _paragraphs([("query", task.query) if task.claim is None else ("claim", task.claim)])
+    body = _paragraphs(zip(names, task.passages, strict=False))
+    head = [*rule, *before, *against, *beside]
+    room = height - _BELOW - len(head)
+    if len(body) > room and room < height // 3:  # what is in the way is paged too
+        body, head = [*before, *beside, *body], [*rule, *against[: height // 3]]
+        room = height - _BELOW - len(head)
+    room = min(max(room, 3), len(body))
+    parts = [body[start : start + room] for start in range(0, len(body), room)]
+    question = _QUESTIONS[session.scale if relevance else task.kind]
+    asked = [f"{question}   (part {number} of {len(parts)})" for number in range(1, len(parts) + 1)]
+    asked = asked if len(parts) > 1 else [question]
+    return ["\n".join([*head, *part, below]) for part, below in zip(parts, asked, strict=True)]
 
 
 _QUESTIONS = {

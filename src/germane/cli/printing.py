@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
@@ -12,7 +12,7 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
-from rich.console import Console, ConsoleOptions, RenderableType, RenderResult
+from rich.console import Console, ConsoleOptions, RenderableType
 from rich.segment import Segment
 from rich.text import Text
 
@@ -39,9 +39,16 @@ if TYPE_CHECKING:
 
 
 class _Stdout(Console):
+    """A console whose texts are printed without control characters; its own colours and lines stay."""
+
     def on_broken_pipe(self) -> None:
         """Raise, as any other output does: rich would exit with 1, which means that a gate failed."""
         raise BrokenPipeError
+
+    def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterator[Segment]:
+        """Render it with its texts cleaned."""
+        for segment in super().render(renderable, options):
+            yield segment if segment.control else Segment(without_controls(segment.text), segment.style)
 
 
 def finish(
@@ -177,19 +184,7 @@ def print_console(renderable: RenderableType) -> None:
     console = _Stdout(highlight=False)
     if not console.is_terminal:
         console.width = 120
-    console.print(_Clean(renderable))
-
-
-class _Clean:
-    """A renderable whose texts are printed without control characters; its own colours and lines stay."""
-
-    def __init__(self, renderable: RenderableType) -> None:
-        self._renderable = renderable
-
-    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        """Render it with its texts cleaned."""
-        for segment in console.render(self._renderable, options):
-            yield segment if segment.control else Segment(without_controls(segment.text), segment.style)
+    console.print(renderable)
 
 
 def opened(folder: Path | None) -> Report:
