@@ -15,14 +15,7 @@ from typing import cast
 
 from germane.samples.files import check_trusted
 
-__all__ = [
-    "MAX_STDOUT",
-    "Finished",
-    "child_environment",
-    "misplaced",
-    "run_program",
-    "start_folder",
-]
+__all__ = ["MAX_STDOUT", "Finished", "child_environment", "misplaced", "run_program", "start_folder"]
 
 _PASSED_ON = frozenset({"PATH", "HOME", "LANG", "TMPDIR", "TEMP", "VIRTUAL_ENV", "SYSTEMROOT", "PATHEXT",
                         "AGENTV_TARGET_PROXY_URL", "AGENTV_TARGET_PROXY_TOKEN"})  # fmt: skip

@@ -18,15 +18,7 @@ if TYPE_CHECKING:
     from germane.reports.report import Report
 
 
-def run(
-    *,
-    resume: Path | None,
-    dry_run: bool,
-    json: bool,
-    quiet: bool,
-    verbose: bool,
-    **flags: Any,
-) -> int:
+def run(*, resume: Path | None, dry_run: bool, json: bool, quiet: bool, verbose: bool, **flags: Any) -> int:
     """Query the targets, judge what they retrieve, score it and decide the gates.
 
     Without -m, measures follow from the data: gold labels give nDCG@10, R@10 and RR, gold groups group_recall and

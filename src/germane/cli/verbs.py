@@ -28,11 +28,7 @@ _MODULES = {
     "label": ("label", "audit"),
     "labels": ("labels check", "labels move"),
     "validate": ("measures", "validate"),
-    "ledger": (
-        "ledger stats",
-        "ledger export",
-        "ledger import",
-    ),
+    "ledger": ("ledger stats", "ledger export", "ledger import"),
 }
 """The verbs of each module, in the order of the help; a module is imported when one of its verbs is called."""
 VERBS = {verb: module for module, verbs in _MODULES.items() for verb in verbs}
