@@ -27,7 +27,7 @@ def test_a_report_is_not_scored_onto_itself(
     before = {path.name: path.read_bytes() for path in (tmp_path / "r").iterdir()}
     ran = inside("score", "r", *measure, *words)
     assert ran.code == 2
-    assert "would overwrite the report that is scored" in ran.err
+    assert "would overwrite the input" in ran.err
     assert {path.name: path.read_bytes() for path in (tmp_path / "r").iterdir()} == before
     assert inside("score", "r", *measure, "-o", "other").code == 0
     assert inside("report", "other").code == 0

@@ -17,6 +17,7 @@ from germane.clean import clean, counted, some_of
 from germane.cli.keyboard import keyboard
 from germane.cli.values import print_document, print_lines, refuse_input, say
 from germane.errors import InputError, Interrupted
+from germane.flags import flags_of
 
 if TYPE_CHECKING:
     from germane.labelling.goldaudit import GoldAudit
@@ -421,8 +422,8 @@ def _asked_again(
     """
     if again is None:
         if others := [name for name, value in flags.items() if value not in (None, 0, [])]:
-            flag = {"base_url": "base-url", "headers": "header", "max_cost": "max-cost"}.get(*others[:1] * 2)
-            raise InputError(f"--{flag} is for --again", fix="give --again 200, or leave it out")
+            flag = next(flag.long for flag in flags_of("audit") if flag.parameter == others[0])
+            raise InputError(f"{flag} is for --again", fix="give --again 200, or leave it out")
         return None
     if gold or len(folders) > 1:
         raise InputError("--again is about one report's judge", fix="name one report, without --gold")

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from germane.errors import InputError
+from germane.cli.values import refuse_input
 
 if TYPE_CHECKING:
     from germane.reports.data import ReportData
@@ -35,7 +35,7 @@ def score(
 
     folder = folder or latest_reports("score")[0]
     for path in output:
-        _refuse_source(path, folder)
+        refuse_input(path, [folder])
     before: ReportData | None = None
     if baseline is not None or fail_on_regression:
         from germane.reports.report import find_baseline
@@ -57,12 +57,3 @@ def score(
         report.save(path)
     baselines = {"": before} if before is not None else {}
     return finish({"": report}, files, as_json=json, verbose=verbose, baselines=baselines)
-
-
-def _refuse_source(output: Path, folder: Path) -> None:
-    """Raise InputError if an output is the report that is scored: a new one holds only some of its judgements."""
-    from germane.folder.layout import is_own
-
-    if output.resolve() == folder.resolve() or is_own(output, folder):
-        problem = f"-o {output} would overwrite the report that is scored"
-        raise InputError(problem, fix="name another file or folder")

@@ -37,14 +37,16 @@ def say(message: str) -> None:
 
 
 def refuse_input(path: Path, inputs: Iterable[object], flag: str = "-o") -> None:
-    """Raise InputError if the file to be written is one of the inputs, or a file of a report folder among them."""
+    """Raise InputError if what is to be written is one of the inputs, or a file of a report folder among them."""
     from germane.folder.layout import is_own
 
     for name in filter(None, inputs):
         with suppress(OSError, ValueError):  # the URL of a store, or a name that no file can have
             read = Path(str(name))
-            if (path.is_file() and path.samefile(read)) or (read.is_dir() and is_own(path, read)):
-                raise InputError(f"{flag} {path} would overwrite the input", fix="name another file")
+            if (path.exists() and path.samefile(read)) or (read.is_dir() and is_own(path, read)):
+                raise InputError(
+                    f"{flag} {path} would overwrite the input", fix="name another file or folder"
+                )
 
 
 def print_lines(text: str) -> None:

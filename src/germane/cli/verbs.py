@@ -80,38 +80,21 @@ def call(words: Sequence[str]) -> int:
 
 def listing(group: str) -> str:
     """Return the help that lists the verbs, or those of a group, each with the first line of its own help."""
-    prefix = f"{group} " if group else ""
-    about = {
-        verb: (function_of(verb).__doc__ or "").partition("\n")[0]
-        for verb in VERBS
-        if _group_of(verb) == group
-    }
-    more = {
-        verb: words
-        for verb, (_, words) in addons.all_of("verbs", installed=True).items()
-        if _group_of(verb) == group
-    }
+    own = [verb for verb in VERBS if verb.rpartition(" ")[0] == group]
+    about = {verb: (function_of(verb).__doc__ or "").partition("\n")[0] for verb in own}
+    more = {verb: words for verb, (_, words) in addons.all_of("verbs", installed=True).items()}
+    more = {verb: words for verb, words in more.items() if verb.rpartition(" ")[0] == group}
+    options = {"-h, --help": "Show this help; also after the command."}
     if group:
         about, more = about | more, {}
     else:
         about |= {name: words for name, words in _ABOUT.items() if name}
-    lines = [f"usage: germane {prefix}COMMAND ...", "", paragraphs(_ABOUT[group]), "", "Commands:"]
-    for verb, words in about.items():
-        lines += _entry(verb.removeprefix(prefix), words)
-    if more:
-        lines += ["", "Commands of add-ons:"]
-        for verb, words in more.items():
-            lines += _entry(verb, words)
-    lines += ["", "Options:"]
-    if not group:
-        lines += _entry("--version", "Print the version.")
-        lines += _entry("--debug", "Show the traceback of an error; also after the command.")
-    return "\n".join([*lines, *_entry("-h, --help", "Show this help; also after the command.")])
-
-
-def _group_of(verb: str) -> str:
-    return verb.rpartition(" ")[0]
-
-
-def _entry(name: str, about: str) -> list[str]:
-    return [fill(about, width() - 2, initial_indent=f"  {name:11} ", subsequent_indent=" " * 14)]
+        debug = "Show the traceback of an error; also after the command."
+        options = {"--version": "Print the version.", "--debug": debug, **options}
+    lines = [f"usage: germane {f'{group} '.lstrip()}COMMAND ...", "", paragraphs(_ABOUT[group])]
+    for title, entries in (("Commands", about), ("Commands of add-ons", more), ("Options", options)):
+        lines += ["", f"{title}:"] if entries else []
+        for name, words in entries.items():
+            head = f"  {name.removeprefix(f'{group} '):11} "
+            lines.append(fill(words, width() - 2, initial_indent=head, subsequent_indent=" " * 14))
+    return "\n".join(lines)

@@ -75,12 +75,12 @@ class LabellingSession:
         """The number of tasks of the queue."""
         return max(len(self.queue.drawn), self.queue.size if self.queue.design == "passages" else 0)
 
-    def answer(self, value: int | bool, reason: str | None = None) -> Label:
+    def answer(self, value: int | bool) -> Label:
         """Label what is next; InputError where the value is not on the scale."""
         allowed = (True, False) if self.scale == "binary" else (0, 1, 2, 3)
         if value not in allowed or isinstance(value, bool) is not (self.scale == "binary"):
             raise InputError(f"{value!r} is not on the {self.scale} scale", fix="answer 0 to 3, or y or n")
-        return self._give(value, reason)
+        return self._give(value, None)
 
     def unsure(self) -> Label:
         """Say of what is next that nobody can tell: it counts as not labelled and is not asked again."""
