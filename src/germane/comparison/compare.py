@@ -14,7 +14,7 @@ from germane.clean import counted
 from germane.comparison.corrected import DecidedPair
 from germane.comparison.formats import BestLine, Comparison
 from germane.comparison.judged import compared, how_judged, other_corpus, served_models, verdicts_of
-from germane.comparison.mixed import mixed_scores, split_by_cause
+from germane.comparison.mixed import parts_of
 from germane.comparison.moved import moved_queries
 from germane.comparison.regression import regression, within_margin
 from germane.errors import InputError
@@ -251,13 +251,10 @@ def _rows(
     if not any(row.due for row in rows):
         problem = f"{pair.a.name} and {pair.b.name} have no query in common"
         raise InputError(problem, fix="compare the same queries")
-    mixed, refused = mixed_scores(pair, names)
+    split = parts_of(pair, names)
     for row in rows:
-        name, parts = row.measure, None
-        why = refused.get(name, "it was not measured in both")
-        if name in mixed:
-            parts, why = split_by_cause(pair, name, mixed[name])
-        verdicts, margin = verdicts_of((pair.a, pair.b), name), margins.get(name)
+        (parts, why), margin = split[row.measure], margins.get(row.measure)
+        verdicts = verdicts_of((pair.a, pair.b), row.measure)
         decision = None
         if margin is not None:
             undecided = row.stand_in and not allow_stand_in

@@ -6,7 +6,7 @@ from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from itertools import zip_longest
-from typing import Any, NamedTuple
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,12 +27,8 @@ _TOLERANCE = 1e-9
 """Weights and differences within this are equal."""
 
 
-class _Drawn(NamedTuple):
-    """The draws from both reports with their labels, and those of the queries that are labelled whole."""
-
-    draws: Sequence[Draw]
-    book: LabelBook
-    whole: LabelBook
+_Drawn: TypeAlias = tuple[Sequence[Draw], LabelBook, LabelBook]
+"""The draws from both reports, their labels, and those of the queries that are labelled whole."""
 
 
 class DecidedPair(PairedSystems):
@@ -145,7 +141,7 @@ class DecidedPair(PairedSystems):
         if isinstance(drawn, str):
             return drawn
         numbers = {case: number for number, case in enumerate(cases)}
-        if np.isnan(sides[0].weight).any() or all(draw.whole for draw in drawn.draws):
+        if np.isnan(sides[0].weight).any() or all(draw.whole for draw in drawn[0]):
             return self._of_queries(sides, drawn, numbers, clusters)
         return _of_terms(sides, drawn, numbers, clusters, judged)
 
@@ -183,7 +179,7 @@ class DecidedPair(PairedSystems):
             return LabelBook(label for label in labels if label.item in items)
 
         book, complete = book_of(draws), [draw for draw in draws if draw.complete]
-        return _Drawn(draws, book, book if complete == draws else book_of(complete))
+        return draws, book, book if complete == draws else book_of(complete)
 
     def unshared(self, kind: str) -> Pool:
         """Return the items that do not count alike in both, and can make a difference, by query."""
@@ -212,10 +208,11 @@ class DecidedPair(PairedSystems):
         clusters: NDArray[np.generic] | None,
     ) -> CorrectedDifference | str:
         """Return the difference of any judged measure, corrected by whole queries."""
-        if not any(draw.complete and draw.items for draw in drawn.draws):
+        draws, _, book = drawn
+        if not any(draw.complete and draw.items for draw in draws):
             name = sides[0].measure.name
             return f"{name} is not a mean over single verdicts: label whole queries (--design queries)"
-        book, values = drawn.whole, list[tuple[Floats, ...]]()
+        values = list[tuple[Floats, ...]]()
         for side, (_, corrections) in zip(sides, self._corrected, strict=True):
             unsure = any(map(book.unsure, side.items))
             ends = [corrections.human(side, book, end) for end in ((0.0, 1.0) if unsure else (0.0,))]
@@ -257,6 +254,7 @@ def _of_terms(
     judged: float,
 ) -> CorrectedDifference | str:
     """Return the difference of a measure that is a mean over verdicts, corrected by single passages or claims."""
+    draws, book, _ = drawn
     joined = {key: row for key, row in _joined(sides).items() if key[0] in numbers}
     weight, grade, count, added = np.array(list(joined.values()), float).reshape(-1, 4).T
     grade = grade / count
@@ -264,17 +262,17 @@ def _of_terms(
         return "some verdicts are missing"
     if abs(sum(added.tolist()) / len(numbers) - judged) > _TOLERANCE:
         return "the stored verdicts do not add up to the difference"
-    if (why := sides[0].unreadable(drawn.book)) is not None:
+    if (why := sides[0].unreadable(book)) is not None:
         return why
     kept = np.abs(weight) > _TOLERANCE
     names = [name for name, keep in zip(joined, kept.tolist(), strict=True) if keep]
     items, queries = [item for _, item in names], [numbers[case] for case, _ in names]
-    chances = np.array([chance_of(drawn.draws, *name) for name in names])
+    chances = np.array([chance_of(draws, *name) for name in names])
     if missing := int((chances <= 0).sum()):
         of = f"{missing} of the {counted(len(items), 'passage')} that make the difference"
         return f"{of} had no chance of being drawn: label both reports (germane label A B)"
-    least, most = (sides[0].people(items, drawn.book, unsure) for unsure in (0.0, 1.0))
-    units = queries if any(draw.whole for draw in drawn.draws) else None
+    least, most = (sides[0].people(items, book, unsure) for unsure in (0.0, 1.0))
+    units = queries if any(draw.whole for draw in draws) else None
     return corrected_difference(
         weight[kept],
         least,

@@ -6,7 +6,6 @@ With M the score of B's lists with A's labels, M - A is due to retrieval and B -
 from __future__ import annotations
 
 from collections.abc import Container, Mapping, Sequence
-from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
@@ -45,47 +44,38 @@ _TEXTS = ("reference", "criterion")
 _GOLD = ("qrels", "gold", "evidence", "answerable", "forbidden", "superseded", "grade_scale")
 
 
-@dataclass(frozen=True, slots=True)
-class MixedScore:
-    """The score of B's lists with A's labels for each case of A's report, nan where there is none.
+def parts_of(pair: DecidedPair, measures: Sequence[str]) -> dict[str, tuple[DifferenceParts | None, str]]:
+    """Return the difference of each measure, by its reported name, as two parts that sum to it; or None and why.
 
-    Where A holds no verdict on a passage of B's lists, B's own counts. `regolded` marks the cases whose verdicts were asked
-    against another text in B (gold is read from A's sample), `same_lists` those whose lists and answer are the same.
+    Where A holds no verdict on a passage of B's lists, B's own counts.
     """
-
-    values: Floats
-    regolded: Bools
-    same_lists: Bools
-
-
-def mixed_scores(pair: DecidedPair, measures: Sequence[str]) -> tuple[dict[str, MixedScore], dict[str, str]]:
-    """Return the score of B's lists with A's labels, by the reported name of the measure; for others why there is none."""
     a, b = pair.a, pair.b
     own = {}
     for name in measures:
         theirs = pair.values(name)[1]
         own[name] = np.full(len(a.scores.cases), np.nan)
         own[name][theirs.case] = theirs.values
+    nothing = np.zeros(len(a.scores.cases), np.bool_)
     if a.report is b.report:  # one report holds one verdict per item: all of the difference is retrieval
-        nothing = np.zeros(len(a.scores.cases), np.bool_)
-        return {name: MixedScore(values, nothing, nothing) for name, values in own.items()}, {}
+        return {name: _split(pair, name, values, nothing, nothing) for name, values in own.items()}
     settings = settings_of(a.report), settings_of(b.report)
-    refused = {name: why for name in measures if (why := _refusal(pair, name, settings))}
-    scorable = {name: Measure.parse(a.types[name]) for name in measures if name not in refused}
+    result: dict[str, tuple[DifferenceParts | None, str]] = {
+        name: (None, why) for name in measures if (why := _refusal(pair, name, settings))
+    }
+    scorable = {name: Measure.parse(a.types[name]) for name in measures if name not in result}
     if not scorable:
-        return {}, refused
+        return result
     case, outcomes, differs = _scored_again(pair, list(scorable.values()), settings)
-    mixed = {}
     for name, measure in scorable.items():
         values = [np.nan if (value := row[str(measure)].value) is None else value for row in outcomes]
         trials, sums = (np.bincount(case, of, len(own[name])) for of in (None, values))
-        regolded = np.zeros(len(own[name]), np.bool_)
+        regolded = nothing.copy()
         if verdicts_of((a, b), name) == "judge":
             for text in ("shown", *set(_TEXTS).intersection(measure.definition.needs)):
                 regolded |= differs[text]
         means = np.where(trials > 0, sums / np.maximum(trials, 1), own[name])
-        mixed[name] = MixedScore(means, regolded, ~differs["lists"])
-    return mixed, refused
+        result[name] = _split(pair, name, means, regolded, differs["lists"])
+    return result
 
 
 def _scored_again(
@@ -215,10 +205,15 @@ def _with_labels(sample: Sample, other: Sample) -> Sample:
     return sample.with_contexts(labelled, **gold) if labels else replace(sample, **gold)
 
 
-def split_by_cause(
-    pair: PairedSystems, measure: str, mixed: MixedScore
+def _split(
+    pair: PairedSystems, measure: str, mixed: Floats, regolded: Bools, other_lists: Bools
 ) -> tuple[DifferenceParts | None, str]:
-    """Return the difference of a measure, by its reported name, as two parts that sum to it; or None and why."""
+    """Return the parts of the difference of a measure; or None and why.
+
+    `mixed` is the score of B's lists with A's labels for each case of A's report, nan where there is none. `regolded` marks the
+    cases whose verdicts were asked against another text in B (gold is read from A's sample), `other_lists` those whose lists
+    or answer differ.
+    """
     if verdicts_of((pair.a, pair.b), measure) == "judge" and (why := how_judged(pair.a, pair.b, [measure])):
         return None, why
     ours, theirs = pair.values(measure)
@@ -226,10 +221,10 @@ def split_by_cause(
     if not len(common):
         return None, "no query was measured in both"
     case = ours.case[common]
-    a, b, regolded = ours.low[common], theirs.low[common], mixed.regolded[case]
-    if (regolded & ~mixed.same_lists[case]).any():
+    a, b, regolded = ours.low[common], theirs.low[common], regolded[case]
+    if (regolded & other_lists[case]).any():
         return None, "of some queries both the lists and the reference changed"
-    middle = np.where(regolded, a, mixed.values[case])
+    middle = np.where(regolded, a, mixed[case])
     middle = np.where(np.isnan(middle), b, middle)  # A's verdicts say nothing of these lists
     span = limits_of(range_of(pair.a.types[measure]), ours.taken(common), theirs.taken(common))
     clusters = pair.a.scores.clusters_of(case, pair.clusters)

@@ -196,7 +196,7 @@ def html(
         sections: What `germane audit`, `compare`, `stages` (without the documents) and `diagnose` say as JSON: `audit`,
             `comparison`, `stages`, `diagnosis`.
     """
-    from germane.reports.page.data import SOURCES, Pages
+    from germane.reports.page.data import SOURCES, page_data
     from germane.reports.page.excerpt import Excerpt
     from germane.reports.page.render import page_html
     from germane.reports.plots import differences_of, ranks
@@ -204,17 +204,17 @@ def html(
     excerpt = excerpt or Excerpt(report)
     notes = {"remarks": remarks_of(report), "notes": list(notes_of(report))}
     sections = {**dict.fromkeys(("audit", "comparison", "stages", "diagnosis")), **sections}
-    pages = Pages(excerpt, baseline, text=text, extra={**notes, **sections})
+    data, blocks, strips_of = page_data(excerpt, baseline, text=text)
     drawn = {
         f"ranks-{source}-0": ranks(excerpt.random, strips, SOURCES[source])
-        for source, strips in pages.strips.items()
+        for source, strips in strips_of.items()
     }
     if baseline is not None:
         with suppress(InputError):
             charts = differences_of(report, baseline)
             drawn |= {f"differences-{number}": chart for number, chart in enumerate(charts)}
     pictures = {name: chart.svg() for name, chart in drawn.items() if chart is not None}
-    return page_html(pages.data, pages.blocks, pictures)
+    return page_html({**data, **notes, **sections}, blocks, pictures)
 
 
 def _junit(reports: Iterable[tuple[str, ReportData]]) -> Iterator[str]:

@@ -23,6 +23,7 @@ from germane.reports.page.excerpt import SEED, Excerpt
 from germane.reports.page.headline import answer, in_a_sentence, next_steps, weakest
 from germane.reports.summary import MeasureSummary, higher_is_better
 from germane.statistics.sampling import drawing_order
+from germane.tables.columns import batched
 from germane.tables.scores import SampleKey
 from germane.types import Json, Sample, Score
 
@@ -49,158 +50,141 @@ LabelSlot: TypeAlias = tuple[int, int, int, str]
 _COLUMNS = ("id", "system", "trial", "query", "tags", "missed", "gold", "bad", "drawn")
 
 
-class Pages:
-    """The data of a report's page.
+Strips: TypeAlias = Mapping[str, Sequence[tuple[str, str]]]
+"""For each source of labels the system and the strip of each sample of the random queries."""
+
+
+def page_data(
+    excerpt: Excerpt, baseline: ReportData | None = None, *, text: bool = True
+) -> tuple[dict[str, Json], tuple[list[bytes], list[bytes]], Strips]:
+    """Return the data that a page shows at once, the compressed blocks of the queries' details and of the passages, and the strips.
 
     Args:
         excerpt: The report, and the queries of it that are on the page.
         baseline: Another report on the same queries, to compare with.
         text: Whether queries, passages, references and reasons are in it; a page without can be shared more widely.
-        extra: Further data: remarks, notes, the judge's audit, the comparison with the baseline.
-
-    Attributes:
-        data: The data that the page shows at once.
-        blocks: Two groups of compressed blocks: the queries' details, and the passages.
-        strips: For each source of labels the system and the strip of each sample of the random queries.
     """
+    report, passages = excerpt.whole, dict[str, int]()
+    drawn = set(excerpt.random.tables.scores.keys)
+    details, queries, positions = _queries(excerpt.report, drawn, passages if text else None)
+    blocks = _blocks(details, _DETAILS), _blocks(list(passages), _TEXTS)
+    systems, is_drawn = [report.systems[at] for at in queries["system"]], queries.pop("drawn")
+    drawn_strips = {
+        source: [(system, strip) for system, strip, of in zip(systems, strips, is_drawn, strict=True) if of]
+        for source, strips in queries["strips"].items()
+    }
+    slices, manifest = _slices_of(report), report.manifest
+    judge = manifest.get("judge") or {}
+    data: dict[str, Json] = {
+        "name": report.folder.name if report.folder else report.name or "report",
+        "created": manifest.get("created"),
+        "germane": manifest.get("germane"),
+        "text": text,
+        "total": excerpt.total,
+        "capped": excerpt.in_words(),
+        "random": len({name for name, _, _ in drawn}),
+        "judge": {
+            "source": judge.get("source"),
+            "stand_in": judge.get("stand_in") or "",
+            "spent": spent_in_words(judge) if "calls" in judge and judge.get("source") else "",
+        },
+        "settings": manifest.get("settings") or {},
+        "verdict": {**report.verdict.as_json(), "word": report.verdict.word},
+        "cases": _verdict_counts(report),
+        "stopped": report.stopped,
+        "answer": answer(report),
+        "weakest": weakest(report, slices),
+        "next": next_steps(report),
+        "systems": list(report.systems),
+        "measures": [_measure(line, report) | ({} if text else {"why": []}) for line in report.summaries],
+        "gates": [
+            {"measure": gate.measure, "how": gate.mean_of or gate.how, "op": gate.op, "limit": gate.limit}
+            for gate in map(Gate.of_stored, manifest.get("gates") or ())
+        ],
+        "files": [
+            [file.name, s.measure, s.system, s.in_words(), s.interval_in_words(), s.count_in_words()]
+            for file in report.files
+            for s in file.summaries
+        ],
+        "slices": [
+            {"name": value.name, "system": line.system, "measure": line.measure, "mean": line.mean, "n": line.n}
+            for value in slices
+            for line in value.summaries
+        ],
+        "by_call": json_of(report.by_call),
+        "names": list(report.measures),
+        "lower": [name for name in report.measures if not higher_is_better(report[name].type)],
+        "sources": {source: SOURCES[source] for source in drawn_strips},
+        "queries": queries,
+        "sizes": {"details": _DETAILS, "texts": _TEXTS},
+        "label": _label_order(positions, queries["id"], excerpt) if text else None,
+        "baseline": _baseline(excerpt, baseline, details) if baseline is not None else None,
+    }  # fmt: skip
+    return data, blocks, drawn_strips
 
-    def __init__(
-        self,
-        excerpt: Excerpt,
-        baseline: ReportData | None = None,
-        *,
-        text: bool = True,
-        extra: Mapping[str, Json],
-    ) -> None:
-        self._text = text
-        self._passages: dict[str, int] = {}
-        report = excerpt.whole
-        drawn = set(excerpt.random.tables.scores.keys)
-        details, queries, positions = self._queries(excerpt.report, drawn)
-        texts = list(self._passages)
-        self.blocks = tuple(
-            [deflated([encode(rows[at : at + size])]) for at in range(0, len(rows), size)]
-            for rows, size in ((details, _DETAILS), (texts, _TEXTS))
+
+def _blocks(rows: Sequence[Json], size: int) -> list[bytes]:
+    """Return rows as compressed blocks of this size."""
+    return [deflated([encode(some)]) for some in batched(rows, size)]
+
+
+def _queries(
+    report: ReportData, drawn: Collection[SampleKey], passages: dict[str, int] | None
+) -> tuple[list[Facts], dict[str, Any], list[LabelSlot]]:
+    """Return the details of each query, columns over all queries, and the places where a label may be given.
+
+    Labels are given in the `drawn` samples. New texts are added to the `passages`, each with its number; None = without texts.
+    """
+    systems = {name: number for number, name in enumerate(report.systems)}
+    columns: dict[str, Any] = {name: [] for name in _COLUMNS}
+    scored: list[dict[str, Score]] = []
+    strips: list[list[str]] = []
+    details: list[Facts] = []
+    slots: dict[tuple[str, str], LabelSlot] = {}
+    for number, (sample, scores, document) in enumerate(Explainer(report).facts_of_all(_scored(report))):
+        facts: Facts = to_builtins(document)
+        scored.append({score.measure: score for score in scores})
+        lists = [call["contexts"] for call in facts["calls"]]
+        signs = [[_signs(context["labels"]) for context in of] for of in lists]
+        strips.append(["|".join("".join(of[at] for of in call) for call in signs) for at in _ORDER])
+        row = (
+            sample.id,
+            systems.get(sample.system, 0),
+            sample.trial,
+            "" if passages is None else sample.query,
+            list(sample.tags),
+            len(facts["missing"]),
+            sum(grade > 0 for grade in (sample.qrels or {}).values()),
+            sum(score.status in {"error", "incomplete"} for score in scores),
+            sample.key in drawn,
         )
-        systems, is_drawn = [report.systems[at] for at in queries["system"]], queries.pop("drawn")
-        self.strips = {
-            source: [
-                (system, strip) for system, strip, of in zip(systems, strips, is_drawn, strict=True) if of
-            ]
-            for source, strips in queries["strips"].items()
-        }
-        slices = _slices_of(report)
-        manifest = report.manifest
-        judge = manifest.get("judge") or {}
-        self.data: dict[str, Json] = {
-            "name": report.folder.name if report.folder else report.name or "report",
-            "created": manifest.get("created"),
-            "germane": manifest.get("germane"),
-            "text": text,
-            "total": excerpt.total,
-            "capped": excerpt.in_words(),
-            "random": len({name for name, _, _ in drawn}),
-            "judge": {
-                "source": judge.get("source"),
-                "stand_in": judge.get("stand_in") or "",
-                "spent": spent_in_words(judge) if "calls" in judge and judge.get("source") else "",
-            },
-            "settings": manifest.get("settings") or {},
-            "verdict": {**report.verdict.as_json(), "word": report.verdict.word},
-            "cases": _verdict_counts(report),
-            "stopped": report.stopped,
-            "answer": answer(report),
-            "weakest": weakest(report, slices),
-            "next": next_steps(report),
-            "systems": list(report.systems),
-            "measures": [
-                _measure(summary, report) | ({} if text else {"why": []}) for summary in report.summaries
-            ],
-            "gates": [
-                {"measure": gate.measure, "how": how, "op": gate.op, "limit": gate.limit}
-                for gate in map(Gate.of_stored, manifest.get("gates") or ())
-                for how in [gate.mean_of or gate.how]
-            ],
-            "files": [
-                [file.name, s.measure, s.system, s.in_words(), s.interval_in_words(), s.count_in_words()]
-                for file in report.files
-                for s in file.summaries
-            ],
-            "slices": [
-                {"name": value.name, "system": line.system, "measure": line.measure, "mean": line.mean, "n": line.n}
-                for value in slices
-                for line in value.summaries
-            ],
-            "by_call": json_of(report.by_call),
-            "names": list(report.measures),
-            "lower": [name for name in report.measures if not higher_is_better(report[name].type)],
-            "sources": {source: SOURCES[source] for source in self.strips},
-            "queries": queries,
-            "sizes": {"details": _DETAILS, "texts": _TEXTS},
-            "label": _label_order(positions, queries["id"], excerpt) if text else None,
-            "baseline": _baseline(excerpt, baseline, details) if baseline is not None else None,
-            **extra,
-        }  # fmt: skip
+        for name, value in zip(_COLUMNS, row, strict=True):
+            columns[name].append(value)
+        for call, contexts in enumerate(lists if sample.key in drawn else ()):
+            for rank, context in enumerate(contexts):
+                if context["text"].strip():
+                    slots.setdefault((sample.id, context["item"]), (number, call, rank, context["item"]))
+        details.append(_stored(facts, passages))
+    by_measure = [[of.get(name) for of in scored] for name in report.measures]
+    columns["values"] = [[score and _rounded(score.value) for score in of] for of in by_measure]
+    columns["status"] = ["".join(score.status[0] if score else "-" for score in of) for of in by_measure]
+    chosen = [(source, list(SOURCES).index(source)) for source in _sources(report, strips)]
+    columns["strips"] = {source: [of[at] for of in strips] for source, at in chosen}
+    return details, columns, list(slots.values())
 
-    def _queries(
-        self, report: ReportData, drawn: Collection[SampleKey]
-    ) -> tuple[list[Facts], dict[str, Any], list[LabelSlot]]:
-        """Return the details of each query, columns over all queries, and the places where a label may be given.
 
-        Labels are given in the `drawn` samples.
-        """
-        systems = {name: number for number, name in enumerate(report.systems)}
-        explainer = Explainer(report)
-        rows: list[dict[str, Json]] = []
-        scored: list[dict[str, Score]] = []
-        strips: list[list[str]] = []
-        details: list[Facts] = []
-        slots: dict[tuple[str, str], LabelSlot] = {}
-        for number, (sample, scores, document) in enumerate(explainer.facts_of_all(_scored(report))):
-            facts: Facts = to_builtins(document)
-            scored.append({score.measure: score for score in scores})
-            lists = [call["contexts"] for call in facts["calls"]]
-            signs = [[_signs(context["labels"]) for context in of] for of in lists]
-            strips.append(["|".join("".join(of[at] for of in call) for call in signs) for at in _ORDER])
-            rows.append(
-                {
-                    "id": sample.id,
-                    "system": systems.get(sample.system, 0),
-                    "trial": sample.trial,
-                    "query": sample.query if self._text else "",
-                    "tags": list(sample.tags),
-                    "missed": len(facts["missing"]),
-                    "gold": sum(grade > 0 for grade in (sample.qrels or {}).values()),
-                    "bad": sum(score.status in {"error", "incomplete"} for score in scores),
-                    "drawn": sample.key in drawn,
-                }
-            )
-            for call, contexts in enumerate(lists if sample.key in drawn else ()):
-                for rank, context in enumerate(contexts):
-                    if context["text"].strip():
-                        slot = number, call, rank, context["item"]
-                        slots.setdefault((sample.id, context["item"]), slot)
-            details.append(self._stored(facts))
-        columns: dict[str, Any] = {name: [row[name] for row in rows] for name in _COLUMNS}
-        by_measure = [[of.get(name) for of in scored] for name in report.measures]
-        columns["values"] = [[score and _rounded(score.value) for score in of] for of in by_measure]
-        columns["status"] = ["".join(score.status[0] if score else "-" for score in of) for of in by_measure]
-        chosen = [(source, list(SOURCES).index(source)) for source in _sources(report, strips)]
-        columns["strips"] = {source: [of[at] for of in strips] for source, at in chosen}
-        return details, columns, list(slots.values())
-
-    def _stored(self, facts: Facts) -> Facts:
-        """Return the facts with passages as numbers, or without any text."""
-        if not self._text:
-            _without_text(facts)
-        for context in (context for call in facts["calls"] for context in call["contexts"]):
-            text = context.pop("text")
-            item = context.pop("item")  # 32 signs that hardly compress: the drawn ones alone are kept
-            if context["id"] is None:
-                context["name"] = item[:8]
-            if self._text:
-                context["text"] = self._passages.setdefault(text, len(self._passages))
-        return {name: value for name, value in facts.items() if value not in (None, [], "")}
+def _stored(facts: Facts, passages: dict[str, int] | None) -> Facts:
+    """Return the facts with passages as numbers, or without any text."""
+    if passages is None:
+        _without_text(facts)
+    for context in (context for call in facts["calls"] for context in call["contexts"]):
+        text = context.pop("text")
+        item = context.pop("item")  # 32 signs that hardly compress: the drawn ones alone are kept
+        if context["id"] is None:
+            context["name"] = item[:8]
+        if passages is not None:
+            context["text"] = passages.setdefault(text, len(passages))
+    return {name: value for name, value in facts.items() if value not in (None, [], "")}
 
 
 def _without_text(facts: Facts) -> None:
