@@ -758,7 +758,9 @@ def table_of(
             for key in (name, *(other for other, meant in others.items() if meant == name and other != name))
         ]
         default, kind = _default(schema), _words(schema)
-        if kind in {"text", "anything", "true or false"} and (kind != "true or false" or default):
+        choices = re.findall(r"`[^`]+`", kind.removesuffix(" or list"))
+        told = len(choices) > 1 and all(choice in meaning[name] for choice in choices)
+        if told or kind in {"text", "anything"} or (kind == "true or false" and default):
             kind = ""
         value = ", default ".join(filter(None, [kind, default])) if kind else default and f"default {default}"
         rows.append(f"- {', '.join(spellings)}{f' ({value})' if value else ''}: {meaning[name]}")
