@@ -15,7 +15,7 @@ import warnings
 from collections.abc import Mapping
 from importlib import import_module
 from math import nan
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from pydantic_ai.direct import model_request
 from pydantic_ai.exceptions import (
@@ -35,6 +35,7 @@ from pydantic_ai.messages import (
     UserPromptPart,
 )
 from pydantic_ai.models import Model, ModelRequestParameters, infer_model
+from pydantic_ai.models.batch import BatchRequest
 from pydantic_ai.output import OutputObjectDefinition
 from pydantic_ai.providers import infer_provider_class
 from pydantic_ai.settings import ModelSettings
@@ -52,9 +53,6 @@ from germane.questions.relevance import most_probable
 from germane.types import Json
 
 __all__ = ["PydanticAITransport"]
-
-if TYPE_CHECKING:
-    from pydantic_ai.models.batch import BatchRequest
 
 _OURS = {"model", "messages", "response_format", "tools", "tool_choice", "temperature", "reasoning_effort"}
 _NO_KEY = "none"
@@ -138,8 +136,6 @@ class PydanticAITransport:
 
     def batch_request(self, name: str, body: bytes) -> BatchRequest:
         """Return a request of a batch, which takes no number of retries."""
-        from pydantic_ai.models.batch import BatchRequest
-
         request = json.loads(body)
         settings: Any = self._settings(request)
         del settings["max_retries"]
