@@ -72,7 +72,7 @@ class Judge:
 
     @cached_property
     def identity(self) -> Mapping[str, Json]:
-        """The name, for a judge that is the same whatever it was made with."""
+        """All that changes an answer, as JSON: the judge's name, unless a subclass says more."""
         return FrozenDict(judge=self.name)
 
     def prompt_hash(self, _question: AnyQuestion) -> str:
@@ -99,7 +99,7 @@ class Judge:
         return self
 
     def label_of(self, _question: AnyQuestion) -> Json:
-        """Return the label that a judge who reads labels finds for this question; None = none."""
+        """Return the label of the question's passage, for a judge that reads labels; None = it has none."""
         return None
 
     @cached_property
@@ -108,7 +108,7 @@ class Judge:
         return cache(partial(ending, self.identity))
 
     def group(self, questions: Sequence[AnyQuestion]) -> list[tuple[AnyQuestion, ...]]:
-        """Return the questions, each exactly once, as groups that are handed to `answer` together: one by one."""
+        """Return the questions as groups that are handed to `answer` together, each question exactly once; here one by one."""
         return [(question,) for question in questions]
 
     def paid_calls(self, _question: AnyQuestion) -> int:
@@ -171,7 +171,7 @@ def with_defaults(judge: Any) -> Judge:
 
 
 def members_of(judge: Judge) -> Sequence[Judge]:
-    """Return the judges that answer what is put to a judge: a panel's members, else itself."""
+    """Return the members of a panel; of any other judge the judge itself."""
     members: Sequence[Judge] = getattr(judge, "members", (judge,))
     return members
 
@@ -209,7 +209,7 @@ _UNASKED = FrozenDict(unasked=True)
 
 
 class GaveUp(Exception):
-    """A question gets no answer; others may still get one.
+    """Raised where a question gets no answer; others may still get one.
 
     Attributes:
         too_long: The texts are more than the model takes at once.
@@ -275,7 +275,7 @@ _scope: ContextVar[GroupScope | None] = ContextVar("germane_group_scope", defaul
 
 
 def waiting() -> AbstractContextManager[None]:
-    """Return the `waiting` of this task's scope, if it has one."""
+    """Return a context manager for a wait before a request: `GroupScope.waiting`, or one that does nothing outside of an evaluation."""
     scope = _scope.get()
     return nullcontext() if scope is None else scope.waiting()
 

@@ -274,7 +274,7 @@ class LLMJudge(Judge):
         return known or fused_requests(questions, self.prompts, fuse=self.fuse)
 
     def forecast(self, questions: tuple[AnyQuestion, ...]) -> Usage:
-        """Return the usage of one group if nothing goes wrong: bytes of the request and of typical answers, by 4."""
+        """Return the expected usage of one group: tokens are the bytes of the request and of typical answers, divided by 4."""
         if trivial_answer(questions[0]):
             return Usage(cost_usd=0.0)
         ask = render_request(self.fused(questions), self.prompts)
@@ -288,7 +288,7 @@ class LLMJudge(Judge):
         return sum(len(str(question.typical())) for question in questions) // 4
 
     async def answer(self, questions: tuple[AnyQuestion, ...]) -> Sequence[Reply]:
-        """Return one reply per question; what a list leaves open is asked singly.
+        """Return one reply per question; questions that a list left unanswered are asked one by one.
 
         InputError where other calls are under way in another event loop: connections belong to theirs.
         """
@@ -337,7 +337,7 @@ class DecisionJudge(LLMJudge):
         options: Other arguments of LLMJudge.
 
     Raises:
-        InputError: No such provider, a setting is none, or a prompt of your own does not name the levels.
+        InputError: The provider is unknown, a setting is not possible, or a prompt of your own does not name the levels.
     """
 
     decides = True
@@ -387,7 +387,7 @@ def _check(
     temperature: float | None,
     counts: Mapping[str, int | None],
 ) -> None:
-    """Raise InputError where a setting is none: a judge that took it for another would give verdicts under a wrong key."""
+    """Raise InputError where a setting of LLMJudge is not valid."""
     for name in parameters:
         if name in _OURS:
             raise InputError(f"a model parameter cannot set {name}: germane does", fix=_OURS[name])
@@ -415,7 +415,7 @@ def check_shared(judges: Iterable[object], base_url: str | None, headers: object
 
 
 def _limits(service: Service) -> tuple[bool, tuple[str, ...]]:
-    """Return True if the question limits the answer (of a server of the user's own), and the names of such a limit.
+    """Return whether a request names the question's own limit of tokens, as to a server of the user's, and the names of limits to try.
 
     A provider at its own address has models that end, reserves the tokens that are asked for, and counts thoughts. OpenAI's
     newer models refuse the old name, and say so; most servers of others pass over the new one in silence.

@@ -198,7 +198,7 @@ def whole(judgement: Judgement) -> bool:
 
 
 def votes_on(question: AnyQuestion, judgement: Judgement) -> dict[str, Json]:
-    """Return the answers of a panel's members to a question, for a reader; {} where no panel was asked, or one member alone.
+    """Return how a panel's members voted on a question, in short; {} where no panel was asked, or one member alone.
 
     `votes` are the verdicts in short by member, `failed` says why a member gave none, `agreement` is the share of
     votes that agree with the verdict.

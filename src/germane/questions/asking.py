@@ -31,7 +31,7 @@ Program: TypeAlias = Generator[Asking, Answers, R]
 
 @dataclass(frozen=True, slots=True)
 class Unanswered:
-    """The stand-in for an answer that could not be had, and why."""
+    """Stands in for an answer that is missing, with the reason."""
 
     why: str
 
@@ -79,7 +79,7 @@ def value_of(question: Question[Any], answer: Json, error: str | None) -> Any:
 
 
 class Missing(Exception):
-    """Thrown at the `yield` whose one answer could not be had."""
+    """Raised in a program at the `yield` whose answer is missing, with the reason."""
 
     def __init__(self, why: str) -> None:
         self.why = why

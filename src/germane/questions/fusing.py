@@ -80,7 +80,7 @@ class FusedRequest:
         return payload[question.kind]
 
     def like(self) -> tuple[object, ...]:
-        """Return the properties that the requests of one list have in common."""
+        """Return a key that is equal for requests that may share a list: kinds of question, the text's name, and other inputs."""
         kinds = tuple(question.prompt for question in self.questions)
         return kinds, self.text, json.dumps(self.inputs, sort_keys=True)
 

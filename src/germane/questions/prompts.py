@@ -293,7 +293,7 @@ _secret = ContextVar("secret", default=_SECRET)
 
 @contextmanager
 def marked_with(secret: bytes | None) -> Iterator[None]:
-    """Make the marks of requests with this secret inside; None = with one of this process."""
+    """Derive the marks of tags (`tag_code`) from this secret inside of the context; None = from one of this process."""
     token = _secret.set(_secret.get() if secret is None else secret)
     try:
         yield

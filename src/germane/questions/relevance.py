@@ -106,14 +106,14 @@ class Relevance(AboutPassage[Grade]):
         return _payload((False, False))
 
     def payload_type(self, payload: Json = None) -> type[PayloadModel]:
-        """Return a grade, or a yes or no: a person's stays one, whatever scale was asked for; with probabilities where there are any."""
+        """Return the type of a grade or of a yes or no, by the scale; of a given payload, by its fields: a person's yes stays one."""
         fields = payload if isinstance(payload, dict) else {}
         binary = self.scale == "binary" or ("relevant" in fields and "grade" not in fields)
         return _payload((binary, "probabilities" in fields))
 
     @property
     def prompt(self) -> str:
-        """Binary and graded are two questions with two wordings, and so are the rubrics."""
+        """The name of its prompt file, by scale and rubric: relevance, relevance_binary, relevance_usefulness."""
         if self.scale == "binary":
             return "relevance_binary"
         return "relevance" if self.rubric == "trec" else f"relevance_{self.rubric}"
@@ -146,7 +146,7 @@ class Relevance(AboutPassage[Grade]):
         return Question.vote(replace(self, scale="binary"), relevant)
 
     def unasked(self) -> Json | AnswerError:
-        """Return an empty passage is not relevant; a context without a text cannot be judged by its text."""
+        """Return the verdict on an empty passage: not relevant; an error where the context has no text; None = ask."""
         if not self.passage:
             return AnswerError("the context has no text")
         verdict = {"relevant": False} if self.scale == "binary" else {"grade": 0}
@@ -200,7 +200,7 @@ class Passages(Sequence[Relevance]):
 
 
 def examples_of(questions: Sequence[Question[Any]]) -> Iterable[Question[Any]]:
-    """Return the questions; of passages one that is made already in place of each: they are read and paid for alike."""
+    """Return the questions; for `Passages` the first one repeated, which is read and paid for as each of them is."""
     if isinstance(questions, Passages) and questions.cells:
         return repeat(questions.example, len(questions.cells))
     return questions

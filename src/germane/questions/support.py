@@ -108,7 +108,7 @@ class Support(ContextSetQuestion[tuple[Supported, ...]]):
         return self.each(reasoning=_REASON, contexts=[1] if self.contexts else [])
 
     def halves(self) -> tuple[Support, Support] | None:
-        """Return the question about the first contexts and about the others, of about the same length; a single context is not cut."""
+        """Return two questions, each about half of the contexts (by length); None where there is one context."""
         if len(self.contexts) < 2:
             return None
         sums = list(accumulate(map(len, self.contexts)))

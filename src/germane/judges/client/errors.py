@@ -19,7 +19,7 @@ __all__ = ["TransportError", "message_of"]
 
 
 class TransportError(Exception):
-    """A request brought no whole response: no connection, or a broken or oversized body."""
+    """Raised where a request brought no whole response: no connection, or a broken or oversized body."""
 
 
 _SHOWN = 8000

@@ -63,7 +63,7 @@ def settings_of(model: OwnModel) -> dict[str, Json]:
 
 
 def at_once(model: OwnModel) -> int | None:
-    """Return the concurrent calls where no number is given; None = as many as it keeps up with."""
+    """Return how many calls of a model run at once where nobody has said: 4 of a function in threads, None = adaptive."""
     awaits = _chats(model) or inspect.iscoroutinefunction(_function(model))
     return None if awaits else _AT_ONCE
 

@@ -209,7 +209,7 @@ class ModelCapabilities:
         return renamed or (name in text and _UNKNOWN.search(text) is not None)
 
     def lower(self, mode: int, why: str) -> None:
-        """Ask in that mode from now on; asking without any constraint of the answer is logged."""
+        """Use a later output mode from now on; the last, in which nothing constrains the answer, is logged."""
         if mode <= self.mode:
             return
         self.mode = mode
