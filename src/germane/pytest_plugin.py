@@ -147,45 +147,23 @@ def _decide(config: pytest.Config, state: _Session, records: Mapping[str, list[R
             state.passed, state.problem = False, "no test recorded anything: germane.record(...)"
         return
     from germane.errors import GermaneError
+    from germane.reports.report import find_report
+    from germane.testing import report_of
 
     try:
-        state.report = _report(records, state, config)
+        state.report, state.unmeasured = report_of(
+            records,
+            asked,
+            config.getini("germane_gates"),
+            find_report(baseline) if baseline else None,
+            every=not _chosen(config),
+            allow_stand_in=config.getoption("--germane-allow-stand-in"),
+        )
         state.passed = state.report.verdict.passed
         if path is not None:
             state.replaced = _save(state.report, Path(path))
     except (GermaneError, OSError) as error:
         state.passed, state.problem = False, str(error)
-
-
-def _report(records: Mapping[str, list[RecordedSample]], session: _Session, config: pytest.Config) -> Report:
-    """Return the report. Gates of a file hold where their measure was recorded: a part of the tests may have been chosen."""
-    from germane.evaluation.spec import read_config
-    from germane.reports.gates import Gate
-    from germane.reports.report import find_report
-    from germane.reports.summary import known_measure
-    from germane.testing import report_of
-
-    made = [record for some in records.values() for record in some]
-    pairs = {(record.file, name) for record in made for pair in record.part.scores.measures for name in pair}
-    measured = sorted({name for _, name in pairs})
-    gates = list(map(Gate.parse, config.getoption("--germane-gate")))
-    for gate in gates:
-        gate.check_named(measured)
-    configured = [*config.getini("germane_gates"), *map(str, read_config()[0].get("gates", ()))]
-    of_files = dict.fromkeys(gate for record in made for gate in record.gates)
-    for gate in (*map(Gate.parse, configured), *of_files):
-        recorded = (
-            gate.measure in measured if gate.location is None else (gate.location.file, gate.measure) in pairs
-        )
-        if recorded:
-            gates.append(gate)
-            continue
-        if gate.location is None and known_measure(gate.measure) is None and not _chosen(config):
-            gate.check_named(measured)  # misspelt, or a grader that is gone
-        session.unmeasured.append(str(gate))
-    baseline = config.getoption("--germane-baseline")
-    allowed = config.getoption("--germane-allow-stand-in")
-    return report_of(records, gates, find_report(baseline) if baseline else None, allow_stand_in=allowed)
 
 
 def _chosen(config: pytest.Config) -> bool:

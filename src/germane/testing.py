@@ -18,22 +18,39 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from msgspec import structs
 
+from germane.comparison.regression import settle_changes
 from germane.encoding import canonical, encode
 from germane.errors import GermaneError, InputError
+from germane.evalfiles import Case, EvalFile
+from germane.evaluation.choice import ledger_address, needs_judge, open_ledger, pick_judge, settings_of
+from germane.evaluation.evaluate import asked_graders, report_on
+from germane.evaluation.evaluation import run_coroutine
+from germane.evaluation.plan import Plan, named_files, names_of
+from germane.evaluation.spec import IN_FILES, Spec, read_config
+from germane.folder.rows import BlockRows, merge
+from germane.judges import load_judge
 from germane.judges.fake import FakeJudge
+from germane.judges.judge import Judge, Judges
+from germane.measures.graders import Grader
+from germane.measures.scoring import Job
+from germane.places.lists import rankings
+from germane.reports.data import ReportData
+from germane.reports.explain import Explainer, result_row
+from germane.reports.gates import POINT, Gate
+from germane.reports.manifest import judge_in_all
+from germane.reports.report import Report
+from germane.reports.summary import known_measure
+from germane.reports.text.explanation import lines_of
+from germane.samples import Notices
+from germane.samples.contexts import compile_rule
+from germane.samples.reading import read_questions
+from germane.samples.rows import sample_to_json
+from germane.tables.judgements import GRADED, JudgementTable
+from germane.tables.scores import ScoreTable
+from germane.types import Json, Sample
 
 if TYPE_CHECKING:
     import pytest
-
-    from germane.evalfiles.case import Case
-    from germane.evalfiles.evalfile import EvalFile
-    from germane.folder.rows import BlockRows
-    from germane.judges.judge import Judge, Judges
-    from germane.measures.graders import Grader
-    from germane.reports.data import ReportData
-    from germane.reports.gates import Gate
-    from germane.reports.report import Report
-    from germane.types import Json, Sample
 
 __all__ = ["FakeJudge", "Recorder", "RetrievalCase", "assert_retrieval", "germane_cases"]
 
@@ -96,9 +113,6 @@ def germane_cases(*patterns: str | Path, argument: str = "case") -> pytest.MarkD
     """
     import pytest
 
-    from germane.evaluation.plan import Plan, named_files, names_of
-    from germane.reports.gates import Gate
-
     beside = Path(sys._getframe(1).f_code.co_filename).parent  # noqa: SLF001 - the caller's file
     __tracebackhide__ = True
     with _ShortTraceback():
@@ -150,10 +164,6 @@ def assert_retrieval(
         InputError: The sample or a check cannot be used as given.
     """
     __tracebackhide__ = True
-    from germane.evaluation.evaluate import asked_graders
-    from germane.reports.explain import Explainer
-    from germane.reports.gates import POINT, Gate
-    from germane.reports.text.explanation import lines_of
 
     with _ShortTraceback():
         gates = [Gate.parse(check) for check in checks]
@@ -221,9 +231,6 @@ class Recorder:
         Raises:
             InputError: The sample or a measure cannot be used as given.
         """
-        from germane.evaluation.evaluate import asked_graders
-        from germane.reports.gates import Gate
-
         __tracebackhide__ = True
         number = len(self.records) + 1
         name = self.name if number == 1 else f"{self.name} {number}"
@@ -235,12 +242,8 @@ class Recorder:
                 raise InputError("no measure was asked for", fix='name one: measures="RR nDCG@10"')
             report = _measured(case, judge, ledger)
         part: Any = report.tables  # in memory they are BlockRows
-        record = RecordedSample(report.manifest, part)
-        if (file := case.file) is not None:
-            record = RecordedSample(
-                report.manifest, part, str(file.path), tuple(starmap(Gate.parse, file.gates))
-            )
-        self.records.append(record)
+        path, gates = (str(case.file.path), case.file.gates) if case.file else ("", ())
+        self.records.append(RecordedSample(report.manifest, part, path, tuple(starmap(Gate.parse, gates))))
         return report
 
 
@@ -258,20 +261,13 @@ class _ShortTraceback:
 
 def _case_of(retrieved: Retrieved | None, fields: Mapping[str, Any], name: str) -> RetrievalCase:
     """Return the case with these fields in its sample, which is called `name` where it has no id."""
-    from germane.places.lists import rankings
-    from germane.samples import Notices
-    from germane.samples.contexts import compile_rule
-    from germane.samples.reading import read_questions
-    from germane.samples.rows import sample_to_json
-    from germane.types import Sample
-
     value: object = retrieved
     if not isinstance(value, Sample | RetrievalCase | Mapping | None):
         what = repr(value) if isinstance(value, str) else f"a {type(value).__name__}"
         problem = f"a sample is a mapping, a Sample or a case, not {what}"
         raise InputError(problem, fix="name each field: query=..., contexts=..., qrels=...")
     case = retrieved if isinstance(retrieved, RetrievalCase) else None
-    brought = retrieved.sample if isinstance(retrieved, RetrievalCase) else retrieved
+    brought: Any = case.sample if case else retrieved
     row = sample_to_json(brought) if isinstance(brought, Sample) else dict(brought or {})
     notices = Notices()
     (sample,) = read_questions([{"id": name, **row, **fields}], notices)
@@ -300,13 +296,6 @@ def _measured(
     allow_stand_in: bool = False,
 ) -> Report:
     """Evaluate one sample by the graders of its case, and return the report."""
-    from germane.evaluation.choice import ledger_address, needs_judge, open_ledger, pick_judge, settings_of
-    from germane.evaluation.evaluate import report_on
-    from germane.evaluation.evaluation import run_coroutine
-    from germane.evaluation.spec import IN_FILES, Spec
-    from germane.judges import load_judge
-    from germane.measures.scoring import Job
-
     sample, graders, case, file = asked.sample, asked.graders, asked.case, asked.file
     spec = (
         Spec.of(allow_stand_in=allow_stand_in)
@@ -327,22 +316,23 @@ def _measured(
 
 def report_of(
     records: Mapping[str, Sequence[RecordedSample]],
-    gates: Iterable[Gate] = (),
+    asked: Iterable[str] = (),
+    configured: Iterable[str] = (),
     baseline: ReportData | None = None,
     *,
+    every: bool = True,
     allow_stand_in: bool = False,
-) -> Report:
-    """Return one report of what tests recorded, in the order of their eval files and names, with its gates decided.
+) -> tuple[Report, list[str]]:
+    """Return one report of what tests recorded, with its gates decided, and the gates whose measure no test recorded.
 
-    Records of a system with equal queries and equal gold are trials of one case. With a `baseline` and no gate on a change, no
-    measure may be worse than there for certain. InputError where two tests recorded different samples under one id, different judges judged, or a gate names what was not measured.
+    Records of a system with equal queries and equal gold are trials of one case. `asked` are gates of the command, `configured` those of
+    the settings, to which germane.toml and the eval files add theirs; without `every` test these may name what is not known. With a
+    `baseline` and no gate on a change, no measure may be worse than there for certain. InputError where two tests recorded
+    different samples under one id, different judges judged, or a gate of the command names what was not measured.
     """
-    from germane.folder.rows import merge
-    from germane.reports.manifest import judge_in_all
-    from germane.reports.report import Report
-
     pairs = ((name, value) for name in records for value in records[name])
     ordered = sorted(pairs, key=lambda pair: (pair[1].file, pair[0]))  # those of an eval file stand together
+    gates, unmeasured = _gates_on([record for _, record in ordered], asked, configured, every=every)
     parts, notes = _with_trials(ordered)
     seen: dict[tuple[str, str, int], str] = {}
     for (name, _), part in zip(ordered, parts, strict=True):
@@ -367,15 +357,36 @@ def report_of(
         made["eval_files"] = list(map(list, files.items()))
     if judges:
         made["judge"] = judge_in_all(judges)
-    decided = list(gates)
     merged = merge(parts)
     merged.notes += notes
-    report = Report.build(merged, made, gates=decided)
+    report = Report.build(merged, made, gates=gates)
     if baseline is not None:
-        from germane.comparison.regression import settle_changes
+        settle_changes(report, baseline, every=not any(gate.how == "change" for gate in gates))
+    return report, unmeasured
 
-        settle_changes(report, baseline, every=not any(gate.how == "change" for gate in decided))
-    return report
+
+def _gates_on(
+    recorded: Sequence[RecordedSample], asked: Iterable[str], configured: Iterable[str], *, every: bool
+) -> tuple[list[Gate], list[str]]:
+    """Return the gates to decide on these records, and the configured ones whose measure no test recorded: see `report_of`."""
+    pairs = {
+        (record.file, name) for record in recorded for pair in record.part.scores.measures for name in pair
+    }
+    measured = sorted({name for _, name in pairs})
+    gates, unmeasured = list(map(Gate.parse, asked)), list[str]()
+    for gate in gates:
+        gate.check_named(measured)
+    project = map(str, read_config()[0].get("gates", ()))
+    of_files = dict.fromkeys(gate for record in recorded for gate in record.gates)
+    for gate in (*map(Gate.parse, (*configured, *project)), *of_files):
+        place = gate.location
+        if (gate.measure in measured) if place is None else (place.file, gate.measure) in pairs:
+            gates.append(gate)
+            continue
+        if place is None and every and known_measure(gate.measure) is None:
+            gate.check_named(measured)  # misspelt, or a grader that is gone
+        unmeasured.append(str(gate))
+    return gates, unmeasured
 
 
 _OF_CASE = (
@@ -392,8 +403,6 @@ def _with_trials(ordered: Sequence[tuple[str, RecordedSample]]) -> tuple[list[Bl
 
     A sample that its test gave an id keeps it: those of several ids share a cluster, unless they have their own.
     """
-    from germane.samples.rows import sample_to_json
-
     cases: dict[bytes, list[int]] = {}
     for number, (_, record) in enumerate(ordered):
         row = sample_to_json(record.part.samples[0])
@@ -424,10 +433,6 @@ def _with_trials(ordered: Sequence[tuple[str, RecordedSample]]) -> tuple[list[Bl
 
 def _renamed(part: BlockRows, sample: Sample) -> BlockRows:
     """Return the part of one sample with its rows renamed to this sample, which has another id or trial."""
-    from germane.reports.explain import result_row
-    from germane.tables.judgements import GRADED, JudgementTable
-    from germane.tables.scores import ScoreTable
-
     named = {"sample": sample.id, "trial": sample.trial}
     judgements = (
         result_row(sample, row.provenance["of"][-1], row.answer) if row.kind == GRADED else row

@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import lru_cache, partial
 from itertools import chain
-from typing import Protocol, TypeAlias
+from typing import TypeAlias
 
 from germane.clean import counted
 from germane.errors import InputError, Invalid, SourceLocation
@@ -257,10 +257,6 @@ _OFTEN = 10
 """A note about joined passages needs one such cell in this many; web pages may hold separators too."""
 
 
-class _FieldOf(Protocol):
-    def __call__(self, key: str, among: Iterable[str] = ()) -> str | None: ...
-
-
 Locate: TypeAlias = Callable[[Sequence[Step]], SourceLocation]
 
 
@@ -299,7 +295,7 @@ class CellCounts:
 class Cells:
     """Reads the values of table rows, and counts cells that deserve a note."""
 
-    def __init__(self, field_of: _FieldOf) -> None:
+    def __init__(self, field_of: Callable[..., str | None]) -> None:
         self.field_of = field_of
         self.counts = CellCounts()
         self._columns = lru_cache(maxsize=100)(self._columns_of)

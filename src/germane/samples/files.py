@@ -531,22 +531,16 @@ class JsonFault(ValueError):
         return InputError(self.problem, fix=fix or self.fix, place=location)
 
 
-class _Refused(ValueError):
-    """Raised inside the decoder, which does not know the offset."""
-
-
 def _object(pairs: list[tuple[str, Json]]) -> dict[str, Json]:
     result = dict(pairs)
-    if len(result) != len(pairs):
-        raise _Refused
-    return result
+    return result if len(result) == len(pairs) else _refuse()
 
 
-def _constant(_: str) -> NoReturn:
-    raise _Refused
+def _refuse(_: str = "") -> NoReturn:
+    raise JsonFault("", "", 0)  # the decoder does not know where
 
 
-_decode = json.JSONDecoder(object_pairs_hook=_object, parse_constant=_constant).decode
+_decode = json.JSONDecoder(object_pairs_hook=_object, parse_constant=_refuse).decode
 _decode_infinite = json.JSONDecoder(object_pairs_hook=_object).decode
 _decode_repeated = json.JSONDecoder().decode
 
@@ -559,7 +553,7 @@ def parse_strict_json(text: str, *, infinite: bool = False, surrogates: bool = F
     """
     try:
         value = _decode_infinite(text) if infinite else _decode(text)
-    except _Refused:
+    except JsonFault:
         if (fault := _refused(text, infinite=infinite)) is not None:
             raise fault from None
         value = _decode_repeated(text)

@@ -14,29 +14,6 @@ from germane.samples.files import BadRows
 from germane.samples.runs.results import Floats, Kind, Numbers
 
 
-class RankedScores:
-    """Tells whether a file that names both ranks and scores gives the best rank the lowest score, from its lists."""
-
-    def __init__(self) -> None:
-        self.undecided = True
-        """True while rows can still change what `rises` says."""
-        self._longest = 0
-
-    @property
-    def rises(self) -> bool:
-        """True if the scores of every query rise with its ranks, and one query has three documents or more."""
-        return self.undecided and self._longest > 2
-
-    def add(self, rank: Floats, score: Floats, starts: Numbers) -> None:
-        """Take the ranks (nan = none) and scores of some queries, which start at these rows."""
-        ranked = ~np.isnan(rank)
-        starts = np.concatenate([[0], np.cumsum(ranked)])[starts]
-        rank, score = rank[ranked], score[ranked]
-        order = np.lexsort((score, rank, _queries(starts)))
-        self.undecided = _all_less(rank[order], starts) and _all_less(score[order], starts)
-        self._longest = max(self._longest, int(np.diff(starts).max(initial=0)))
-
-
 class NumberedLists:
     """Decides whether a column without a name holds ranks or scores, from the numbers of all lists.
 
@@ -120,7 +97,8 @@ def _all_less(numbers: Floats, starts: Numbers) -> bool:
 class Reading:
     """One pass over a run or gold: its settings, its faults, and the state that decides its notes.
 
-    `bare`: a third column has no name. `mapped`: every query maps documents to numbers; None = no query yet.
+    `bare`: a third column has no name. `mapped`: every query maps documents to numbers; None = no query yet. `rises`: in every
+    query the scores rise with the ranks that stand beside them, of which the `longest` list has so many.
     """
 
     name: str
@@ -131,12 +109,22 @@ class Reading:
     bare: bool = False
     mapped: bool | None = None
     counts: CellCounts = field(default_factory=CellCounts)
-    ranked: RankedScores = field(default_factory=RankedScores)
+    rises: bool = True
+    longest: int = 0
     numbers: NumberedLists = field(default_factory=NumberedLists)
 
     def at(self, line: int) -> SourceLocation:
         """Return the place of a line."""
         return SourceLocation(self.name, line)
+
+    def compare(self, rank: Floats, score: Floats, starts: Numbers) -> None:
+        """Compare the ranks (nan = none) and scores of some queries, which start at these rows."""
+        ranked = ~np.isnan(rank)
+        starts = np.concatenate([[0], np.cumsum(ranked)])[starts]
+        rank, score = rank[ranked], score[ranked]
+        order = np.lexsort((score, rank, _queries(starts)))
+        self.rises = _all_less(rank[order], starts) and _all_less(score[order], starts)
+        self.longest = max(self.longest, int(np.diff(starts).max(initial=0)))
 
     def note(self, text: str) -> None:
         """Add a remark on the file."""
@@ -146,7 +134,7 @@ class Reading:
         """Add the remarks that depend on all rows. Raises InputError for bad rows."""
         self.bad.check()
         self.bad.remarks += map(str, self.counts.taken())
-        if self.ranked.rises:
+        if self.rises and self.longest > _RANKS:
             self.note("scores rise down the ranks; the highest score is taken for the best")
         if self.mapped and self.numbers.count_from_one and self.numbers.longest > 2:
             self.note(

@@ -109,11 +109,11 @@ def _rows_in(line: int, record: Mapping[str, Any], names: Mapping[str, str], kin
             raise Invalid(f"{describe(record['doc'])} is not a document id", RUN.json)
         rank = None
         if kind is GOLD or record.get("score") is not None:
-            value = number(record.get(kind.value, 1))
+            value = number(record.get(kind.value, 1), not names)
             with suppress(Invalid):
                 rank = _number(record["rank"], "rank") if "rank" in record else None
         elif "rank" in record:
-            value = -_number(record["rank"], "rank")
+            value = -_number(record["rank"], "rank", not names)
         yield line, query, doc, value, rank
         return
     docs, values = (
@@ -145,12 +145,12 @@ def _in_cell(value: Any, column: str) -> Any:
         raise wrong.under(column) from None
 
 
-def _score(value: Any) -> float:
-    return _number(value, "score")
+def _score(value: Any, bare: bool = False) -> float:
+    return _number(value, "score", bare)
 
 
-def _grade(value: Any) -> float:
-    number = float(value) if isinstance(value, bool) else _number(value, "grade")
+def _grade(value: Any, bare: bool = False) -> float:
+    number = float(value) if isinstance(value, bool) else _number(value, "grade", bare)
     if not number.is_integer() or abs(number) > LARGEST_GRADE:
         problem = f"the grade {str(value)[:60]!r} is not a whole number up to {LARGEST_GRADE}"
         raise Invalid(problem, "write e.g. 0, 1 or 2")
@@ -163,16 +163,11 @@ class _Cell(str):
     __slots__ = ()
 
 
-class _BareCell(_Cell):
-    """A cell of a table without a header."""
-
-    __slots__ = ()
-
-
 _COMMA = re.compile(r"[+-]?\d+,\d+")
 
 
-def _number(value: Any, what: str) -> float:
+def _number(value: Any, what: str, bare: bool = False) -> float:
+    """Return a number. Raises Invalid; `bare`: a cell is of a table without a header, which the fix asks for."""
     if type(value) is float and value - value == 0:  # the usual
         return value
     if isinstance(value, _Cell) or (isinstance(value, int | float) and not isinstance(value, bool)):
@@ -181,7 +176,7 @@ def _number(value: Any, what: str) -> float:
             if not isinf(number) or "inf" in str(value).lower():  # else it is too large for a number
                 return number
     text = repr(str(value)[:60]) if isinstance(value, str) else json.dumps(value)
-    fix = NAME_THEM.format(what) if isinstance(value, _BareCell) else f"write {what} as a number"
+    fix = NAME_THEM.format(what) if bare and isinstance(value, _Cell) else f"write {what} as a number"
     if isinstance(value, str) and _COMMA.fullmatch(value):
         fix = f"write a point: {value.replace(',', '.')}"
     raise Invalid(f"the {what} {text[:60]} is not a number", fix)
@@ -324,13 +319,12 @@ def table_records(
         reading.bare = is_bare(cells, named, reading)
         rows = rows if named else chain([first], rows)
     names = {role: cells[at] for role, at in positions.items()} if named else {}
-    cell = _Cell if named else _BareCell
     for line, some in rows:
         if len(some) <= max(positions.values()):
             problem = f"this row has {counted(len(some), 'column')}, the first one {len(cells)}"
             reading.bad.add(InputError(problem, fix="give every row all columns", place=reading.at(line)))
         else:
-            yield line, {role: cell(some[at].strip()) for role, at in positions.items()}, names
+            yield line, {role: _Cell(some[at].strip()) for role, at in positions.items()}, names
 
 
 def is_bare(head: list[str], named: bool, reading: Reading) -> bool:

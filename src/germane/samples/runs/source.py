@@ -151,8 +151,8 @@ class RowSource:
         else:
             several = whole_queries(blocks)  # type: ignore[assignment]
         for lists in several:
-            if lists.rows.rank is not None and reading.ranked.undecided:
-                reading.ranked.add(lists.rows.rank, lists.rows.number, lists.starts)
+            if lists.rows.rank is not None and reading.rises:
+                reading.compare(lists.rows.rank, lists.rows.number, lists.starts)
             some = lists.kept(lists.rows.line != NO_DOCUMENT) if (lists.rows.line < 0).any() else lists
             if reading.bare or reading.mapped:
                 reading.numbers.add(some.rows.number, some.starts)
@@ -284,7 +284,7 @@ class RowSource:
         for data in _blocks(stream):
             try:
                 if is_trec:
-                    rows = plain.trec_rows(data, line, self.kind, ranks=reading.ranked.undecided)
+                    rows = plain.trec_rows(data, line, self.kind, ranks=reading.rises)
                 else:
                     rows = plain.json_rows(data, line, self.kind, self.columns)
                     reading.mapped = False
@@ -309,8 +309,7 @@ class RowSource:
             line = 2 if named else 1
             for data in _blocks(stream, b"" if named else first):
                 head, rest = (line - 1, cells, positions, named), chain(BytesIO(data), stream)
-                ranks = reading.ranked.undecided
-                rows = plain.table_rows(data, line, between, positions, self.kind, ranks=ranks)
+                rows = plain.table_rows(data, line, between, positions, self.kind, ranks=reading.rises)
                 yield rows
                 line += len(rows)
             return
