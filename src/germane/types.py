@@ -119,9 +119,10 @@ def _check_finite(name: str, value: float | None) -> None:
 
 
 def _check_duration(ms: float | None) -> None:
-    _check_finite("ms", ms)
-    if ms is not None and ms < 0:
-        raise Invalid(f"is {ms}", "write milliseconds from 0, or leave the field out", "ms")
+    if ms is not None:
+        _check_finite("ms", ms)
+        if ms < 0:
+            raise Invalid(f"is {ms}", "write milliseconds from 0, or leave the field out", "ms")
 
 
 Id: TypeAlias = Annotated[str, Meta(min_length=1)]
@@ -188,7 +189,8 @@ class Call(Record, frozen=True, kw_only=True):
 
     def __post_init__(self) -> None:
         _check_duration(self.ms)
-        _set(self, contexts=tuple(self.contexts))
+        if type(self.contexts) is not tuple:
+            _set(self, contexts=tuple(self.contexts))
 
 
 class ToolCall(Record, frozen=True, kw_only=True):

@@ -1,11 +1,12 @@
 """Where contexts are found, in their order; and document ids from chunk ids."""
 
 import json
+from typing import Any
 
 import pytest
 
 from germane.errors import InputError
-from germane.samples.contexts import FALLBACK, ContextsFound, compile_rule, find_contexts
+from germane.samples.contexts import FALLBACK, compile_rule, find_contexts
 from germane.types import Call, Context, Message, Sample, ToolCall, freeze
 
 AB = (Context(text="a"), Context(text="b"))
@@ -20,36 +21,41 @@ def said(text: str | None = None, *calls: ToolCall) -> Sample:
     return Sample(id="q", query="why?", response=text, messages=messages)
 
 
+def found(sample: Sample, **how: Any):
+    """The contexts, the calls and the note."""
+    result, note = find_contexts(sample, **how)
+    return result.contexts, result.calls, note
+
+
+NOTHING = (None, None, "")
+
+
 @pytest.mark.parametrize("key", ["retrieved_context", "retrieved_contexts", "contexts", "retrievedContext"])
 def test_a_json_object_with_one_of_the_keys(key):
     """Strings and objects, under any of the names."""
     answer = json.dumps({"answer": "x", key: ["a", {"page_content": "b"}]})
-    assert find_contexts(said(answer)) == ContextsFound(AB)
+    assert found(said(answer)) == (AB, None, "")
 
 
 def test_the_samples_own_list_goes_before_everything():
     """What was handed over as a list is not looked for again, not even an empty one."""
     answer = json.dumps({"contexts": ["x"]})
-    assert find_contexts(Sample(id="q", query="w", response=answer, contexts=())) == ContextsFound(())
+    assert found(Sample(id="q", query="w", response=answer, contexts=())) == ((), None, "")
     own = (Call(contexts=AB),)
-    assert find_contexts(Sample(id="q", query="w", response=answer, calls=own)) == ContextsFound(None, own)
+    assert found(Sample(id="q", query="w", response=answer, calls=own)) == (None, own, "")
 
 
 def test_a_json_object_goes_before_tool_calls_and_these_before_an_array():
     """The order of the places is fixed."""
-    assert find_contexts(said('{"contexts": ["a", "b"]}', searched("x"))).contexts == AB
-    assert find_contexts(said('["x"]', searched("a", "b"))).calls == (
-        Call(query="q", contexts=AB, source="search"),
-    )
-    assert find_contexts(said('["a", "b"]')) == ContextsFound(AB)
+    assert found(said('{"contexts": ["a", "b"]}', searched("x")))[0] == AB
+    assert found(said('["x"]', searched("a", "b")))[1] == (Call(query="q", contexts=AB, source="search"),)
+    assert found(said('["a", "b"]')) == (AB, None, "")
 
 
 def test_each_tool_call_is_a_call_of_its_own():
     """Searches of an agent are never joined into one ranking; a tool without results is no search."""
-    found = find_contexts(
-        said("x", searched("a"), ToolCall(tool="clock", output="noon"), searched(tool="web"))
-    )
-    assert found.calls == (
+    sample = said("x", searched("a"), ToolCall(tool="clock", output="noon"), searched(tool="web"))
+    assert found(sample)[1] == (
         Call(query="q", contexts=(Context(text="a"),), source="search"),
         Call(query="q", contexts=(), source="web"),
     )
@@ -59,9 +65,9 @@ def test_nested_spans_fold_into_the_outer_one():
     """A retriever inside a tool is the tool's search, its results counted once."""
     inner = {"tool_calls": [{"output": {"results": ["a", "b"]}}, {"output": {"results": ["b"]}}]}
     outer = ToolCall(tool="ask", output=freeze(inner))
-    assert find_contexts(said("x", outer)).calls == (Call(contexts=AB, source="ask"),)
+    assert found(said("x", outer))[1] == (Call(contexts=AB, source="ask"),)
     both = ToolCall(tool="ask", output=freeze({"results": ["a", "b"], **inner}))
-    assert find_contexts(said("x", both)).calls == (Call(contexts=AB, source="ask"),)
+    assert found(said("x", both))[1] == (Call(contexts=AB, source="ask"),)
 
 
 @pytest.mark.parametrize(
@@ -74,23 +80,21 @@ def test_nested_spans_fold_into_the_outer_one():
 )
 def test_fenced_json(answer):
     """JSON in a fence, with text around it."""
-    assert find_contexts(said(answer)) == ContextsFound(AB)
+    assert found(said(answer)) == (AB, None, "")
 
 
 @pytest.mark.parametrize("answer", ['["a"\n\nb]', '{"contexts": [a\n\nb', "```json\n[a\n\nb\n```"])
 def test_malformed_json_falls_back_to_blocks_and_says_so(answer):
     """Text that starts like JSON and is none is split at blank lines, with a note."""
-    found = find_contexts(said(answer))
-    assert found.contexts is not None
-    assert len(found.contexts) == 2
-    assert found.note is not None
-    assert FALLBACK in found.note
+    contexts, _, note = found(said(answer))
+    assert len(contexts) == 2
+    assert FALLBACK in note
 
 
 def test_text_is_split_when_asked_for():
     """`contexts_from: text` takes blocks of any text, whatever it looks like."""
-    assert find_contexts(said("a\r\n \r\n\r\nb\n"), contexts_from="text") == ContextsFound(AB, note=FALLBACK)
-    assert find_contexts(said(" \n"), contexts_from="text") == ContextsFound()
+    assert found(said("a\r\n \r\n\r\nb\n"), contexts_from="text") == (AB, None, FALLBACK)
+    assert found(said(" \n"), contexts_from="text") == NOTHING
 
 
 @pytest.mark.parametrize(
@@ -98,33 +102,33 @@ def test_text_is_split_when_asked_for():
 )
 def test_nothing_is_found_where_nothing_is(answer):
     """Prose is not a list of contexts."""
-    assert find_contexts(said(answer)) == ContextsFound()
+    assert found(said(answer)) == NOTHING
 
 
 def test_an_empty_list_is_found():
     """Nothing retrieved is something else than not known."""
-    assert find_contexts(said('{"retrieved_context": []}')) == ContextsFound(())
+    assert found(said('{"retrieved_context": []}')) == ((), None, "")
 
 
 def test_hostile_answers_do_no_harm():
     """Bottomless nesting and a key twice are broken JSON like any other."""
-    assert find_contexts(said("[" * 100_000)) == ContextsFound()
-    assert find_contexts(said('{"contexts": ["a"],\n\n"contexts": ["b"]}')).note
+    assert found(said("[" * 100_000)) == NOTHING
+    assert found(said('{"contexts": ["a"],\n\n"contexts": ["b"]}'))[2]
 
 
 @pytest.mark.parametrize("answer", ['{"retrieved_context": [', '["a", "b"', "```json\n{contexts\n```"])
 def test_broken_json_without_blank_lines_holds_no_contexts(answer):
     """The JSON itself is no passage that could be judged."""
-    assert find_contexts(said(answer)) == ContextsFound()
+    assert found(said(answer)) == NOTHING
 
 
 @pytest.mark.parametrize("key", ["retrieved_context", "contexts"])
 def test_a_text_in_place_of_the_list_is_split_at_blank_lines(key):
     """As the fallback of the origin does, and the note says so; white space alone is nothing."""
-    found = find_contexts(said(json.dumps({key: "a\n\nb"})))
-    assert found == ContextsFound(AB, note=f"{key} is a text and not a list: {FALLBACK}")
-    assert find_contexts(said(json.dumps({key: "a"}))).contexts == AB[:1]
-    assert find_contexts(said(json.dumps({key: " \n"}))).contexts is None
+    note = f"{key} is a text and not a list: {FALLBACK}"
+    assert found(said(json.dumps({key: "a\n\nb"}))) == (AB, None, note)
+    assert found(said(json.dumps({key: "a"})))[0] == AB[:1]
+    assert found(said(json.dumps({key: " \n"})))[0] is None
 
 
 @pytest.mark.parametrize(

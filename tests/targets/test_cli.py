@@ -55,7 +55,7 @@ def test_the_output_file_holds_text_and_messages(command):
     )
     got = answer(command(f"{PYTHON} rag.py {{OUTPUT_FILE}} {{PROMPT}}", program))
     assert got.response == "said"
-    assert find_contexts(got).calls == (Call(query="w", contexts=(Context(text="t"),), source="search"),)
+    assert find_contexts(got)[0].calls == (Call(query="w", contexts=(Context(text="t"),), source="search"),)
     assert {key: got.metadata[key] for key in ("token_usage", "cost_usd", "duration_ms")} == {
         "token_usage": {"input": 3},
         "cost_usd": 0.1,

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from functools import partial
 from itertools import chain
 from operator import attrgetter
@@ -33,68 +32,50 @@ _FENCE = re.compile(r"```[^\n`]*\n(.*?)(?:```|\Z)", re.DOTALL)
 _BLANK = re.compile(r"\n[^\S\n]*(?:\n[^\S\n]*)+")
 
 
-@dataclass(frozen=True, slots=True)
-class ContextsFound:
-    """The contexts of one list, or the calls of an agent; both None = none found.
-
-    `note` explains how they were found; `error` is that of an answer or a search that failed.
-    """
-
-    contexts: tuple[Context, ...] | None = None
-    calls: tuple[Call, ...] | None = None
-    note: str | None = None
-    error: str | None = None
-
-    def add_to(self, sample: Sample) -> Sample:
-        """Return the sample with these contexts or calls, and with their error where it has none."""
-        error = self.error if sample.error is None else sample.error
-        return replace(sample, contexts=self.contexts, calls=self.calls, error=error)
-
-
-def find_contexts(sample: Sample, contexts_from: ContextsFrom = "auto") -> ContextsFound:
-    """Return the contexts of a sample: its own list, else those in its response and messages.
+def find_contexts(sample: Sample, contexts_from: ContextsFrom = "auto") -> tuple[Sample, str]:
+    """Return the sample with its own contexts or calls, else with those in its response and messages; and a note on the latter, or "".
 
     The order: its own list; a JSON object with `retrieved_context`, `retrieved_contexts` or `contexts`; tool calls with
     `output.results`; a JSON array; fenced JSON. A text under one of these keys, broken JSON with blank lines, or any text
-    under `contexts_from="text"`, is split at blank lines, with a note. Expected messages are gold and are not searched.
+    under `contexts_from="text"`, is split at blank lines, with a note. Expected messages are gold and are not searched. An error
+    that the answer or a search reports is the sample's, where it has none.
     """
     if sample.contexts is not None or sample.calls is not None:
-        return ContextsFound(sample.contexts, sample.calls)
+        return sample, ""
     spoken = (m.content for m in reversed(sample.messages) if isinstance(m.content, str) and m.content)
-    return find_in(sample.response or next(spoken, ""), sample.messages, contexts_from)
+    found, note = _found_in(sample.response or next(spoken, ""), sample.messages, contexts_from)
+    if sample.error is not None:
+        found["error"] = sample.error
+    return replace(sample, **found), note
 
 
-def find_in(
-    text: str, messages: Sequence[Message] = (), contexts_from: ContextsFrom = "auto"
-) -> ContextsFound:
-    """Return the contexts in an answer's text and in the tool calls of its messages."""
+def _found_in(
+    text: str, messages: Sequence[Message], contexts_from: ContextsFrom
+) -> tuple[dict[str, Any], str]:
+    """Return the fields of a sample that an answer's text and the tool calls of its messages hold, and a note."""
     if contexts_from == "text":
-        return ContextsFound(_blocks(text), note=FALLBACK) if text.strip() else ContextsFound()
+        return ({"contexts": _blocks(text)}, FALLBACK) if text.strip() else ({}, "")
     document = _json(text)
     failed = failure_of(document) if isinstance(document, dict) else None
     for key in _KEYS:
         if isinstance(document, dict) and isinstance(listed := document.get(key), str):
-            return ContextsFound(_blocks(listed) or None, note=f"{key} is a text and not a list: {FALLBACK}")
+            return {"contexts": _blocks(listed) or None}, f"{key} is a text and not a list: {FALLBACK}"
     if (contexts := _under_keys(document)) is not None:
-        return ContextsFound(contexts, error=failed)
+        return {"contexts": contexts, "error": failed}, ""
     searches, failed = without_failed(list(_calls(messages)))
     if searches:
-        calls = tuple(Call(**search) for search in searches)
-        return ContextsFound(calls=calls, error=failed)
+        return {"calls": tuple(Call(**search) for search in searches), "error": failed}, ""
     for value in (document, *(_json(fence[1]) for fence in _FENCE.finditer(text))):
         contexts = _read(passages_in(value)) if isinstance(value, list) else _under_keys(value)
         if contexts is not None:
-            return ContextsFound(contexts)
-    looks_like_json = document is _BROKEN and text.lstrip().startswith(("{", "[", "```"))
-    body = "\n".join(line for line in text.splitlines() if not line.lstrip().startswith("```"))
-    blocks = (
-        _blocks(body) if looks_like_json else ()
-    )  # one block would be the broken JSON itself, and no passage
+            return {"contexts": contexts}, ""
+    broken = document is _BROKEN and text.lstrip().startswith(("{", "[", "```"))
+    lines = (line for line in text.splitlines() if not line.lstrip().startswith("```"))
+    blocks = _blocks("\n".join(lines)) if broken else ()
+    note = f"the answer looks like JSON and is not: {FALLBACK}"
     return (
-        ContextsFound(blocks, note=f"the answer looks like JSON and is not: {FALLBACK}")
-        if blocks[1:]
-        else ContextsFound()
-    )
+        ({"contexts": blocks}, note) if blocks[1:] else ({}, "")
+    )  # one block would be the broken JSON itself
 
 
 def only_contexts(content: Json) -> bool:
@@ -376,7 +357,7 @@ def _id_under(context: Context, key: str) -> str | None:
 def _beside(row: Json, keys: Container[str]) -> str | None:
     """Return the name of the preferred id in a passage that also has one of these keys, or None."""
     if isinstance(row, Mapping):
-        names = id_keys(tuple(key for key in row if isinstance(key, str)))
+        names = id_keys(tuple(row))
         if names[1:] and any(name in keys for name in names):
             return next((name for name in names if name not in keys), names[0])
         row = tuple(row.values())

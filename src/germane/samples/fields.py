@@ -15,7 +15,7 @@ import msgspec
 from germane.clean import fold
 from germane.encoding import encode
 from germane.errors import Invalid, describe
-from germane.types import Context, FrozenDict, Json, Message, Record, Step, freeze
+from germane.types import Call, Context, Json, Message, Record, Step, freeze
 
 T = TypeVar("T")
 EMPTY = " "
@@ -39,106 +39,15 @@ DOCUMENT_IDS = (
 
 
 class Field(NamedTuple):
-    """A field: its meaning, its other names (each also in camelCase), and an example of its value."""
+    """A field: its meaning, its other names (each also in camelCase), and an example of its value.
+
+    `read` returns a value of another shape or type as the record wants it, and any other value unchanged; it raises Invalid.
+    """
 
     meaning: str
     names: tuple[str, ...] = ()
     example: Json = None
-
-
-FIELDS = {
-    "id": Field("names the case; without one, the number of its line", ("qid", "query_id", "case_id", "_id")),
-    "query": Field(
-        "what was asked", ("question", "topic", "user_input", "input"), "the question that was asked"
-    ),
-    "system": Field("which retrieval system answered"),
-    "trial": Field("which repetition, from 0"),
-    "contexts": Field(
-        "what was retrieved, best first; [] = nothing, absent = not known",
-        ("retrieved_contexts", "retrieval_context", "context", "retrieved_context"),
-        ["...", {"id": "d7", "text": "..."}],
-    ),
-    IDS: Field("the document ids of the contexts, in their order", ("doc_ids",), ["d1", "d2"]),
-    "calls": Field(
-        "the searches of an agent, one ranking each", example=[{"query": "...", "contexts": ["..."]}]
-    ),
-    "stages": Field(
-        "what each step of the retrieval handed on, best first",
-        example=[{"name": "bm25", "ids": ["d7", "d2"]}, {"name": "rerank", "ids": ["d2"]}],
-    ),
-    "reference": Field(
-        "the answer that is known to be right",
-        ("ground_truth", "expected_output", "expected", "reference_answer"),
-    ),
-    "criterion": Field(
-        "what a good answer does; never a reference answer", ("criteria", "expected_outcome", "outcome")
-    ),
-    "response": Field("what the system answered", ("actual_output", "answer", "candidate_answer", "output")),
-    "qrels": Field(
-        "gold documents and their grades; 0 or less = not relevant",
-        ("reference_context_ids", "document_ids", "gold_ids"),
-        {"d7": 2, "d9": 0},
-    ),
-    "gold": Field(
-        "groups of ids: every group must be hit, any id of it will do", example=[["d1", "d7"], ["d3"]]
-    ),
-    "evidence": Field("pieces of gold text; they survive re-chunking", example=[{"quote": "..."}]),
-    "answerable": Field("false: nothing in the corpus answers it"),
-    "forbidden": Field("documents that must not come back", example=["d9"]),
-    "superseded": Field(
-        "stale versions of documents, each with its current one; a list: stale ids alone",
-        example={"d7-v1": "d7-v2"},
-    ),
-    "unsure": Field(
-        "documents that may be relevant, with the grade that they would have; `*1`: one that is not known",
-        example={"d8": 1},
-    ),
-    "history": Field("what was said before", example=[{"role": "user", "content": "..."}]),
-    "messages": Field("what the system said, with its tool calls", ("output_messages",)),
-    "error": Field("why the system gave no usable answer"),
-    "tags": Field("words to filter and group by", example=["tax", "2024"]),
-    "cluster": Field("names the cases that belong together in statistics; without one, the id"),
-    "grade_scale": Field("the lowest and the highest grade of a context, if not 0 and 3", example=[0, 4]),
-    "metadata": Field("anything else that is known of it"),
-}
-"""The fields of a sample."""
-PASSAGE = {
-    "text": Field("the passage", ("content", "page_content")),
-    "id": Field("the id of its document", (*DOCUMENT_IDS, "_id")),
-    "score": Field("the retriever's own score"),
-    "grade": Field("a person's grade of its relevance, 0 to 3 or in grade_scale"),
-    "relevant": Field("a person's yes or no; another scale than grade: one of the two"),
-    "metadata": Field("anything else that is known of it"),
-    "start": Field("where it starts in its document, in characters"),
-    "end": Field("where it ends in its document, in characters"),
-}
-"""The fields of a passage; `start` and `end` become metadata."""
-PASSAGE_LISTS = ("documents", "results", "source_documents", "nodes", "matches", "hits", "docs", "points")
-"""The keys under which systems return their passages, besides the names of `contexts`."""
-RESULT = {
-    "query": Field(
-        "the query", ("qid", "query_id", "topic_id", "id", "topic", "query", "question", "user_input")
-    ),
-    "doc": Field(
-        "the document",
-        (*DOCUMENT_IDS, "did", "doc", "document"),
-    ),
-    "docs": Field(
-        "the documents of a query, best first",
-        ("doc_ids", "document_ids", "retrieved_context_ids", "retrieved_ids", "contexts", "results"),
-    ),
-    "score": Field("the retriever's score", ("score", "sim", "similarity", "scores")),
-    "rank": Field("the place in the list", ("rank", "position")),
-    "grade": Field(
-        "how relevant the document is",
-        ("grade", "relevance", "rel", "label", "judgment", "judgement", "score", "grades", "relevances"),
-    ),
-    "gold": Field(
-        "the gold documents of a query",
-        ("qrels", "gold_ids", "reference_context_ids", "document_ids", "doc_ids"),
-    ),
-}
-"""The columns of runs and qrels, each with its names in order of preference (compared without case, underscores, dashes)."""
+    read: Callable[[Json], Json] | None = None
 
 
 def spellings(fields: Mapping[str, Field]) -> dict[str, str]:
@@ -164,8 +73,6 @@ OF_GOLDENS = frozenset(
 """Keys of DeepEval's goldens, in which `context` holds the ideal passages and not the retrieved ones."""
 
 
-SPELLINGS, PASSAGE_SPELLINGS = spellings(FIELDS), spellings(PASSAGE)
-_ID_RANKS = {fold(name): rank for rank, name in enumerate(("id", *DOCUMENT_IDS))}
 _SAYS_DOCUMENT = frozenset(
     name for text in ("id", "doc_id", "document_id", "context_id") for name in (text, camel_case(text))
 )
@@ -173,29 +80,23 @@ _SAYS_DOCUMENT = frozenset(
 
 
 @lru_cache(maxsize=1000)
-def id_keys(keys: tuple[str, ...]) -> tuple[str, ...]:
+def id_keys(keys: tuple[Any, ...]) -> tuple[str, ...]:
     """Return the keys that may hold a document's id, in order of preference."""
+    names = {key: fold(key) for key in keys if isinstance(key, str)}
     return tuple(
-        sorted((key for key in keys if fold(key) in _ID_RANKS), key=lambda key: _ID_RANKS[fold(key)])
+        sorted((key for key in names if names[key] in _ID_RANKS), key=lambda key: _ID_RANKS[names[key]])
     )
 
 
 def id_in(row: Json) -> str | None:
     """Return the id of a document in a row or in the metadata of a passage, or None."""
-    if not isinstance(row, Mapping):
-        return None
-    for key in id_keys(tuple(filter(_is_text, row))):
+    for key in id_keys(tuple(row)) if isinstance(row, Mapping) else ():
         with suppress(Invalid):
             return read_id(row[key])
     return None
 
 
-def _is_text(key: Any) -> bool:
-    return isinstance(key, str)
-
-
 _LISTS = (list, tuple)
-_DICT = frozenset({dict})
 _OWN = frozenset(Context.__struct_fields__)
 
 
@@ -230,6 +131,10 @@ def read_id(value: Json) -> str:
     raise Invalid(f"is {describe(value)}", "write a string that is not empty, or a whole number")
 
 
+def _passage_id(value: Json) -> str:
+    return value if type(value) is str else read_id(value)
+
+
 def _at(step: Step, read: Callable[[Json], Json], value: Json) -> Json:
     """Return `read(value)`; the path of a fault starts with this step."""
     try:
@@ -252,7 +157,7 @@ def _each(read: Callable[[Json], Json]) -> Callable[[Json], Json]:
     return read_all
 
 
-_each_id, _wholes = _each(read_id), _each(_whole)
+_each_id = _each(read_id)
 
 
 def _ids(values: Json) -> Json:
@@ -313,17 +218,6 @@ def _offset(value: Json) -> int:
     return offset
 
 
-_OF_PASSAGE: dict[str, tuple[frozenset[type], Callable[[Json], Json]]] = {
-    "text": (frozenset({str}), lambda value: value),
-    "id": (frozenset({str}), read_id),
-    "score": (frozenset({float, int}), _number),
-    "grade": (frozenset({int}), _whole),
-    "relevant": (frozenset({bool}), lambda value: value),
-    "metadata": (frozenset({FrozenDict}), _metadata),
-    "start": (frozenset({int}), _offset),
-    "end": (frozenset({int}), _offset),
-}
-"""For each field of a passage the types of values that are kept unchanged, and the reader of others."""
 _EXAMPLE = 'write a string or an object like {"id": "d7", "text": "..."}'
 
 
@@ -335,41 +229,42 @@ def _passage(value: Json) -> Json:
         if isinstance(value, str):
             return {"text": str(value) or EMPTY}
         return _scored(value)
-    made: dict[str, Json] = {}
-    for name, inner in _named(value).items():
-        kinds, read = _OF_PASSAGE[name]
-        if type(inner) in kinds:
-            made[name] = inner
-        elif inner is not None:
-            key = next((key for key in value if PASSAGE_SPELLINGS.get(key) == name), name)
-            made[name] = _at(key, read, inner)
+    made = _named(value)
+    for name, inner in made.items():
+        read = PASSAGE[name].read
+        if read is not None and inner is not None:
+            try:
+                made[name] = read(inner)
+            except Invalid as wrong:
+                key = next((key for key in value if PASSAGE_SPELLINGS.get(key) == name), name)
+                raise wrong.under(key) from None
     return made
 
 
 @lru_cache(maxsize=1000)
 def _others(keys: tuple[Any, ...]) -> tuple[tuple[Any, str | None], ...]:
     """Return the keys of a passage that are not our field names, each with its field; None = metadata."""
-    ids = {key: rank for rank, key in enumerate(id_keys(tuple(filter(_is_text, keys))))}
+    ids = {key: rank for rank, key in enumerate(id_keys(keys))}
     others = [key for key in keys if key not in _OWN]
     others.sort(key=lambda key: ids.get(key, -1))
     return tuple((key, "id" if key in ids else PASSAGE_SPELLINGS.get(key)) for key in others)
 
 
 def _named(passage: dict[str, Json]) -> dict[str, Json]:
-    """Return a passage under our field names with unchanged values; unknown keys become metadata.
+    """Return a copy of a passage under our field names with unchanged values; unknown keys become metadata.
 
     Raises Invalid where two keys of one field differ, and where there is neither text nor id.
     """
     others = _others(tuple(passage))
-    made = _renamed(passage.copy(), others) if others else passage
+    made = _renamed(passage.copy(), others) if others else passage.copy()
     if made.get("id") is None and (found := id_in(made.get("metadata"))) is not None:
-        made = {**made, "id": found}
-    if made.get("text"):
-        return made
-    if made.get("text") is not None:
-        return {**made, "text": EMPTY}
-    if made.get("id") is None:
-        raise Invalid("has neither text nor id", _EXAMPLE)
+        made["id"] = found
+    if made.get("text") is None:
+        made.pop("text", None)
+        if made.get("id") is None:
+            raise Invalid("has neither text nor id", _EXAMPLE)
+    elif not made["text"]:
+        made["text"] = EMPTY
     return made
 
 
@@ -399,7 +294,7 @@ def _add(key: str, name: str, value: Json, made: dict[str, Json]) -> None:
     """Set a field. Raises Invalid where it already has another value."""
     if made.get(name) is None:
         made[name] = value
-    elif str(value) != str(_at(name, _OF_PASSAGE[name][1], made[name])):
+    elif str(value) != str(_at(name, read_id if name == "id" else PASSAGE[name].read or str, made[name])):
         problem = f"says something else than the other {name} of this context"
         raise Invalid(problem, f"keep one {name}", key)
 
@@ -454,18 +349,14 @@ def _scored(value: Json) -> Json:
 _read_each = _each(_passage)
 
 
-class _Ranking(msgspec.Struct):
-    """A list of passages; msgspec inspects `list[Context]` anew in each call, a record once."""
-
-    passages: tuple[Context, ...]
-
-
 def passages(values: Json) -> Json:
     """Return a list of passages: records where all values have the expected types, else mappings under our field names."""
     if not isinstance(values, _LISTS):
         return values
     try:
-        made = msgspec.convert({"passages": values}, _Ranking).passages
+        made = msgspec.convert(
+            {"contexts": values}, Call
+        ).contexts  # a record: a bare type is inspected in each call
         # of an empty text the record does not say whether it is known, and an id may stand in the metadata
         if not [
             1
@@ -479,12 +370,10 @@ def passages(values: Json) -> Json:
             return made
     except (msgspec.ValidationError, AttributeError):  # a Context has no `get`
         pass
-    if not _DICT.issuperset(map(type, values)):
-        return _read_each(values)
-    try:
-        return msgspec.convert({"passages": list(map(_named, values))}, _Ranking).passages
-    except (Invalid, msgspec.ValidationError):
-        return _read_each(values)
+    if all(type(value) is dict for value in values):
+        with suppress(Invalid, msgspec.ValidationError):
+            return msgspec.convert({"contexts": list(map(_named, values))}, Call).contexts
+    return _read_each(values)
 
 
 def failure(value: Json) -> str | None:
@@ -603,29 +492,6 @@ def yes_no(value: Json) -> Json:
     return bool(whole) if type(whole) is int and whole in {0, 1} else value
 
 
-READ: dict[str, Callable[[Json], Json]] = {
-    "id": read_id,
-    "query": _question,
-    "trial": _whole,
-    "contexts": passages,
-    IDS: _ids,
-    "calls": _each(_call),
-    "stages": _each(_stage),
-    "qrels": _qrels,
-    "gold": _gold,
-    "evidence": _each(_evidence),
-    "forbidden": _ids,
-    "superseded": _superseded,
-    "unsure": _qrels,
-    "history": _conversation,
-    "messages": _conversation,
-    "error": failure,
-    "grade_scale": _wholes,
-    "metadata": _metadata,
-}
-"""The function that normalizes the value of each field. Raises Invalid."""
-
-
 def converted(values: Json, kind: Any) -> Any:
     """Convert values to a record or records. Raises Invalid with the path of the first wrong value."""
     try:
@@ -720,3 +586,122 @@ def written(path: tuple[Step, ...], row: Json) -> Iterator[Step]:
             return
         yield result
         row = row[result]
+
+
+FIELDS = {
+    "id": Field(
+        "names the case; without one, the number of its line",
+        ("qid", "query_id", "case_id", "_id"),
+        read=read_id,
+    ),
+    "query": Field(
+        "what was asked",
+        ("question", "topic", "user_input", "input"),
+        "the question that was asked",
+        read=_question,
+    ),
+    "system": Field("which retrieval system answered"),
+    "trial": Field("which repetition, from 0", read=_whole),
+    "contexts": Field(
+        "what was retrieved, best first; [] = nothing, absent = not known",
+        ("retrieved_contexts", "retrieval_context", "context", "retrieved_context"),
+        ["...", {"id": "d7", "text": "..."}],
+        read=passages,
+    ),
+    IDS: Field("the document ids of the contexts, in their order", ("doc_ids",), ["d1", "d2"], read=_ids),
+    "calls": Field(
+        "the searches of an agent, one ranking each",
+        example=[{"query": "...", "contexts": ["..."]}],
+        read=_each(_call),
+    ),
+    "stages": Field(
+        "what each step of the retrieval handed on, best first",
+        example=[{"name": "bm25", "ids": ["d7", "d2"]}, {"name": "rerank", "ids": ["d2"]}],
+        read=_each(_stage),
+    ),
+    "reference": Field(
+        "the answer that is known to be right",
+        ("ground_truth", "expected_output", "expected", "reference_answer"),
+    ),
+    "criterion": Field(
+        "what a good answer does; never a reference answer", ("criteria", "expected_outcome", "outcome")
+    ),
+    "response": Field("what the system answered", ("actual_output", "answer", "candidate_answer", "output")),
+    "qrels": Field(
+        "gold documents and their grades; 0 or less = not relevant",
+        ("reference_context_ids", "document_ids", "gold_ids"),
+        {"d7": 2, "d9": 0},
+        read=_qrels,
+    ),
+    "gold": Field(
+        "groups of ids: every group must be hit, any id of it will do",
+        example=[["d1", "d7"], ["d3"]],
+        read=_gold,
+    ),
+    "evidence": Field(
+        "pieces of gold text; they survive re-chunking", example=[{"quote": "..."}], read=_each(_evidence)
+    ),
+    "answerable": Field("false: nothing in the corpus answers it"),
+    "forbidden": Field("documents that must not come back", example=["d9"], read=_ids),
+    "superseded": Field(
+        "stale versions of documents, each with its current one; a list: stale ids alone",
+        example={"d7-v1": "d7-v2"},
+        read=_superseded,
+    ),
+    "unsure": Field(
+        "documents that may be relevant, with the grade that they would have; `*1`: one that is not known",
+        example={"d8": 1},
+        read=_qrels,
+    ),
+    "history": Field(
+        "what was said before", example=[{"role": "user", "content": "..."}], read=_conversation
+    ),
+    "messages": Field("what the system said, with its tool calls", ("output_messages",), read=_conversation),
+    "error": Field("why the system gave no usable answer", read=failure),
+    "tags": Field("words to filter and group by", example=["tax", "2024"]),
+    "cluster": Field("names the cases that belong together in statistics; without one, the id"),
+    "grade_scale": Field(
+        "the lowest and the highest grade of a context, if not 0 and 3", example=[0, 4], read=_each(_whole)
+    ),
+    "metadata": Field("anything else that is known of it", read=_metadata),
+}
+"""The fields of a sample."""
+PASSAGE = {
+    "text": Field("the passage", ("content", "page_content")),
+    "id": Field("the id of its document", (*DOCUMENT_IDS, "_id"), read=_passage_id),
+    "score": Field("the retriever's own score", read=_number),
+    "grade": Field("a person's grade of its relevance, 0 to 3 or in grade_scale", read=_whole),
+    "relevant": Field("a person's yes or no; another scale than grade: one of the two"),
+    "metadata": Field("anything else that is known of it", read=_metadata),
+    "start": Field("where it starts in its document, in characters", read=_offset),
+    "end": Field("where it ends in its document, in characters", read=_offset),
+}
+"""The fields of a passage; `start` and `end` become metadata."""
+PASSAGE_LISTS = ("documents", "results", "source_documents", "nodes", "matches", "hits", "docs", "points")
+"""The keys under which systems return their passages, besides the names of `contexts`."""
+RESULT = {
+    "query": Field(
+        "the query", ("qid", "query_id", "topic_id", "id", "topic", "query", "question", "user_input")
+    ),
+    "doc": Field(
+        "the document",
+        (*DOCUMENT_IDS, "did", "doc", "document"),
+    ),
+    "docs": Field(
+        "the documents of a query, best first",
+        ("doc_ids", "document_ids", "retrieved_context_ids", "retrieved_ids", "contexts", "results"),
+    ),
+    "score": Field("the retriever's score", ("score", "sim", "similarity", "scores")),
+    "rank": Field("the place in the list", ("rank", "position")),
+    "grade": Field(
+        "how relevant the document is",
+        ("grade", "relevance", "rel", "label", "judgment", "judgement", "score", "grades", "relevances"),
+    ),
+    "gold": Field(
+        "the gold documents of a query",
+        ("qrels", "gold_ids", "reference_context_ids", "document_ids", "doc_ids"),
+    ),
+}
+"""The columns of runs and qrels, each with its names in order of preference (compared without case, underscores, dashes)."""
+SPELLINGS, PASSAGE_SPELLINGS = spellings(FIELDS), spellings(PASSAGE)
+_ID_RANKS = {fold(name): rank for rank, name in enumerate(("id", *DOCUMENT_IDS))}

@@ -18,7 +18,6 @@ from germane.samples.fields import (
     FIELDS,
     IDS,
     OF_GOLDENS,
-    READ,
     SPELLINGS,
     converted,
     without_failed,
@@ -203,7 +202,7 @@ class RowReader:
         order = {spelling: position for position, spelling in enumerate(SPELLINGS)}
         best = {name: key for key, name in sorted(means.items(), key=lambda value: -order.get(value[0], -1))}
         read = {key: name for key, name in means.items() if name is not None and best[name] == key}
-        fields = tuple((key, name, READ.get(name)) for key, name in read.items())
+        fields = tuple((key, name, FIELDS[name].read) for key, name in read.items())
         ids = tuple(key for key, name in read.items() if name in _OF_IDS)
         return _Plan(fields, ids, tuple(key for key in keys if key not in read), among)
 

@@ -100,7 +100,7 @@ class TargetAnswers:
     def _keep(self, samples: Iterable[Sample]) -> Iterator[SampleKey]:
         """Keep the answers that are no failures: these are asked again."""
         for sample in samples:
-            if sample.error is None and find_contexts(sample).error is None:
+            if find_contexts(sample)[0].error is None:
                 self._found[sample.key] = sample
                 yield sample.key
 
@@ -263,9 +263,8 @@ def prepared(
     sample = planned.sample
     if sample.contexts is None and sample.calls is None and sample.error is None:
         if sample.response or sample.messages:
-            contexts = find_contexts(sample, contexts_from=planned.contexts_from)
-            sample = contexts.add_to(sample)
-            notes.update([contexts.note] if contexts.note else [])
+            sample, note = find_contexts(sample, contexts_from=planned.contexts_from)
+            notes.update([note] if note else [])
         if planned.target and sample.contexts is None and sample.calls is None:
             spoken = (message.content for message in reversed(sample.messages) if message.content)
             answer = next(spoken, None) if sample.response is None else sample.response

@@ -123,12 +123,10 @@ def document_sample(
         options = options_of({}, options)
     row = dict(document) if "query" in document or _PROTOCOL.isdisjoint(document) else _row(document)
     sample = _read(row if options.contexts is None else {**row, "contexts": options.contexts})
-    if sample.contexts is not None or sample.calls is not None:
-        return sample
-    contexts = find_contexts(sample, contexts_from=options.contexts_from)
-    if contexts.note and note is not None:
-        note(contexts.note)
-    return contexts.add_to(sample)
+    sample, remark = find_contexts(sample, contexts_from=options.contexts_from)
+    if remark and note is not None:
+        note(remark)
+    return sample
 
 
 def _read(row: Mapping[str, Json]) -> Sample:
