@@ -130,6 +130,7 @@ Id: TypeAlias = Annotated[str, Meta(min_length=1)]
 Whole: TypeAlias = Annotated[int, Meta(ge=-(2**63), le=2**63 - 1)]
 """A whole number that a column of a table can hold."""
 Offset: TypeAlias = Annotated[int, Meta(ge=0, le=2**63 - 1)]
+_Amount: TypeAlias = Annotated[float, Meta(ge=0, lt=2**63)]
 Metadata: TypeAlias = Annotated[Any, Meta(extra_json_schema={"type": "object"})]
 """A FrozenDict: the record freezes what it is given, so that msgspec need not copy it first."""
 
@@ -392,10 +393,10 @@ class Usage(
 ):
     """The cost of one request: requests sent (retries too), tokens, US dollars (None = price unknown)."""
 
-    requests: int = 0
-    input_tokens: int = 0
-    output_tokens: int = 0
-    cost_usd: float | None = None
+    requests: Offset = 0
+    input_tokens: Offset = 0
+    output_tokens: Offset = 0
+    cost_usd: _Amount | None = None
 
 
 class Judgement(Record, frozen=True, kw_only=True):
@@ -419,7 +420,7 @@ class Judgement(Record, frozen=True, kw_only=True):
     parent: str | None = None
     request: str | None = None
     usage: Usage = Usage()
-    ms: float | None = None
+    ms: _Amount | None = None
     at: str | None = None
     provenance: Mapping[str, Any] = NOTHING
 

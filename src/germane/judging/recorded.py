@@ -111,11 +111,8 @@ class StoredAnswers:
 
     def look_up(self, questions: Sequence[AnyQuestion]) -> list[Judgement]:
         """Return the recorded judgement of each question, or an error in its place."""
-        return [judgement or _lacking(questions, n) for n, judgement in enumerate(self.find(questions))]
-
-    def find(self, questions: Sequence[AnyQuestion]) -> list[Judgement | None]:
-        """Return the recorded judgement of each question; None where there is none."""
-        return list(self._find([questions], _judgement_in))
+        found = self._find([questions], _judgement_in)
+        return [judgement or _lacking(questions, n) for n, judgement in enumerate(found)]
 
     def values(self, asked: Sequence[Sequence[AnyQuestion]]) -> list[list[Any]]:
         """Return the typed answer to each question of these lists, Unanswered in place of one that is not there."""

@@ -11,59 +11,23 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, nullcontext, suppress
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import IO, Annotated, TypeAlias
+from typing import IO
 
-from msgspec import Meta, Struct
+from msgspec import ValidationError, structs
 
 from germane.encoding import decode, encode
 from germane.errors import InputError, Invalid, MissingPart, SourceLocation, describe, install_extra
 from germane.ledger.address import files_of
 from germane.ledger.store import Ledger
-from germane.samples.fields import converted
+from germane.samples.fields import explained
 from germane.samples.files import whole_file
 from germane.tables.columns import batched
 from germane.tables.judgements import load_judgement
-from germane.types import Id, Json, Judgement, Offset
+from germane.types import Json, Judgement
 
 _BATCH = 1000
 _EXPORT = "name a file that `germane ledger export` wrote, or a report's judgements.jsonl"
 _KEY = re.compile("[0-9a-fA-F]{32}")
-_Amount: TypeAlias = Annotated[float, Meta(ge=0, lt=2**63)]
-
-
-class _UsageRow(Struct, frozen=True):
-    """The checks of a row's `usage`."""
-
-    requests: Offset = 0
-    input: Offset = 0
-    output: Offset = 0
-    cost_usd: _Amount | None = None
-
-
-class _JudgementRow(Struct, frozen=True):
-    """The fields of a row that are checked before a judgement is made of it."""
-
-    key: str
-    kind: Id
-    judge: Id
-    item: str = ""
-    prompt: str = ""
-    answer: Json = None
-    error: str | None = None
-    parent: str | None = None
-    request: str | None = None
-    usage: _UsageRow = _UsageRow()
-    ms: _Amount | None = None
-    at: str | None = None
-
-    def __post_init__(self) -> None:
-        if not _KEY.fullmatch(self.key):
-            raise Invalid("is not a key", "write 32 hexadecimal digits", "key")
-        for name in ("kind", "judge", "item", "prompt", "parent", "request"):
-            if not (getattr(self, name) or "").isprintable():
-                raise Invalid("cannot be printed", "leave control characters out", name)
-        if self.error is None and self.answer is None:
-            raise Invalid("there is neither an answer nor an error", "write the judge's answer")
 
 
 def _utc(text: str) -> str:
@@ -131,16 +95,32 @@ def _lines_of_parquet(folder: Path) -> Iterator[bytes]:
 
 
 def _judgement(line: bytes, location: SourceLocation) -> Judgement:
+    row: Json = None
     try:
-        row = decode(line)
-        checked: _JudgementRow = converted(row, _JudgementRow)
-        at = None if checked.at is None else _utc(checked.at)
-        return load_judgement({**row, "key": checked.key.lower(), "at": at})
+        if not isinstance(row := decode(line), dict):
+            raise Invalid(f"is {describe(row)}", "write an object")  # noqa: TRY301
+        judgement = load_judgement(row)
+        _check(judgement)
+        at = judgement.at and _utc(judgement.at)
+        return structs.replace(judgement, key=judgement.key.lower(), at=at)
+    except ValidationError as error:
+        raise explained(error, row).error(location) from None
     except Invalid as error:
         raise error.error(location) from None
     except (ValueError, RecursionError) as error:
         problem = "it is nested too deep" if isinstance(error, RecursionError) else str(error)
         raise InputError(f"this is not a judgement: {problem}", fix=_EXPORT, place=location) from None
+
+
+def _check(judgement: Judgement) -> None:
+    """Raise Invalid for a key that is none, a name that cannot be printed, or a row with neither an answer nor an error."""
+    if not _KEY.fullmatch(judgement.key):
+        raise Invalid("is not a key", "write 32 hexadecimal digits", "key")
+    for name in ("kind", "judge", "item", "prompt", "parent", "request"):
+        if not (getattr(judgement, name) or "").isprintable():
+            raise Invalid("cannot be printed", "leave control characters out", name)
+    if judgement.error is None and judgement.answer is None:
+        raise Invalid("there is neither an answer nor an error", "write the judge's answer")
 
 
 @contextmanager

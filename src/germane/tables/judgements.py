@@ -186,6 +186,6 @@ def judgement_line(judgement: Judgement) -> bytes:
 
 def load_judgement(row: dict[str, Json]) -> Judgement:
     """Return the judgement in a flat JSON object. Raises ValueError."""
-    values = {name: row[name] for name in row if name in _OWN and (name != "usage" or row[name])}
+    values = {name: row[name] for name in row if name in _OWN}
     values["provenance"] = {name: value for name, value in row.items() if name not in _OWN}
     return convert(values, Judgement)
