@@ -2,7 +2,7 @@
 
 import random
 
-from germane.folder.index import LineIndex
+from germane.folder.lines import LineIndex
 
 
 def test_names_that_share_their_first_half_are_told_apart() -> None:

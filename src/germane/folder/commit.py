@@ -1,4 +1,4 @@
-"""The commit of a report: its rows take the places of those that stood in the folder, all or none of them.
+"""One writer at a time, and the commit of a report: its rows take the places of those that stood there, all or none of them.
 
 All files are complete and on disk before the first takes its place; the draft of the new manifest, written last, says so. A
 process that is killed in between leaves that draft, and the next one that looks at the folder goes on where it ended.
@@ -6,12 +6,13 @@ process that is killed in between leaves that draft, and the next one that looks
 
 from __future__ import annotations
 
+import os
+import sys
 from contextlib import suppress
 from pathlib import Path
 
 from germane.encoding import decode
 from germane.errors import InputError
-from germane.folder import lock
 from germane.folder.labels import people_in
 from germane.folder.layout import APPEND, EARLIER, LOCK, MANIFEST, UNFINISHED, files_in, opened, sync
 from germane.folder.lines import TableFile
@@ -48,7 +49,7 @@ def complete_killed(path: Path, *, is_writer: bool = False) -> None:
     if not draft.exists():
         return
     with suppress(InputError, OSError):
-        held = None if is_writer else lock.acquire(path / LOCK)
+        held = None if is_writer else acquire(path / LOCK)
         try:
             manifest = decode(draft.read_bytes())
             if isinstance(manifest, dict) and manifest.get("status") == "complete":
@@ -57,4 +58,46 @@ def complete_killed(path: Path, *, is_writer: bool = False) -> None:
             pass
         finally:
             if held is not None:
-                lock.release(path / LOCK, held)
+                release(path / LOCK, held)
+
+
+def acquire(path: Path) -> int:
+    """Create and lock a file, which exists only while it is locked; return its descriptor.
+
+    InputError where another process, or another call in this one, holds the lock.
+    """
+    while True:
+        file = os.open(path, os.O_RDWR | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0), 0o600)
+        try:
+            _lock(file)
+        except OSError:
+            os.close(file)
+            fix = "wait for it, or name another folder"
+            raise InputError(f"another process is writing to {path.parent}", fix=fix) from None
+        with suppress(FileNotFoundError):
+            if os.path.samestat(os.fstat(file), path.stat()):
+                return file
+        os.close(file)  # its holder has removed it in this moment
+
+
+def release(path: Path, file: int) -> None:
+    """Unlock and remove a file that `acquire` locked."""
+    if sys.platform == "win32":  # an open file cannot be removed there
+        os.close(file)
+        with suppress(OSError):
+            path.unlink()
+    else:
+        path.unlink(missing_ok=True)
+        os.close(file)
+
+
+if sys.platform == "win32":
+    import msvcrt
+
+    def _lock(file: int) -> None:
+        msvcrt.locking(file, msvcrt.LK_NBLCK, 1)
+else:
+    import fcntl
+
+    def _lock(file: int) -> None:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)

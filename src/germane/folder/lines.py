@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import hashlib
 import logging
+from array import array
 from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, cached_property
 from io import BytesIO
 from pathlib import Path
 from typing import Any, Generic, TypeVar
 
 import msgspec
+import numpy as np
+from numpy.typing import NDArray
 
 from germane.encoding import decode, encode, short_name
 from germane.errors import InputError, SourceLocation
@@ -133,6 +136,13 @@ class TableFile:
                 if isinstance(row := decode(line), dict):
                     yield row
 
+    def at(self, offsets: Iterable[int]) -> Iterator[bytes]:
+        """Iterate over the lines that begin at these offsets."""
+        with self.path.open("rb") as content:
+            for offset in offsets:
+                content.seek(offset)
+                yield content.readline()
+
     def place(self, number: int) -> SourceLocation:
         """Return the place of a line, for an error about it."""
         return SourceLocation(str(self.path), number)
@@ -180,6 +190,39 @@ class StoredRows(Generic[T]):
 
     def __iter__(self) -> Iterator[T]:
         return self.read(self.file)
+
+
+_NAME = np.dtype("S16")
+"""The bytes of a short name: all of them are compared, as every name is as long."""
+
+
+class LineIndex:
+    """The offsets of lines in a file by the short name of each: 24 bytes per line."""
+
+    def __init__(self) -> None:
+        self._names, self._offsets = bytearray(), array("q")
+
+    def add(self, name: bytes, offset: int) -> None:
+        """Add a line, before the index is first searched."""
+        self._names += name
+        self._offsets.append(offset)
+
+    @cached_property
+    def _sorted(self) -> tuple[NDArray[np.bytes_], NDArray[np.int64]]:
+        """The names in ascending order, lines of one name as they were added, and the offset of each."""
+        names = np.frombuffer(bytes(self._names), _NAME)
+        order = np.argsort(names, kind="stable")
+        self._names = bytearray()
+        return names[order], np.array(self._offsets, dtype=np.int64)[order]
+
+    def find(self, names: Iterable[bytes]) -> list[int]:
+        """Return the offset of the first line of each of these names; -1 where there is none."""
+        (known, offsets), wanted = self._sorted, np.frombuffer(b"".join(names), _NAME)
+        if not len(known):
+            return [-1] * len(wanted)
+        at = np.searchsorted(known, wanted).clip(0, len(known) - 1)
+        result: list[int] = np.where(known[at] == wanted, offsets[at], -1).tolist()
+        return result
 
 
 def with_texts(field: str, texts: Collection[str]) -> Keep:

@@ -10,8 +10,7 @@ from typing import IO, Self
 
 from germane.encoding import encode_records, short_name
 from germane.errors import InputError
-from germane.folder import lock
-from germane.folder.commit import complete_killed, keep_people, publish
+from germane.folder.commit import acquire, complete_killed, keep_people, publish, release
 from germane.folder.layout import (
     APPEND,
     EARLIER,
@@ -88,7 +87,7 @@ class FolderWriter:
         except OSError as error:
             fix = "name a folder that can be written"
             raise InputError(f"{self.path}: {error.strerror}", fix=fix) from None
-        self._held = lock.acquire(self.path / LOCK)
+        self._held = acquire(self.path / LOCK)
         complete_killed(self.path, is_writer=True)
         return self
 
@@ -232,7 +231,7 @@ class FolderWriter:
         """Close the files and let others write; what was added and not finished stays as a killed session leaves it."""
         self._close_files()
         if self._held is not None:
-            lock.release(self.path / LOCK, self._held)
+            release(self.path / LOCK, self._held)
             self._held = None
 
     def _close_files(self) -> None:

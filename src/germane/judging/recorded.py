@@ -5,16 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cache
 from itertools import repeat
-from pathlib import Path
 from typing import Any, TypeAlias, TypeVar
 
 import msgspec
 from msgspec import Struct
 
 from germane.encoding import decode, short_name
-from germane.folder.index import LineIndex, lines_at
 from germane.folder.judgements import ITEM, has_usual_start
-from germane.folder.lines import StoredRows, TableFile
+from germane.folder.lines import LineIndex, StoredRows, TableFile
 from germane.places.places import Places
 from germane.places.settings import Settings
 from germane.places.table import LabelChoice
@@ -56,9 +54,9 @@ class StoredAnswers:
         self.answered = self.unknown = 0
         self._however = however
         self._index, self._rows = LineIndex(), list[Judgement]()
-        self._path: Path | None = None
+        self._file: TableFile | None = None
         if isinstance(judgements, StoredRows):
-            self._path = judgements.file.path
+            self._file = judgements.file
             self._index_lines(judgements.file)
             return
         for judgement in judgements:
@@ -157,8 +155,8 @@ class StoredAnswers:
             positions = [at if at >= 0 else other for at, other in zip(positions, usual, strict=True)]
         known = [position for position in positions if position >= 0]
         records: Iterator[Judgement | R] = map(self._rows.__getitem__, known)
-        if self._path is not None:
-            records = map(read, lines_at(self._path, known))
+        if self._file is not None:
+            records = map(read, self._file.at(known))
         for position in positions:
             self.unknown += position < 0
             self.answered += position >= 0
