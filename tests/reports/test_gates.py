@@ -91,27 +91,25 @@ def test_a_gate_on_mixed_labels_is_refused_before_anything_is_asked() -> None:
 
 
 @pytest.mark.parametrize(
-    ("gates", "scores", "interrupted", "code"),
+    ("gates", "scores", "code"),
     [
-        ([], [score("a", 1.0)], False, 0),
-        (["passed"], [score("a", 1.0)], False, 0),
-        (["failed"], [score("a", 1.0)], False, 1),
-        (["failed", "undecided"], [score("a", 1.0)], False, 3),
-        ([], [score("a", 1.0), score("b", None)], False, 3),
-        ([], [score("a", None, status="skipped")], False, 2),
-        (["failed"], [score("a", None, status="skipped")], False, 1),
-        (["failed", "undecided"], [score("a", None, status="skipped")], False, 3),
-        (["passed"], [score("a", None, status="skipped")], True, 2),
-        (["failed"], [score("a", None, status="skipped")], True, 130),
-        (["undecided"], [score("a", 1.0)], True, 130),
+        ([], [score("a", 1.0)], 0),
+        (["passed"], [score("a", 1.0)], 0),
+        (["failed"], [score("a", 1.0)], 1),
+        (["failed", "undecided"], [score("a", 1.0)], 3),
+        ([], [score("a", 1.0), score("b", None)], 3),
+        ([], [score("a", None, status="skipped")], 2),
+        (["failed"], [score("a", None, status="skipped")], 1),
+        (["failed", "undecided"], [score("a", None, status="skipped")], 3),
+        (["passed"], [score("a", None, status="skipped")], 2),
     ],
 )
 def test_the_exit_code_follows_the_order_of_precedence(
-    gates: list[str], scores: list[Score], interrupted: bool, code: int
+    gates: list[str], scores: list[Score], code: int
 ) -> None:
-    """2 before 130 before 3 before 1 before 0."""
+    """2 before 3 before 1 before 0."""
     results = [GateResult(gate="g", outcome=outcome, detail="") for outcome in gates]  # type: ignore[arg-type]
-    verdict = decide(results, summary(*scores), interrupted=interrupted)
+    verdict = decide(results, summary(*scores))
     assert verdict.exit_code == code
     assert verdict.reasons
     assert verdict.passed is (code == 0)

@@ -37,6 +37,7 @@ from germane.reports.summary import (
     limits_of,
     range_of,
     slices_of,
+    with_measures,
 )
 from germane.results.naming import parse_directions, parse_ranges
 from germane.statistics.choosing import best_system
@@ -293,20 +294,12 @@ def _slices(pair: PairedSystems, names: Sequence[str], by: str) -> list[MeasureC
     return [row for row in rows if row.due]
 
 
-def _with_measures(rows: Iterable[tuple[str, str]]) -> Iterator[str]:
-    """Yield each text once, with the measures that it is said of."""
-    measures_of: dict[str, dict[str, None]] = {}
-    for text, measure in rows:
-        measures_of.setdefault(text, {})[measure] = None
-    return (f"{text} ({', '.join(measures)})" for text, measures in measures_of.items())
-
-
 def _figure_notes(judged: Iterable[MeasureComparison], rows: Iterable[MeasureComparison]) -> Iterator[str]:
     """Yield why people's labels do not correct judged differences, and which intervals are too narrow."""
     uncalibrated = (row for row in judged if row.decided_by == "judged" and row.corrected_why)
-    yield from _with_measures((f"uncalibrated: {row.corrected_why}", row.measure) for row in uncalibrated)
+    yield from with_measures((f"uncalibrated: {row.corrected_why}", row.measure) for row in uncalibrated)
     narrow = (row for row in rows if row.interval.note)
-    yield from _with_measures((row.interval.note, row.measure) for row in narrow)
+    yield from with_measures((row.interval.note, row.measure) for row in narrow)
 
 
 def _remarks(sides: Sequence[Side], names: Sequence[str]) -> list[str]:

@@ -266,12 +266,12 @@ class ReportData:
         self.manifest = {**self.manifest, "changes": list(rows)}
         self.decide([*changes, *others])
 
-    def decide(self, results: Sequence[GateResult], *, interrupted: bool = False) -> None:
+    def decide(self, results: Sequence[GateResult]) -> None:
         """Set the verdict from the results of gates and the share of missing scores."""
         limit, over = self.manifest.get("max_unmeasured", 0.05), self.manifest.get("over", "")
         if not self.manifest.get("allow_stand_in"):
             results = [result.without_stand_in() for result in results]
-        verdict = decide(results, self.summaries, max_unmeasured=limit, interrupted=interrupted)
+        verdict = decide(results, self.summaries, max_unmeasured=limit)
         if verdict.exit_code == 2:
             from germane.samples.rows import names_for  # not at the top: `germane rank` reads no samples
 

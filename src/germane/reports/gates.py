@@ -92,11 +92,6 @@ class Gate:
     share: str = ""
     by: str = ""
 
-    @property
-    def by_case(self) -> bool:
-        """True if it reads the scores of the cases, and not the summary of the measure alone."""
-        return self.how[0] == "p" or bool(self.share or self.by)
-
     @classmethod
     def parse(cls, text: str, where: SourceLocation | None = None) -> Gate:
         """Return the gate that a text names; InputError if it names none."""
@@ -263,7 +258,7 @@ def check_gate(
     results = []
     for summary in mine:
         by, stand_in = _source(summary), summary.basis.stand_in
-        if cases is not None and gate.by_case:
+        if cases is not None and (gate.how[0] == "p" or gate.share or gate.by):  # on the values of the cases
             values = cases.of(summary.system, (summary.measure, summary.type), range_of(summary.type), keep)
             names = [cases.cases[at] for at in values.case.tolist()]
             outcome, detail = _by_case(gate, names, (values.low, values.high), slices)
@@ -525,12 +520,11 @@ def decide(
     summaries: Sequence[MeasureSummary],
     *,
     max_unmeasured: float = 0.05,
-    interrupted: bool = False,
 ) -> Verdict:
     """Return the exit code and its reasons.
 
     In order of precedence: 2 = no sample could have a measure (unless a gate failed on what was measured, or the measure itself
-    is required), 130 = interrupted, 3 = too much is unmeasured or a gate is undecided, 1 = a gate failed, 0 = passed.
+    is required), 3 = too much is unmeasured or a gate is undecided, 1 = a gate failed, 0 = passed.
     """
     results = tuple(gates)
 
@@ -554,8 +548,6 @@ def decide(
     reasons = (*unmeasured, *undecided, *failed, *few)
     if never and not below:
         return Verdict(2, reasons, results)
-    if interrupted:
-        return Verdict(130, ("interrupted; what was done is kept",), results)
     if too_much or undecided:
         return Verdict(3, reasons, results)
     if failed:

@@ -261,11 +261,6 @@ class Side:
         self.types = {line.measure: line.type for line in report.summaries if line.system == system}
         self.scores = report.case_scores
 
-    @cached_property
-    def has_line_numbers(self) -> bool:
-        """True if the ids of its cases may be the numbers of lines."""
-        return are_line_numbers(self.scores.cases[number] for number in self.scores.cases_of(self.system))
-
     def read(self) -> Iterator[Sample]:
         """Iterate over the system's samples in input order."""
         return (sample for sample in self.report.samples() if sample.system == self.system)
@@ -401,8 +396,10 @@ class PairedSystems:
     def by_query(self) -> Mapping[str, str | None]:
         """The id in A of each case of B if cases without ids are paired by their queries; {} if ids pair them."""
         sides = self.a, self.b
-        if not all(side.has_line_numbers and side.has_samples for side in sides):
-            return {}
+        for side in sides:
+            ids = (side.scores.cases[number] for number in side.scores.cases_of(side.system))
+            if not (are_line_numbers(ids) and side.has_samples):
+                return {}
         return counterparts(*(texts_of(side.read()) for side in sides))
 
     def case_in_a(self, case: str) -> str | None:

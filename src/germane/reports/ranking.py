@@ -11,7 +11,7 @@ import numpy as np
 from germane.clean import clean
 from germane.errors import InputError
 from germane.reports.data import ReportData, Slice
-from germane.reports.summary import higher_is_better, in_digits
+from germane.reports.summary import higher_is_better, in_digits, interval_in_words
 from germane.samples.files import whole_file, write_whole
 from germane.show.table import Table, csv_lines
 from germane.tables.columns import to_frame
@@ -48,7 +48,9 @@ def means_table(
         called = {first: name, "system": value.system, "measure": value.measure}
         numbers = [value.in_words(), value.interval_in_words(), value.count_in_words()]
         if corrected:
-            numbers = [*value.corrected_cells(), *numbers]
+            mean = value.corrected
+            ends = interval_in_words(mean.ends) if mean else "-"
+            numbers = [in_digits(mean.mean) if mean else "-", ends, *numbers]
         cells = [str(getattr(value, count) or zero) for count in counts]
         table.add([*(called[head] or "-" for head in names), *numbers, *cells])
     return table

@@ -73,7 +73,6 @@ class Report(ReportData):
         manifest: Mapping[str, Json],
         *,
         gates: Sequence[Gate] | None = None,
-        interrupted: bool = False,
         corrected: bool = True,
         **declared: Json,
     ) -> Report:
@@ -86,7 +85,6 @@ class Report(ReportData):
             tables: The five tables.
             manifest: The manifest.
             gates: The gates; None = those of the manifest.
-            interrupted: Whether the evaluation was interrupted.
             corrected: Whether means are corrected with people's labels.
             declared: Further entries: `max_unmeasured`, the share of scores that may be missing; `allow_stand_in`, whether gates
                 decide on verdicts of a stand-in; `over`, the limit that was exceeded, which makes the exit code 3.
@@ -106,7 +104,7 @@ class Report(ReportData):
             if gate.how == "change" and not any(row.gate.startswith(str(gate)) for row in changes):
                 what = "no baseline: give --baseline REPORT"
                 changes.append(GateResult(gate=str(gate), outcome="undecided", detail=what))
-        report.decide([*changes, *results], interrupted=interrupted)
+        report.decide([*changes, *results])
         return report
 
     @classmethod

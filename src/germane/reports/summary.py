@@ -224,11 +224,6 @@ class MeasureSummary(Line, kw_only=True, rename=internal(*_INTERNAL, finite_boun
         """Return the interval as it is printed."""
         return interval_in_words(self.interval)
 
-    def corrected_cells(self) -> tuple[str, str]:
-        """Return the corrected mean and its interval as they are printed."""
-        mean = self.corrected
-        return (in_digits(mean.mean), interval_in_words(mean.ends)) if mean else ("-", "-")
-
 
 def with_thresholds(lines: Sequence[MeasureSummary], scale: str) -> list[MeasureSummary]:
     """Return the summaries; if labels count from different grades, each says from which.
@@ -501,6 +496,14 @@ def slices_of(samples: Iterable[Sample], by: str) -> dict[str, set[str]]:
 def _by_number(name: str) -> list[tuple[int, str]]:
     """Return a sort key by which numbers in names are in order: turn=2 before turn=10."""
     return [(int(piece), "") if piece.isdecimal() else (-1, piece) for piece in re.split(r"(\d+)", name)]
+
+
+def with_measures(rows: Iterable[tuple[str, str]]) -> Iterator[str]:
+    """Iterate over each text once, with the measures that it is said of."""
+    measures_of: dict[str, dict[str, None]] = {}
+    for text, measure in rows:
+        measures_of.setdefault(text, {})[measure] = None
+    return (f"{text} ({', '.join(measures)})" for text, measures in measures_of.items())
 
 
 def corrected_in_words(summaries: Iterable[MeasureSummary]) -> Iterator[str]:

@@ -24,6 +24,7 @@ from germane.reports.summary import (
     in_digits,
     interval_in_words,
     range_of,
+    with_measures,
 )
 from germane.show.table import Markup, Table
 from germane.show.terminal import hanging, plain_text
@@ -194,11 +195,9 @@ def _whys(report: ReportData, most: int = 6) -> Iterator[str]:
 
 def remarks_of(report: ReportData) -> list[str]:
     """Return the remarks on the basis of the means, each with the measures that it concerns."""
-    measures: dict[str, dict[str, None]] = {}
-    for summary in report.summaries:
-        for remark in summary.remarks():
-            measures.setdefault(remark, {})[summary.measure] = None
-    return [f"{remark} ({', '.join(concerned)})" for remark, concerned in measures.items()]
+    return list(
+        with_measures((remark, line.measure) for line in report.summaries for remark in line.remarks())
+    )
 
 
 def quiet_notes(report: ReportData) -> Iterator[str]:
