@@ -27,7 +27,7 @@ from germane.judges.client.providers import (
 )
 from germane.judges.client.ratelimits import AdaptiveConcurrency, RateLimiter
 from germane.judges.client.retry import RetryPolicy, check_number
-from germane.judges.client.transport import HTTPTransport, Transport
+from germane.judges.client.transport import HTTPTransport
 from germane.judges.decisions import check_levels
 from germane.judges.judge import DECIDED, NAME_A_SECOND, Judge, Reply, once_stored, trivial_answer
 from germane.questions.fusing import FusedRequest, fused_requests, in_batches, render_request
@@ -41,6 +41,7 @@ _TOKENS_BACK = 4
 """Tokens of an answer, where nobody has told: a few numbers, which some providers count as none."""
 
 if TYPE_CHECKING:
+    from germane.judges.client.client import Transport
     from germane.judges.client.foreign import PydanticAITransport
 
 START = 16

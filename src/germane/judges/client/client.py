@@ -13,6 +13,7 @@ import logging
 from dataclasses import replace
 from datetime import datetime, timedelta
 from time import monotonic
+from typing import TYPE_CHECKING, TypeAlias
 
 from germane.errors import AnswerError, JudgeError, LimitReached
 from germane.judges.client.errors import UNKNOWN, RetryDecision, TransportError, decide, is_over_limit
@@ -27,9 +28,16 @@ from germane.judges.client.ratelimits import (
 )
 from germane.judges.client.retry import RetryPolicy
 from germane.judges.client.state import ModelCall
-from germane.judges.client.transport import Transport
 from germane.judges.judge import GaveUp, waiting
 from germane.questions.fusing import Ask
+
+if TYPE_CHECKING:
+    from germane.judges.client.foreign import PydanticAITransport
+    from germane.judges.client.function import FunctionTransport
+    from germane.judges.client.transport import HTTPTransport
+
+    Transport: TypeAlias = HTTPTransport | FunctionTransport | PydanticAITransport
+    """What sends requests: it has a `url` (the name in error messages) and `secrets`, and can `send` and `close`."""
 
 MOST_THOUGHTS = 1 << 14
 """Tokens for what a model thinks before it answers, at most, where the user has named no limit."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import re
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 from urllib.parse import unquote
 
 from germane.clean import MASK, hidden_in, mask_urls
@@ -32,24 +32,6 @@ _HEADERS = {
     "accept-encoding": "identity",
     "user-agent": f"germane/{__version__}",
 }
-
-
-class Transport(Protocol):
-    """Sends requests to one model endpoint.
-
-    Attributes:
-        url: The name in error messages.
-        secrets: The keys that it is sent, which are masked in what comes back.
-    """
-
-    url: str
-    secrets: Secrets
-
-    async def send(self, body: bytes) -> Response:
-        """Send one request; TransportError where there is no response."""
-
-    async def close(self) -> None:
-        """Close connections; a later request opens new ones."""
 
 
 _LONG = 16
