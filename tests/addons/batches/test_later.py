@@ -15,7 +15,7 @@ import pytest
 
 from germane.addons.batches import rounds
 from germane.addons.batches.foreign import AnthropicBatches, GeminiBatches
-from germane.addons.batches.providers import OpenAIBatches
+from germane.addons.batches.openai import OpenAIBatches
 from germane.addons.batches.rounds import Batches
 from germane.addons.batches.table import AskedTable
 from germane.ledger.sqlite import SQLiteLedger

@@ -6,12 +6,16 @@ from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
+from germane.encoding import encode
 from germane.errors import JudgeError
 from germane.judges import LLMJudge
 from germane.types import Json
 
 UNRUN = "batch_expired"
 """The code of an error of a request that was not run before its batch ended."""
+
+URL = "/v1/chat/completions"
+"""The path that a line is posted to, the same wherever the server is."""
 
 
 @dataclass(slots=True)
@@ -92,3 +96,8 @@ class BatchAPI(Protocol):
 def unrun(request: str, why: str) -> Json:
     """Return the line of a request that its batch did not run."""
     return {"custom_id": request, "response": None, "error": {"code": UNRUN, "message": why}}
+
+
+def line_of(request: str, body: bytes) -> bytes:
+    """Return the line of a request as OpenAI's batches and `vllm run-batch` read it."""
+    return b'{"custom_id":%b,"method":"POST","url":%b,"body":%b}' % (encode(request), encode(URL), body)

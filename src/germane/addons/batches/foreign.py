@@ -10,16 +10,17 @@ import json
 from collections.abc import AsyncIterator, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+from pydantic_ai.exceptions import ModelAPIError, ModelHTTPError, UnexpectedModelBehavior, UserError
+from pydantic_ai.models.batch import Batch, BatchResult, EncodedBatchRequest
 
 from germane.addons.batches.api import AbsentBatch, BatchState, Request, unrun
 from germane.errors import JudgeError
 from germane.judges import LLMJudge
 from germane.judges.client.errors import TransportError
+from germane.judges.client.foreign import PydanticAITransport
 from germane.types import Json
-
-if TYPE_CHECKING:
-    from pydantic_ai.models.batch import Batch, BatchResult
 
 _SKEW = timedelta(minutes=5)
 """The lag of the provider's clock, at most."""
@@ -28,17 +29,15 @@ _SKEW = timedelta(minutes=5)
 class _ForeignBatches:
     """The batches of a provider with its own protocol, except making and finding them: what pydantic-ai does for all."""
 
-    def __init__(self, model: LLMJudge) -> None:
-        self.model, self._transport = model, model.foreign()
-        self._model = self._transport.model
+    def __init__(self, model: LLMJudge, transport: PydanticAITransport) -> None:
+        self.model, self._transport, self._model = model, transport, transport.model
+        self._client: Any = getattr(self._model, "client", None)
         self.most_requests: int = self._model.batch_max_requests or 1
         self.most_bytes: int = min(self._model.batch_max_bytes or _MOST_BYTES, _MOST_BYTES)
         self._group = ""
 
     async def line(self, request: str, body: bytes) -> bytes:
         """Return the line as pydantic-ai encodes it; JudgeError where the batches do not take it."""
-        from pydantic_ai.exceptions import UserError
-
         await self._transport.enter()
         try:
             encoded = await self._model.batch_encode(self._transport.batch_request(request, body))
@@ -49,8 +48,6 @@ class _ForeignBatches:
 
     async def _handle(self, name: str) -> Batch:
         """Return pydantic-ai's handle of a batch, made of its name; the group is that of any request to the same model."""
-        from pydantic_ai.models.batch import Batch
-
         if not self._group:
             await self.line("any", _ANY)
         return Batch(
@@ -77,8 +74,6 @@ class _ForeignBatches:
             yield self._line(result)
 
     def _line(self, result: BatchResult) -> Json:
-        from pydantic_ai.exceptions import ModelAPIError, ModelHTTPError, UnexpectedModelBehavior
-
         if result.status in {"expired", "canceled"}:
             return unrun(result.custom_id, f"the batch was {result.status} before the request was run")
         line: dict[str, Json] = {"custom_id": result.custom_id, "response": None}
@@ -103,8 +98,6 @@ class _ForeignBatches:
 
     async def _asked(self, work: Any) -> Any:
         """Return the result of a request of the provider's library, its failures as our errors."""
-        from pydantic_ai.exceptions import ModelHTTPError, UserError
-
         await self._transport.enter()
         try:
             return await work
@@ -126,8 +119,6 @@ class AnthropicBatches(_ForeignBatches):
 
     async def create(self, batch: str, requests: Sequence[Request]) -> str:  # noqa: ARG002 - it takes no name
         """Make a batch of these requests, and return its name at Anthropic."""
-        from pydantic_ai.models.batch import EncodedBatchRequest
-
         encoded = [
             EncodedBatchRequest(custom_id=row.custom_id, group=self._group, body=row.line.decode())
             for row in requests
@@ -138,7 +129,7 @@ class AnthropicBatches(_ForeignBatches):
     async def find(self, batch: str, requests: set[str], since: str) -> str | None:  # noqa: ARG002 - it takes no name
         """Find the batch by the ids of its requests, which are shown when it has ended; until then by their number."""
         oldest = datetime.fromisoformat(since) - _SKEW
-        batches = (self._model.client).beta.messages.batches  # type: ignore[attr-defined]
+        batches = self._client.beta.messages.batches
         pending = False
         page = await self._asked(batches.list(limit=100))
         async for value in page:
@@ -163,7 +154,7 @@ class GeminiBatches(_ForeignBatches):
 
     async def create(self, batch: str, requests: Sequence[Request]) -> str:
         """Upload the file, then make the job; a file whose job was refused is deleted."""
-        client = self._model.client.aio  # type: ignore[attr-defined]
+        client = self._client.aio
         content = b"\n".join(
             b'{"key":%b,"request":%b}' % (json.dumps(row.custom_id).encode(), row.line) for row in requests
         )
@@ -182,7 +173,7 @@ class GeminiBatches(_ForeignBatches):
 
     async def find(self, batch: str, requests: set[str], since: str) -> str | None:  # noqa: ARG002 - it is named
         """Find the job by its display name."""
-        client = self._model.client.aio  # type: ignore[attr-defined]
+        client = self._client.aio
         async for job in await self._asked(client.batches.list(config={"page_size": 100})):
             if job.display_name == batch:
                 return str(job.name)
@@ -190,7 +181,7 @@ class GeminiBatches(_ForeignBatches):
 
     async def answers(self, name: str) -> AsyncIterator[Json]:
         """Yield the lines of the file of answers; a job that failed, or ended before it ran a request, has none."""
-        job = await self._asked(self._model.client.aio.batches.get(name=name))  # type: ignore[attr-defined]
+        job = await self._asked(self._client.aio.batches.get(name=name))
         if job.dest is not None and job.dest.file_name:
             async for line in super().answers(name):
                 yield line

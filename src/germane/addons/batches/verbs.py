@@ -13,7 +13,8 @@ from typing import Any
 import msgspec
 
 from germane.addons.batches import rounds
-from germane.addons.batches.providers import line_of, open_batches
+from germane.addons.batches.api import line_of
+from germane.addons.batches.providers import open_batches
 from germane.addons.batches.requests import Answers, known_at_once, read_answers, requests_for_file
 from germane.addons.batches.table import FILE, AskedTable
 from germane.clean import counted, some_of
