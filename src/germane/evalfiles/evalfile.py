@@ -237,10 +237,7 @@ class EvalFile(YamlModel):
 
 
 def read_eval_file(
-    path: str | Path,
-    *,
-    warn: Warn | None = None,
-    faults: list[InputError] | None = None,
+    path: str | Path, *, warn: Warn | None = None, faults: list[InputError] | None = None
 ) -> EvalFile:
     """Read and check an eval file; paths in the result are absolute.
 

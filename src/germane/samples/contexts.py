@@ -18,10 +18,7 @@ from germane.samples.fields import failure_of, id_keys, passages_in, read_contex
 from germane.samples.files import JsonFault, Notice, Warn, parse_strict_json
 from germane.types import Call, Context, Json, Message, Sample, ToolCall, key_of
 
-__all__ = [
-    "DocumentIds",
-    "document_ids",
-]
+__all__ = ["DocumentIds", "document_ids"]
 
 ContextsFrom = Literal["auto", "text"]
 FALLBACK = "contexts were read as the blocks of text between blank lines"

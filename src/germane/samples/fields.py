@@ -469,10 +469,7 @@ def _message(value: Json) -> Json:
     if not isinstance(value, dict):
         return value
     key = "tool_calls" if "tool_calls" in value else "toolCalls"
-    turn = {
-        "content": value.get("content"),
-        "tool_calls": _at(key, _each(_tool_call), value.get(key) or ()),
-    }
+    turn = {"content": value.get("content"), "tool_calls": _at(key, _each(_tool_call), value.get(key) or ())}
     return {"role": value["role"], **turn} if "role" in value else turn
 
 
@@ -683,10 +680,7 @@ RESULT = {
     "query": Field(
         "the query", ("qid", "query_id", "topic_id", "id", "topic", "query", "question", "user_input")
     ),
-    "doc": Field(
-        "the document",
-        (*DOCUMENT_IDS, "did", "doc", "document"),
-    ),
+    "doc": Field("the document", (*DOCUMENT_IDS, "did", "doc", "document")),
     "docs": Field(
         "the documents of a query, best first",
         ("doc_ids", "document_ids", "retrieved_context_ids", "retrieved_ids", "contexts", "results"),

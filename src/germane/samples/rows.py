@@ -14,15 +14,7 @@ from germane.clean import counted, fold, some_of
 from germane.encoding import encode, encode_record
 from germane.errors import InputError, Invalid, SourceLocation, describe
 from germane.samples.cells import Cells, Locate, TableRow, is_joined_ids
-from germane.samples.fields import (
-    FIELDS,
-    IDS,
-    OF_GOLDENS,
-    SPELLINGS,
-    converted,
-    without_failed,
-    written,
-)
+from germane.samples.fields import FIELDS, IDS, OF_GOLDENS, SPELLINGS, converted, without_failed, written
 from germane.samples.files import Notice, Notices, Warn, nearest
 from germane.types import Context, Json, Sample
 

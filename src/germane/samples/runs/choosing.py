@@ -12,18 +12,19 @@ from typing import Any
 from germane.clean import fold
 from germane.errors import InputError
 from germane.samples.cells import delimiter_of
-from germane.samples.contexts import Lists, column_of_documents
+from germane.samples.contexts import column_of_documents
 from germane.samples.fields import RESULT, id_keys
 from germane.samples.frames import in_columns, parquet_batches, plain
+from germane.samples.runs.columns import Lists
 from germane.samples.runs.detecting import first_lines
 from germane.samples.runs.roles import BETWEEN, role, roles_of
 from germane.samples.runs.shapes import row_fields
-from germane.samples.runs.source import Gold, RowSource
+from germane.samples.runs.source import RowSource
 
 
 def choose_columns(
     run: RowSource, qrels: RowSource, doc_id: Callable[[str], str] | None
-) -> tuple[list[str], Gold]:
+) -> tuple[list[str], Lists]:
     """Choose the columns of the document's id of a run and of gold; return notes on the choice, and the gold.
 
     `doc_id` maps the ids of chunks to those of documents, and is applied to the gold.
@@ -48,15 +49,15 @@ def choose_columns(
     gold = qrels.gold if doc_id is None else qrels.gold.by_document(doc_id)
     if len(runs) > 1:
         lists = {name: some.first_ids for name, some in runs.items()}
-        name, note, _ = column_of_documents(run.name, lists, gold.mapping, doc_id)
+        name, note, _ = column_of_documents(run.name, lists, gold.grades(), doc_id)
         notes += [note] * bool(note)
         run.columns = runs[name].columns
     return notes, gold
 
 
-def _relevant(source: RowSource) -> Lists:
+def _relevant(source: RowSource) -> dict[str, list[str]]:
     """Return the relevant documents of each query."""
-    grades = Gold.read(source).mapping.items()
+    grades = source.gold.grades().items()
     return {query: [doc for doc, grade in some.items() if grade > 0] for query, some in grades}
 
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import zip_longest
 from typing import Any, TypeAlias
@@ -249,7 +249,47 @@ class Lists:
     @cached_property
     def of(self) -> Numbers:
         """The number of each row's query."""
-        return np.repeat(np.arange(len(self.queries)), np.diff(self.starts))
+        return np.repeat(np.arange(len(self.queries)), self.sizes)
+
+    @cached_property
+    def sizes(self) -> Numbers:
+        """The number of rows of each query."""
+        return np.diff(self.starts)
+
+    @cached_property
+    def index(self) -> Index:
+        """Finds documents of a query, which are distinct in it, among the rows."""
+        return Index(self.rows.doc, self.of)
+
+    @cached_property
+    def _query_index(self) -> Index:
+        return Index(self.queries, np.zeros(len(self.queries), np.int64))
+
+    def find(self, queries: Texts) -> Numbers:
+        """Return the number of each of these queries; -1 = it is not there."""
+        numbers = np.full(len(queries), -1)
+        positions, known = self._query_index.find(queries, np.zeros(len(queries), np.int64))
+        numbers[positions] = known
+        return numbers
+
+    def grades(self) -> dict[str, dict[str, int]]:
+        """Return the numbers of gold: query id -> document id -> grade."""
+        docs, grades, ends = (
+            list(self.rows.doc),
+            list(map(int, self.rows.number.tolist())),
+            self.starts.tolist(),
+        )
+        bounds = zip(self.queries, ends, ends[1:], strict=False)
+        return {query: dict(zip(docs[a:b], grades[a:b], strict=True)) for query, a, b in bounds}
+
+    def by_document(self, doc_id: Callable[[str], str]) -> Lists:
+        """Return gold with the ids of documents for those of chunks; a document has the best grade of its chunks."""
+        docs = Texts.of(map(doc_id, self.rows.doc))
+        codes, first = numbered(docs, self.of)
+        best = np.full(len(first), -np.inf)
+        np.maximum.at(best, codes, self.rows.number)
+        rows = replace(self.rows[first], doc=docs[first].compact(), number=best)
+        return Lists(self.queries, np.searchsorted(self.of[first], np.arange(len(self.queries) + 1)), rows)
 
     def kept(self, mask: NDArray[np.bool_]) -> Lists:
         """Return the same queries with the rows in a mask."""
@@ -260,7 +300,7 @@ class Lists:
         """Return the queries in a mask."""
         if mask.all():
             return self
-        starts = np.concatenate([[0], np.cumsum(np.diff(self.starts)[mask])])
+        starts = np.concatenate([[0], np.cumsum(self.sizes[mask])])
         return Lists(self.queries[mask], starts, self.rows[mask[self.of]])
 
 

@@ -8,10 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from germane.errors import InputError, SourceLocation
-from germane.samples.files import (
-    opened,
-    shown_name,
-)
+from germane.samples.files import opened, shown_name
 from germane.samples.runs.results import GOLD, RUN, Format, Kind
 
 WHOLE = re.compile(rb"([+-]?\d{1,18})(?:\.0*)?")

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from germane.errors import InputError, SourceLocation
 from germane.samples.runs.columns import Lists, Texts, has_duplicates, numbered
 from germane.samples.runs.results import EXAMPLES, Floats, Numbers
-from germane.samples.runs.source import Gold, RowSource
+from germane.samples.runs.source import RowSource
 
 __all__ = ["Hits", "find_hits", "read_run"]
 
@@ -66,7 +66,7 @@ def read_run(source: Any, **how: Any) -> dict[str, list[str]]:
 
 def find_hits(
     run: RowSource,
-    gold: Gold,
+    gold: Lists,
     *,
     duplicates: Literal["error", "first"] = "error",
     doc_id: Callable[[str], str] | None = None,
@@ -79,14 +79,14 @@ def find_hits(
 
 
 def _hits(
-    run: RowSource, gold: Gold, duplicates: Literal["error", "first"], doc_id: Callable[[str], str] | None
+    run: RowSource, gold: Lists, duplicates: Literal["error", "first"], doc_id: Callable[[str], str] | None
 ) -> Hits:
     lengths, others, ignored = np.full(len(gold.sizes), -1), array("Q"), list[str]()
     found: list[tuple[Numbers, Numbers, Numbers]] = [(np.empty(0, np.int64),) * 3]
     repeated = folded = tied = 0
     twice: tuple[int, InputError] | None = None  # of the first query in the gold
     for block in run.lists():
-        row = gold.rows(block.queries)
+        row = gold.find(block.queries)
         known = row >= 0
         if not known.all():
             unknown = block.queries[~known]
@@ -101,7 +101,7 @@ def _hits(
         docs = names if doc_id is None else Texts.of(map(doc_id, names))
         keys = docs.hashed(of)
         at, doc = gold.index.find(docs, of, keys)
-        relevant = at[gold.grades[doc] > 0]
+        relevant = at[gold.rows.number[doc] > 0]
         tied += 0 if in_order else len({*of[relevant[_moved(lists, place)[relevant]]].tolist()})
         if doc_id is not None or has_duplicates(keys):
             codes, first = numbered(names, of)
@@ -127,8 +127,8 @@ def _hits(
     return Hits(
         queries=gold.queries,
         sizes=gold.sizes,
-        docs=gold.docs,
-        grades=gold.grades,
+        docs=gold.rows.doc,
+        grades=gold.rows.number,
         lengths=lengths,
         ignored=len(others),
         first_ignored=ignored,

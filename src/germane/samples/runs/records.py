@@ -74,11 +74,7 @@ def _maps_to_numbers(record: Mapping[str, Any]) -> bool:
 
 
 def _counted(
-    record: Mapping[str, Any],
-    names: Mapping[str, str],
-    kind: Kind,
-    counts: CellCounts,
-    place: SourceLocation,
+    record: Mapping[str, Any], names: Mapping[str, str], kind: Kind, counts: CellCounts, place: SourceLocation
 ) -> Mapping[str, Any]:
     """Return the record without a word for a missing value in its list; count cells that look like several ids."""
     cell = None if "doc" in record else record.get(kind.list_role)

@@ -24,10 +24,8 @@ from germane.samples.frames import is_table, parquet_batches
 from germane.samples.runs import plain, records
 from germane.samples.runs.columns import (
     NO_DOCUMENT,
-    Index,
     Lists,
     Rows,
-    Texts,
     all_queries,
     has_duplicates,
     numbered,
@@ -39,18 +37,16 @@ from germane.samples.runs.results import (
     GOLD,
     MOST_COMPARED,
     RUN,
-    Floats,
     Format,
     Kind,
     NotPlain,
-    Numbers,
     Qrels,
 )
 from germane.samples.runs.roles import BETWEEN, frame_roles
 from germane.samples.runs.shapes import row_fields, row_list
 from germane.samples.runs.trec import trec_lines
 
-__all__ = ["Again", "Gold", "RowSource", "gold_file", "read_qrels"]
+__all__ = ["Again", "RowSource", "gold_file", "read_qrels"]
 
 T = TypeVar("T")
 
@@ -111,9 +107,12 @@ class RowSource:
         return None if self.file is None else format_of(self.file, self.fmt, self.kind)
 
     @cached_property
-    def gold(self) -> Gold:
+    def gold(self) -> Lists:
         """The gold of the source, read once. Raises InputError where it has none."""
-        return Gold.read(self)
+        for lists in list(self.lists()):  # one or none
+            return replace(lists, rows=lists.rows.compact())
+        what = "table" if self.file is None else "file"
+        raise InputError(f"no gold in this {what}", fix=GOLD.trec, place=SourceLocation(self.name))
 
     @property
     def is_read(self) -> bool:
@@ -338,47 +337,6 @@ def gold_file(path: str | Path) -> str | Path:
     return test[0]
 
 
-class Gold:
-    """Gold in columns: queries, the number of documents of each (`sizes`), all documents, and their grades."""
-
-    def __init__(self, queries: Texts, sizes: Numbers, docs: Texts, grades: Floats) -> None:
-        self.queries, self.sizes, self.docs, self.grades = queries, sizes, docs, grades
-        self._of = np.repeat(np.arange(len(sizes)), sizes)
-        self._queries, self.index = Index(queries, np.zeros(len(sizes), np.int64)), Index(docs, self._of)
-
-    @classmethod
-    def read(cls, source: RowSource) -> Gold:
-        """Return the gold of a source. Raises InputError where it has none."""
-        for lists in list(source.lists()):  # one or none
-            docs = lists.rows.doc.compact()
-            return cls(lists.queries, np.diff(lists.starts), docs, lists.rows.number)
-        what = "table" if source.file is None else "file"
-        raise InputError(f"no gold in this {what}", fix=GOLD.trec, place=SourceLocation(source.name))
-
-    @property
-    def mapping(self) -> dict[str, dict[str, int]]:
-        """Maps query id -> document id -> grade."""
-        docs, grades, ends = list(self.docs), list(map(int, self.grades.tolist())), np.cumsum(self.sizes)
-        bounds = zip(self.queries, (ends - self.sizes).tolist(), ends.tolist(), strict=True)
-        return {query: dict(zip(docs[a:b], grades[a:b], strict=True)) for query, a, b in bounds}
-
-    def rows(self, queries: Texts) -> Numbers:
-        """Return the number of each of these queries; -1 = it has no gold."""
-        rows = np.full(len(queries), -1)
-        positions, known = self._queries.find(queries, np.zeros(len(queries), np.int64))
-        rows[positions] = known
-        return rows
-
-    def by_document(self, doc_id: Callable[[str], str]) -> Gold:
-        """Return gold with the ids of documents for chunks; a document has the best grade of its chunks."""
-        docs = Texts.of(map(doc_id, self.docs))
-        codes, first = numbered(docs, self._of)
-        grades = np.full(len(first), -np.inf)
-        np.maximum.at(grades, codes, self.grades)
-        sizes = np.bincount(self._of[first], minlength=len(self.sizes))
-        return Gold(self.queries, sizes, docs[first].compact(), grades)
-
-
 def read_qrels(source: Any, **how: Any) -> Qrels:
     """Return the grades in a file, a BEIR folder, a table or a mapping: query id -> document id -> grade; `how` as of RowSource."""
-    return Gold.read(RowSource(source, GOLD, **how)).mapping
+    return RowSource(source, GOLD, **how).gold.grades()
