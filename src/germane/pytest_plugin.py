@@ -9,7 +9,6 @@ import base64
 import pickle
 import re
 from collections.abc import Mapping
-from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -148,7 +147,7 @@ def _decide(config: pytest.Config, state: _Session, records: Mapping[str, list[R
         return
     from germane.errors import GermaneError
     from germane.reports.report import find_report
-    from germane.testing import report_of
+    from germane.testing import report_of, save_report
 
     try:
         state.report, state.unmeasured = report_of(
@@ -161,7 +160,7 @@ def _decide(config: pytest.Config, state: _Session, records: Mapping[str, list[R
         )
         state.passed = state.report.verdict.passed
         if path is not None:
-            state.replaced = _save(state.report, Path(path))
+            state.replaced = save_report(state.report, Path(path))
     except (GermaneError, OSError) as error:
         state.passed, state.problem = False, str(error)
 
@@ -171,27 +170,6 @@ def _chosen(config: pytest.Config) -> bool:
     options = ("keyword", "markexpr", "deselect", "lf", "stepwise")
     named = any("::" in path or Path(path).is_file() for path in config.args)
     return named or any(config.getoption(name, None) for name in options)
-
-
-def _save(report: Report, path: Path) -> str:
-    """Write the report; the one of an earlier session is replaced, that of another evaluation is not.
-
-    Return a warning where the replaced one holds samples that this session did not record, as after `pytest --lf`.
-    """
-    from germane.clean import counted
-    from germane.errors import GermaneError
-    from germane.folder.manifest import read_manifest
-    from germane.reports.report import Report
-
-    earlier = (path / "manifest.json").exists() and read_manifest(path).get("made_by") == "pytest"
-    before: set[tuple[str, str, int]] = set()
-    if earlier:
-        with suppress(GermaneError, OSError):  # a damaged one is replaced as well
-            before = {sample.key for sample in Report.open(path).samples()}
-    lost = len(before - {sample.key for sample in report.samples()})
-    report.save(path, force=earlier)
-    note = f"; the report that it replaces held {counted(lost, 'sample')} that were not recorded now"
-    return note if lost else ""
 
 
 def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> None:

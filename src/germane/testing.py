@@ -10,7 +10,7 @@ import sys
 import warnings
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from contextlib import closing, nullcontext
+from contextlib import closing, nullcontext, suppress
 from dataclasses import dataclass, field, replace
 from itertools import starmap
 from pathlib import Path
@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from msgspec import structs
 
+from germane.clean import counted
 from germane.comparison.regression import settle_changes
 from germane.encoding import canonical, encode
 from germane.errors import GermaneError, InputError
@@ -27,6 +28,7 @@ from germane.evaluation.evaluate import asked_graders, report_on
 from germane.evaluation.evaluation import run_coroutine
 from germane.evaluation.plan import Plan, named_files, names_of
 from germane.evaluation.spec import IN_FILES, Spec, read_config
+from germane.folder.manifest import read_manifest
 from germane.folder.rows import BlockRows, merge
 from germane.judges import load_judge
 from germane.judges.fake import FakeJudge
@@ -363,6 +365,22 @@ def report_of(
     if baseline is not None:
         settle_changes(report, baseline, every=not any(gate.how == "change" for gate in gates))
     return report, unmeasured
+
+
+def save_report(report: Report, path: Path) -> str:
+    """Write the report; the one of an earlier session is replaced, that of another evaluation is not.
+
+    Return a warning where the replaced one holds samples that this session did not record, as after `pytest --lf`.
+    """
+    earlier = (path / "manifest.json").exists() and read_manifest(path).get("made_by") == "pytest"
+    before: set[tuple[str, str, int]] = set()
+    if earlier:
+        with suppress(GermaneError, OSError):  # a damaged one is replaced as well
+            before = {sample.key for sample in Report.open(path).samples()}
+    lost = len(before - {sample.key for sample in report.samples()})
+    report.save(path, force=earlier)
+    note = f"; the report that it replaces held {counted(lost, 'sample')} that were not recorded now"
+    return note if lost else ""
 
 
 def _gates_on(

@@ -105,22 +105,15 @@ def _is_beir(path: Path) -> bool:
 
 def faults_in(path: Path, columns: Columns | None = None, most: int = 50) -> list[InputError]:
     """Return the faults of a file or folder of samples, at most `most`."""
-    if _is_beir(path):
-        try:
-            for _query in read_samples(path):
-                pass
-        except InputError as fault:
-            return [fault]
-        return []
-    if path.is_dir():
+    is_beir = _is_beir(path)
+    if path.is_dir() and not is_beir:
         return [fault for file in data_files(path) for fault in faults_in(file, columns, most)]
     faults: list[InputError] = []
     try:
-        reader, _ = _format(path)
+        reader, _ = _format(path) if not is_beir else (None, "")
         rows = RowReader(columns)
         more = (faults,) if reader is _read_jsonl else ()
-        results = reader(path, rows.cells, *more)
-        for number, row, where in _as_samples(results):
+        for number, row, where in _as_samples(reader(path, rows.cells, *more)) if reader else ():
             faults += rows.faults_of(row, number, where)
             if len(faults) >= most:
                 return faults[:most]
