@@ -449,16 +449,14 @@ class Plan:
 
         None reads the jobs from the files, where a bad line is an InputError, unless these are too large to be read twice.
         """
-        feasibility, share = Feasibility(self.settings, self.gates), self.share
+        share = self.share
         if jobs is None:
             jobs = map(self.job, self.all_cases()) if self.size <= _CHECKED_BYTES else ()
         elif share is not None:
             return  # a measure that no sample of a part can have may be one of other parts
-        for job in jobs:
-            feasibility.add(job)
+        for job in feasible(jobs, self.settings, self.gates):
             if share is None or share.has(job.sample.query):
                 yield job
-        feasibility.check()
 
 
 def _checked_gates(plan: Plan) -> tuple[Gate, ...]:
@@ -597,44 +595,32 @@ def names_of(graders: Iterable[Grader]) -> set[str]:
     return {name for grader in graders for name in (grader.name, str(grader.measure))}
 
 
-class Feasibility:
-    """Checks on the samples alone: each measure can be computed for a sample of each system, and gates have their slices."""
+def feasible(jobs: Iterable[Job], settings: Settings, gates: Iterable[Gate] = ()) -> Iterator[Job]:
+    """Iterate over jobs; at the end, raise InputError for what no sample can have, by the samples alone.
 
-    def __init__(self, settings: Settings, gates: Iterable[Gate] = ()) -> None:
-        self._settings = settings
-        self._missing: dict[tuple[str, str], str] = {}
-        self._possible: set[tuple[str, str]] = set()
-        self._others: dict[str, None] = {}
-        self._without_slices = [gate for gate in gates if gate.by]
-
-    def add(self, job: Job) -> None:
-        """Take one more sample and its graders into account."""
+    That is a measure that cannot be computed for any sample of a system, or a gate on slices that no sample has.
+    """
+    missing, others = dict[tuple[str, str], str](), dict[str, None]()
+    possible, without_slices = set[tuple[str, str]](), [gate for gate in gates if gate.by]
+    for job in jobs:
         sample = job.sample
-        self._without_slices = [
-            without_slice
-            for without_slice in self._without_slices
-            if not sample_slices(sample, without_slice.by)
-        ]
+        without_slices = [gate for gate in without_slices if not sample_slices(sample, gate.by)]
         for grader in job.graders:
             name = (sample.system, grader.name)
-            if name in self._possible:
+            if name in possible:
                 continue
-            refusal = None if grader.by else applicable(grader.measure, sample, self._settings)
+            refusal = None if grader.by else applicable(grader.measure, sample, settings)
             if refusal is not None and refusal.status == "skipped":
-                self._missing.setdefault(name, refusal.why or "")
-                self._others |= dict.fromkeys(sample.metadata)
+                missing.setdefault(name, refusal.why or "")
+                others |= dict.fromkeys(sample.metadata)
             else:
-                self._possible.add(name)
-
-    def check(self) -> None:
-        """Raise InputError if a measure cannot be computed for any sample of a system, or a gate is on slices that no sample has."""
-        for (system, measure), why in self._missing.items():
-            if (system, measure) not in self._possible:
-                of = f"sample of {system}" if system else "sample"
-                fix = (
-                    names_for(why, self._others) or "leave the measure out, or give the samples what it needs"
-                )
-                problem = f"{measure} cannot be computed for any {of}: {why}"
-                raise InputError(problem, fix=f"{fix}; nothing was asked")
-        if self._without_slices and (self._missing or self._possible):
-            raise self._without_slices[0].no_slices()
+                possible.add(name)
+        yield job
+    for (system, measure), why in missing.items():
+        if (system, measure) not in possible:
+            of = f"sample of {system}" if system else "sample"
+            fix = names_for(why, others) or "leave the measure out, or give the samples what it needs"
+            problem = f"{measure} cannot be computed for any {of}: {why}"
+            raise InputError(problem, fix=f"{fix}; nothing was asked")
+    if without_slices and (missing or possible):
+        raise without_slices[0].no_slices()

@@ -31,7 +31,7 @@ from germane.errors import (
 from germane.evaluation.choice import keeps_answers, open_corpus, open_ledger, remove_ledger
 from germane.evaluation.evaluate import Runner
 from germane.evaluation.evaluation import interruptible, interruptibly, run_coroutine
-from germane.evaluation.plan import Feasibility, Plan, split_evaluations
+from germane.evaluation.plan import Plan, feasible, split_evaluations
 from germane.evaluation.session import (
     answers_in,
     check_same_judge,
@@ -175,22 +175,18 @@ def forecast(spec: Spec, callbacks: Callbacks | None = None) -> Forecast:
 
 def _counted(plan: Plan, forecaster: Forecaster, answers: TargetAnswers) -> Forecast:
     """Return the forecast of all cases; InputError for a measure that no sample can have."""
-    feasibility = Feasibility(plan.settings, plan.gates)
     cases: Iterable[tuple[PlannedCase, bool]] = ((planned, True) for planned in plan.cases())
+    wait = False
     if plan.asks_targets:
         cases = asyncio.run(answers_at_hand(list(plan.cases()), answers))
-
-    def jobs() -> Iterator[Job]:
-        for planned, has_answer in cases:
-            job = plan.job(planned)
-            if has_answer:
-                feasibility.add(job)
-            yield job if has_answer else forecaster.waiting(job)
-
-    run_coroutine(forecaster.count(jobs()))
+        wait = not all(has_answer for _, has_answer in cases)
+    jobs = (
+        plan.job(planned) if has_answer else forecaster.waiting(plan.job(planned))
+        for planned, has_answer in cases
+    )
     # a sample that waits, or of another part, may have what these lack
-    if not forecaster.forecast.waiting and plan.share is None:
-        feasibility.check()
+    checked = jobs if wait or plan.share is not None else feasible(jobs, plan.settings, plan.gates)
+    run_coroutine(forecaster.count(checked))
     return forecaster.forecast
 
 
