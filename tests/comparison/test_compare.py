@@ -215,7 +215,6 @@ def test_two_judges_are_not_compared_in_silence() -> None:
         compare(a, b)
     assert "--across-judges" in str(refused.value)
     found = compare(a, b, across_judges=True)["context_precision@5"]
-    assert found.verdicts == "judge"
     assert found.parts is None
     assert "judged by" in (found.parts_why or "")
     assert compare(a, b, measures="nDCG@5")["nDCG@5"].difference == 0.0
@@ -232,7 +231,6 @@ def test_people_and_a_judge_are_two_judges() -> None:
         with pytest.raises(InputError, match="judged by"):
             compare(a, b)
         found = compare(a, b, across_judges=True)["context_precision@5"]
-        assert found.verdicts == "judge"
         assert found.parts is None
 
 

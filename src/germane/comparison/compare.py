@@ -12,7 +12,7 @@ import numpy as np
 
 from germane.clean import counted
 from germane.comparison.corrected import DecidedPair
-from germane.comparison.formats import BestLine, Comparison
+from germane.comparison.formats import Comparison
 from germane.comparison.judged import compared, how_judged, other_corpus, served_models, verdicts_of
 from germane.comparison.mixed import parts_of
 from germane.comparison.moved import moved_queries
@@ -40,7 +40,7 @@ from germane.reports.summary import (
     with_measures,
 )
 from germane.results.naming import parse_directions, parse_ranges
-from germane.statistics.choosing import best_system
+from germane.statistics.choosing import BestSystem, best_system
 from germane.statistics.comparison import Decision, TestName
 from germane.tables.counterparts import texts_of
 from germane.types import Json
@@ -255,12 +255,11 @@ def _rows(
     split = parts_of(pair, names)
     for row in rows:
         (parts, why), margin = split[row.measure], margins.get(row.measure)
-        verdicts = verdicts_of((pair.a, pair.b), row.measure)
         decision = None
         if margin is not None:
             undecided = row.stand_in and not allow_stand_in
             decision = Decision("undecided", margin) if undecided else row.decide(margin)
-        yield row.replace(parts=parts, verdicts=verdicts, parts_why=why, decision=decision)
+        yield row.replace(parts=parts, parts_why=why, decision=decision)
 
 
 def _covered(pair: PairedSystems) -> list[str]:
@@ -318,7 +317,7 @@ def _remarks(sides: Sequence[Side], names: Sequence[str]) -> list[str]:
     ]
 
 
-def best_systems(pairs: Sequence[PairedSystems], measures: Iterable[str], seed: int) -> Iterator[BestLine]:
+def best_systems(pairs: Sequence[PairedSystems], measures: Iterable[str], seed: int) -> Iterator[BestSystem]:
     """Yield a line per measure that says how good a system is, over the queries that all systems were measured on.
 
     None where fewer than three systems are compared, or they are not all compared with the same one.
@@ -347,4 +346,4 @@ def best_systems(pairs: Sequence[PairedSystems], measures: Iterable[str], seed: 
             seed=seed,
         )
         names = [first.name, *(pair.b.name for pair in pairs)]
-        yield BestLine(names[found.number], name, found.gain, found.held_out, found.ends)
+        yield found.replace(system=names[found.number], measure=name)

@@ -27,7 +27,7 @@ from germane.reports.summary import (
 from germane.samples.files import write_whole
 from germane.show.table import Table, csv_lines
 from germane.show.terminal import hanging, plain_text
-from germane.statistics.intervals import IntervalEnds
+from germane.statistics.choosing import BestSystem
 from germane.statistics.ranking import Overlap
 from germane.types import FrozenDict, Json
 
@@ -41,20 +41,6 @@ _COLOUR = {"passed": "green", "failed": "red", "undecided": "yellow"}
 _OF_OUTCOME = {"better": "bold green", "worse": "bold red", "same": "bold"}
 _MOST_MOVED, _MOST_NOTES, _LINE = 3, 3, 78
 """Queries that became worse, or better, in a terminal, lines of notes, and the signs of a query's line."""
-
-
-class BestLine(Line):
-    """The best of three or more systems by one measure, over the queries that all were measured on; its gain over the first system, above 0 where it is better.
-
-    `gain` is that of these queries, which chose it; `gain_held_out` that of systems chosen on one half of the queries, measured on the other,
-    the mean of 200 random halves (clusters whole) and their counterparts. `interval` is that of the gain that holds, of queries like these.
-    """
-
-    system: str
-    measure: str
-    gain: float
-    gain_held_out: float | None
-    interval: IntervalEnds | None
 
 
 class Comparison(
@@ -88,7 +74,7 @@ class Comparison(
     only_in: Mapping[str, Sequence[str]]
     overlaps: Mapping[str, Overlap] = FrozenDict()
     moved: Mapping[str, Mapping[Literal["worst", "best"], Sequence[MovedLine]]] = FrozenDict()
-    choices: Sequence[BestLine] = ()
+    choices: Sequence[BestSystem] = ()
     notes: Sequence[str] = ()
     reports: Sequence[Any] = ()
 
@@ -248,9 +234,9 @@ def _best_of(comparison: Comparison) -> Iterator[str]:
     shown = {row.measure for row in comparison.comparisons if row.outcome and not row.stand_in}
     first = comparison.systems[0]
     for line in comparison.choices:
-        if line.measure in shown and line.gain_held_out is not None:
-            ends = interval_in_words(line.interval, 3, "+") if line.interval else "-"
-            holds = f"{line.gain_held_out:+.3f} on queries that did not choose (95% interval {ends})"
+        if line.measure in shown and line.held_out is not None:
+            ends = interval_in_words(line.ends, 3, "+")
+            holds = f"{line.held_out:+.3f} on queries that did not choose (95% interval {ends})"
             seen = f"{line.gain:+.3f} over {first} on these queries, {holds}"
             gains = f"the first; choosing again gains {holds}" if line.system == first else seen
             yield f"best in {line.measure}: {line.system}, {gains}"

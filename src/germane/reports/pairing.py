@@ -51,7 +51,7 @@ STAND_IN = "judged by a stand-in for a model, which decides nothing"
 
 
 _INTERNAL = (
-    *("interval", "decision", "verdicts", "stand_in"),
+    *("interval", "decision", "stand_in"),
     *("undecided_why", "tests", "several", "asked", "left_out"),
 )
 
@@ -113,8 +113,6 @@ class MeasureComparison(
     interval: Interval
     """The interval of `difference`, which covers missing scores."""
     decision: Decision | None = None
-    verdicts: str = ""
-    """The source of the verdicts that `parts` were computed from."""
     stand_in: bool = False
     undecided_why: str = ""
     """The reason why nothing may be decided; "" if it may."""

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
 from math import fsum, sqrt
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from germane.statistics.intervals import cluster_codes, mean_interval
+from germane.encoding import Line, internal
+from germane.statistics.intervals import IntervalEnds, cluster_codes, mean_interval
 
 Floats = NDArray[np.float64]
 
@@ -18,20 +19,24 @@ BLOCKS = 10_000
 """Random blocks of units that are halved where there are more units than that."""
 
 
-@dataclass(frozen=True, slots=True)
-class BestSystem:
-    """The system with the largest mean, by its number, 0 = the first, and its gain over the first.
+class BestSystem(
+    Line, kw_only=True, rename=internal("number", "shares", held_out="gain_held_out", ends="interval")
+):
+    """The best of several systems by one measure, over the queries that all were measured on; its gain over the first system, above 0 where it is better.
 
-    `gain` is that of all cases, too large by what choosing adds; `held_out` that of systems chosen on one half of the units, on the
-    other half; None where there are fewer than two units. `ends` are the 95% interval of the gain that holds. `shares` say how often the
-    halves chose each system.
+    `gain` is that of these queries, which chose it; `gain_held_out` that of systems chosen on one half of the queries, measured on the other,
+    the mean of 200 random halves (clusters whole) and their counterparts. `interval` is that of the gain that holds, of queries like these.
     """
 
-    number: int
+    system: str = ""
+    measure: str = ""
     gain: float
     held_out: float | None
-    ends: tuple[float, float] | None
-    shares: tuple[float, ...] = ()
+    ends: IntervalEnds | None
+    number: int
+    """The number of the system, 0 = the first."""
+    shares: Sequence[float] = ()
+    """How often the halves chose each system."""
 
 
 def best_system(
@@ -59,9 +64,9 @@ def best_system(
     units = int(codes.max(initial=-1)) + 1
     means = table.mean(axis=0)
     number = int(means.argmax())
-    gain = float(means[number])
+    best = BestSystem(number=number, gain=float(means[number]), held_out=None, ends=None)
     if units < 2:
-        return BestSystem(number, gain, None, None)
+        return best
     rng, held, times = np.random.default_rng(seed), list[float](), np.zeros(len(means))
     if units > BLOCKS:
         codes, units = (rng.permutation(units) % BLOCKS)[codes], BLOCKS
@@ -80,7 +85,7 @@ def best_system(
             times[pick] += 1
             held.append(float(measured[pick]) / others)
     held_out = fsum(held) / len(held)
-    shares = tuple((times / len(held)).tolist())
+    best = best.replace(held_out=held_out, shares=(times / len(held)).tolist())
     likely = (times + 1) / (len(held) + len(times))  # Laplace's rule: none is sure to be never chosen
     below, highest = 0.0, 0.0
     for at, share in enumerate(likely.tolist()):
@@ -89,8 +94,8 @@ def best_system(
         ends = mean_interval(table[:, at], clusters=clusters, value_range=value_range, differences=True).ends
         if ends is None:
             if np.ptp(table[:, at]) > 0:
-                return BestSystem(number, gain, held_out, None, shares)
+                return best
             ends = (float(means[at]),) * 2
         below += share * float(means[at] - ends[0]) ** 2
         highest = max(highest, ends[1])
-    return BestSystem(number, gain, held_out, (held_out - sqrt(below), max(highest, held_out)), shares)
+    return best.replace(ends=(held_out - sqrt(below), max(highest, held_out)))
