@@ -22,8 +22,11 @@ def markdown(definitions: Iterable[Definition]) -> str:
     """Return the parameters that several measures share, then the measures by family."""
     known = list(definitions)
     shared, first = _shared(known), dict[str, Definition]()
+    # of parameters alike but for their choices the one with most
+    most = {(name, meaning): choices for name, meaning, choices in sorted(shared, key=lambda p: len(p[2]))}
     lines = [
-        f"- `{name}`: {meaning}{_choices(choices, meaning)}" for name, meaning, choices in sorted(shared)
+        f"- `{name}`: {meaning}{_choices(choices, meaning)}"
+        for (name, meaning), choices in sorted(most.items())
     ]
     parts = ["## Parameters of several measures", "\n".join(lines)]
     for title, family in _FAMILIES:
@@ -37,18 +40,28 @@ def markdown(definitions: Iterable[Definition]) -> str:
         common = [param for param, number in own.items() if number > 1]
         parts += [f"## {title}", f"Unless a measure says otherwise: {'; '.join(usual)}.{listed}"]
         parts += ["\n".join(f"- {param}" for param in common)] if common else []
+        before: Definition | None = None
         for one in members:
-            parts.append(f"### `{one.heading}`\n\n{_entry(one, first.get(one.name), usual, shared, common)}")
+            parts.append(
+                f"### `{one.heading}`\n\n{_entry(one, first.get(one.name), before, usual, shared, common)}"
+            )
             first.setdefault(one.name, one)
+            before = one
     return "\n\n".join(parts) + "\n"
 
 
 def _entry(
-    one: Definition, first: Definition | None, usual: list[str], shared: set[Shared], common: list[str]
+    one: Definition,
+    first: Definition | None,
+    before: Definition | None,
+    usual: list[str],
+    shared: set[Shared],
+    common: list[str],
 ) -> str:
     """Return the text below a measure's heading: meaning, formula, exceptions, parameters, other spellings and source.
 
-    `first`: the measure of the same name that stands above; what both have alike is not repeated.
+    `first`: the measure of the same name that stands above; what both have alike is not repeated, nor is a source that the
+    measure `before` has.
     """
     meaning, _, rest = one.doc.partition("\n\n")
     text = [" ".join(f"{meaning} {rest}".split())]
@@ -62,7 +75,7 @@ def _entry(
         unusual = [fact.removesuffix(", lower is better") for fact in unusual]
         unusual = [fact for fact in unusual if fact != "range 0 to 1"]
     named = f"also {', '.join(one.spellings)}" if one.spellings else ""
-    known = one.reference == "germane" or (first and first.reference == one.reference)
+    known = one.reference == "germane" or (before and before.reference == one.reference)
     source = "" if known else _brief(one.reference.removeprefix("germane; "))
     text += [fact[0].upper() + fact[1:] + "." for fact in ("; ".join(unusual), named) if fact]
     text += [f"({source})"] if source else []
