@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import weakref
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from io import BytesIO
@@ -65,8 +66,7 @@ class FolderWriter:
 
         Samples and labels are those of the `source`, scores are held in memory, and the files go with the tables.
         """
-        import shutil  # not at the top: `germane rank` starts without them
-        import tempfile
+        import tempfile  # not at the top: `germane rank` starts without it
 
         writer = cls(tempfile.mkdtemp(prefix="germane-"))
         files = files_in(writer.path, UNFINISHED)

@@ -11,6 +11,7 @@ import importlib.util
 import inspect
 import re
 import sys
+import traceback
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from functools import cache, partial
@@ -255,8 +256,6 @@ def _run(path: Path) -> ModuleType:
 
 def _failed(path: Path, fault: BaseException) -> InputError:
     """Return the error with the line of the user's file that raised it."""
-    import traceback
-
     frames = traceback.extract_tb(fault.__traceback__)
     lines = [frame.lineno for frame in frames if frame.filename == str(path)]
     line = fault.lineno if isinstance(fault, SyntaxError) else lines[-1] if lines else None

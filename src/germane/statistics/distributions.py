@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from functools import lru_cache
 from math import erfc, exp, inf, lgamma, log, log1p, pi, sqrt
+from statistics import NormalDist
 
 _TINY = 1e-300
 _LARGE_DF = 1e5
@@ -21,8 +22,6 @@ def normal_cdf(z: float) -> float:
 
 def normal_quantile(p: float) -> float:
     """Return the value below which a standard normal variable lies with probability p, 0 < p < 1."""
-    from statistics import NormalDist  # fractions and decimals come with it
-
     return NormalDist().inv_cdf(p)
 
 
