@@ -305,6 +305,14 @@ def test_an_installed_package_brings_a_labeller_and_a_flag_of_label(shop: Path) 
     assert (done.returncode, done.stdout) == (0, "me tags shelf ['old', 'new']\n"), done.stderr
 
 
+def test_parts_differ_in_the_flags_of_an_installed_package(shop: Path) -> None:
+    words = ("run", "log.jsonl", "-m", "R@1", "--shelves")
+    for number in ("1", "2"):
+        assert germane(shop, *words, number, "--part", f"{number}/2", "-o", f"p{number}").returncode == 0
+    done = germane(shop, "merge", "p1", "p2", "-o", "whole")
+    assert (done.returncode, "are of different evaluations: shelves" in done.stderr) == (2, True), done.stderr
+
+
 @pytest.fixture(scope="module")
 def bare(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A copy of src without any add-on."""

@@ -90,18 +90,12 @@ class Spec:
     def resuming(self, manifest: Mapping[str, Json]) -> Spec:
         """Return the same on top of a report's options, whose paths are relative to the directory where its evaluation began."""
         options = manifest.get("options") or {}
-        if unknown := [name for name, value in options.items() if value and name not in _stored_options()]:
-            flags_of("run", installed=True)  # from here on those of installed packages are options
-            flag = f"--{unknown[0].replace('_', '-')}"
-            if unknown[0] not in _stored_options():
-                owner = addons.absent("flags", flag)
-                of = (
-                    f"of the add-on {owner}, and that is not there"
-                    if owner
-                    else "of a package that is not there"
-                )
-                problem = f"this evaluation has {flag}, which is a flag {of}"
-                raise InputError(problem, fix="continue it where that add-on is")
+        for name in _unknown_options(options):
+            flag = f"--{name.replace('_', '-')}"
+            owner = addons.absent("flags", flag)
+            whose = f"the add-on {owner}, and that" if owner else "a package that"
+            problem = f"this evaluation has {flag}, which is a flag of {whose} is not there"
+            raise InputError(problem, fix="continue it where that add-on is")
         types = [(name, kind | None, None) for name, kind in _stored_options().items()]
         try:
             stored = msgspec.convert(options, msgspec.defstruct("StoredOptions", types))
@@ -158,6 +152,7 @@ class Spec:
 
 def differing_options(row: Mapping[str, Any], other: Mapping[str, Any]) -> list[str]:
     """Return the stored options that all parts of an evaluation share and in which these two differ."""
+    _unknown_options({**row, **other})
     names = {name for name in {**row, **other} if name in OPTIONS and OPTIONS[name].holds == "evaluation"}
     return sorted(name for name in names if row.get(name) != other.get(name))
 
@@ -185,6 +180,14 @@ def _type(flag: Flag) -> Any:
         return get_type_hints(getattr(flag.read, "func", flag.read))["return"]
     kind = str if flag.kind is Path else flag.kind
     return tuple[kind, ...] if flag.several else kind  # type: ignore[valid-type]
+
+
+def _unknown_options(stored: Mapping[str, Json]) -> list[str]:
+    """Return the stored options with a value that no flag has; if there are any, those of installed packages are looked up first."""
+    unknown = [name for name, value in stored.items() if value and name not in _stored_options()]
+    if unknown:
+        flags_of("run", installed=True)
+    return [name for name in unknown if name not in _stored_options()]
 
 
 def _stored_options() -> dict[str, Any]:
