@@ -14,11 +14,10 @@ from time import monotonic
 
 from germane.clean import counted
 from germane.errors import AnswerError, GermaneError, Miscounted, Unended
-from germane.judges.client.client import ModelClient
+from germane.judges.client.client import ModelCall, ModelClient
 from germane.judges.client.output import MODES, Correction
 from germane.judges.client.parsing import Completion
 from germane.judges.client.providers import Price
-from germane.judges.client.state import ModelCall
 from germane.judges.judge import GaveUp, Reply
 from germane.questions.fusing import Ask, FusedRequest, fused_requests, render_request
 from germane.questions.prompts import Prompts
@@ -71,7 +70,9 @@ class GroupCall:
     def replies(self, questions: Sequence[AnyQuestion], price: Price | None) -> list[Reply]:
         """Return one reply per question; usage and time stand on the first."""
         call, capabilities, replies = self.state, self.client.capabilities, list[Reply]()
-        usage = call.usage(price)
+        sent, back = call.used["input"], call.used["output"]
+        cost = None if price is None else price.cost(sent, back, call.used["cached"])
+        usage = Usage(requests=call.used["requests"], input_tokens=sent, output_tokens=back, cost_usd=cost)
         ms: float | None = (monotonic() - call.started) * 1000
         asked_for = "text" if self.items[0].questions[0].free_text else MODES[call.mode]
         common: dict[str, Json] = {

@@ -10,15 +10,17 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from dataclasses import replace
+from collections import Counter
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from time import monotonic
 from typing import TYPE_CHECKING, TypeAlias
+from uuid import uuid4
 
 from germane.errors import AnswerError, JudgeError, LimitReached
 from germane.judges.client.errors import UNKNOWN, RetryDecision, TransportError, decide, is_over_limit
 from germane.judges.client.output import BYTES_PER_TOKEN, PROMPT, ROOM, Correction, ModelCapabilities
-from germane.judges.client.parsing import Completion, completion_in, tokens_in
+from germane.judges.client.parsing import NOTHING, Completion, completion_in, tokens_in
 from germane.judges.client.ratelimits import (
     AdaptiveConcurrency,
     CircuitBreaker,
@@ -27,7 +29,6 @@ from germane.judges.client.ratelimits import (
     Slot,
 )
 from germane.judges.client.retry import RetryPolicy
-from germane.judges.client.state import ModelCall
 from germane.judges.judge import GaveUp, waiting
 from germane.questions.fusing import Ask
 
@@ -61,6 +62,52 @@ _SAME_TOKENS = 16
 """Tokens by which two counts of a full context differ."""
 
 _log = logging.getLogger("germane")
+
+
+@dataclass(slots=True)
+class ModelCall:
+    """The state of one call (a group of questions), from its first request to its last.
+
+    Attributes:
+        left: Seconds of its deadline.
+        id: Identifies the call in judgements.
+        used: How many `requests`, those that were asked to wait (`waits`) or failed on the way (`faults`), unusable answers that
+            were asked again (`reasked`), and tokens: `input`, `output` and, among the input, `cached`.
+        estimated: True if tokens were counted from bytes, since the endpoint does not count.
+        last: The last answer.
+        mode: The index in MODES of its next request, unless the capabilities name a later one.
+        limit: Tokens that the answer to its last request may have; 0 = no limit is named.
+        own_limit: True if that is the limit that the question has by itself.
+        thrown_away: Answers in a mode with a schema that the endpoint threw away.
+        no_own_limit: True if the texts and the question's own limit are more than the model takes at once.
+        failures: Attempts that faults have cost the current question.
+        room: Tokens that the next answer may have, since the last was cut off; 0 = it was not.
+        slot: The place of the last request in flight: it is held until the next one, or until the answers are stored.
+    """
+
+    left: float
+    id: str = field(default_factory=lambda: uuid4().hex)
+    started: float = field(default_factory=monotonic)
+    used: Counter[str] = field(default_factory=Counter)
+    estimated: bool = False
+    last: Completion = NOTHING
+    mode: int = 0
+    limit: int = 0
+    own_limit: bool = False
+    thrown_away: int = 0
+    no_own_limit: bool = False
+    failures: int = 0
+    room: int = 0
+    slot: Slot | None = None
+
+    def count(self, sent: int | None, back: int | None, cached: int) -> None:
+        """Add the tokens of one request."""
+        self.used.update(input=sent or 0, output=back or 0, cached=cached)
+
+    def release(self) -> None:
+        """Give back the place of the last request."""
+        if self.slot is not None:
+            self.slot.release()
 
 
 class ModelClient:
