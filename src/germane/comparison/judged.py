@@ -65,7 +65,7 @@ def served_models(a: Side, b: Side, measures: Iterable[str]) -> str:
 
 def _served(side: Side, measure: str) -> Mapping[str, int]:
     """Return the judgements of a measure by model, where the endpoint named another model than was asked for."""
-    identity = (side.report.manifest.get("judge") or {}).get("identity") or {}
+    identity = side.report.judge.get("identity") or {}
     asked = {part for name in models_in(identity) for part in (name, name.partition(":")[2])}
     models = side.report[measure, side.system].basis.models
     return {model: n for model, n in models.items() if model and model not in asked}
@@ -73,8 +73,7 @@ def _served(side: Side, measure: str) -> Mapping[str, int]:
 
 def _judge_of(side: Side, measures: Sequence[str]) -> tuple[str, Mapping[str, object]]:
     """Return the name and the identity of the judge; of a decisions model and one for the rest, the one that was read."""
-    manifest = side.report.manifest
-    judge, reads = manifest.get("judge") or {}, manifest.get("reads") or {}
+    judge, reads = side.report.judge, side.report.manifest.get("reads") or {}
     source, identity = str(judge.get("source")), judge.get("identity") or {}
     kinds = {kind in DECIDED for name in measures for kind in reads.get(side.types[name], ())}
     if "decisions" not in identity or len(kinds) != 1:

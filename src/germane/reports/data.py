@@ -78,6 +78,11 @@ class ReportData:
     def name(self, name: str) -> None:
         self.given_name = name
 
+    @property
+    def judge(self) -> Mapping[str, Json]:
+        """The judge and its cost, as the manifest holds them; {} if none was asked."""
+        return self.manifest.get("judge") or {}
+
     # the summaries
 
     @cached_property
@@ -329,20 +334,21 @@ class ReportData:
 
     def worst(self, measure: str | Measure, n: int = 10, system: str | None = None) -> list[Score]:
         """Return the `n` worst scores of a measure, worst first (the highest if lower is better); ties in input order."""
-        rows, goodness = self._goodness(measure, system)
+        rows, goodness = self.goodness(measure, system)
         return list(self.tables.scores.rows(rows[np.argsort(goodness, kind="stable")[:n]].tolist()))
 
     def at_worst(self, measure: str | Measure, system: str | None = None) -> int:
         """Return the number of scores of a measure that are as bad as possible."""
-        return int((self._goodness(measure, system)[1] <= 0).sum())
+        return int((self.goodness(measure, system)[1] <= 0).sum())
 
-    def _goodness(
-        self, measure: str | Measure, system: str | None
+    def goodness(
+        self, measure: str | Measure, system: str | None = None
     ) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
         """Return the rows of a measure's scores that have a value, and how good each is: 0 to 1."""
         summary = self[measure] if system is None else self[measure, system]
         rows, good = self._rows_of(summary, system), Measure.remembered(summary.type).definition.good
-        return rows, np.array([good(value) for value in self.tables.scores.taken(rows).value.tolist()])
+        values, positions = np.unique(self.tables.scores.taken(rows).value, return_inverse=True)
+        return rows, np.array([good(value) for value in values.tolist()])[positions]
 
 
 @dataclass(frozen=True, slots=True)

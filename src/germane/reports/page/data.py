@@ -73,8 +73,7 @@ def page_data(
         source: [(system, strip) for system, strip, of in zip(systems, strips, is_drawn, strict=True) if of]
         for source, strips in queries["strips"].items()
     }
-    slices, manifest = _slices_of(report), report.manifest
-    judge = manifest.get("judge") or {}
+    slices, manifest, judge = _slices_of(report), report.manifest, report.judge
     data: dict[str, Json] = {
         "name": report.folder.name if report.folder else report.name or "report",
         "created": manifest.get("created"),

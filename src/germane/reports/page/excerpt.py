@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Sequence
 from functools import cached_property
 
 import numpy as np
@@ -10,9 +10,9 @@ from numpy.typing import NDArray
 
 from germane.encoding import relevance_items
 from germane.folder.rows import BlockRows, Tables
-from germane.measures.measure import Measure
 from germane.places.lists import turns
 from germane.reports.data import ReportData
+from germane.reports.summary import MeasureSummary
 from germane.tables.judgements import JudgementTable, result_item
 from germane.tables.scores import SampleKey, ScoreTable
 from germane.types import Sample
@@ -69,7 +69,7 @@ class Excerpt:
             return other
         ids = set(self.report.tables.scores.keys.ids())
         keys = {key for key in other.tables.scores.keys if key[0] in ids}
-        return ReportData(rows_about(other, keys), other.manifest, other.verdict, other.summaries)
+        return _cut(other, keys, other.summaries)
 
     @property
     def share(self) -> float:
@@ -91,12 +91,9 @@ class Excerpt:
             return report
         keys = self.whole.tables.scores.keys
         if cases is None:
-            return ReportData(
-                rows_about(report, set(keys)), report.manifest, report.verdict, report.summaries
-            )
+            return _cut(report, set(keys), report.summaries)
         keep = np.flatnonzero(np.isin(self._case, cases))
-        rows = rows_about(report, {keys[number] for number in keep.tolist()})
-        return ReportData(rows, report.manifest, report.verdict, self.whole.summaries_of(keep))
+        return _cut(report, {keys[number] for number in keep.tolist()}, self.whole.summaries_of(keep))
 
 
 def _worst_first(report: ReportData, case: NDArray[np.int64], total: int) -> NDArray[np.int64]:
@@ -104,10 +101,7 @@ def _worst_first(report: ReportData, case: NDArray[np.int64], total: int) -> NDA
     table, least = report.tables.scores, np.full(total, np.inf)
     first = next((summary for summary in report.summaries if summary.n), None)
     if first is not None:
-        good = Measure.remembered(first.type).definition.good
-        rows = table.rows_of((first.measure, first.type))
-        values, positions = np.unique(table.taken(rows).value, return_inverse=True)
-        goodness = np.array([good(value) for value in values.tolist()])[positions]
+        rows, goodness = report.goodness(first.measure)
         np.minimum.at(least, case[table.sample[rows]], goodness)
     failed = [
         case[number] for result in report.failed() if (number := table.keys.find(result.key)) is not None
@@ -116,8 +110,8 @@ def _worst_first(report: ReportData, case: NDArray[np.int64], total: int) -> NDA
     return np.argsort(least, kind="stable")
 
 
-def rows_about(report: ReportData, keys: Collection[SampleKey]) -> BlockRows:
-    """Return all rows that belong to these samples; each table is read once."""
+def _cut(report: ReportData, keys: Collection[SampleKey], summaries: Sequence[MeasureSummary]) -> ReportData:
+    """Return a report with all rows that belong to these samples, and these summaries; each table is read once."""
     tables: Tables = report.tables
     samples = list(tables.samples_of(keys))
     places = list(tables.places_of(keys))
@@ -125,7 +119,7 @@ def rows_about(report: ReportData, keys: Collection[SampleKey]) -> BlockRows:
     scores = ScoreTable(tables.scores.of_samples(keys))
     items.update(result_item(sample.key, name) for sample in samples for name in report.measures)
     numbers = tables.grader_numbers() if len(tables.graders) > 1 else {}
-    return BlockRows(
+    rows = BlockRows(
         samples=samples,
         places=places,
         judgements=JudgementTable(tables.judgements_of(items)),
@@ -134,6 +128,7 @@ def rows_about(report: ReportData, keys: Collection[SampleKey]) -> BlockRows:
         graders=list(tables.graders),
         graded=[numbers.get(sample.key, 0) for sample in samples],
     )
+    return ReportData(rows, report.manifest, report.verdict, summaries)
 
 
 def _passages_of(sample: Sample) -> Iterator[str]:

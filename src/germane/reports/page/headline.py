@@ -84,7 +84,7 @@ def next_steps(report: ReportData) -> list[Json]:
 
 
 def _steps(report: ReportData) -> Iterator[Json]:
-    lines, judge = _first(report), report.manifest.get("judge") or {}
+    lines, judge = _first(report), report.judge
     lost = max((summary.failed for summary in report.summaries), default=0)
     where = report.where or "REPORT"
     if "results" in report.manifest:  # of another program, which alone can ask again

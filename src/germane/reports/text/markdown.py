@@ -46,7 +46,7 @@ def markdown(report: ReportData, comparison: Mapping[str, Json] | None = None) -
         yield from _first([f"**{markdown_text(text, 400)}**  \n" for text in sentences], _MOST_OUTCOMES)
     word, (head, *gates) = report.verdict.word, report.verdict.lines()
     yield f"**{word.capitalize()}** {markdown_text(head.removeprefix(f'verdict  {word}'), 600)}\n\n"
-    judge = report.manifest.get("judge") or {}
+    judge = report.judge
     if judge.get("stand_in"):
         yield f"> {markdown_text(judge['stand_in'])}\n\n"
     if comparison:  # the outcomes above say what passed

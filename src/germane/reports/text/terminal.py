@@ -132,9 +132,8 @@ def _sections(report: ReportData, *, every: bool) -> Iterator[RenderableType]:
     yield from _failed(report)
     yield Text("")
     yield from _notes(report, None if every else _MOST_NOTES)
-    judge = report.manifest.get("judge") or {}
-    source = judge.get("source")
-    yield Text(f"judge    {source}: {spent_in_words(judge)}" if source else "judge    no judge calls")
+    source = report.judge.get("source")
+    yield Text(f"judge    {source}: {spent_in_words(report.judge)}" if source else "judge    no judge calls")
     if report.folder is not None:
         yield Text(f"report   {clean(str(report.folder))}")
     for file in report.files:
@@ -153,8 +152,7 @@ _MOST_NOTES = 3
 
 def _stand_in(report: ReportData) -> list[str]:
     """Return the remark on a judge that stands in for a model, if it is one."""
-    stand_in = (report.manifest.get("judge") or {}).get("stand_in")
-    return [stand_in] if stand_in else []
+    return list(filter(None, [report.judge.get("stand_in")]))
 
 
 def _notes(report: ReportData, most: int | None) -> Iterator[Text]:
