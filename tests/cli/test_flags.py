@@ -10,10 +10,9 @@ from pathlib import Path
 import pytest
 
 import germane
-from germane.cli import label
 from germane.cli.parser import parse
 from germane.cli.rank import files_of
-from germane.cli.verbs import VERBS, function_of
+from germane.cli.verbs import VERBS, function_of, help_of
 from germane.evaluation import spec
 from germane.flags import FLAGS, GROUPS, SETTINGS, flags_of, options
 from tests.command import invoke
@@ -46,9 +45,13 @@ def test_every_flag_is_used(verb: str) -> None:
         module = inspect.getsource(inspect.getmodule(function))  # type: ignore[arg-type]
         shared = inspect.getsource(files_of) if verb == "stages" else ""
         taken |= set(re.findall(r"chosen\.(\w+)", module + shared))
-    elif verb == "audit":  # the flags of a run that asks again
-        taken |= set(re.findall(r'flags\["(\w+)"\]', inspect.getsource(label._asked_again)))
     assert given == taken
+
+
+@pytest.mark.parametrize("verb", VERBS)
+def test_help_is_the_function_s_docstring(verb: str) -> None:
+    """It is read without an import of what the verb needs."""
+    assert help_of(verb) == function_of(verb).__doc__
 
 
 @pytest.mark.parametrize("verb", VERBS)

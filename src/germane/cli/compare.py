@@ -7,7 +7,11 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from germane.cli.printing import latest_reports, page_sections, print_console
 from germane.cli.values import print_document, refuse_input, say
+from germane.comparison.compare import check_same_data
+from germane.comparison.compare import compare as compare_reports
+from germane.comparison.formats import COMPARISON_FORMATS, render_comparison
 
 
 def compare(
@@ -19,11 +23,6 @@ def compare(
     Exit codes with --margin and --fail-on-regression: 0 no worse, 1 worse, 3 undecided (printed with the number of queries
     that would decide it), too few common queries, or judged by a stand-in.
     """
-    from germane.cli.printing import latest_reports, page_sections, print_console
-    from germane.comparison.compare import check_same_data
-    from germane.comparison.compare import compare as compare_reports
-    from germane.comparison.formats import COMPARISON_FORMATS, render_comparison
-
     named = list(reports) or latest_reports("compare", 2)
     for path in output:
         refuse_input(path, named)

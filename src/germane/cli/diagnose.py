@@ -5,14 +5,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from germane.cli.printing import latest_reports, print_console
 from germane.cli.values import print_document
+from germane.diagnosis.formats import document_of, render_diagnosis, render_stages, stages_document
+from germane.diagnosis.stages import SystemStages, follow, follow_samples
+from germane.diagnosis.whatif import diagnose as diagnose_report
 from germane.errors import InputError, SourceLocation
-
-if TYPE_CHECKING:
-    from germane.diagnosis.stages import SystemStages
-    from germane.samples.runs.hits import Hits
+from germane.reports.report import find_report
+from germane.samples.runs.hits import Hits
 
 
 def stages(paths: Sequence[Path], **flags: Any) -> None:
@@ -21,9 +23,6 @@ def stages(paths: Sequence[Path], **flags: Any) -> None:
     Reads a report or samples with `stages`, or with --qrels one run file per stage, in order. Without stages it shows which
     relevant documents were never retrieved, and which rank below k.
     """
-    from germane.cli.printing import print_console
-    from germane.diagnosis.formats import render_stages, stages_document
-
     chosen = SimpleNamespace(**flags)
     reports = _of_runs(paths, chosen) if chosen.qrels is not None else _of_samples(paths, chosen)
     if chosen.json:
@@ -39,11 +38,6 @@ def diagnose(report: Path | None, *, measure: str | None, json: bool) -> None:
     and responses, also say whether retrieval or generation failed. No judge calls. Default report: the latest in
     germane-reports.
     """
-    from germane.cli.printing import latest_reports, print_console
-    from germane.diagnosis.formats import document_of, render_diagnosis
-    from germane.diagnosis.whatif import diagnose as diagnose_report
-    from germane.reports.report import find_report
-
     diagnoses = diagnose_report(find_report(report or latest_reports("diagnose")[0]), measure)
     if json:
         print_document(document_of(diagnoses))
@@ -53,9 +47,7 @@ def diagnose(report: Path | None, *, measure: str | None, json: bool) -> None:
 
 def _of_samples(paths: Sequence[Path], chosen: Any) -> list[SystemStages]:
     """Return the stages in a report or a file of samples."""
-    from germane.diagnosis.stages import follow_samples
-    from germane.reports.report import find_report
-    from germane.samples.reading import READERS, read_samples, suffix_of
+    from germane.samples.reading import READERS, read_samples, suffix_of  # not for runs
 
     if len(paths) > 1:
         raise InputError("several runs need gold", fix="give --qrels GOLD, or name one report")
@@ -74,7 +66,6 @@ def _of_runs(paths: Sequence[Path], chosen: Any) -> list[SystemStages]:
     """Return the stages in a run file each."""
     from germane.cli.rank import files_of
     from germane.diagnosis.journeys import of_hits
-    from germane.diagnosis.stages import follow
     from germane.evaluation.rank import hits_of
 
     gold, files, how = files_of(paths, chosen)

@@ -1,4 +1,4 @@
-"""`germane label` and `audit`: people's labels, in the terminal by keys, from and to files; and what they say of the judge."""
+"""`germane label`: people's labels, in the terminal by keys, from and to files."""
 
 from __future__ import annotations
 
@@ -8,27 +8,30 @@ import shlex
 import shutil
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
+
+from rich.console import Console
+from rich.text import Text
 
 from germane.addons import labeller_of
 from germane.clean import clean, counted, some_of
 from germane.cli.keyboard import keyboard
+from germane.cli.printing import latest_reports
 from germane.cli.values import print_document, print_lines, refuse_input, say
 from germane.errors import InputError, Interrupted
-from germane.flags import flags_of
-
-if TYPE_CHECKING:
-    from germane.labelling.goldaudit import GoldAudit
-    from germane.labelling.judges import JudgesAudit
-    from germane.labelling.queue import LabelQueue, LabelTask, QueueName
-    from germane.labelling.schema import AgainLine, AuditDocument
-    from germane.labelling.session import LabellingSession
-    from germane.reports.correct import Corrections
-    from germane.reports.report import Report
-    from germane.statistics.sampling import Design
-    from germane.tables.labels import Label
+from germane.labelling.files import export_labels, import_labels
+from germane.labelling.goldaudit import audit_gold, mean_lines, suspects_queue
+from germane.labelling.planning import plan_labels
+from germane.labelling.queue import LabelQueue, LabelTask, QueueName, queue_of
+from germane.labelling.session import LabellingSession
+from germane.reports.correct import Corrections, corrections_of
+from germane.reports.correction.targets import choose_targets, shared_budget
+from germane.reports.report import Report
+from germane.reports.summary import corrected_in_words
+from germane.statistics.sampling import Design
+from germane.tables.labels import Label
 
 _EVERY = 10
 """Labels after which the corrected means so far are shown."""
@@ -72,12 +75,6 @@ def label(
     Given two reports, draw passages that they do not share, for `germane compare`; labels are stored in both. With
     --queue gold, label the suspects of `germane audit --gold`.
     """
-    from germane.cli.printing import latest_reports
-    from germane.labelling.files import export_labels
-    from germane.labelling.goldaudit import audit_gold, mean_lines
-    from germane.labelling.session import LabellingSession
-    from germane.reports.report import Report
-
     person = who or _user()
     if _labelled_by_addon(folders, of_addons, who=person, budget=budget, seed=seed, json=json):
         return
@@ -124,8 +121,6 @@ def _import(
     path: Path, report: Report, folder: Path, who: str | None, user: str, guideline: str | None
 ) -> None:
     """Add the labels of a file to a report, and say which of its rows change nothing."""
-    from germane.labelling.files import import_labels
-
     labels, notes = import_labels(path, report, who, guideline, user, lambda note: say(f"note: {note}"))
     report.tables.append_labels(labels)
     say("; ".join([f"{counted(len(labels), 'label')} added to {folder}", *notes]))
@@ -140,9 +135,6 @@ def _queues(
     seed: int,
 ) -> list[LabelQueue]:
     """Return the queues to label: suspects of the gold audit, those that correct the report's means, or the one asked for."""
-    from germane.labelling.goldaudit import suspects_queue
-    from germane.labelling.queue import queue_of
-
     if name == "gold":
         return [suspects_queue(reports, budget)]
     if name == "random" and len(reports) == 1 and (kind is None or design is None):
@@ -155,11 +147,6 @@ def _queues_for_means(
     report: Report, kind: str | None, design: Design | None, budget: int | None, seed: int
 ) -> list[LabelQueue]:
     """Return the queues that correct the report's judged means, and print which means these are."""
-    from dataclasses import replace
-
-    from germane.labelling.queue import queue_of
-    from germane.reports.correction.targets import choose_targets, shared_budget
-
     targets, others = choose_targets(report, kind, design)
     whole = [queue_of([report], target.kind, target.design, seed=seed) for target in targets]
     orders, queues = [queue.cases for queue in whole], []
@@ -188,8 +175,6 @@ def _store_in(reports: Sequence[Report]) -> Callable[[Label], None]:
 
 def _plan(report: Report, width: float, *, json: bool) -> None:
     """Print the number of labels that make the corrected interval of each judged measure this narrow."""
-    from germane.labelling.planning import plan_labels
-
     plans = plan_labels(report, width)
     if json:
         measures = [asdict(plan) for plan in plans]
@@ -223,8 +208,6 @@ def _read(path: Path) -> str:
 
 def _label(sessions: Sequence[LabellingSession], report: Report | None, guideline: str) -> None:
     """Ask until everything is labelled, the person quits, or the input ends; of one report, show the means so far."""
-    from germane.reports.correct import corrections_of
-
     corrections = None if report is None else corrections_of(report)
     with keyboard() as keys:
         for session in sessions:
@@ -326,9 +309,6 @@ _BELOW = 4
 
 def _paragraphs(texts: Iterable[tuple[str, str]]) -> list[str]:
     """Return the wrapped lines of named texts, each name before its first line; a wide character takes two columns."""
-    from rich.console import Console
-    from rich.text import Text
-
     width, result = min(shutil.get_terminal_size((100, 24)).columns, 110) - 10, list[str]()
     console = Console(width=width)
     for name, text in texts:
@@ -343,8 +323,6 @@ def _show_so_far(report: Report | None, corrections: Corrections | None) -> None
     if report is None or corrections is None:
         return
 
-    from germane.reports.summary import corrected_in_words
-
     now = corrections.with_labels(report.labels())
     judged = [summary for summary in report.summaries if summary.basis.source == "judge"]
     means = [(summary, *now.of(summary)) for summary in judged]
@@ -352,82 +330,3 @@ def _show_so_far(report: Report | None, corrections: Corrections | None) -> None
     whys = dict.fromkeys(why for _, mean, why in means if mean is None)
     for line in lines or (f"nothing is corrected: {why}" for why in whys):
         print_lines(f"so far   {line}")
-
-
-def audit(
-    folders: Sequence[Path],
-    *,
-    json: bool,
-    output: Path | None,
-    every: bool,
-    gold: bool,
-    again: int | None,
-    **flags: Any,
-) -> int:
-    """Check the judge against people's labels: agreement, bias, corrected means, warnings.
-
-    With several reports on the same items, say which judge agrees best with people, and which cannot be told from it. With --gold,
-    list the documents where judges and the first report's gold disagree most. Default report: the latest in germane-reports.
-
-    With --again 200, ask stored verdicts again (those that flip once more) and say whether the judge has changed; no measure
-    reads the answers. Exit code 1 if it changed, 3 if that cannot be said.
-    """
-    from germane.cli.printing import latest_reports, print_console
-    from germane.labelling.audit import audit_document, audit_judge
-    from germane.labelling.goldaudit import audit_gold, gold_document, queue_rows
-    from germane.labelling.judges import audit_judges, judges_document
-    from germane.reports.report import Report
-    from germane.samples.files import write_whole
-    from germane.show.table import csv_lines
-
-    folders = folders or latest_reports("audit")
-    written, suffix = (".md", ".txt", *[".csv"] * gold), output.suffix.lower() if output is not None else ""
-    if suffix and suffix not in written:
-        raise InputError(f"-o {output}: audit writes no such file", fix=f"name it {', '.join(written)}")
-    if output is not None:
-        refuse_input(output, folders)
-    line = _asked_again(folders, again, flags, gold=gold)
-    reports = list(map(Report.open, folders))
-    audited: AuditDocument | JudgesAudit | GoldAudit
-    if gold:
-        audited = gold_audit = audit_gold(reports)
-        document = gold_document(gold_audit)
-    elif len(reports) == 1:
-        audited = audit_judge(reports[0], every=every, again=line)
-        document = audit_document(audited)
-    else:
-        audited = audit_judges(reports, every=every)
-        document = judges_document(audited)
-    if output is not None:
-        output.parent.mkdir(parents=True, exist_ok=True)
-        text = document.text() if suffix == ".txt" else document.markdown()
-        write_whole(output, csv_lines(queue_rows(gold_audit)) if suffix == ".csv" else [text])
-        say(f"wrote {output}")
-    if json:
-        print_document(audited.as_json())
-    elif output is None and sys.stdout.isatty():
-        print_console(document.rich())
-    elif output is None:
-        print(document.text(), end="")
-    return {True: 1, False: 0, None: 3}[line.changed] if line is not None else 0
-
-
-def _asked_again(
-    folders: Sequence[Path], again: int | None, flags: Mapping[str, Any], *, gold: bool
-) -> AgainLine | None:
-    """Ask stored verdicts again as the flags of a run say; None without --again.
-
-    Raises:
-        InputError: --again is given for several reports, or flags that are for it alone are given without it.
-    """
-    if again is None:
-        if others := [name for name, value in flags.items() if value not in (None, 0, [])]:
-            flag = next(flag.long for flag in flags_of("audit") if flag.parameter == others[0])
-            raise InputError(f"{flag} is for --again", fix="give --again 200, or leave it out")
-        return None
-    if gold or len(folders) > 1:
-        raise InputError("--again is about one report's judge", fix="name one report, without --gold")
-    from germane.evaluation.again import ask_again
-    from germane.evaluation.spec import Spec
-
-    return ask_again(folders[0], again, Spec.of(**flags))

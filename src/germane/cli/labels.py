@@ -5,18 +5,22 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from msgspec import UNSET, UnsetType
 
 from germane.clean import clean, counted, shorten, some_of
+from germane.cli.printing import is_report
 from germane.cli.values import print_document, refuse_input, say
+from germane.encoding import encode, encode_records
 from germane.errors import InputError
-
-if TYPE_CHECKING:
-    from germane.labelling.moving import LabelOutcome
-    from germane.tables.labels import Label
-    from germane.types import Sample
+from germane.labelling.corpus import Corpus
+from germane.labelling.files import LabelFile
+from germane.labelling.moving import LabelOutcome, carry_labels, check_labels, labels_in, move_labels
+from germane.reports.report import find_report
+from germane.samples.files import write_whole
+from germane.samples.reading import read_samples
+from germane.tables.labels import Label, dump_label
+from germane.types import Sample
 
 
 def check(path: Path, *, corpus: Path, labels: Path | None, json: bool) -> None:
@@ -24,9 +28,6 @@ def check(path: Path, *, corpus: Path, labels: Path | None, json: bool) -> None:
 
     The former text of a document is taken from the samples' contexts, where it was retrieved.
     """
-    from germane.labelling.corpus import Corpus
-    from germane.labelling.moving import carry_labels, check_labels
-
     samples, values = _read(path, labels)
     check = check_labels(samples, searched := Corpus(corpus))
     if values:
@@ -61,12 +62,6 @@ def move(path: Path, *, corpus: Path, labels: Path | None, output: Path, json: b
     Writes samples without contexts, and labels (OUT.labels.jsonl) if there are any. Uncertain matches become `unsure`: measures
     over them are bounds.
     """
-    from germane.encoding import encode, encode_records
-    from germane.labelling.corpus import Corpus
-    from germane.labelling.moving import carry_labels, move_labels
-    from germane.samples.files import write_whole
-    from germane.tables.labels import dump_label
-
     if output.suffix.lower() != ".jsonl":
         raise InputError(f"-o {output}: samples are written as JSON lines", fix="name it .jsonl")
     beside = output.with_suffix(".labels.jsonl")
@@ -103,12 +98,6 @@ def _of_people(labels: Mapping[LabelOutcome, int] | UnsetType) -> Iterator[str]:
 
 def _read(path: Path, labels: Path | None) -> tuple[list[Sample], list[Label]]:
     """Return the samples of a file or a report, and people's labels of what came back for them."""
-    from germane.cli.printing import is_report
-    from germane.labelling.files import LabelFile
-    from germane.labelling.moving import labels_in
-    from germane.reports.report import find_report
-    from germane.samples.reading import read_samples
-
     report = find_report(path) if is_report(path) else None
     samples = list(read_samples(path) if report is None else report.samples())
     return samples, labels_in(samples, report, None if labels is None else LabelFile(labels, say).passages())

@@ -6,21 +6,24 @@ import sys
 from collections.abc import Sequence
 from contextlib import closing
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from germane.clean import clean_json, counted
 from germane.cli.values import print_document, print_lines, say
+from germane.encoding import encode
 from germane.errors import InputError
-
-if TYPE_CHECKING:
-    from germane.ledger.store import LedgerTable
-    from germane.types import Json
+from germane.evaluation.choice import ledger_address
+from germane.ledger import upkeep
+from germane.ledger.jsonl import import_rows, readable, written
+from germane.ledger.opening import open_at
+from germane.ledger.store import LedgerTable
+from germane.ledger.upkeep import chosen_rows, parse_time
+from germane.show.table import Table
+from germane.tables.judgements import dump_judgement
+from germane.types import Json
 
 
 def stats(*, ledger: str | None, json: bool) -> None:
     """Count the answers of each judge and kind, their cost, and the size and age of the ledger."""
-    from germane.ledger import upkeep
-
     with closing(_opened(ledger)) as opened:
         result = upkeep.stats(opened)
     if json:
@@ -33,11 +36,6 @@ def export(
     *, output: Path | None, ledger: str | None, judge: str | None, kind: str | None, since: str | None
 ) -> None:
     """Write answers as JSON lines: the shape of a report's judgements.jsonl."""
-    from germane.encoding import encode
-    from germane.ledger.jsonl import written
-    from germane.ledger.upkeep import chosen_rows, parse_time
-    from germane.tables.judgements import dump_judgement
-
     start = parse_time(since, "--since") if since else None
     with closing(_opened(ledger)) as ledger_table:
         rows = chosen_rows(ledger_table, judge=judge, kind=kind, since=start)
@@ -54,8 +52,6 @@ def export(
 
 def import_(files: Sequence[Path], *, ledger: str | None) -> None:
     """Read answers from JSON lines. Existing answers stay; failed ones are left out."""
-    from germane.ledger.jsonl import import_rows, readable
-
     readable(files)  # before there is a new ledger
     with closing(_opened(ledger, read_only=False)) as ledger_table:
         for file in files:
@@ -65,14 +61,10 @@ def import_(files: Sequence[Path], *, ledger: str | None) -> None:
 
 def _opened(flag: str | None, *, read_only: bool = True) -> LedgerTable:
     """Open the ledger; unless it is only read, it is made where there is none."""
-    from germane.evaluation.choice import ledger_address
-    from germane.ledger.opening import open_at
-
     return open_at(ledger_address(flag), read_only=read_only)
 
 
 def _print(summary: dict[str, Json]) -> None:
-    from germane.show.table import Table
 
     size = f"{counted(summary['judgements'], 'judgement')}, {summary['bytes'] / 1e6:,.2f} MB, format {summary['format']}"
     print_lines(f"{summary['ledger']}: {size}")

@@ -8,18 +8,24 @@ import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from germane.clean import clean, clean_lines
 from germane.cli.values import print_document, refuse_input
 from germane.errors import InputError
-
-if TYPE_CHECKING:
-    from germane.folder.rows import BlockRows
-    from germane.measures.measure import Measure
-    from germane.reports.report import Report
-    from germane.samples.runs.source import RowSource
-    from germane.types import Sample
+from germane.evaluation import rank as ranking
+from germane.folder.rows import BlockRows
+from germane.measures.declaration import parse_measures
+from germane.measures.measure import Measure
+from germane.reports.gates import Gate
+from germane.reports.ranking import check_output, means_table, print_trec, queries_table, ranked_table, write
+from germane.reports.report import Report
+from germane.samples.contexts import document_ids
+from germane.samples.files import BadRows
+from germane.samples.runs.results import GOLD, RUN
+from germane.samples.runs.roles import role
+from germane.samples.runs.source import RowSource
+from germane.types import Sample
 
 _POLARS = {
     "POLARS_MAX_THREADS": "2",
@@ -41,10 +47,6 @@ def rank(**flags: Any) -> int:
     for name, value in _POLARS.items():
         os.environ.setdefault(name, value)
     gc.set_threshold(1_000_000, 20, 100)  # reading makes many objects and no cycles
-    from germane.evaluation import rank as ranking
-    from germane.measures.declaration import parse_measures
-    from germane.reports.gates import Gate
-    from germane.reports.ranking import check_output, write
 
     for path in chosen.output:
         check_output(path)
@@ -79,12 +81,6 @@ def files_of(
 
     `skip`: leave out rows that cannot be read.
     """
-    from germane.samples.contexts import document_ids
-    from germane.samples.files import BadRows
-    from germane.samples.runs.results import GOLD, RUN
-    from germane.samples.runs.roles import role
-    from germane.samples.runs.source import RowSource
-
     named = dict(chosen.columns)
     for name in named:
         role(name)
@@ -97,8 +93,6 @@ def files_of(
 
 def _scored(chosen: Any, measures: Sequence[Measure]) -> tuple[list[BlockRows], Sequence[str]]:
     """Return the scores of each run, and the remarks on the gold."""
-    from germane.evaluation import rank as ranking
-
     gold, runs, how = files_of(chosen.runs, chosen, skip=chosen.on_bad_row == "skip")
     how = {"missing": chosen.missing, **how}
     parts = [ranking.rank_part(run, gold, measures, system=system, **how) for run, system in runs]
@@ -106,7 +100,6 @@ def _scored(chosen: Any, measures: Sequence[Measure]) -> tuple[list[BlockRows], 
 
 
 def _print(report: Report, chosen: Any) -> None:
-    from germane.reports.ranking import means_table, print_trec, queries_table, ranked_table
 
     for note in report.manifest["notes"]:
         print(f"note: {clean_lines(note)}", file=sys.stderr)
@@ -140,7 +133,6 @@ _MOST_COMPARED = 32 << 20
 
 def _overlap(chosen: Any) -> Iterator[str]:
     """Return the mean rank-biased overlap of the lists of two runs, over the queries of both."""
-    from germane.samples.files import BadRows
     from germane.samples.runs.hits import read_run
     from germane.statistics.ranking import mean_overlap, rank_biased_overlap
 

@@ -7,9 +7,17 @@ import shutil
 from collections.abc import Sequence
 from pathlib import Path
 
+from msgspec import to_builtins
+
 from germane.clean import clean, clean_json
+from germane.cli.printing import finish, is_report, latest_reports, opened_together
 from germane.cli.values import print_lines
+from germane.encoding import encode
 from germane.errors import InputError
+from germane.reports.explain import explain_query
+from germane.reports.report import Report
+from germane.reports.text.explanation import lines_of
+from germane.samples.urls import local
 
 
 def report(
@@ -26,9 +34,6 @@ def report(
     Default: the latest report in germane-reports. An interrupted run is shown as far as it got. If one command made several
     reports (one per eval file), all are shown, and the HTML page has an index.
     """
-    from germane.cli.printing import finish, opened_together
-    from germane.reports.report import Report
-
     reports = opened_together(folder)
     if by is not None:
         for report in reports.values():
@@ -46,18 +51,8 @@ def explain(named: str | None, query: str | None, measure: str | None, *, json: 
 
     Default report: the latest in germane-reports: `germane explain q58`.
     """
-    from msgspec import to_builtins  # not at the top: most commands print no records
-
-    from germane.cli.printing import is_report, latest_reports
-    from germane.encoding import encode
-    from germane.reports.explain import explain_query
-    from germane.reports.report import Report
-    from germane.reports.text.explanation import lines_of
-
     folder = None if named is None else Path(named)
     if named and re.match(r"\w+://\S+$", named):
-        from germane.samples.urls import local  # not at the top: most commands name none
-
         folder = local(named)
     if folder is not None and not is_report(folder) and not folder.exists():
         if measure is not None:

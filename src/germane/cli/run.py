@@ -5,17 +5,20 @@ from __future__ import annotations
 import shlex
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from germane.addons import find, load
 from germane.clean import some_of
+from germane.cli.printing import Outputs, check_writable, finish
+from germane.cli.progress import Progress
 from germane.cli.values import print_document, print_lines, spec_of
 from germane.errors import InputError, Interrupted
-
-if TYPE_CHECKING:
-    from germane.cli.progress import Progress
-    from germane.evaluation.spec import Spec
-    from germane.reports.report import Report
+from germane.evaluation.plan import split_evaluations
+from germane.evaluation.run import forecast, run_each, sources_of, stored_manifest
+from germane.evaluation.run import run as run_evaluation
+from germane.evaluation.spec import Spec
+from germane.reports.formats import json_document
+from germane.reports.report import Report
 
 
 def run(*, resume: Path | None, dry_run: bool, json: bool, quiet: bool, verbose: bool, **flags: Any) -> int:
@@ -32,10 +35,6 @@ def run(*, resume: Path | None, dry_run: bool, json: bool, quiet: bool, verbose:
     Exit codes: 0 ok, 1 a gate failed, 2 invalid input, 3 too much could not be measured, a gate is undecided, a limit
     (--max-cost, --max-calls) stopped the run, --replay lacks an answer, or batches (--later) are pending, 130 interrupted.
     """
-    from germane.cli.printing import Outputs, check_writable, finish
-    from germane.cli.progress import Progress
-    from germane.evaluation.run import sources_of
-
     outputs = Outputs.of(flags.pop("output"))
     files = outputs.files
     chosen = spec_of(
@@ -60,7 +59,6 @@ def run(*, resume: Path | None, dry_run: bool, json: bool, quiet: bool, verbose:
         _print_forecast(chosen, json=json)
         return 0
     outputs.refuse_other(replace=bool(chosen.force or chosen.get("part") or resume))
-    from germane.reports.formats import json_document
 
     reports: dict[str, Report] = {}
     try:
@@ -88,8 +86,6 @@ def run(*, resume: Path | None, dry_run: bool, json: bool, quiet: bool, verbose:
 
 def _evaluated(chosen: Spec, callbacks: Progress) -> Iterator[tuple[str, Report]]:
     """Run what is asked for, in this process or by an engine: each evaluation's path and its report."""
-    from germane.evaluation.run import run, run_each, stored_manifest
-
     whole = chosen.resuming(stored_manifest(chosen))
     if engine := whole.get("engine"):
         if (target := find("engines", str(engine).partition(":")[0].strip())) is None:
@@ -101,15 +97,13 @@ def _evaluated(chosen: Spec, callbacks: Progress) -> Iterator[tuple[str, Report]
             callbacks.on_baseline(before)
         yield "", report
     elif chosen.resume:
-        yield "", run(chosen, callbacks)
+        yield "", run_evaluation(chosen, callbacks)
     else:
         yield from run_each(chosen, callbacks)
 
 
 def _check_same_paths(chosen: Spec, resume: Path) -> None:
     """InputError where a report would be continued with other data, and lost; data that has moved may be named anew."""
-    from germane.evaluation.run import stored_manifest
-
     before = chosen.resuming(stored_manifest(chosen)).report.get("paths", ())
     stored = {Path(path).resolve() for path in before}
     if all(path.exists() for path in stored) and stored != {Path(path).resolve() for path in chosen.paths}:
@@ -121,10 +115,6 @@ def _check_same_paths(chosen: Spec, resume: Path) -> None:
 
 def _print_forecast(chosen: Spec, *, json: bool) -> None:
     """Print the questions that each evaluation would ask, and their price."""
-    from germane.cli.progress import Progress
-    from germane.evaluation.plan import split_evaluations
-    from germane.evaluation.run import forecast
-
     with Progress() as callbacks:
         with chosen.confined():
             parts = {"": chosen} if chosen.resume else split_evaluations(chosen, dry=True)

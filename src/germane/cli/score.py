@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
+from germane.cli.printing import finish, latest_reports
 from germane.cli.values import refuse_input
-
-if TYPE_CHECKING:
-    from germane.reports.data import ReportData
+from germane.evaluation.rescore import rescore
+from germane.measures.declaration import parse_measures
+from germane.reports.data import ReportData
+from germane.reports.report import find_baseline
+from germane.samples.urls import local
 
 
 def score(
@@ -29,18 +31,11 @@ def score(
 
     Default report: the latest in germane-reports.
     """
-    from germane.cli.printing import finish, latest_reports
-    from germane.evaluation.rescore import rescore
-    from germane.measures.declaration import parse_measures
-
     folder = folder or latest_reports("score")[0]
     for path in output:
         refuse_input(path, [folder])
     before: ReportData | None = None
     if baseline is not None or fail_on_regression:
-        from germane.reports.report import find_baseline
-        from germane.samples.urls import local
-
         before = find_baseline(baseline and local(baseline))
     files = [path for path in output if path.suffix]
     folders = [path for path in output if not path.suffix]

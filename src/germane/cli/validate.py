@@ -1,4 +1,4 @@
-"""`germane measures` and `validate`: what can be written into an eval file, and every fault of one at once; nothing is run."""
+"""`germane validate`: every fault of eval files and data at once; nothing is run."""
 
 from __future__ import annotations
 
@@ -6,33 +6,26 @@ import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 from germane.clean import clean, counted
 from germane.cli.init import shipped
 from germane.cli.values import print_document, print_lines, say
 from germane.errors import InputError, SourceLocation
-
-if TYPE_CHECKING:
-    from germane.evalfiles.evalfile import EvalFile, GraderSpec
-    from germane.labelling.testset.checks import SetCheck
-    from germane.samples.files import Warn
-
-
-def measures(name: str | None, *, json: bool) -> None:
-    """List all measures: formula, needs, judge calls, source."""
-    from germane.measures import Measure  # noqa: F401 - importing them all is what defines them
-    from germane.measures.declaration import find_measure, install_all
-    from germane.measures.explaining import as_json, listing
-    from germane.measures.measure import definitions
-
-    install_all()
-    chosen = definitions() if name is None else (find_measure(name, lenient=True).definition,)
-    if json:
-        print_document([as_json(definition) for definition in chosen])
-    else:
-        value = chosen[0]
-        print_lines(listing(chosen) if name is None else f"{value.heading}  {value.described()}")
+from germane.evalfiles.evalfile import EvalFile, GraderSpec, read_eval_file
+from germane.evaluation.plan import Plan, named_files
+from germane.evaluation.spec import Spec
+from germane.graders.specs import graders_of_specs
+from germane.labelling.testset.checks import SetCheck, ValidationDocument, check_test_set
+from germane.labelling.testset.reading import TestSet, is_gold, is_set
+from germane.measures.declaration import parse_measures
+from germane.measures.eligibility import WITHOUT_IDS, applicable
+from germane.places.settings import Settings
+from germane.reports.gates import Gate
+from germane.samples.files import Notices, Warn, read_text, shown_name
+from germane.samples.reading import faults_in, read_samples
+from germane.targets.targetsfile import check_target
+from germane.yamltext import not_set, parse_yaml, unset_variables
 
 
 def validate(
@@ -47,9 +40,6 @@ def validate(
     questions copied from their gold passage, gold of one system only, gold ids missing in the corpus, tags that contradict the
     gold, and the width of intervals. Warnings do not change the exit code.
     """
-    from germane.labelling.testset.checks import ValidationDocument
-    from germane.samples.files import Notices
-
     if schema:
         print(shipped("schema/evalfile.schema.json", "docs").read_text("utf-8"), end="")
         return 0
@@ -92,9 +82,6 @@ def _sorted(
     paths: Sequence[Path], warn: Warn, *, has_gold: bool
 ) -> tuple[list[Path], list[Path], list[InputError]]:
     """Return the files to check one by one, those that are parts of a test set, and a fault for each that cannot be read."""
-    from germane.evaluation.plan import named_files
-    from germane.labelling.testset.reading import is_gold, is_set
-
     files, sets, unread = dict[Path, None](), list[Path](), {path: list[InputError]() for path in paths}
     for path, faults in unread.items():
         with _noting(faults):
@@ -112,10 +99,6 @@ def _checks_of(
     data: Sequence[Path], qrels: Path | None, corpus: Path | None
 ) -> tuple[list[SetCheck], list[InputError]]:
     """Return the checks of the test set in these files, without those that cannot be read, and the fault of each of these."""
-    from germane.labelling.testset.checks import check_test_set
-    from germane.labelling.testset.reading import TestSet
-    from germane.samples.files import shown_name
-
     faults: list[InputError] = []
     while data:
         try:
@@ -150,9 +133,6 @@ def faults_of(path: Path, warn: Warn, unchecked: dict[str, None] | None = None) 
 
     `unchecked` collects what would have to be imported, and variables that are not set.
     """
-    from germane.evalfiles.evalfile import read_eval_file
-    from germane.samples.reading import faults_in
-
     if path.suffix not in _YAML:
         return faults_in(path)
     faults: list[InputError] = []
@@ -168,13 +148,6 @@ def faults_of(path: Path, warn: Warn, unchecked: dict[str, None] | None = None) 
 def _check_eval_file(
     file: EvalFile, warn: Warn, faults: list[InputError], unchecked: dict[str, None]
 ) -> None:
-    from germane.graders.specs import graders_of_specs
-    from germane.places.settings import Settings
-    from germane.reports.gates import Gate
-    from germane.samples.files import read_text
-    from germane.samples.reading import faults_in
-    from germane.targets.targetsfile import check_target
-    from germane.yamltext import not_set, parse_yaml, unset_variables
 
     names: set[str] = set()
     specs = (*file.measures, *(grader for case in file.cases for grader in case.graders))
@@ -206,10 +179,6 @@ def _check_eval_file(
 
 def _check_plan(path: Path) -> None:
     """Raise InputError for what `run` refuses of an eval file before anything is asked, whatever the judge."""
-    from germane.evalfiles.evalfile import read_eval_file
-    from germane.evaluation.plan import Plan
-    from germane.evaluation.spec import Spec
-
     if path.suffix not in _YAML:
         _check_ids(path)
         return
@@ -220,11 +189,6 @@ def _check_plan(path: Path) -> None:
 
 def _check_ids(path: Path) -> None:
     """Raise InputError for samples with gold of which no context has an id."""
-    from germane.measures.declaration import parse_measures
-    from germane.measures.eligibility import WITHOUT_IDS, applicable
-    from germane.places.settings import Settings
-    from germane.samples.reading import read_samples
-
     (measure,) = parse_measures(["RR"])
     whys: list[str] = []
     for sample in read_samples(path):
@@ -240,9 +204,6 @@ def _check_ids(path: Path) -> None:
 
 def _asked_at(file: EvalFile, name: str) -> SourceLocation:
     """Return the first place where an eval file names a target."""
-    from germane.samples.files import read_text
-    from germane.yamltext import parse_yaml
-
     keys = ("target", "targets")
     nodes = [parse_yaml(read_text(file.path), str(file.path))]
     while nodes:
@@ -257,10 +218,6 @@ def _asked_at(file: EvalFile, name: str) -> SourceLocation:
 
 def _check_targets_file(path: Path, warn: Warn, faults: list[InputError], unchecked: dict[str, None]) -> None:
     """Check each entry of a targets file, and add what is wrong with it to `faults`."""
-    from germane.samples.files import read_text
-    from germane.targets.targetsfile import check_target
-    from germane.yamltext import parse_yaml
-
     listed = (parse_yaml(read_text(path), str(path)).pairs or {}).get("targets")
     entries = (listed.items if listed is not None else None) or []
     names = [entry.pairs["name"].text for entry in entries if entry.pairs and "name" in entry.pairs]

@@ -7,8 +7,10 @@ code; None is 0. Its docstring is the verb's help.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from importlib import import_module
 from keyword import iskeyword
+from pathlib import Path
 from textwrap import fill
 from typing import Any
 
@@ -25,9 +27,11 @@ _MODULES = {
     "compare": ("compare",),
     "diagnose": ("stages", "diagnose"),
     "report": ("report", "explain"),
-    "label": ("label", "audit"),
+    "label": ("label",),
+    "audit": ("audit",),
     "labels": ("labels check", "labels move"),
-    "validate": ("measures", "validate"),
+    "measures": ("measures",),
+    "validate": ("validate",),
     "ledger": ("ledger stats", "ledger export", "ledger import"),
 }
 """The verbs of each module, in the order of the help; a module is imported when one of its verbs is called."""
@@ -45,12 +49,30 @@ def function_of(verb: str) -> Callable[..., int | None]:
     """Return the function that runs a verb (`label`, `ledger stats`)."""
     result: Callable[..., int | None]
     if verb in VERBS:
-        name = verb.rpartition(" ")[2]
-        module = import_module(f"germane.cli.{VERBS[verb]}")
-        result = getattr(module, f"{name}_" if iskeyword(name) else name)
+        result = getattr(import_module(f"germane.cli.{VERBS[verb]}"), _function_name(verb))
     else:
         result = addons.load(addons.find("verbs", verb)[0])
     return result
+
+
+def _function_name(verb: str) -> str:
+    name = verb.rpartition(" ")[2]
+    return f"{name}_" if iskeyword(name) else name
+
+
+def help_of(verb: str) -> str:
+    """Return the docstring of a verb's function.
+
+    It is read from the source: importing the module would import all that its verbs need.
+    """
+    text = ""
+    with suppress(OSError):  # there is no source, as in a zip archive
+        if verb in VERBS:
+            source = Path(__file__).with_name(f"{VERBS[verb]}.py").read_text("utf-8")
+            text = (
+                source.partition(f"\ndef {_function_name(verb)}(")[2].partition('"""')[2].partition('"""')[0]
+            )
+    return text or function_of(verb).__doc__ or ""
 
 
 def call(words: Sequence[str]) -> int:
@@ -73,15 +95,14 @@ def call(words: Sequence[str]) -> int:
             raise InputError(problem, fix="see germane --help")
         what = "flag" if first.startswith("-") else "command"
         raise no_such(what, first, names, f"germane {group}".rstrip())
-    function = function_of(verb)
-    values: dict[str, Any] = parse(verb, function.__doc__ or "", rest[1:])
-    return function(**values) or 0
+    values: dict[str, Any] = parse(verb, help_of(verb), rest[1:])
+    return function_of(verb)(**values) or 0
 
 
 def listing(group: str) -> str:
     """Return the help that lists the verbs, or those of a group, each with the first line of its own help."""
     own = [verb for verb in VERBS if verb.rpartition(" ")[0] == group]
-    about = {verb: (function_of(verb).__doc__ or "").partition("\n")[0] for verb in own}
+    about = {verb: help_of(verb).partition("\n")[0] for verb in own}
     more = {verb: words for verb, (_, words) in addons.all_of("verbs", installed=True).items()}
     more = {verb: words for verb, words in more.items() if verb.rpartition(" ")[0] == group}
     options = {"-h, --help": "Show this help; also after the command."}

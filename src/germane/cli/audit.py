@@ -1,0 +1,91 @@
+"""`germane audit`: what people's labels say of the judge, and whether it is still the judge."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from germane.cli.printing import latest_reports, print_console
+from germane.cli.values import print_document, refuse_input, say
+from germane.errors import InputError
+from germane.flags import flags_of
+from germane.labelling.audit import audit_document, audit_judge
+from germane.labelling.goldaudit import GoldAudit, audit_gold, gold_document, queue_rows
+from germane.labelling.judges import JudgesAudit, audit_judges, judges_document
+from germane.labelling.schema import AgainLine, AuditDocument
+from germane.reports.report import Report
+from germane.samples.files import write_whole
+from germane.show.table import csv_lines
+
+
+def audit(
+    folders: Sequence[Path],
+    *,
+    json: bool,
+    output: Path | None,
+    every: bool,
+    gold: bool,
+    again: int | None,
+    **flags: Any,
+) -> int:
+    """Check the judge against people's labels: agreement, bias, corrected means, warnings.
+
+    With several reports on the same items, say which judge agrees best with people, and which cannot be told from it. With --gold,
+    list the documents where judges and the first report's gold disagree most. Default report: the latest in germane-reports.
+
+    With --again 200, ask stored verdicts again (those that flip once more) and say whether the judge has changed; no measure
+    reads the answers. Exit code 1 if it changed, 3 if that cannot be said.
+    """
+    folders = folders or latest_reports("audit")
+    written, suffix = (".md", ".txt", *[".csv"] * gold), output.suffix.lower() if output is not None else ""
+    if suffix and suffix not in written:
+        raise InputError(f"-o {output}: audit writes no such file", fix=f"name it {', '.join(written)}")
+    if output is not None:
+        refuse_input(output, folders)
+    line = _asked_again(folders, again, flags, gold=gold)
+    reports = list(map(Report.open, folders))
+    audited: AuditDocument | JudgesAudit | GoldAudit
+    if gold:
+        audited = gold_audit = audit_gold(reports)
+        document = gold_document(gold_audit)
+    elif len(reports) == 1:
+        audited = audit_judge(reports[0], every=every, again=line)
+        document = audit_document(audited)
+    else:
+        audited = audit_judges(reports, every=every)
+        document = judges_document(audited)
+    if output is not None:
+        output.parent.mkdir(parents=True, exist_ok=True)
+        text = document.text() if suffix == ".txt" else document.markdown()
+        write_whole(output, csv_lines(queue_rows(gold_audit)) if suffix == ".csv" else [text])
+        say(f"wrote {output}")
+    if json:
+        print_document(audited.as_json())
+    elif output is None and sys.stdout.isatty():
+        print_console(document.rich())
+    elif output is None:
+        print(document.text(), end="")
+    return {True: 1, False: 0, None: 3}[line.changed] if line is not None else 0
+
+
+def _asked_again(
+    folders: Sequence[Path], again: int | None, flags: Mapping[str, Any], *, gold: bool
+) -> AgainLine | None:
+    """Ask stored verdicts again as the flags of a run say; None without --again.
+
+    Raises:
+        InputError: --again is given for several reports, or flags that are for it alone are given without it.
+    """
+    if again is None:
+        if others := [name for name, value in flags.items() if value not in (None, 0, [])]:
+            flag = next(flag.long for flag in flags_of("audit") if flag.parameter == others[0])
+            raise InputError(f"{flag} is for --again", fix="give --again 200, or leave it out")
+        return None
+    if gold or len(folders) > 1:
+        raise InputError("--again is about one report's judge", fix="name one report, without --gold")
+    from germane.evaluation.again import ask_again
+    from germane.evaluation.spec import Spec
+
+    return ask_again(folders[0], again, Spec.of(**flags))
