@@ -50,9 +50,9 @@ def relevant(sample: Sample, rel: int) -> list[str]:
     return [document for document, grade in graded if grade >= rel]
 
 
-def recall_by_search(sample: Sample, rel: int = 1) -> list[float] | None:
+def recall_by_search(sample: Sample) -> list[float] | None:
     """Return the share of the gold documents found by each search and those before it; None if gold or ids are not known."""
-    gold, lists = relevant(sample, rel), documents(sample, "calls")
+    gold, lists = relevant(sample, 1), documents(sample, "calls")
     if not gold or lists is None:
         return None
     lacking, shares = set(gold), []
