@@ -11,7 +11,7 @@ import inspect
 import json
 import re
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from importlib import import_module
 from pathlib import Path
 from typing import Any, get_args, get_origin
@@ -352,6 +352,9 @@ def evalfile_schema() -> Schema:
     }
 
 
+_KEYS_AS_FLAGS = {"repeat", "batch", "reading", "against", "by", "doc_id"}
+
+
 def evalfile_page() -> str:
     """docs/reference/evalfile.md."""
     parts = [
@@ -364,7 +367,8 @@ def evalfile_page() -> str:
         "`docs/schema/evalfile.schema.json`; `germane validate --schema > evalfile.schema.json` writes that file):\n",
         "```yaml\n# yaml-language-server: $schema=evalfile.schema.json\n```\n",
         "## The file\n",
-        table_of(EvalFile, aliases_of(EvalFile)),
+        table_of(EvalFile, aliases_of(EvalFile), hide=_KEYS_AS_FLAGS),
+        f"{', '.join(f'`{key}`' for key in sorted(_KEYS_AS_FLAGS))}: as the flags of [`germane run`](commands.md#germane-run).\n",
         f"Known and without effect: {', '.join(f'`{key}`' for key in EvalFile.ignored)}. Files with cases (`evalcases`, `tests`) are",
         "AgentV's: [agentv](../addons/agentv.md).\n",
         "## A measure\n",
@@ -452,7 +456,7 @@ def commands_page() -> str:
     parts = [
         "# Commands, flag by flag\n",
         MADE,
-        "`germane COMMAND --help` prints the same. Exit codes of every command: 0 ok, 2 invalid input, 130 interrupted. Arguments and flags",
+        "`germane COMMAND --help` prints this and more. Exit codes of every command: 0 ok, 2 invalid input, 130 interrupted. Arguments and flags",
         "may be mixed; `--flag=value` and `--flag value` are the same; after `...` a flag may be repeated. [germane.toml](config.md) may set",
         f"some flags. `--json` prints one JSON document on stdout; {', '.join(without)} do not have it.\n",
         *(line for verb in VERBS for line in _command(verb)),
@@ -463,6 +467,20 @@ def commands_page() -> str:
 def _flags_of(verb: str) -> list[Flag]:
     """Return the flags of a command, of one of the core without those that add-ons give it."""
     return [flag for flag in flags_of(verb) if flag in FLAGS or verb not in VERBS]
+
+
+_TOLD_IN = {
+    "rank": "rank.md",
+    "compare": "compare.md",
+    "stages": "diagnose.md",
+    "diagnose": "diagnose.md#what-would-help",
+    "label": "labels.md#label",
+    "audit": "labels.md#audit",
+    "labels check": "corpus.md",
+    "labels move": "corpus.md",
+    "validate": "samples.md#is-the-test-set-worth-its-numbers",
+}
+"""The pages that say what a command does, beside its flags."""
 
 
 def _homes() -> dict[str, str]:
@@ -476,10 +494,14 @@ def _homes() -> dict[str, str]:
 
 def _command(verb: str, page: str = "") -> Iterator[str]:
     """Yield the lines on a command: what it does, its own flags, and the names of those that stand with another command."""
-    about = re.sub(
-        r"\s*\bDefault report: the latest in\s+germane-reports\.", "", function_of(verb).__doc__ or ""
-    )
-    yield from (f"## germane {verb}\n", f"{inspect.cleandoc(about).strip()}\n")
+    about, *more = inspect.cleandoc(function_of(verb).__doc__ or "").split("\n\n")
+    told = _TOLD_IN.get(verb, "" if verb in VERBS else "above")
+    if told:  # what a page says of the command is not said again
+        more = [part for part in more if "Exit code" in part]
+        about = f"{about} [More](../{told})." if told != "above" else about
+    text = "\n\n".join([about, *more])
+    text = re.sub(r"\s*\bDefault report: the latest in\s+germane-reports\.", "", text).strip()
+    yield from (f"## germane {verb}\n", f"{text}\n")
     homes, elsewhere = _homes(), dict[str, list[str]]()
     of_run = {flag.long for flag in _flags_of("run") if not flag.argument}
     for flag in _flags_of(verb):
@@ -539,6 +561,18 @@ BRIEF = {
     "Comparison": 3,
 }
 """Those of which it shows the first paragraphs: how many."""
+AS_FLAGS = [
+    "against",
+    "scale",
+    "rubric",
+    "corpus",
+    "replay",
+    "max_unmeasured",
+    "allow_stand_in",
+    "max_cost",
+    "max_calls",
+]
+"""The arguments of `evaluate` that mean what flags of `germane run` mean."""
 METHODS = {
     "Report": "open save scores samples judgements labels places cases worst failed explain slices systems measures name to_json to_pandas to_polars",
     "Measure": "parse",
@@ -587,7 +621,7 @@ def _described(name: str) -> Iterator[str]:
     if name not in METHODS:
         yield f"```py\n{_signature(member, value)}\n```\n"
     doc = inspect.cleandoc(value.__doc__ or "")
-    yield f"{_arguments(doc) if name not in BRIEF else _paragraphs(doc, BRIEF[name])}\n"
+    yield f"{_arguments(doc, AS_FLAGS) if name not in BRIEF else _paragraphs(doc, BRIEF[name])}\n"
     for method in METHODS.get(name, "").split():
         found = inspect.getattr_static(value, method)
         call = getattr(found, "__func__", found)
@@ -623,8 +657,8 @@ def _annotation(annotation: Any) -> str:
     return re.sub(r"Annotated\[(\w+), msgspec\.Meta\((?:[^()]|\([^)]*\))*\)\]", r"\1", text)
 
 
-def _arguments(doc: str) -> str:
-    """Return a docstring as Markdown: its sections as lists."""
+def _arguments(doc: str, as_flags: Collection[str] = ()) -> str:
+    """Return a docstring as Markdown: its sections as lists; of arguments that are flags the names."""
     head, *rest = re.split(r"\n\n(?=(?:Args|Returns|Raises|Attributes):\n)", doc)
     parts = [head]
     for section in rest:
@@ -634,7 +668,12 @@ def _arguments(doc: str) -> str:
         if title == "Returns":
             parts.append(f"Returns {' '.join(entries)}")
         else:
-            lines = (re.sub(r"^([\w, ]+):", r"- `\1`:", entry) for entry in entries)
+            flags = [entry.partition(":")[0] for entry in entries if entry.partition(":")[0] in as_flags]
+            entries = [entry for entry in entries if entry.partition(":")[0] not in flags]
+            lines = [re.sub(r"^([\w, ]+):", r"- `\1`:", entry) for entry in entries]
+            if flags:
+                shown = ", ".join(f"`{name}`" for name in flags)
+                lines.append(f"- {shown}: as the flags of [`germane run`](commands.md#germane-run)")
             raised = ", ".join(entry.partition(":")[0].join("``") for entry in entries)
             errors = f"Raises {raised}: see [errors](#errors-germaneerrors)."
             parts.append(errors if title == "Raises" else "\n".join(lines))
