@@ -9,6 +9,7 @@ import asyncio
 import random
 from collections import deque
 from collections.abc import Callable
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from math import floor, inf
 from time import monotonic
@@ -278,19 +279,14 @@ class EndpointLimits:
         while True:
             await self.pause()
             await self.concurrency.acquire()
-            taken: Taken | None = None
-            slot: Slot | None = None
-            try:
+            with ExitStack() as undo:
+                undo.callback(self.concurrency.release)
                 taken = await self.limiter.acquire(tokens)
+                undo.callback(self.limiter.give_back, taken)
                 check()
                 if not self._paused_until or self._paused_until <= monotonic():
-                    slot = Slot(self, taken)
-                    return slot
-            finally:
-                if slot is None:
-                    self.concurrency.release()
-                    if taken is not None:
-                        self.limiter.give_back(taken)
+                    undo.pop_all()
+                    return Slot(self, taken)
 
     async def pause(self) -> None:
         """Wait for the end of a pause; requests that wait leave spread over a tenth of it, a second at most."""
