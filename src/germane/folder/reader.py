@@ -156,7 +156,7 @@ class StoredTables(Tables):
                     row = decode(line)
                 except msgspec.DecodeError:
                     raise file.damaged(number) from None
-                if value := getattr(row, field):
+                if (value := getattr(row, field)) is not None and value != ():
                     yield (row.id, row.system, row.trial), value
 
     def grader_numbers(self) -> dict[SampleKey, int]:

@@ -90,7 +90,7 @@ class Tables(ABC):
     ) -> Iterator[tuple[SampleKey, Any]]:
         """Iterate over the keys of the samples that have this field, with its value."""
         both = ((sample.key, getattr(sample, field)) for sample in self.samples)
-        return ((key, value) for key, value in both if value)
+        return ((key, value) for key, value in both if value is not None and value != ())
 
     def number_of(self, graders: GraderSet) -> int:
         """Return the number of a set of graders, which is added where it is new."""
