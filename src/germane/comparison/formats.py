@@ -14,6 +14,7 @@ from germane.clean import clean, counted, markdown_text, shorten, some_of
 from germane.comparison.moved import MovedLine
 from germane.encoding import Line, internal
 from germane.errors import InputError
+from germane.reports.formats import write
 from germane.reports.gates import GateResult
 from germane.reports.pairing import MarginResult, MeasureComparison
 from germane.reports.summary import (
@@ -152,8 +153,6 @@ class Comparison(
         """
         path = Path(path)
         if path.suffix.lower() == ".html":
-            from germane.reports.formats import write
-
             if len(self.reports) != 2 or self.several:
                 fix = "name two, or write .md"
                 raise InputError(f"{path}: a page compares one system of each of two reports", fix=fix)
