@@ -626,7 +626,8 @@ def _described(name: str) -> Iterator[str]:
         found = inspect.getattr_static(value, method)
         call = getattr(found, "__func__", found)
         shown = _signature(method, call, bound=True) if inspect.isfunction(call) else method
-        yield f"- `{shown}`: {_first(found)}"
+        about = re.sub(r"^(Iterate over|Return) ", "", _first(found))
+        yield f"- `{shown}`: {about[0].upper()}{about[1:]}"
     if name in METHODS:
         yield ""
 
