@@ -30,6 +30,7 @@ from germane.reports.correct import Corrections, corrections_of
 from germane.reports.correction.targets import choose_targets, shared_budget
 from germane.reports.report import Report
 from germane.reports.summary import corrected_in_words
+from germane.samples.files import read_text
 from germane.statistics.sampling import Design
 from germane.tables.labels import Label
 
@@ -83,11 +84,15 @@ def label(
     report, folder = reports[0], folders[0]
     if len(reports) > 1 and (take is not None or give is not None):
         raise InputError("--import and --export are about one report", fix="name one report")
-    text = _read(guideline) if guideline else ""
+    text = read_text(guideline) if guideline else ""
     fingerprint = hashlib.sha256(text.encode()).hexdigest()[:16] if guideline else None
     _check_export(give, take, report)
     if take is not None:
-        _import(take, report, folder, who, person, fingerprint)
+        labels, notes = import_labels(
+            take, report, who, fingerprint, person, lambda note: say(f"note: {note}")
+        )
+        report.tables.append_labels(labels)
+        say("; ".join([f"{counted(len(labels), 'label')} added to {folder}", *notes]))
     if give is not None:
         say(f"wrote {counted(export_labels(give, Report.open(folder)), 'label')} to {give}")
     if for_width is not None:
@@ -115,15 +120,6 @@ def _labelled_by_addon(folders: Sequence[Path], flags: Mapping[str, Any], **how:
     elif extra := next((name for name, value in flags.items() if value), None):
         raise InputError(f"--{extra.replace('_', '-')} is not for a report", fix="leave it out")
     return labeller is not None
-
-
-def _import(
-    path: Path, report: Report, folder: Path, who: str | None, user: str, guideline: str | None
-) -> None:
-    """Add the labels of a file to a report, and say which of its rows change nothing."""
-    labels, notes = import_labels(path, report, who, guideline, user, lambda note: say(f"note: {note}"))
-    report.tables.append_labels(labels)
-    say("; ".join([f"{counted(len(labels), 'label')} added to {folder}", *notes]))
 
 
 def _queues(
@@ -197,13 +193,6 @@ def _user() -> str:
         return getpass.getuser()
     except (OSError, KeyError, ImportError):  # no user of that number, as in a container
         raise InputError("whose labels these are is not known", fix="name the person: --who NAME") from None
-
-
-def _read(path: Path) -> str:
-    try:
-        return path.read_text("utf-8")
-    except (OSError, ValueError) as error:
-        raise InputError(f"the guideline {path} cannot be read: {error}") from None
 
 
 def _label(sessions: Sequence[LabellingSession], report: Report | None, guideline: str) -> None:

@@ -44,9 +44,8 @@ def refuse_input(path: Path, inputs: Iterable[object], flag: str = "-o") -> None
         with suppress(OSError, ValueError):  # the URL of a store, or a name that no file can have
             read = Path(str(name))
             if (path.exists() and path.samefile(read)) or (read.is_dir() and is_own(path, read)):
-                raise InputError(
-                    f"{flag} {path} would overwrite the input", fix="name another file or folder"
-                )
+                fix = f"name another {'file' if path.suffix else 'folder'}"
+                raise InputError(f"{flag} {path} would overwrite the input", fix=fix)
 
 
 def print_lines(text: str) -> None:

@@ -220,16 +220,13 @@ async def answers_at_hand(
 
 def open_targets(cases: Sequence[PlannedCase], *, live: bool = True) -> dict[_System, Target]:
     """Open every target that is to be asked, once; without `live` only those whose answers are on record."""
-    from germane.targets.targetsfile import kind_of, open_target
+    from germane.targets.targetsfile import open_target, target_entry
 
     targets: dict[_System, Target] = {}
     for planned in cases:
         where = planned.targets_file or planned.folder
-        if (
-            planned.target
-            and planned.system not in targets
-            and (live or not kind_of(planned.target, where).live)
-        ):
+        new = planned.target and planned.system not in targets
+        if new and (live or not target_entry(planned.target, where)[2].live):
             targets[planned.system] = open_target(planned.target, where)
     return targets
 

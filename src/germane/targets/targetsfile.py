@@ -44,8 +44,7 @@ def open_target(
     `where` is a targets file, or the folder from which one is searched upwards to the repository's root.
     `${{ NAME }}` in its entry is taken from the environment. Raises InputError with file, line and column.
     """
-    check_asked(name, where)
-    entry, path, kind = _target_entry(name, where)
+    entry, path, kind = check_asked(name, where)
     folder = path.resolve().parent
     expanded = with_environment(entry, environ)
     target = read_model(kind, expanded, folder=folder, warn=warn)
@@ -61,7 +60,7 @@ def check_target(
 
     Nothing is imported or run. InputError at the first fault; with `faults` all that is wrong with its values is added to these.
     """
-    entry, path, kind = _target_entry(name, where)
+    entry, path, kind = target_entry(name, where)
     before = len(faults or ())
     read_model(kind, entry, faults, folder=path.resolve().parent, warn=warn)
     imported = [f"the function of the target {name} (it would be imported)"] if kind.imports else []
@@ -71,19 +70,19 @@ def check_target(
     return unchecked
 
 
-def check_asked(name: str, where: str | Path) -> None:
-    """Raise InputError where no such target can be asked: it is unknown, or live in a file that is not trusted."""
-    entry, _, kind = _target_entry(name, where)
+def check_asked(name: str, where: str | Path) -> tuple[Node, Path, type[Target]]:
+    """Return the entry, the file and the class of a target that can be asked; nothing is opened, imported or run.
+
+    InputError where it is unknown, or live in a file that is not trusted.
+    """
+    entry, path, kind = target_entry(name, where)
     if kind.live:
         check_trusted(f"the target {name} runs or sends something", entry.location)
+    return entry, path, kind
 
 
-def kind_of(name: str, where: str | Path) -> type[Target]:
-    """Return the class of the target; nothing is opened, imported or run."""
-    return _target_entry(name, where)[2]
-
-
-def _target_entry(name: str, where: str | Path) -> tuple[Node, Path, type[Target]]:
+def target_entry(name: str, where: str | Path) -> tuple[Node, Path, type[Target]]:
+    """Return the entry, the file and the class of a target, trusted or not; InputError where it is unknown."""
     entry, path = _entry(name, Path(where))
     kind = (entry.pairs or {}).get("provider")
     fix = f"write {' or '.join([*PROVIDERS, *all_of('targets')])}"
