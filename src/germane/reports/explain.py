@@ -65,14 +65,6 @@ def recorded(report: ReportData) -> StoredAnswers:
     return StoredAnswers(report.tables.judgements)
 
 
-def explain_score(report: ReportData, score: Score) -> Explanation:
-    """Return the explanation of a score; KeyError if its sample is not in the report."""
-    explainer, sample = Explainer(report), report.samples_of([score.key]).get(score.key)
-    if sample is None and explainer.result(score) is None:
-        raise KeyError(f"no sample {score.sample}")
-    return explainer.of(score, sample)[0]
-
-
 MOST_EXPLAINED = 5_000
 """Scores of a report that are all explained when it is written; of a larger one none are."""
 _BLOCK = 500
@@ -237,13 +229,6 @@ class Explainer:
         self._numbers = {sample.key: number for number, sample in enumerate(chosen)}
         self._read = self._answers.places_reader(chosen, self._settings)
 
-    def _places_of(self, measure: Measure, sample: Sample) -> tuple[Places, int]:
-        """Return the places that a measure reads of the samples in use, and the number of this one among them."""
-        if sample.key not in self._numbers:
-            self.use([sample])
-        depth = None if measure.labels == "gold" else measure.depth
-        return self._read(measure.choice, depth), self._numbers[sample.key]
-
     def result(self, score: Score) -> Mapping[str, Json] | None:
         """Return the stored result of a grader of an eval file; None if a measure gave the score."""
         return self._results.get((score.sample, score.system, str(score.trial), score.measure))
@@ -270,7 +255,10 @@ class Explainer:
         if sample is None or measure is None or family == "graded" or score.status == "skipped":
             return Explanation(outcome=outcome, reasoning=score.why or ""), None, None
         if family == "ranked":
-            places, number = self._places_of(measure, sample)
+            if sample.key not in self._numbers:
+                self.use([sample])
+            depth = None if measure.labels == "gold" else measure.depth
+            places, number = self._read(measure.choice, depth), self._numbers[sample.key]
             asked = list(places.exchange(number, measure.depth))
             votes = self._votes(places.exchange(number, None)) if asked else ()
             return explain_ranked(measure, outcome, places, number, votes), (places, number), asked

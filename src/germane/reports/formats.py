@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
@@ -26,7 +25,7 @@ from germane.reports.manifest import JudgeLine, Tokens
 from germane.reports.summary import MeasureSummary
 from germane.reports.text.markdown import markdown, markdown_of
 from germane.reports.text.terminal import notes_of, remarks_of, render_plain
-from germane.samples.files import write_whole
+from germane.samples.files import whole_file, write_whole
 from germane.show.table import csv_lines
 from germane.tables.scores import SampleKey, ScoreRow, dump_score
 from germane.types import Json
@@ -223,13 +222,6 @@ def _junit(reports: Iterable[tuple[str, ReportData]]) -> Iterator[str]:
     return junit((name, report, grader_results(report)) for name, report in reports)
 
 
-def _parquet(report: ReportData) -> bytes:
-    """Return the scores as a Parquet file, one per row; needs polars."""
-    out = io.BytesIO()
-    report.to_polars("scores").write_parquet(out)
-    return out.getvalue()
-
-
 FORMATS: dict[str, Callable[[ReportData], Iterable[str]]] = {
     ".json": lambda report: _json(json_document(report)),
     ".jsonl": _jsonl,
@@ -286,7 +278,8 @@ def write(report: ReportData, path: Path, *, baseline: ReportData | None = None,
 
         write_picture(report, path, baseline)
     elif kind == ".parquet":
-        write_whole(path, _parquet(report))
+        with whole_file(path) as file:
+            report.to_polars("scores").write_parquet(file)
     elif kind == ".html":
         write_whole(path, html(report, baseline, **page))
     elif kind == ".md":

@@ -184,7 +184,7 @@ class Report(ReportData):
 
         Raises KeyError if the report has no such sample or measure.
         """
-        from germane.reports.explain import explain_score
+        from germane.reports.explain import Explainer
 
         summary = self[measure]
         scores = self.tables.scores.of_sample((sample, system, trial))
@@ -192,7 +192,10 @@ class Report(ReportData):
         if score is None:
             have = some_of(list(dict.fromkeys(name for name, _, _ in self.tables.scores.samples)), 5)
             raise KeyError(f"{summary.measure} was not measured for {sample}; samples: {have or 'none'}")
-        return explain_score(self, score)
+        explainer, found = Explainer(self), self.samples_of([score.key]).get(score.key)
+        if found is None and explainer.result(score) is None:
+            raise KeyError(f"no sample {score.sample}")
+        return explainer.of(score, found)[0]
 
     def to_json(self, *, scores: bool = True) -> dict[str, Json]:
         """Return the document of `--json`; `scores=False` leaves out the single scores."""
