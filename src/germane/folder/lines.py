@@ -52,14 +52,9 @@ class TableFile:
                 yield n, start, line
                 start += len(line)
 
-    def read(
-        self,
-        row_of: Callable[[TableFile, int, bytes], T],
-        keep: Keep = lambda _: True,
-        blocks: Keep = lambda _: True,
-    ) -> Iterator[T]:
+    def read(self, row_of: Callable[[TableFile, int, bytes], T], keep: Keep = lambda _: True) -> Iterator[T]:
         """Iterate over what `row_of` makes of this file, the number and the text of each line that is kept."""
-        return (row_of(self, number, line) for number, _, line in self.lines(blocks) if keep(line))
+        return (row_of(self, number, line) for number, _, line in self.lines() if keep(line))
 
     def blocks(self, keep: Keep = lambda _: True) -> Iterator[tuple[int, int, list[bytes]]]:
         """Iterate over some thousands of lines at a time, with the number and the offset of the first of them.
@@ -241,12 +236,6 @@ def with_texts(field: str, texts: Collection[str]) -> Keep:
         return text in values or not text.startswith(b'"') or b"\\" in text
 
     return keep
-
-
-def with_any(texts: Collection[str]) -> Keep:
-    """Return a test of blocks of lines: False only where none of these texts stands in one."""
-    values = [encode(text) for text in texts]
-    return lambda block: b"\\" in block or any(value in block for value in values)
 
 
 def torn_bytes(line: bytes) -> int:

@@ -16,7 +16,7 @@ from germane.folder.commit import complete_killed
 from germane.folder.judgements import JudgementLine, check_judgements, judgement_in, judgements_in
 from germane.folder.labels import append_labels, labels_size, people_in
 from germane.folder.layout import LABELS, TABLES, UNFINISHED, Table, files_in
-from germane.folder.lines import Keep, StoredRows, TableFile, with_any, with_texts
+from germane.folder.lines import Keep, StoredRows, TableFile, with_texts
 from germane.folder.manifest import read_manifest
 from germane.folder.rows import Tables
 from germane.tables.judgements import AskedCounts, count_asked
@@ -140,7 +140,7 @@ class StoredTables(Tables):
         keep, file = with_texts(field, values), self.files[table]
         match table:
             case "samples":
-                return file.read(_sample_in, keep, with_any(values))
+                return file.read(_sample_in, keep)
             case "judgements":
                 return file.read(judgement_in, keep)
             case "places":
