@@ -222,9 +222,13 @@ def _filled(rows: Iterable[Judgement]) -> sqlite3.Connection:
     db = sqlite3.connect("", isolation_level=None, check_same_thread=False)
     db.execute(f"PRAGMA cache_size={-_CACHE_KIB}")
     answers = (row for row in rows if row.error is None and not row.provenance.get("failed"))
-    with _transaction(db):
-        _create_table(db)
-        db.executemany(_INSERT, map(to_row, answers))
+    try:
+        with _transaction(db):
+            _create_table(db)
+            db.executemany(_INSERT, map(to_row, answers))
+    except BaseException:
+        db.close()
+        raise
     return db
 
 
