@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -93,6 +94,25 @@ def test_a_run_is_continued_where_its_ledger_is_gone(inside: Cli, data: Path, tm
         assert not (tmp_path / "own").exists()
 
 
+@pytest.mark.parametrize("again", [1, 2])
+def test_a_copy_of_a_killed_run_needs_no_ledger(inside: Cli, data: Path, tmp_path: Path, again: int) -> None:
+    """What was paid stands in the folder before a block is written, however often the run is killed and its ledger lost."""
+    with ModelServer(latency=0.1) as server:
+        command = words(data, server)
+        for asked in range(4, 4 * again + 1, 4):
+            with started(command, tmp_path) as process:
+                wait_for(server, asked)
+                process.send_signal(signal.SIGKILL)
+                process.wait()
+            shutil.rmtree(tmp_path / ".germane")
+            command = ["run", "--resume", "r", "--base-url", server.url, "-q", "-j", "2"]
+        ran = inside(*command, "--json", env=KEY)
+        assert ran.code == 0, ran.err
+        assert server.count <= 12 + 2 * again  # what was in flight
+        assert (ran.json["judge"]["calls"], ran.json["judge"]["cached"]) == (12, 0)
+    assert not list((tmp_path / "r").glob("*.part")) + list((tmp_path / "r").glob("*.earlier"))
+
+
 @pytest.mark.parametrize("cache", [(), ("--no-cache",)])
 def test_an_older_report_in_the_folder_is_not_continued(
     inside: Cli, data: Path, tmp_path: Path, cache: tuple[str, ...]
@@ -155,7 +175,7 @@ def test_a_damaged_manifest_is_one_message(inside: Cli, data: Path, tmp_path: Pa
 
 
 def test_a_run_is_continued_into_another_ledger(inside: Cli, data: Path, tmp_path: Path) -> None:
-    """The one that is named now is used; what the first one knows is brought there by export and import."""
+    """The one that is named now is used for what is asked now; the report folder has the answers of the first session."""
     with ModelServer() as server:
         begun = inside(*words(data, server, "--ledger", "first.sqlite", "--max-calls", "5"), env=KEY)
         assert begun.code == 3
@@ -171,13 +191,11 @@ def test_a_run_is_continued_into_another_ledger(inside: Cli, data: Path, tmp_pat
             "99",
         ]
         dry = inside(*resume, "--dry-run", "--json", env=KEY)
-        assert (dry.code, dry.json["requests"]) == (0, 12), dry.err
+        assert (dry.code, dry.json["requests"], dry.json["paid"]) == (0, 7, 5), dry.err
         assert not (tmp_path / "new.sqlite").exists()
-        inside("ledger", "export", "-o", "known.jsonl", "--ledger", "first.sqlite")
-        inside("ledger", "import", "known.jsonl", "--ledger", "new.sqlite")
         assert inside(*resume, "-q", env=KEY).code == 0
         assert server.count == 12
-    assert committed(tmp_path / "new.sqlite") == 12
+    assert committed(tmp_path / "new.sqlite") == 7
     assert not (tmp_path / ".germane").exists()
 
 

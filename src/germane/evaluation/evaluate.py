@@ -307,7 +307,8 @@ async def report_on(
     """
     if judge is not None and ledger is not None:
         _warn_of_unstored(judge)
-    writer, earlier, resumed = None, None, False
+    writer, resumed = None, False
+    asking: dict[str, Any] = {"on_progress": partial(_show_progress, line, judge)}
     with ExitStack() as opened:
         if spec.folder:
             writer = FolderWriter(spec.folder).lock()
@@ -316,23 +317,14 @@ async def report_on(
                 jobs, resumed = _again(writer, jobs, answered=target is not None)
             if resumed and not spec.replay and (earlier := open_earlier(writer.earlier())) is not None:
                 opened.callback(earlier.close)
+                asking["earlier"] = earlier
             writer.start().write_manifest({}, "running")
+            asking |= {} if ledger is None else {"keep": writer.keep}
             if ledger is None and judge is not None:
                 ledger = own = open_ledger(writer.path / "ledger.sqlite")
                 opened.callback(own.close)  # type: ignore[union-attr]
-        progress = partial(_show_progress, line, judge)
         store = writer or BlockRows()
-        runner = Runner(
-            judge,
-            settings,
-            spec,
-            store,
-            ledger,
-            corpus=corpus,
-            asker=asker,
-            earlier=earlier,
-            on_progress=progress,
-        )
+        runner = Runner(judge, settings, spec, store, ledger, corpus=corpus, asker=asker, **asking)
         if target is not None:
             answers = TargetAnswers(writer.path if writer else None, resumed=resumed)
             jobs = await _answered(jobs, target, answers, line, runner.tables.notes)

@@ -336,6 +336,7 @@ class _Run:
                     open_questions=partial(self._open_questions, jobs),
                 )
                 await interruptibly(asking)
+        keeping: dict[str, Any] = {} if self.spec.no_cache else {"keep": self.folder.keep}
         self.runner = runner = Runner(
             self.judge,
             self.plan.settings,
@@ -346,6 +347,7 @@ class _Run:
             corpus=self.corpus,
             earlier=self.earlier,
             usage_log=self.usage_log,
+            **keeping,
             before_asking=partial(self._check, jobs),
             on_progress=self.callbacks.on_judgements,
         )

@@ -26,7 +26,7 @@ UNFINISHED = ".part"
 """The end of the name of a file that is being written, or was when its process was killed."""
 
 EARLIER = ".earlier"
-"""The end of the name of the judgements that killed sessions left."""
+"""The end of the name of the judgements that killed sessions left, and of answers that no block holds yet."""
 
 SESSION = f"session.json{UNFINISHED}"
 """The file with what the session that writes to a folder has spent, or had when its process was killed."""

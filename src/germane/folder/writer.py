@@ -59,6 +59,7 @@ class FolderWriter:
         self.manifest: dict[str, Json] = {}
         self._files: dict[Table, IO[bytes]] = {}
         self._written = set[bytes]()
+        self._kept: IO[bytes] | None = None
 
     @classmethod
     def temporary(cls, source: StoredTables) -> FolderWriter:
@@ -133,6 +134,14 @@ class FolderWriter:
                 kept.writelines(line for _, _, line in TableFile(left).lines())
                 sync(kept)
             left.unlink(missing_ok=True)
+
+    def keep(self, answers: Iterable[Judgement]) -> None:
+        """Write down answers that no block holds yet, so that a copy of the folder can be resumed without the ledger."""
+        if self._kept is None:
+            self._kept = opened(files_in(self.path, EARLIER)["judgements"], APPEND)
+            self._kept.write(b"\n")  # ends the half line of a session that was killed just here
+        self._kept.writelines(map(judgement_line, answers))
+        self._kept.flush()
 
     # rows
 
@@ -236,9 +245,9 @@ class FolderWriter:
 
     def _close_files(self) -> None:
         self.flush()
-        for file in self._files.values():
+        for file in (*self._files.values(), *filter(None, [self._kept])):
             file.close()
-        self._files = {}
+        self._files, self._kept = {}, None
 
 
 def _sample_lines(rows: Tables, numbers: Sequence[int]) -> Iterator[bytes]:

@@ -44,6 +44,7 @@ class Asker:
         earlier: The answers in the folder of the evaluation, which hold without a look into the ledger.
         usage_log: The log of what is paid, with what earlier sessions have paid; None = none.
         budget: The limit of spending; where it is reached, the asker stops with LimitReached.
+        keep: Called in a thread with the answers that were stored, before they are used.
         replay: The name of the ledger where it alone answers: other questions fail, and stand in `missing`.
         before_asking: Called before the first question is put to a judge that costs; it may raise. Whether the ledger can be
             written is tried then too.
@@ -58,6 +59,7 @@ class Asker:
         earlier: Ledger | None = None,
         usage_log: UsageLog | None = None,
         budget: Budget | None = None,
+        keep: Callable[[Iterable[Judgement]], object] = lambda _: None,
         replay: str = "",
         before_asking: Callable[[], None] = lambda: None,
         on_progress: Callable[[Asker], None] = lambda _: None,
@@ -70,6 +72,7 @@ class Asker:
         """The questions that a replayed ledger does not answer, by key."""
         self._route, self._ledger, self._on_progress = route, ledger, on_progress
         self._replay, self._budget, self._before_asking = replay, budget or Budget(), before_asking
+        self._keep = keep
         self._prepared: bool | None = None
         """True once `before_asking` has returned, None until it is called: judges that cost wait for it."""
         self._earlier, self._own = earlier, dict[str, Judgement]()
@@ -429,7 +432,7 @@ class Asker:
         if self._writer is None:
             from germane.ledger.writer import GroupCommit
 
-            self._writer = GroupCommit(self._ledger, before=self._usage_log.flush)
+            self._writer = GroupCommit(self._ledger, before=self._usage_log.flush, after=self._keep)
         try:
             return await self._writer.put(rows, replacing=stale)
         except Exception as error:

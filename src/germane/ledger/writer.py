@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from queue import SimpleQueue
 from threading import Thread
 from typing import TypeAlias
@@ -23,10 +23,17 @@ class GroupCommit:
     Args:
         ledger: The ledger; None stores nothing.
         before: Called in the thread before each commit. What it raises fails the commit, though the rows are stored.
+        after: Called likewise with what stands in the ledger after each commit.
     """
 
-    def __init__(self, ledger: Ledger | None, before: Callable[[], object] = lambda: None) -> None:
-        self._ledger, self._before, self._loop = ledger, before, asyncio.get_running_loop()
+    def __init__(
+        self,
+        ledger: Ledger | None,
+        before: Callable[[], object] = lambda: None,
+        after: Callable[[Iterable[Judgement]], object] = lambda _: None,
+    ) -> None:
+        self._ledger, self._before, self._after = ledger, before, after
+        self._loop = asyncio.get_running_loop()
         self._batches = SimpleQueue[_Batch | None]()
         self._thread = Thread(target=self._write, name="germane-ledger", daemon=True)
         self._thread.start()
@@ -63,6 +70,8 @@ class GroupCommit:
                 finally:
                     if rows and self._ledger is not None:
                         stored = self._ledger.put(rows, replacing=[row for _, old, _ in group for row in old])
+                if stored:
+                    self._after(stored.values())
             except BaseException as error:  # noqa: BLE001 - whoever waits for the commit gets it
                 failure = error
             self._loop.call_soon_threadsafe(_settle, group, stored, failure)
