@@ -270,14 +270,15 @@ class Explainer:
         questions = [question for question, _ in exchange] if self._has_panel else []
         return list(map(votes_on, questions, self._answers.look_up(questions)))
 
-    def facts_of_all(
-        self, scored: Iterable[tuple[Sample, Sequence[Score]]]
-    ) -> Iterator[tuple[Sample, Sequence[Score], ExplainDocument]]:
-        """Iterate over each of these samples, its scores and the facts about it, without moves."""
-        for block in batched(scored, _BLOCK):
-            self.use(sample for sample, _ in block)
-            for sample, scores in block:
-                yield sample, scores, self.facts(sample, scores, changes=False)
+    def facts_of_all(self) -> Iterator[tuple[Sample, ExplainDocument]]:
+        """Iterate over each sample of the report, in input order, with the facts about it, without moves."""
+        scores: dict[SampleKey, list[Score]] = {}
+        for score in self._report.scores():
+            scores.setdefault(score.key, []).append(score)
+        for samples in batched(self._report.samples(), _BLOCK):
+            self.use(samples)
+            for sample in samples:
+                yield sample, self.facts(sample, scores.get(sample.key, ()), changes=False)
 
     def facts(self, sample: Sample, scores: Sequence[Score], *, changes: bool = True) -> ExplainDocument:
         """Return the facts about a sample and about these of its scores.

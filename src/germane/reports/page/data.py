@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
-from itertools import groupby
+from collections.abc import Collection, Mapping, Sequence
 from math import isfinite
 from typing import Any, TypeAlias
 
@@ -16,6 +15,7 @@ from germane.measures.measure import Measure
 from germane.reports.correction.draws import fingerprint, pool_of
 from germane.reports.correction.targets import choose_targets
 from germane.reports.data import ReportData, Slice
+from germane.reports.derived.explained import ExplainedLine
 from germane.reports.explain import Explainer, Facts
 from germane.reports.gates import Gate
 from germane.reports.manifest import spent_in_words
@@ -25,7 +25,7 @@ from germane.reports.summary import MeasureSummary, higher_is_better
 from germane.statistics.sampling import drawing_order
 from germane.tables.columns import batched
 from germane.tables.scores import SampleKey
-from germane.types import Json, Sample, Score
+from germane.types import Json
 
 SOURCES = {
     "gold": "gold labels",
@@ -136,13 +136,13 @@ def _queries(
     """
     systems = {name: number for number, name in enumerate(report.systems)}
     columns: dict[str, Any] = {name: [] for name in _COLUMNS}
-    scored: list[dict[str, Score]] = []
+    measured: list[dict[str, ExplainedLine]] = []
     strips: list[list[str]] = []
     details: list[Facts] = []
     slots: dict[tuple[str, str], LabelSlot] = {}
-    for number, (sample, scores, document) in enumerate(Explainer(report).facts_of_all(_scored(report))):
+    for number, (sample, document) in enumerate(Explainer(report).facts_of_all()):
         facts: Facts = to_builtins(document)
-        scored.append({score.measure: score for score in scores})
+        measured.append({line.measure: line for line in document.measures})
         lists = [call["contexts"] for call in facts["calls"]]
         signs = [[_signs(context["labels"]) for context in of] for of in lists]
         strips.append(["|".join("".join(of[at] for of in call) for call in signs) for at in _ORDER])
@@ -154,7 +154,7 @@ def _queries(
             list(sample.tags),
             len(facts["missing"]),
             sum(grade > 0 for grade in (sample.qrels or {}).values()),
-            sum(score.status in {"error", "incomplete"} for score in scores),
+            sum(line.status in {"error", "incomplete"} for line in document.measures),
             sample.key in drawn,
         )
         for name, value in zip(_COLUMNS, row, strict=True):
@@ -164,9 +164,9 @@ def _queries(
                 if context["text"].strip():
                     slots.setdefault((sample.id, context["item"]), (number, call, rank, context["item"]))
         details.append(_stored(facts, passages))
-    by_measure = [[of.get(name) for of in scored] for name in report.measures]
-    columns["values"] = [[score and _rounded(score.value) for score in of] for of in by_measure]
-    columns["status"] = ["".join(score.status[0] if score else "-" for score in of) for of in by_measure]
+    by_measure = [[of.get(name) for of in measured] for name in report.measures]
+    columns["values"] = [[line and _rounded(line.value) for line in of] for of in by_measure]
+    columns["status"] = ["".join(line.status[0] if line else "-" for line in of) for of in by_measure]
     chosen = [(source, list(SOURCES).index(source)) for source in _sources(report, strips)]
     columns["strips"] = {source: [of[at] for of in strips] for source, at in chosen}
     return details, columns, list(slots.values())
@@ -199,15 +199,6 @@ def _without_text(facts: Facts) -> None:
         for label in (label for context in call["contexts"] for label in context["labels"]):
             label.pop("reason", None)
             label.pop("votes", None)
-
-
-def _scored(report: ReportData) -> Iterator[tuple[Sample, list[Score]]]:
-    """Iterate over each sample with its scores, in input order."""
-    rows: dict[SampleKey, list[Score]] = {}
-    for key, scores in groupby(report.scores(), key=lambda score: score.key):
-        rows.setdefault(key, []).extend(scores)
-    for sample in report.samples():
-        yield sample, rows.get(sample.key, [])
 
 
 # labels at places: one sign for each source
@@ -323,11 +314,10 @@ def _baseline(excerpt: Excerpt, whole: ReportData, now: Sequence[Facts]) -> Json
     """Return the baseline's ranked lists and scores, in the order of the page's samples; null for samples it lacks."""
     report, baseline = excerpt.report, excerpt.of_other(whole)
     measures = [name for name in report.measures if name in baseline]
-    explainer = Explainer(baseline)
     rows: dict[SampleKey, Json] = {}
-    for sample, scores, document in explainer.facts_of_all(_scored(baseline)):
+    for sample, document in Explainer(baseline).facts_of_all():
         facts: Facts = to_builtins(document)
-        values = {score.measure: _rounded(score.value) for score in scores}
+        values = {line.measure: _rounded(line.value) for line in document.measures}
         rows[sample.key] = {"places": _last_list(facts), "values": [values.get(name) for name in measures]}
     # one system alone is compared with every one, whatever its name
     only = baseline.systems[0] if len(baseline.systems) == 1 else None
