@@ -121,7 +121,7 @@ class Progress(Callbacks):
         self._show(what, done, total)
 
     def on_judgements(self, pool: Asker) -> None:
-        """Show the number of answered questions: of those that cost something, if their number is known."""
+        """Show how many questions are answered; if it is known how many cost something, how many of these."""
         if self._expected is not None:
             done = pool.spent.calls
             self._show("judging", done, max(self._expected.calls, done), self._spending(pool.spent))

@@ -42,7 +42,7 @@ def start() -> None:
 
 
 class _ClosedInput:
-    """Stands in for standard input that was closed before the start (`<&-`): reading is an error."""
+    """Standard input that was closed before the start (`<&-`): reading it is an error."""
 
     def __getattr__(self, name: str) -> NoReturn:
         raise InputError("standard input is closed", fix="name a file, or pipe something into germane")

@@ -178,7 +178,7 @@ def _check_eval_file(
 
 
 def _check_plan(path: Path) -> None:
-    """Raise InputError for what `run` refuses of an eval file before anything is asked, whatever the judge."""
+    """Raise InputError if `run` would refuse the file before it asks anything, whatever the judge."""
     if path.suffix not in _YAML:
         _check_ids(path)
         return

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 @contextmanager
 def ignore_closed_stderr() -> Iterator[None]:
-    """Allow writing to a stderr that nobody reads any more (a closed terminal): progress must not change what a run does."""
+    """Ignore errors of writing to a stderr that is closed: progress must not change what a run does."""
     try:
         yield
     except OSError:

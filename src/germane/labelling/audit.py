@@ -55,7 +55,7 @@ _SCALES: dict[str, tuple[float, ...]] = {"graded": (0, 1, 2, 3), "binary": (0, 1
 
 @dataclass(frozen=True, slots=True)
 class AuditedJudge:
-    """The data of a report for an audit: the judge's grades by kind, the occurrences of items, and the labels that count.
+    """The part of a report that an audit reads: the judge's grades by kind, where each item occurs, and the labels that count.
 
     `left_out` are people's labels that do not count, `failed` the passages that the judge gave no usable answer on.
     """
@@ -99,7 +99,7 @@ class AuditedJudge:
 
 
 def _graded(judgement: Judgement, parts: Iterable[tuple[int, str]]) -> Iterator[tuple[str, float, str]]:
-    """Yield the items that a judgement grades, each with its grade and scale; a grade outside the scale is one, too."""
+    """Yield each item that a judgement grades, with its grade and scale. Grades outside the scale are included."""
     answer: Any = judgement.answer
     if judgement.error is not None:
         if (match := _OFF_SCALE.search(judgement.error)) and judgement.kind == "relevance":
@@ -115,7 +115,7 @@ def _graded(judgement: Judgement, parts: Iterable[tuple[int, str]]) -> Iterator[
 
 
 def judge_in(report: ReportData) -> Mapping[str, Json]:
-    """Return what the manifest of a report says of its judge; nothing where there was none."""
+    """Return the judge's entry in a report's manifest; empty without a judge."""
     return report.manifest.get("judge") or {}
 
 
@@ -141,7 +141,7 @@ def audit_judge(report: ReportData, *, every: bool = False, again: AgainLine | N
 
 
 def audit_labelled(report: ReportData) -> dict[str, Json]:
-    """Return the agreement of the judge with people, and what limits it: `kinds` and `warnings` of the audit.
+    """Return the `kinds` and `warnings` of the audit: the judge's agreement with people, and its limits.
 
     Judgements are read once, and only where anybody labelled anything.
     """
@@ -155,7 +155,7 @@ def audit_labelled(report: ReportData) -> dict[str, Json]:
 
 
 def _against_people(read: AuditedJudge) -> Iterator[JudgeAgreement]:
-    """Yield a line for each kind and scale that the judge and people used; a grade compared with a yes or no becomes one."""
+    """Yield one line per kind and scale. A grade that is compared with a yes or no becomes a yes or no."""
     for kind, graded in sorted(read.kinds.items()):
         book = LabelBook(label for label in read.labels if label.kind == kind)
         pairs: dict[str, list[tuple[str, float, float]]] = defaultdict(list)
@@ -173,7 +173,7 @@ def _against_people(read: AuditedJudge) -> Iterator[JudgeAgreement]:
 def _kind_line(
     kind: str, scale: str, rows: Sequence[tuple[str, float, float]], read: AuditedJudge
 ) -> JudgeAgreement:
-    """Return the agreement of the judge with people on rows of an item, the judge's grade and a person's."""
+    """Return the judge's agreement with people on rows of (item, the judge's grade, a person's grade)."""
     items = [item for item, _, _ in rows]
     voted = Counter(items)  # of several people each counts in part
     judge, people = (np.array([row[column] for row in rows], float) for column in (1, 2))
@@ -189,17 +189,17 @@ def _kind_line(
 
 
 def _legal(scale: str, *grades: Iterable[float]) -> tuple[float, ...]:
-    """Return the grades of a scale, ascending; of one that people brought along those that were given."""
+    """Return the grades of a scale, ascending; for a scale of people's own, those that occur."""
     return _SCALES.get(scale) or tuple(sorted({float(grade) for side in grades for grade in side}))
 
 
 def yes(grade: float, scale: str) -> float:
-    """Return 1 where a grade of this scale says relevant, else 0."""
+    """Return 1 if this grade means relevant on its scale, else 0."""
     return float(grade >= (1 if scale == "binary" else HELPS))
 
 
 def _systems(items: Sequence[str], error: Any, read: AuditedJudge) -> Spread | None:
-    """Return the judge's bias on each system, and how much that differs beyond chance; None where there is one system."""
+    """Return the judge's bias per system, and its spread beyond chance; None for a single system."""
     rows = [
         (system, float(wrong))
         for item, wrong in zip(items, error.tolist(), strict=True)
@@ -216,7 +216,7 @@ def _systems(items: Sequence[str], error: Any, read: AuditedJudge) -> Spread | N
 
 
 def _people(labels: Iterable[Label]) -> Iterator[Agreement]:
-    """Yield the agreement of each two people on what both labelled."""
+    """Yield the agreement of each pair of people on the items that both labelled."""
     labels_of: dict[tuple[str, str], dict[str, list[Label]]] = defaultdict(lambda: defaultdict(list))
     for label in labels:
         if label.who is not None:
@@ -233,7 +233,7 @@ def _people(labels: Iterable[Label]) -> Iterator[Agreement]:
 
 
 def _disagreement(labels: Iterable[Label]) -> Iterator[DisagreementLine]:
-    """Yield the number of items that several people labelled, and of those with different answers, by kind."""
+    """Yield per kind how many items several people labelled, and on how many of them they differ."""
     kinds: dict[str, list[Label]] = defaultdict(list)
     for label in labels:
         kinds[label.kind].append(label)
@@ -254,7 +254,7 @@ def _values(judgement: Judgement) -> tuple[float, ...]:
 
 
 def _replicas(judgements: Iterable[Judgement]) -> Iterator[ConsistencyLine]:
-    """Yield the agreement of a judge with itself where it was asked the same again."""
+    """Yield a judge's agreement with itself on questions that it was asked several times."""
     asked: dict[tuple[str, str], dict[tuple[str | None, str], list[Judgement]]] = defaultdict(
         lambda: defaultdict(list)
     )
@@ -288,7 +288,7 @@ def _corrected(report: ReportData) -> Iterator[CorrectedMeasureLine]:
 
 
 def _warnings(report: ReportData, read: AuditedJudge, kinds: Sequence[JudgeAgreement]) -> list[str]:
-    """Return the warnings on the labels and on the judge; without a judge that it takes one."""
+    """Return the warnings about the labels and the judge; without a judge, say that one is needed."""
     if judge_in(report).get("source"):
         return [*_label_warnings(read, kinds), *_judge_warnings(report)]
     return ["no judge was asked: no verdicts to compare with people; germane run ... --judge JUDGE"]
@@ -317,13 +317,13 @@ def _label_warnings(read: AuditedJudge, kinds: Sequence[JudgeAgreement]) -> Iter
 
 
 def few_items(count: int, singular: str, plural: str) -> Iterator[str]:
-    """Yield the warning that an agreement on so few labels says little, where it does."""
+    """Yield a warning if an agreement on this many labels says little."""
     if count < FEW:
         yield f"{counted(count, singular, plural)} few; an agreement on fewer than {FEW} says little"
 
 
 def not_counted(labels: Iterable[Label]) -> Iterator[str]:
-    """Yield the numbers of people's labels that do not count, and why: they were chosen, or drawn between two reports."""
+    """Yield how many of people's labels do not count, and why: chosen by hand, or drawn between two reports."""
     reasons = Counter("between" in design_of(label) for label in labels)
     for between, count in sorted(reasons.items()):
         why = "not drawn at random (targeted or imported"

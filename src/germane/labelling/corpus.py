@@ -105,7 +105,7 @@ class Corpus:
         return {"digest": f"{total % 2**128:032x}", "documents": count, "name": self.path.name}
 
     def texts_of(self, ids: Collection[str]) -> dict[str, str]:
-        """Return the texts of those of these documents that it has; of several columns of ids the one that has any is chosen."""
+        """Return the texts of these documents, as far as the corpus has them. Of several id columns, the one that matches is read."""
         if self._column is None and ids:
             self._choose_column(ids)
         return {document: text for document, text in self.documents() if document in ids}
@@ -176,7 +176,7 @@ def _common_span(piece: Sequence[str], words: Sequence[str]) -> tuple[int, int] 
 
 
 def _documents(file: Path) -> Iterator[tuple[Mapping[str, Json], Locate]]:
-    """Yield the rows of a file, each with what names its place."""
+    """Yield each row of a file with the function that locates a fault in it."""
     reader, _ = READERS[suffix_of(file)]
     # a cell of a table is a text as it stands: no value is made of it
     cells = Cells(lambda name, among=(): "id" if id_keys((name,)) else "query")  # noqa: ARG005

@@ -153,7 +153,7 @@ class LabelFile:
         self._scale: tuple[int, int] | None = None
 
     def passages(self) -> Self:
-        """Make the labels of passages, by the names of what they are about; InputError where there are none."""
+        """Read the labels of passages, and return self; InputError if the file has none."""
         labels = []
         for location, row in self.answered:
             if row.get("kind") in {None, "relevance"}:
@@ -177,7 +177,7 @@ class LabelFile:
         return self
 
     def on(self, sample: Sample) -> tuple[Sample, tuple[Label, ...]]:
-        """Return the sample with these labels on its contexts, and those that keep their persons, now in the book too."""
+        """Return the sample with these labels on its contexts, and the labels that keep their person, which are added to `book`."""
         labels = {item: some for item, some in self._on_places(sample) if some}
         people = any(len(some) > 1 or some[0].who or some[0].answer is None for some in labels.values())
         history = turns(sample)
@@ -250,7 +250,7 @@ class LabelFile:
 
 
 def _labelable(report: ReportData) -> tuple[dict[str, str], dict[tuple[str, str], dict[str, Label]]]:
-    """Return the kind of each item that can be labelled, and for each sample's document labels without an answer."""
+    """Return the kind of each item that can be labelled, and by (sample, document) a label without an answer per item."""
     kinds = {row.item: row.kind for row in report.places()}
     documents: dict[tuple[str, str], dict[str, Label]] = {}
     for sample in report.samples():

@@ -63,7 +63,7 @@ class GoldDocument(Line, kw_only=True):
 
 
 class GoldMeans(Line):
-    """The means with `gold` as it is and as people `corrected` it, and the `bounds` that suspects nobody looked at leave.
+    """The means with `gold` as it is and as people `corrected` it, with `bounds` for suspects that nobody has looked at.
 
     People `looked_at` some documents, of which gold was `wrong` about some; `open` suspects remain.
     """
@@ -163,7 +163,7 @@ def _documents(reports: Sequence[ReportData], samples: Iterable[Sample], rel: in
 def _means(
     samples: Sequence[Sample], measure: Measure, rel: int, changes: Iterable[Iterable[GoldDocument]]
 ) -> Iterator[float]:
-    """Yield the mean of a measure of gold labels with each of these sets of documents turned round.
+    """Yield the mean of a measure with the gold label of each of these sets of documents flipped.
 
     A value is 0 where gold leaves nothing to find.
     """
@@ -198,7 +198,7 @@ def _gold_means(
     rel: int,
     means: Callable[[Iterable[Iterable[GoldDocument]]], Iterator[float]],
 ) -> GoldMeans:
-    """Return the means with gold as it is and as people corrected it, and the bounds that suspects nobody looked at leave.
+    """Return the means with gold as it is and as people corrected it, with bounds for suspects that nobody has looked at.
 
     The bounds are the least and the most of the means with none of these suspects turned round, with those turned that gold
     calls relevant, with the others, and with all.

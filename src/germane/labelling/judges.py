@@ -28,7 +28,7 @@ ALPHA = 0.05
 
 
 class CorrectedWidth(Line):
-    """A judged mean, the mean that people's labels make of it, and how wide its interval is."""
+    """A judged mean, the same mean corrected with people's labels, and the width of its interval."""
 
     measure: str
     system: str
@@ -215,7 +215,7 @@ def _names(reports: Sequence[ReportData]) -> list[str]:
 
 
 def _corrected(report: ReportData, labels: Sequence[Label]) -> ReportData:
-    """Return a report whose judged means these labels correct."""
+    """Return the report with its judged means corrected by these labels."""
     corrections = corrections_of(report).with_labels(labels)
     lines = []
     for summary in report.summaries:

@@ -56,7 +56,7 @@ class LabelsCheckDocument(Line):
 
 
 class LabelsMoveDocument(Line):
-    """The document of `germane labels move --json`: how many graded documents and quotes became what.
+    """The document of `germane labels move --json`: how many graded documents and quotes were kept, carried or lost.
 
     `lost` names the gold that could not be carried: a quote, or the id of a document.
     """
@@ -138,7 +138,7 @@ def _moved(
     of_document: Mapping[str, _Split],
     moved: LabelsMoveDocument,
 ) -> Sample:
-    """Return the sample with what became of its gold, which is counted in `moved`."""
+    """Return the sample with its gold carried over, and count what became of it in `moved`."""
     sure: dict[str, int] = {}
     unsure: dict[str, int] = {}
     qrels, quoted = dict(sample.qrels or {}), _quotes(sample)
@@ -226,7 +226,7 @@ def labels_in(samples: Sequence[Sample], report: ReportData | None, file: LabelF
 def carry_labels(
     labels: Iterable[Label], samples: Sequence[Sample], corpus: Corpus
 ) -> tuple[list[Label], dict[LabelOutcome, int]]:
-    """Return people's labels, carried to the documents of a corpus, and how many became what."""
+    """Return people's labels carried to the documents of a corpus, and the number of each outcome."""
     passages: dict[str, tuple[Sample, str, str | None]] = {}
     for sample in samples:
         for item, context in labelled_contexts(sample):

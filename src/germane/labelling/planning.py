@@ -12,7 +12,7 @@ from germane.reports.summary import LIKE_THESE, THESE, MeasureSummary
 
 @dataclass(frozen=True, slots=True)
 class LabelPlan:
-    """The labels whose corrected interval of a measure is at most `width` wide.
+    """The number of labels that makes a measure's corrected interval at most `width` wide.
 
     `labels` are for the interval of queries like these, `set_labels` for that of these queries; None = even all `total`
     do not reach it, or (`unsure`) the labels that there are do not tell. `narrowest` is the width that all give of queries
@@ -64,7 +64,7 @@ def plan_labels(report: ReportData, width: float) -> list[LabelPlan]:
 
 
 def _plan(summary: MeasureSummary, width: float) -> LabelPlan:
-    """Return the plan of one mean; with the reason where nothing can be told."""
+    """Return the plan for one mean, or the reason why there is none."""
     names, mean = (summary.measure, summary.system, width), summary.corrected
     if mean is None or mean.pilot is None:
         first = "label two or more passages of every query at random first (--queue random --design passages)"

@@ -32,7 +32,7 @@ class ConsistencyLine(Line):
 
 
 class CorrectedMeasureLine(Line):
-    """A judged mean, and what people's labels make of it; where they make nothing of it, `why`."""
+    """A judged mean and its correction by people's labels; `why` says why there is none."""
 
     measure: str
     system: str
@@ -42,7 +42,7 @@ class CorrectedMeasureLine(Line):
 
 
 class ShiftLine(Line):
-    """The change of a judged mean that new verdicts make."""
+    """The change of a judged mean if new verdicts replace the stored ones."""
 
     shift: float | None
     interval: IntervalEnds | None

@@ -76,25 +76,25 @@ class LabellingSession:
         return max(len(self.queue.drawn), self.queue.size if self.queue.design == "passages" else 0)
 
     def answer(self, value: int | bool) -> Label:
-        """Label what is next; InputError where the value is not on the scale."""
+        """Answer the next task; InputError if the value is not on the scale."""
         allowed = (True, False) if self.scale == "binary" else (0, 1, 2, 3)
         if value not in allowed or isinstance(value, bool) is not (self.scale == "binary"):
             raise InputError(f"{value!r} is not on the {self.scale} scale", fix="answer 0 to 3, or y or n")
         return self._give(value, None)
 
     def unsure(self) -> Label:
-        """Say of what is next that nobody can tell: it counts as not labelled and is not asked again."""
+        """Answer the next task with unsure: it counts as not labelled, and is not asked again."""
         return self._give(None, UNSURE)
 
     def skip(self) -> None:
-        """Leave what is next for later; nothing is stored."""
+        """Move the next task to the end; nothing is stored."""
         if task := self.next:
             self._back = ""
             self._skipped.pop(task.item, None)
             self._skipped[task.item] = None
 
     def undo(self) -> bool:
-        """Take back the last answer, which is then next; False where there is none."""
+        """Take back the last answer, whose task is then the next one; return False if there is none."""
         if not self._history:
             return False
         last = self._labels[self._history[-1]]

@@ -98,7 +98,7 @@ class TargetAnswers:
                 yield from samples_from([row["sample"]], file=False)
 
     def _keep(self, samples: Iterable[Sample]) -> Iterator[SampleKey]:
-        """Keep the answers that are no failures: these are asked again."""
+        """Keep the answers that did not fail; failed ones are asked again."""
         for sample in samples:
             if find_contexts(sample)[0].error is None:
                 self._found[sample.key] = sample
@@ -244,7 +244,7 @@ def check_targets(cases: Iterable[PlannedCase]) -> None:
 
 
 async def _ask(target: Target, planned: PlannedCase) -> Sample:
-    """Return the answered sample; a failure of the target is its `error`."""
+    """Ask the target, and return the answered sample; a failure becomes its `error`."""
     sample = planned.sample
     try:
         result = await target.answer(planned.case or sample)

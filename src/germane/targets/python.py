@@ -198,7 +198,7 @@ def _submit(
 
 
 async def _awaited(result: Awaitable[Any]) -> Any:
-    """Await a result; what would end its loop is an error of the target."""
+    """Await a result; an exception that would end the event loop becomes a TargetError."""
     try:
         return await result
     except (SystemExit, KeyboardInterrupt) as error:
@@ -269,7 +269,7 @@ def prints_to_stderr() -> Iterator[None]:
 
 
 def functions_run() -> bool:
-    """Return whether a function still runs in a thread, its time-out over."""
+    """Return True if a function still runs in a thread after its timeout."""
     return any(thread.name == _THREAD for thread in threading.enumerate())
 
 

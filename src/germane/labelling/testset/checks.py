@@ -124,7 +124,7 @@ def _duplicates(queries: Sequence[TestQuery], groups: Sequence[Sequence[int]]) -
 
 
 def _leaks(data: TestSet, queries: Sequence[TestQuery]) -> SetCheck:
-    """Return how many questions are in the words of their gold passage."""
+    """Return how many questions repeat the words of their gold passage."""
     passages = [
         [*query.quotes, *(data.texts[name] for name in query.gold if name in data.texts)] for query in queries
     ]
@@ -157,7 +157,7 @@ def shares_by_depth(
 
 
 def _one_system(queries: Sequence[TestQuery], systems: AbstractSet[str]) -> SetCheck:
-    """Warn of gold that one system found and others did not, as where its own results were what was labelled."""
+    """Warn of gold that only one system found, as when only its results were labelled."""
     name: CheckName = "one-system gold"
     if len(systems) < 2:
         return _unchecked(name, f"the data hold {'the results of one system' if systems else 'no results'}")
@@ -242,7 +242,7 @@ def _known_class(name: str) -> bool:
 
 
 def _contradictions(query: TestQuery) -> Iterator[str]:
-    """Yield what a query's `answerable` and tags say that its gold does not."""
+    """Yield each contradiction between a query's gold and its tags or `answerable`."""
     pieces = max(len(query.gold), len(query.quotes))
     gold = counted(pieces, "gold document")
     if query.answerable is False and pieces:

@@ -104,7 +104,7 @@ def overlaps(
 
 
 def _common(passages: Sequence[str]) -> frozenset[str]:
-    """Return the words that so many passages hold that they tell none apart, in any language."""
+    """Return the words that too many passages contain to tell them apart, in any language."""
     uses = Counter(word for text in passages[:_LOOKED_AT] for word in stems(text))
     most = max(_FEW, _COMMON * min(len(passages), _LOOKED_AT))
     return frozenset(word for word, count in uses.items() if count > most)
