@@ -1,4 +1,4 @@
-"""Renew the pictures in docs/images: the terminal, each part of the page, light and dark, and the charts.
+"""Renew the pictures in docs/images: the terminal and the overview of the page, light and dark, its other parts, and the charts.
 
     .venv/bin/python scripts/pictures.py
 
@@ -73,7 +73,7 @@ def main() -> None:
                 viewport={"width": 1240, "height": 860}, color_scheme="light" if scheme == "light" else "dark"
             )
             page.goto(f"file://{folder}/page.html")
-            for part in PARTS:
+            for part in PARTS if scheme == "light" else PARTS[:1]:
                 name = part.partition("?")[0]
                 page.evaluate("part => { document.body.dataset.ready = ''; location.hash = part }", part)
                 page.wait_for_selector(f"body[data-ready={name}]")
