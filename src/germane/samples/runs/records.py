@@ -54,7 +54,7 @@ def record_rows(records: Iterable[Record], reading: Reading) -> Iterator[FileRow
         if kind is RUN:
             reading.mapped = reading.mapped is not False and _maps_to_numbers(record)
         try:
-            rows = list(_rows_in(line, _counted(record, names, kind, reading.counts, place), names, kind))
+            rows = list(_rows_in(line, record, names, kind, reading.counts, place))
         except Invalid as wrong:
             if not line and f"query {record['query']} " not in wrong.problem:
                 wrong.problem = f"query {str(record['query'])[:60]}: {wrong.problem}"
@@ -73,25 +73,17 @@ def _maps_to_numbers(record: Mapping[str, Any]) -> bool:
     return isinstance(docs, Mapping) and all(isinstance(value, int | float) for value in docs.values())
 
 
-def _counted(
-    record: Mapping[str, Any], names: Mapping[str, str], kind: Kind, counts: CellCounts, place: SourceLocation
-) -> Mapping[str, Any]:
-    """Return the record without a word for a missing value in its list; count cells that look like several ids."""
-    cell = None if "doc" in record else record.get(kind.list_role)
-    if not isinstance(cell, str) or looks_listed(cell):
-        return record
-    column = names.get(kind.list_role, kind.list_role)
-    if counts.is_missing(cell, column, lambda: place):
-        return {**record, kind.list_role: None}
-    if is_joined_ids(cell):
-        counts.add("ids", column, place)
-    return record
-
-
-def _rows_in(line: int, record: Mapping[str, Any], names: Mapping[str, str], kind: Kind) -> Iterator[FileRow]:
+def _rows_in(
+    line: int,
+    record: Mapping[str, Any],
+    names: Mapping[str, str],
+    kind: Kind,
+    counts: CellCounts,
+    place: SourceLocation,
+) -> Iterator[FileRow]:
     """Iterate over the rows of a record: a single one, a list of ids, or a mapping of ids to scores or grades.
 
-    The ids in a list of gold have grade 1. Raises Invalid.
+    The ids in a list of gold have grade 1. Cells that look like several ids, or mean a missing value, are counted. Raises Invalid.
     """
     query, number = record["query"], _score if kind is RUN else _grade
     if (query := _id(query)) is None:
@@ -112,11 +104,12 @@ def _rows_in(line: int, record: Mapping[str, Any], names: Mapping[str, str], kin
             value = -_number(record["rank"], "rank", not names)
         yield line, query, doc, value, rank
         return
-    docs, values = (
-        _in_cell(record.get(role), names.get(role, role)) for role in (kind.list_role, kind.value)
-    )
-    if docs is None:
+    docs = _in_cell(record.get(kind.list_role), column := names.get(kind.list_role, kind.list_role))
+    values = _in_cell(record.get(kind.value), names.get(kind.value, kind.value))
+    if docs is None or (isinstance(docs, str) and counts.is_missing(docs, column, lambda: place)):
         return
+    if isinstance(docs, str) and is_joined_ids(docs):
+        counts.add("ids", column, place)
     yield line, query, None, None, None
     if isinstance(docs, list) and isinstance(values, list):
         docs = _paired(docs, values)
