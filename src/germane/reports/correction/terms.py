@@ -56,13 +56,8 @@ def claim_verdicts(
         if question.kind == "support" and (claims := question.subjects):
             values = [None] * len(claims) if lost else answer
             for claim, (item, value) in enumerate(zip(question.parts(), values, strict=True), 1):
-                yield (
-                    question,
-                    item,
-                    claim,
-                    nan if value is None else float(bool(value.contexts)),
-                    1 / len(claims),
-                )
+                verdict = nan if value is None else float(bool(value.contexts))
+                yield question, item, claim, verdict, 1 / len(claims)
         elif question.kind == "sufficiency":
             yield question, question.item, 0, nan if lost else float(answer.sufficient), 1.0
 
