@@ -746,13 +746,13 @@ def compatibility_page() -> str:
 
 Before 1.0 a release may change what is listed here, and CHANGELOG.md says so first; from 1.0 on only a new major version may.
 
-- Names of measures, flags, settings, keys of eval and data files, exit codes, and the keys of every `--json` document.
-- The names of `germane.__all__` and of the modules that [the Python reference](reference/python.md) shows. Anything else is internal.
+- Names of measures, flags, settings, keys of eval and data files, exit codes, keys of `--json` documents, and the names that [the Python
+  reference](reference/python.md) shows. Anything else is internal.
 - A name that goes works for two minor versions, with a `DeprecationWarning` (in a command: a line on stderr) that says what
   replaces it.
 - New keys may appear in a JSON document at any time. A key that changes its meaning gets a new name.
 - **Report folders** are of `schema_version` {SCHEMA_VERSION} (manifest.json). An older one is refused with the commands that carry over what
-  was paid (`germane ledger import OLD/judgements.jsonl`, `germane label NEW --import OLD/labels.jsonl`).
+  was paid and labelled.
 - **Ledgers** are of `user_version` {FORMAT}. From this format on one is upgraded where it lies, never refused; a newer one is left as it is.
 - **`--json` documents** are of `schema_version` 1; their schemas are in `docs/schema/`.
 - **Judges' keys** are the digest of prompt, answer type, model and settings: a prompt that changes is asked anew.
