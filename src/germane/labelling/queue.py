@@ -15,9 +15,10 @@ import numpy as np
 
 from germane.comparison.corrected import DecidedPair
 from germane.errors import InputError
-from germane.judging.recorded import PlacesReader, StoredAnswers
+from germane.judging.recorded import StoredAnswers
 from germane.measures.measure import Measure
 from germane.places.lists import places_of, turns
+from germane.places.places import Places
 from germane.places.settings import Settings
 from germane.questions.question import AnyQuestion
 from germane.questions.relevance import HELPS, Relevance
@@ -77,20 +78,21 @@ def label_tasks(report: ReportData, kind: str = "relevance") -> list[LabelTask]:
     settings, answers = settings_of(report), recorded(report)
     rows = (judgement for judgement in report.judgements() if judgement.parent is None)
     agreed = {judgement.item: judgement.provenance.get("agreement") for judgement in rows}
-    measures = list(dict.fromkeys(Measure.remembered(summary.type) for summary in report.summaries))
+    of_passages = kind == "relevance"
+    measures = dict.fromkeys(Measure.remembered(summary.type) for summary in report.summaries)
+    measures = {measure: None for measure in measures if not of_passages or reads_verdicts(measure, settings)}
     tasks: dict[tuple[str, str], LabelTask] = {}
     for samples in batched(report.samples(), BLOCK):
         read = answers.places_reader(samples, settings)
         for number, sample in enumerate(samples):
             for measure in measures:
-                if kind != "relevance":
-                    found = _claims(measure, sample, settings, answers)
-                else:
-                    found = _passages(measure, read, number, settings)
+                found = _claims(measure, sample, settings, answers)
+                if of_passages:
+                    found = _passages(read(measure.choice, measure.depth), number)
                 for item, questions, at, fields in found:
                     if (sample.id, item) not in tasks and questions[at].kind == kind:
                         tasks[sample.id, item] = _task(sample, item, questions[at], agreed, **fields)
-    if not tasks and kind == "relevance":  # no judge was asked
+    if not tasks and of_passages:  # no judge was asked
         tasks = {(task.case, task.item): task for task in _all_passages(report)}
     if not tasks:
         problem, fix = _NOTHING[kind]
@@ -111,11 +113,8 @@ _Verdict: TypeAlias = tuple[str, Sequence[AnyQuestion], int, dict[str, Any]]
 """An item, the questions of which one asked about it, the number of that one, and what `_task` is to know of the verdict."""
 
 
-def _passages(measure: Measure, read: PlacesReader, sample: int, settings: Settings) -> Iterator[_Verdict]:
-    """Yield the passages of a sample, by its number, whose verdicts a measure reads."""
-    if not reads_verdicts(measure, settings):
-        return
-    places = read(measure.choice, measure.depth)
+def _passages(places: Places, sample: int) -> Iterator[_Verdict]:
+    """Yield the judged passages of a sample, by its number."""
     questions = places.questions(sample)
     for call, rank, at in places.ranks_of(sample):
         binary = places.scales[places.scale[at]] == "binary"
