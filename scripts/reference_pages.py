@@ -363,8 +363,8 @@ def evalfile_page() -> str:
         "Keys may be written in snake_case, camelCase or kebab-case; null is absent; a single value stands for a list of it. An",
         "unknown key is a warning with its line, one that is close to a known key (`gate`, `treshold`) an error. `germane validate FILE`",
         "says everything that is wrong, and runs nothing. Brackets hold what a value must be, if not text.\n",
-        "An editor with a YAML language server completes and checks eval files that begin with this line (a path or a URL to",
-        "`docs/schema/evalfile.schema.json`; `germane validate --schema > evalfile.schema.json` writes that file):\n",
+        "An editor with a YAML language server completes and checks eval files that begin with this line (`germane validate --schema",
+        "> evalfile.schema.json` writes the file):\n",
         "```yaml\n# yaml-language-server: $schema=evalfile.schema.json\n```\n",
         "## The file\n",
         table_of(EvalFile, aliases_of(EvalFile), hide=_KEYS_AS_FLAGS),
@@ -595,7 +595,11 @@ def python_page() -> str:
             str(one.replace(annotation=one.empty, kind=one.POSITIONAL_OR_KEYWORD))
             for one in inspect.signature(value).parameters.values()
         )
-        told = "" if name in {"Sample", "Context", "Call", "Evidence"} else f": {_first(value)}"
+        told = (
+            ""
+            if name in {"Sample", "Context", "Call", "Evidence", "Message", "ToolCall"}
+            else f": {_first(value)}"
+        )
         parts.append(f"- `{name}({listed})`{told}")
     tree = (import_module("germane.errors").__doc__ or "").split("::\n\n")[1].split("\n\n")[0]
     parts.append("\n## Errors: `germane.errors`\n")
