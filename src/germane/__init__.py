@@ -60,7 +60,7 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    """Public names are imported when first used, so that `germane --help` need not load numpy."""
+    """Import a public name on first use, so that `germane --help` does not load numpy."""
     if name not in _WHERE:
         raise AttributeError(f"module 'germane' has no attribute {name!r}")
     value = getattr(importlib.import_module(f"germane.{_WHERE[name]}"), name)

@@ -1,4 +1,4 @@
-"""`python -m germane` is the command line."""
+"""Entry point of `python -m germane`."""
 
 from germane.cli import main
 

@@ -1,4 +1,4 @@
-"""Everything that germane raises on purpose.
+"""Exceptions that germane raises.
 
 ::
 
@@ -58,7 +58,7 @@ EXIT_SIGPIPE = 141
 
 @dataclass(frozen=True, slots=True)
 class SourceLocation:
-    """A place in a file: line and column count from 1, 0 = not known."""
+    """A position in a file. Line and column count from 1; 0 means unknown."""
 
     file: str
     line: int = 0
@@ -71,7 +71,7 @@ class SourceLocation:
 
 
 class GermaneError(Exception):
-    """The base of every error that germane raises on purpose. Its traceback is its own: what it was made of is in its message."""
+    """Base class of all germane exceptions. The message states the cause, so no chained traceback is shown."""
 
     def __init__(self, *args: object) -> None:
         super().__init__(*args)
@@ -79,7 +79,7 @@ class GermaneError(Exception):
 
 
 class InputError(GermaneError):
-    """Something the user gave can be mended.
+    """Input that the user can correct: a file, a flag or an argument.
 
     `place` says where it stands (None = on the command line or in a call), `problem` what is wrong and
     `fix` what to write instead; `str()` is the whole message.
@@ -106,7 +106,7 @@ class InputError(GermaneError):
 
 
 class Invalid(ValueError):
-    """A value that cannot be used: what is wrong, what to write instead, and its path (keys and indices) from the whole."""
+    """An invalid value: what is wrong, what to write instead, and its path (keys and indices) in the document."""
 
     def __init__(self, problem: str, fix: str = "", *path: str | int) -> None:
         super().__init__(problem, fix, *path)
@@ -117,7 +117,7 @@ class Invalid(ValueError):
         return str(self.error(None))
 
     def under(self, *steps: str | int) -> Invalid:
-        """Return the same fault, seen from the container of the value."""
+        """Return the fault with the container's key in front of its path."""
         self.path = (*steps, *self.path)
         return self
 
@@ -128,11 +128,11 @@ class Invalid(ValueError):
 
 
 class MeasureError(InputError):
-    """A measure's name, parameter or cut-off is not known or not allowed."""
+    """Unknown or invalid name, parameter or cut-off of a measure."""
 
 
 def install_extra(name: str) -> str:
-    """Return the command that installs an extra, from a clone until there is a release: the index may have another project of the name."""
+    """Return the command that installs an extra; until germane is released it installs from a clone."""
     return f"install the extra {name!r}: pip install '.[{name}]' in the clone of germane"
 
 
@@ -141,23 +141,23 @@ class MissingPart(InputError):
 
 
 class JudgeError(GermaneError):
-    """A judge cannot be used at all: no key, no such model, the endpoint is dead."""
+    """The judge cannot be used: no API key, unknown model, or unreachable endpoint."""
 
 
 class MissingKey(JudgeError):
-    """A judge needs an API key and has none: nothing was asked."""
+    """The judge's API key is missing; no request was sent."""
 
 
 class AnswerError(GermaneError):
-    """One answer of a judge is unusable: not JSON, out of range, the wrong count or ids."""
+    """A judge's answer is unusable: not JSON, out of range, or with wrong counts or ids."""
 
 
 class Miscounted(AnswerError):
-    """Verdicts are missing, or cannot be told apart: a model may do better with one at a time."""
+    """An answer about several passages lacks verdicts or confuses them; the passages can be asked about one at a time."""
 
 
 class Unended(AnswerError):
-    """An answer, a list or a text in it reached its limit of length: it was cut off there, or repeats itself."""
+    """An answer, or a list or text in it, was cut off at its length limit, or repeats itself."""
 
 
 class TargetError(GermaneError):
@@ -169,15 +169,15 @@ class LedgerError(GermaneError):
 
 
 class Interrupted(GermaneError):
-    """The user stopped the run; what was done is kept."""
+    """The user interrupted the run; finished work is kept."""
 
 
 class LimitReached(Interrupted):
-    """A limit of calls or cost, or a wait that the endpoint asks for, stopped the run; what was done is kept."""
+    """The run stopped at a limit of calls or cost, or because the endpoint demands a long wait; finished work is kept."""
 
 
 def collect_or_raise(fault: InputError, faults: list[InputError] | None) -> None:
-    """Add a fault to the others, where all of them are wanted; else raise it."""
+    """Append a fault to the list if there is one, else raise it."""
     if faults is None:
         raise fault
     faults.append(fault)
@@ -216,8 +216,8 @@ def excerpt(value: Any, most: int = 200) -> str:
 
 
 class NoneAnswered(LimitReached):
-    """A provider's batches brought nothing but failures; what was done is kept, and what is left is to be asked live."""
+    """All requests in a provider's batches failed; finished work is kept, and the rest must be asked live."""
 
 
 class AskedLater(LimitReached):
-    """The questions are in a provider's batches; what was done is kept, and their answers are fetched by continuing."""
+    """The questions were sent in a provider's batches; finished work is kept, and --resume fetches the answers."""

@@ -76,7 +76,7 @@ class Flag(NamedTuple):
 
     @property
     def argument(self) -> bool:
-        """True if it is given by its place, not by name."""
+        """True for a positional argument."""
         return not self.spelling.startswith("-")
 
     @property
@@ -103,11 +103,11 @@ class Flag(NamedTuple):
 
     @property
     def parameter(self) -> str:
-        """The name of the parameter that it becomes."""
+        """The name of the parameter that receives the value."""
         return self.name or self.long.strip("-[].").replace("-", "_").lower()
 
     def help_for(self, verb: str) -> str:
-        """Return its help with the words that belong to one verb, and its default."""
+        """Return the help text for one verb, with the default value."""
         text = "" if self.default is None else f"Default: {self.default}."
         return " ".join(filter(None, (self.help, (self.also or {}).get(verb, ""), text)))
 
@@ -345,7 +345,7 @@ def flags_of(verb: str, *, installed: bool = False) -> list[Flag]:
 
 
 def borrowed(verb: str, of: str, *spellings: str, unset: bool = False) -> list[Flag]:
-    """Return flags of a command of the core as a command of an add-on has them; `unset` as in `Flag`."""
+    """Return flags of a core command for an add-on's command; `unset` is as in `Flag`."""
     return [
         flag._replace(
             verbs=verb,

@@ -1,4 +1,4 @@
-"""Packages whose public names are imported when they are first used."""
+"""Lazy import of a package's public names."""
 
 from __future__ import annotations
 

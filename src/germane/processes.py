@@ -1,4 +1,4 @@
-"""Programs of the user's: started with a small environment, fed, read up to a limit, and ended with all they started."""
+"""Run the user's programs with a minimal environment, an output limit and a timeout, and kill their children with them."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _DRAIN = 1.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Finished:
-    """The end of a program, and its output.
+    """The exit code and output of a finished program.
 
     `code` is the exit code, negative for a signal; `stdout` is whole unless `flooded`, `stderr` the last 64 kB.
     """
@@ -70,7 +70,7 @@ class _Program(asyncio.SubprocessProtocol):
                 self.kill()
 
     def process_exited(self) -> None:
-        """Note that the process has ended; what it started may hold its output open."""
+        """Record that the process has ended; its children may still hold the output open."""
         self.exited.set_result(None)
 
     def connection_lost(self, _error: Exception | None) -> None:

@@ -107,7 +107,7 @@ def germane(request: pytest.FixtureRequest) -> Recorder:
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_testnodedown(node: Any, error: object) -> None:
-    """Take over what a worker of xdist recorded."""
+    """Collect the records of an xdist worker."""
     session = node.config.stash[_SESSION]
     packed = getattr(node, "workeroutput", {}).get(_WORKER)
     if packed is not None:
@@ -118,7 +118,7 @@ def pytest_testnodedown(node: Any, error: object) -> None:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
-    """Hand the records over in a worker of xdist; elsewhere decide the gates, and fail the session by them."""
+    """In an xdist worker, send the records to the controller; elsewhere decide the gates and fail the session by them."""
     result = session.config.stash[_SESSION]
     records = {name: some for name, some in result.records.items() if some}
     if hasattr(session.config, "workerinput"):

@@ -1,4 +1,4 @@
-"""For tests: a check of what a retriever returned, the cases of an eval file, and a judge whose answers are written down.
+"""Helpers for tests: assertions about what a retriever returned, cases of an eval file, and a judge with scripted answers.
 
 The pytest plugin (`germane.pytest_plugin`) brings the fixture `germane`, a Recorder, and decides at the end of a session.
 """
@@ -61,7 +61,7 @@ Retrieved: TypeAlias = "Sample | RetrievalCase | Mapping[str, Json]"
 
 
 class RecordedSample(NamedTuple):
-    """One record: its manifest, the rows, and the eval file that its case is of, with the gates of that."""
+    """One recorded sample: its manifest and rows, and the eval file of its case with the file's gates."""
 
     manifest: Mapping[str, Json]
     part: BlockRows
@@ -149,7 +149,7 @@ def assert_retrieval(
     allow_stand_in: bool = False,
     **fields: Any,
 ) -> None:
-    """Fail where a measure of one sample does not reach what is asked of it.
+    """Raise AssertionError if a measure of one sample is below its threshold.
 
     The message is the ranked list with everybody's labels, the gold that did not come back, and each formula with its numbers.
 
@@ -250,7 +250,7 @@ class Recorder:
 
 
 class _ShortTraceback:
-    """Raises an error of ours without the frames of this package: its author can mend the line of the test."""
+    """Raise an error without this package's frames, so that pytest shows the line of the test."""
 
     def __enter__(self) -> None:
         pass
@@ -262,7 +262,7 @@ class _ShortTraceback:
 
 
 def _case_of(retrieved: Retrieved | None, fields: Mapping[str, Any], name: str) -> RetrievalCase:
-    """Return the case with these fields in its sample, which is called `name` where it has no id."""
+    """Return the case with these fields set in its sample; a sample without an id gets the id `name`."""
     value: object = retrieved
     if not isinstance(value, Sample | RetrievalCase | Mapping | None):
         what = repr(value) if isinstance(value, str) else f"a {type(value).__name__}"
@@ -417,7 +417,7 @@ _SAME_CLUSTER = "samples repeat the query and the gold of another id: they count
 
 
 def _with_trials(ordered: Sequence[tuple[str, RecordedSample]]) -> tuple[list[BlockRows], Counter[str]]:
-    """Return the parts of these records, with repeats of a query and its gold as trials of one case, and notes on their number.
+    """Return the parts of the records; repeats of a query with the same gold become trials of one case, which a note counts.
 
     A sample that its test gave an id keeps it: those of several ids share a cluster, unless they have their own.
     """
@@ -450,7 +450,7 @@ def _with_trials(ordered: Sequence[tuple[str, RecordedSample]]) -> tuple[list[Bl
 
 
 def _renamed(part: BlockRows, sample: Sample) -> BlockRows:
-    """Return the part of one sample with its rows renamed to this sample, which has another id or trial."""
+    """Return a part with its rows renamed to a sample with another id or trial."""
     named = {"sample": sample.id, "trial": sample.trial}
     judgements = (
         result_row(sample, row.provenance["of"][-1], row.answer) if row.kind == GRADED else row

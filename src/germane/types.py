@@ -52,7 +52,7 @@ Status = Literal["ok", "skipped", "incomplete", "error"]
 
 
 class FrozenDict(dict[str, Any]):
-    """A dict that refuses to change, so that a frozen value is frozen all the way down."""
+    """An immutable dict, for frozen records."""
 
     __slots__ = ()
 
@@ -146,7 +146,7 @@ def _frozen_object(value: Json) -> FrozenDict:
 class Record(
     msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True, gc=False
 ):
-    """The base of all records: frozen, equal where their fields are, written in JSON without what is at its default."""
+    """Base class of all records: immutable, compared by fields, written to JSON without fields at their default."""
 
 
 class Context(Record, frozen=True, kw_only=True):
@@ -246,7 +246,7 @@ class Stage(Record, frozen=True, kw_only=True):
 
 
 class Sample(Record, frozen=True, kw_only=True):
-    """One query, what came back for it, and whatever is known: one (case, system, trial).
+    """One query, what was retrieved for it, and what is known about it, for one (case, system, trial).
 
     `contexts` None = not known, () = nothing was retrieved. `calls` are the searches of an agent; a plain
     sample is one call. `stages` are what each step of the retrieval handed on, in their order. `qrels` maps a gold document id to its grade (0 or less = not relevant); `gold` is
@@ -291,7 +291,7 @@ class Sample(Record, frozen=True, kw_only=True):
 
     @property
     def failed(self) -> bool:
-        """True if it has an error that holds for all of it: not only for contexts that were not found in an answer."""
+        """True if the sample as a whole failed; contexts that were not found in an answer do not count."""
         listed = self.contexts is not None or self.calls is not None
         return self.error is not None and (listed or (self.response is None and not self.messages))
 
@@ -344,7 +344,7 @@ class Sample(Record, frozen=True, kw_only=True):
             yield ("calls", number, "contexts"), call.contexts
 
     def with_contexts(self, changed: Callable[[Context], Context], **more: Any) -> Sample:
-        """Return the sample with every context changed, in the calls too; `more` are other fields that change with them."""
+        """Return a copy with `change` applied to every context, in calls too; `more` holds other fields to replace."""
         calls = self.calls and tuple(
             replace(call, contexts=tuple(map(changed, call.contexts))) for call in self.calls
         )
@@ -434,7 +434,7 @@ class Judgement(Record, frozen=True, kw_only=True):
 
 
 class PlaceRow(msgspec.Struct, frozen=True, gc=False):
-    """One place of a ranking about which a judge or a person was asked something, or a text or claim that was asked about.
+    """One item that a judge or a person was asked about: a place of a ranking, a text or a claim.
 
     `item` is the digest of what it was about. `call` and `rank` count from 1 and are None where it is not one passage; of a
     passage `document` is its id and `gold` that document's grade, None where there is none. A part of a larger question (one claim

@@ -1,4 +1,4 @@
-"""The version, in a module of its own: reports state it, and importing the package for it would be a cycle."""
+"""The version. It has its own module because reports need it and importing the package would be a cycle."""
 
 __all__ = ["__version__"]
 

@@ -244,7 +244,7 @@ def as_text(value: Json) -> str:
 
 
 def parse_yaml(text: str, file: str) -> Node:
-    """Return the only document of a YAML text. Raises InputError."""
+    """Parse a YAML text that holds one document. Raises InputError."""
     if control := _CONTROL.search(text):
         location = location_in(file, text, control.start())
         problem = f"the character U+{ord(control[0]):04X} is not allowed in YAML"
@@ -361,7 +361,7 @@ class _Builder:
 
 
 class Scalar(str):
-    """The text of a scalar for a model, with the node that knows its value."""
+    """A scalar's text as pydantic sees it, with its node."""
 
     __slots__ = ("node",)
     node: Node

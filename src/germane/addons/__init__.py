@@ -1,4 +1,4 @@
-"""Add-ons: what each one brings, as plain data, and the look-up of names that the core does not know.
+"""Add-ons: their declarations as plain data, and the lookup of names that the core does not know.
 
 germane's own are the packages in this folder, each with its declaration, `ADDON`, in its `__init__`; the core imports none of
 them. Other packages register theirs as an entry point of the group `germane.addons`. A declaration maps names to
@@ -128,7 +128,7 @@ class Addon(NamedTuple):
 
 @cache
 def own() -> Mapping[str, Addon]:
-    """Return germane's own add-ons that are there, by name."""
+    """Return germane's own add-ons that are present, by name."""
     names = sorted(module.name for module in pkgutil.iter_modules(__path__) if module.ispkg)
     return {name: import_module(f"{__name__}.{name}").ADDON for name in names}
 
@@ -159,7 +159,7 @@ def _addons(*, installed: bool) -> Sequence[Addon]:
 
 
 def all_of(kind: str, *, installed: bool = False) -> dict[str, Any]:
-    """Return the names in one field of the add-ons; `installed`: look through installed packages too."""
+    """Return the names that add-ons declare in one field; `installed` also searches installed packages."""
     names: dict[str, Any] = {}
     for addon in _addons(installed=installed):
         names = names | {**getattr(addon, kind), **names}
@@ -167,7 +167,7 @@ def all_of(kind: str, *, installed: bool = False) -> dict[str, Any]:
 
 
 def flags(*, installed: bool = False) -> list[Any]:
-    """Return the flags of the add-ons; `installed`: look through installed packages too."""
+    """Return the add-ons' flags; `installed` also searches installed packages."""
     return [flag for addon in _addons(installed=installed) for flag in addon.flags]
 
 
@@ -198,7 +198,7 @@ _BROUGHT: Mapping[str, Mapping[str, str]] = {
 
 
 def absent(kind: str, name: str) -> str:
-    """Return the one of germane's own add-ons that brings this (folded) name, if it is not there; else ""."""
+    """Return the name of germane's own add-on that provides this (folded) name but is absent, or ""."""
     owners = (owner for owner, names in _BROUGHT.items() if name in names.get(kind, "").split(", "))
     return next((owner for owner in owners if name and owner not in own()), "")
 

@@ -1,4 +1,4 @@
-"""Systems against each other over the same cases: differences, what they are made of, and whether a change is accepted.
+"""Compare systems over the same cases: differences, their causes, and the decision about a change.
 
 Modules, each on those before it:
 

@@ -1,4 +1,4 @@
-"""Systems compared over the same queries: did the change help, by how much, and what is the difference made of?"""
+"""Compare systems over the same queries: which is better, by how much, and what the difference consists of."""
 
 from __future__ import annotations
 
@@ -160,14 +160,14 @@ def check_same_data(a: Path, b: Path) -> None:
 
 
 def comparison_of(baseline: ReportData, report: ReportData) -> dict[str, Json] | None:
-    """Return the document of `germane compare --json` of a report and its baseline; None where they cannot be compared."""
+    """Return the document of `germane compare --json` for a report and its baseline; None if they cannot be compared."""
     with suppress(InputError):
         return compare(baseline, report, across_judges=True).to_json()
     return None
 
 
 def _named(sides: Sequence[Side], chosen: str | Iterable[str], names: Sequence[str], what: str) -> list[str]:
-    """Return the reported names of these measures; InputError where one is not in all systems."""
+    """Return the reported names of these measures; InputError if a system lacks one."""
     texts: list[str] = []
     for text in [chosen] if isinstance(chosen, str) else map(str, chosen):
         with suppress(InputError):
@@ -185,7 +185,7 @@ def _named(sides: Sequence[Side], chosen: str | Iterable[str], names: Sequence[s
 
 
 def parse_margins(texts: Iterable[str]) -> dict[str, float]:
-    """Return margins by measure from texts like 'nDCG@10: 0.02'; InputError for another text."""
+    """Parse margins by measure from texts like 'nDCG@10: 0.02'; InputError for anything else."""
     result = {}
     for text in texts:
         name, _, number = (field.strip() for field in text.rpartition(":"))
@@ -203,7 +203,7 @@ def parse_margins(texts: Iterable[str]) -> dict[str, float]:
 def _margins(
     margin: Mapping[str, float] | Iterable[str], sides: Sequence[Side], names: Sequence[str]
 ) -> dict[str, float]:
-    """Return margins by the reported names of measures; InputError where one is beyond its measure's range."""
+    """Return margins by the reported names of measures; InputError if a margin exceeds the measure's range."""
     if not hasattr(margin, "__iter__"):
         fix = f'write margin={{"{names[0]}": {margin!r}}}'
         raise InputError(f"margin={margin!r} names no measure", fix=fix)
@@ -219,7 +219,7 @@ def _margins(
 
 
 def _clusters(a: Side, b: Side, cluster: str | Mapping[str, str] | None) -> Mapping[str, str] | None:
-    """Return the cluster of each case, from a field of the samples' metadata; InputError where no sample has it."""
+    """Return the cluster of each case, from a metadata field of the samples; InputError if no sample has the field."""
     if cluster is None or isinstance(cluster, Mapping):
         return cluster
     result: dict[str, str] = {}
@@ -244,7 +244,7 @@ def _rows(
     *,
     allow_stand_in: bool,
 ) -> Iterator[MeasureComparison]:
-    """Yield the comparison of each measure with its parts and its decision; InputError where the two share no query.
+    """Yield the comparison of each measure with its parts and decision; InputError if the systems share no query.
 
     A comparison is undecided where a stand-in judged, unless that is allowed.
     """
@@ -272,7 +272,7 @@ def _covered(pair: PairedSystems) -> list[str]:
 
 
 def _paired(pair: DecidedPair, unpaired: int) -> list[str]:
-    """Return the note that queries were paired by their texts, or that an id has two texts."""
+    """Return the note that queries were paired by text, or that an id has two texts."""
     if pair.by_query:
         both = sum(name is not None for name in pair.by_query.values())
         text = f"{pair.a.name} and {pair.b.name} have line numbers as ids, but these are different queries: "
@@ -282,7 +282,7 @@ def _paired(pair: DecidedPair, unpaired: int) -> list[str]:
 
 
 def _slices(pair: PairedSystems, names: Sequence[str], by: str) -> list[MeasureComparison]:
-    """Return the comparisons over each slice of the queries."""
+    """Return the comparisons within each slice of the queries."""
     samples = pair.a.read() if pair.by_query else chain(pair.a.read(), pair.b.read())
     numbers = pair.a.scores.numbers
     rows = []
@@ -302,7 +302,7 @@ def _figure_notes(judged: Iterable[MeasureComparison], rows: Iterable[MeasureCom
 
 
 def _remarks(sides: Sequence[Side], names: Sequence[str]) -> list[str]:
-    """Return the notes on what the means rest on, each with its measures, and its system if not all share it."""
+    """Return the notes on the basis of the means, each with its measures, and its system if not all share it."""
     rows: dict[str, dict[str, dict[str, None]]] = {}
     for side in sides:
         for summary in side.report.summaries:
@@ -318,7 +318,7 @@ def _remarks(sides: Sequence[Side], names: Sequence[str]) -> list[str]:
 
 
 def best_systems(pairs: Sequence[PairedSystems], measures: Iterable[str], seed: int) -> Iterator[BestSystem]:
-    """Yield a line per measure that says how good a system is, over the queries that all systems were measured on.
+    """Yield a line per measure that says how good the best system is, over the queries that all systems were measured on.
 
     None where fewer than three systems are compared, or they are not all compared with the same one.
     """

@@ -86,11 +86,11 @@ class DecidedPair(PairedSystems):
         return self._overlaps or []
 
     def overlap(self) -> Overlap | None:
-        """Return the mean rank-biased overlap of the lists of both; None where no lists are known."""
+        """Return the mean rank-biased overlap of both systems' lists; None if no lists are known."""
         return mean_overlap(self._read())
 
     def renamed_note(self) -> tuple[int, str] | None:
-        """Return how many ids stand for another query in B than in A, and the note that follows the number; None for none."""
+        """Return how many ids stand for different queries in A and B, and the note about them, or None."""
         self._read()
         if not self._renamed:
             return None
@@ -103,7 +103,7 @@ class DecidedPair(PairedSystems):
     def compare(
         self, measure: str, keep: NDArray[np.bool_] | None = None, name: str = ""
     ) -> MeasureComparison:
-        """Return the comparison of one measure, with the difference as people's labels correct it, or why they do not."""
+        """Return the comparison of one measure, with the corrected difference or the reason why there is none."""
         comparison = super().compare(measure, keep, name)
         if {side.source(measure) for side in (self.a, self.b)} != {"judge"}:
             return comparison
@@ -146,7 +146,7 @@ class DecidedPair(PairedSystems):
         return _of_terms(sides, drawn, numbers, clusters, judged)
 
     def _terms(self, measure: str) -> list[ScoreTerms]:
-        """Return the verdicts that the scores of a measure rest on, of each side."""
+        """Return the verdicts that a measure's scores rest on, for each side."""
         return [corrections.terms(side.report[measure, side.system]) for side, corrections in self._corrected]
 
     def _drawn(self, kind: str) -> _Drawn | str:
@@ -182,7 +182,7 @@ class DecidedPair(PairedSystems):
         return draws, book, book if complete == draws else book_of(complete)
 
     def unshared(self, kind: str) -> Pool:
-        """Return the items that do not count alike in both, and can make a difference, by query."""
+        """Return, by query, the items that count differently in the two systems and so can change the difference."""
         judged = [
             {
                 line.measure
@@ -253,7 +253,7 @@ def _of_terms(
     clusters: NDArray[np.generic] | None,
     judged: float,
 ) -> CorrectedDifference | str:
-    """Return the difference of a measure that is a mean over verdicts, corrected by single passages or claims."""
+    """Return the corrected difference of a measure that is a mean over verdicts, from single labelled passages or claims."""
     draws, book, _ = drawn
     joined = {key: row for key, row in _joined(sides).items() if key[0] in numbers}
     weight, grade, count, added = np.array(list(joined.values()), float).reshape(-1, 4).T
@@ -287,7 +287,7 @@ def _of_terms(
 
 
 def _joined(sides: Sequence[ScoreTerms]) -> dict[tuple[str, str], list[float]]:
-    """Return by query and item its weight in B less that in A, the sum and the number of its grades, and what it adds."""
+    """Return, by query and item, its weight in B minus that in A, the sum and number of its grades, and its contribution."""
     rows: dict[tuple[str, str], list[float]] = {}
     for sign, side in zip((-1, 1), sides, strict=True):
         weights = sign * side.weight

@@ -1,4 +1,4 @@
-"""A comparison, and how it looks: in the terminal, and as Markdown, LaTeX, JSON and CSV."""
+"""The formats of a comparison: terminal, Markdown, LaTeX, JSON and CSV."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ class Comparison(
 
     @property
     def sentences(self) -> list[str]:
-        """The outcome of each primary measure over all cases, in a sentence."""
+        """One sentence per primary measure with its outcome over all cases."""
         return [row.in_words for row in self.comparisons if row.in_words]
 
     @property
@@ -104,22 +104,22 @@ class Comparison(
 
     @property
     def held(self) -> tuple[str, ...]:
-        """The systems that are compared with another."""
+        """The systems compared with the first."""
         return tuple(dict.fromkeys(row.b for row in self.comparisons))
 
     @property
     def worst(self) -> dict[str, Sequence[MovedLine]]:
-        """The queries that became worst by `primary[0]`, by system."""
+        """The queries that lost most by `primary[0]`, by system."""
         return {system: moved["worst"] for system, moved in self.moved.items()}
 
     @property
     def best(self) -> dict[str, Sequence[MovedLine]]:
-        """The queries that became best by `primary[0]`, by system."""
+        """The queries that gained most by `primary[0]`, by system."""
         return {system: moved["best"] for system, moved in self.moved.items()}
 
     @property
     def because(self) -> str:
-        """What the verdict's line says after its word: the measures that most queries lack, "" where there are none."""
+        """The end of the verdict's line: the measures that most queries lack, or ""."""
         few = dict.fromkeys(gate.few for gate in self.gates if gate.few)
         return f": {'; '.join(few)}" if few else ""
 
@@ -179,12 +179,12 @@ class Comparison(
 
 
 def render_comparison(comparison: Comparison, *, every: bool = False) -> RenderableType:
-    """Return the comparison for a rich console; with `every` note, else three lines of them at most."""
+    """Return the comparison for a rich console, with every note or at most three lines of notes."""
     return hanging(_parts(comparison, every=every))
 
 
 def _parts(comparison: Comparison, *, every: bool) -> Iterator[RenderableType]:
-    """Yield the comparison in order: the outcomes, the differences, what moved, the notes and the verdict."""
+    """Yield the comparison in order: outcomes, differences, moved queries, notes and verdict."""
     for row in comparison.comparisons:
         if row.in_words:
             yield Text(clean(row.in_words), style=_OF_OUTCOME.get(row.outcome or "", ""))
@@ -229,7 +229,7 @@ def _foot(comparison: Comparison, *, every: bool) -> Iterator[RenderableType]:
 
 
 def _best_of(comparison: Comparison) -> Iterator[str]:
-    """Yield a sentence per primary measure: the best of three systems or more, and its gain where it was not chosen."""
+    """Yield a sentence per primary measure: the best of three or more systems, and its gain without selection bias."""
     shown = {row.measure for row in comparison.comparisons if row.outcome and not row.stand_in}
     first = comparison.systems[0]
     for line in comparison.choices:
@@ -242,7 +242,7 @@ def _best_of(comparison: Comparison) -> Iterator[str]:
 
 
 def _heads(comparison: Comparison) -> tuple[str, ...]:
-    """Return the headings of the means: the systems' names, or baseline and new where one of two is too long for a column."""
+    """Return the headings of the means: the systems' names, or baseline and new if one of two is too long."""
     names = tuple(map(clean, comparison.systems))
     return ("baseline", "new") if len(names) == 2 and max(map(len, names)) > _LONGEST_HEAD else names
 
@@ -253,7 +253,7 @@ _NUMBERS = ("difference", "interval", "p", "p (Holm)", "win/tie/loss", "n")
 def _table(
     comparison: Comparison, rows: Sequence[MeasureComparison], *, slices: bool = False, file: bool = False
 ) -> Table:
-    """Return a table with a line per comparison; with several systems a line for each, the first one's above.
+    """Return a table with a line per comparison; with several systems also a line for the first one.
 
     A mean is over the `n` of its line: where the others share different queries with the first, its line stands above each.
     `file`: a line for each system always, with every column, and the slice after the name of the measure.
@@ -295,7 +295,7 @@ def _table(
 
 
 def _cells(row: MeasureComparison, *, corrected: bool = False) -> dict[str, str]:
-    """Return the numbers of a comparison by their heading; `corrected`: those of the corrected difference."""
+    """Return the numbers of a comparison by heading; `corrected`: those of the corrected difference."""
     difference, interval, p = row.deciding if corrected else (row.difference, row.interval, row.p)
     cells = {
         "difference": in_digits(difference, "+"),
@@ -308,12 +308,12 @@ def _cells(row: MeasureComparison, *, corrected: bool = False) -> dict[str, str]
 
 
 def _n(row: MeasureComparison) -> str:
-    """Return the number of queries that a comparison is over; where some were not measured, with how many there are."""
+    """Return the number of queries of a comparison, with the total if some were not measured."""
     return str(row.n) if row.n == row.due else f"{row.n}/{row.due}"
 
 
 def _remarks(comparison: Comparison, row: MeasureComparison) -> Iterator[str]:
-    """Yield the remarks that a difference is read with: what could have been shown, and its parts."""
+    """Yield the notes on a difference: the detectable difference, and its parts."""
     name = clean(f"{row.measure}, {row.b}" if len(comparison.systems) > 2 else row.measure)
     ends, parts = row.interval.ends, row.parts
     if 0 < row.wins + row.losses < _FEW_DIFFERING <= row.n:
@@ -351,7 +351,7 @@ def _only_in(comparison: Comparison, start: str) -> Iterator[str]:
 
 
 def _moved(query: MovedLine) -> Text:
-    """Return the line of a query that moved: its question, and the ranks of the first gold document that moved.
+    """Return the line of a query that moved: its question, and the old and new rank of the first gold document that moved.
 
     Without gold: how its list changed.
     """
@@ -370,14 +370,14 @@ def _moved(query: MovedLine) -> Text:
 
 
 def _decisions(comparison: Comparison) -> Iterator[str]:
-    """Yield the gates, failed ones first, a line each."""
+    """Yield the gates, failed ones first, one line each."""
     order = ("failed", "undecided", "passed")
     for gate in sorted(comparison.gates, key=lambda gate: order.index(gate.outcome)):
         yield f"{gate.word:9}  {gate.text}"
 
 
 def _csv(comparison: Comparison) -> str:
-    """Return the comparisons as CSV, a row each."""
+    """Return the comparisons as CSV, one row each."""
     rows: list[dict[str, Json]] = []
     for compared in comparison.rows:
         row: dict[str, Json] = {"slice": compared.slice or "", **compared.as_json()}

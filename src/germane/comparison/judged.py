@@ -1,4 +1,4 @@
-"""How two systems were judged: by whose verdicts, and whether these may be compared."""
+"""How two systems were judged: whose verdicts, and whether these may be compared."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from germane.reports.pairing import MeasureComparison, PairedSystems, Side
 
 
 def verdicts_of(sides: Iterable[Side], measure: str) -> Literal["judge", "labels", "mixed"]:
-    """Return the verdicts that a measure reads in any of these: a judge's, labels (gold, people's), or both in one score."""
+    """Return the sources of the verdicts that a measure reads in any of these systems: a judge, labels (gold, people's), or both."""
     sources = {side.source(measure) for side in sides}
     return "mixed" if "best" in sources else "judge" if "judge" in sources else "labels"
 
 
 def compared(pair: PairedSystems, measure: str) -> MeasureComparison:
-    """Return the comparison of a measure over all cases, with the reason why it decides nothing, if there is one."""
+    """Return the comparison of a measure over all cases, with the reason if it cannot decide anything."""
     comparison = pair.compare(measure)
     judged = verdicts_of((pair.a, pair.b), measure) != "labels"
     differ = how_judged(pair.a, pair.b, [measure]) if judged else ""
@@ -25,7 +25,7 @@ def compared(pair: PairedSystems, measure: str) -> MeasureComparison:
 
 
 def how_judged(a: Side, b: Side, measures: Sequence[str]) -> str:
-    """Return how two systems were judged differently as to what these measures read, in words; "" if alike."""
+    """Return a text that says how the judging of two systems differs for these measures; "" if it does not."""
     if a.report is b.report:
         return ""
     (source, identity), (other, its) = (_judge_of(side, measures) for side in (a, b))
@@ -48,7 +48,7 @@ def how_judged(a: Side, b: Side, measures: Sequence[str]) -> str:
 
 
 def served_models(a: Side, b: Side, measures: Iterable[str]) -> str:
-    """Return how many judgements each of several models answered under the judge's name, in words; "" if it was one model.
+    """Return a text with the number of judgements of each model that answered under the judge's name; "" for one model.
 
     `how_judged` names models of which the two share none.
     """
@@ -64,7 +64,7 @@ def served_models(a: Side, b: Side, measures: Iterable[str]) -> str:
 
 
 def _served(side: Side, measure: str) -> Mapping[str, int]:
-    """Return the judgements of a measure by model, where the endpoint named another model than was asked for."""
+    """Return the judgements of a measure by model, if the endpoint reports another model than was requested."""
     identity = side.report.judge.get("identity") or {}
     asked = {part for name in models_in(identity) for part in (name, name.partition(":")[2])}
     models = side.report[measure, side.system].basis.models
@@ -72,7 +72,7 @@ def _served(side: Side, measure: str) -> Mapping[str, int]:
 
 
 def _judge_of(side: Side, measures: Sequence[str]) -> tuple[str, Mapping[str, object]]:
-    """Return the name and the identity of the judge; of a decisions model and one for the rest, the one that was read."""
+    """Return the judge's name and identity; of a decisions model and a second judge, the one whose verdicts the measure reads."""
     judge, reads = side.report.judge, side.report.manifest.get("reads") or {}
     source, identity = str(judge.get("source")), judge.get("identity") or {}
     kinds = {kind in DECIDED for name in measures for kind in reads.get(side.types[name], ())}
@@ -88,7 +88,7 @@ def _differing(row: Mapping[str, object], other: Mapping[str, object]) -> list[s
 
 
 def other_corpus(pair: PairedSystems) -> str:
-    """Return the note that the two searched different corpora; "" where they did not, or a report does not say."""
+    """Return the note that the two searched different corpora; "" if they did not, or if it is unknown."""
     entries = [side.report.manifest.get("corpus") for side in (pair.a, pair.b)]
     ours, theirs = (entry.get("digest") if isinstance(entry, dict) else None for entry in entries)
     if ours is None or theirs is None or ours == theirs:

@@ -1,4 +1,4 @@
-"""The lists of system B scored with the verdicts and the gold of system A, and the parts of a difference that follow.
+"""Score system B's lists with system A's verdicts and gold, and split the difference into parts.
 
 With M the score of B's lists with A's labels, M - A is due to retrieval and B - M to the labels.
 """
@@ -81,7 +81,7 @@ def parts_of(pair: DecidedPair, measures: Sequence[str]) -> dict[str, tuple[Diff
 def _scored_again(
     pair: DecidedPair, measures: Sequence[Measure], both: tuple[Settings, Settings]
 ) -> tuple[NDArray[np.intp], list[Mapping[str, Outcome]], dict[str, Bools]]:
-    """Return the outcomes of B's lists with A's labels, each with the number of its case, wherever these may change a score.
+    """Return the outcomes of B's lists with A's labels, each with its case number, where they can differ from the stored score.
 
     The last value says of each case whether the lists, what the judge was shown, and the texts differ.
     """
@@ -116,7 +116,7 @@ def _output_of(samples: Sequence[Sample]) -> Json:
 
 
 def _judged_otherwise(a: Side, b: Side) -> Container[str]:
-    """Return the cases of B for which A holds an answer that is not B's own."""
+    """Return the cases of B for which A holds an answer other than B's own."""
     ours: dict[str, bytes] = {}
     for item, answer in a.report.tables.answers():
         if answer is not None:
@@ -133,7 +133,7 @@ def _judged_otherwise(a: Side, b: Side) -> Container[str]:
 
 
 def _shared_verdicts(a: tuple[Side, Settings], b: tuple[Side, Settings]) -> FindValues:
-    """Return what finds the stored answers of B, with A's in their place wherever A holds one to the same item."""
+    """Return a lookup of B's stored answers in which A's answer to the same item comes first."""
 
     @cache
     def sources() -> tuple[FindValues, FindValues]:
@@ -153,7 +153,7 @@ def _shared_verdicts(a: tuple[Side, Settings], b: tuple[Side, Settings]) -> Find
 
 
 def _labels_of(side: Side, settings: Settings) -> FindValues | None:
-    """Return what reads the labels of a system that was judged by labels; None where a judge was asked."""
+    """Return a function that reads the labels of a system judged by labels; None for a system with a judge."""
     if not settings.judged_by:
         return None
     reader = GoldJudge() if settings.judged_by == "gold" else LabelsJudge()
@@ -169,7 +169,7 @@ def _labels_of(side: Side, settings: Settings) -> FindValues | None:
 
 
 def _refusal(pair: PairedSystems, name: str, settings: tuple[Settings, Settings]) -> str:
-    """Return the reason why the difference of a measure cannot be split, or ""."""
+    """Return why the difference of a measure cannot be split, or ""."""
     a, b = pair.a, pair.b
     measure = known_measure(a.types[name])
     if measure is None:
@@ -187,7 +187,7 @@ def _refusal(pair: PairedSystems, name: str, settings: tuple[Settings, Settings]
 
 
 def _with_labels(sample: Sample, other: Sample) -> Sample:
-    """Return a sample with the gold of another system's sample of the same case, and with its people's labels."""
+    """Return a sample with the gold and people's labels of another system's sample of the same case."""
     labels: dict[str | None, tuple[int | None, bool | None]] = {}
     for _, contexts in rankings(other):
         for context in contexts:

@@ -1,4 +1,4 @@
-"""The samples that two systems share: how alike their lists are, and the queries that moved most."""
+"""The samples that two systems share: the similarity of their lists, and the queries that moved most."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class MovedLine(Line):
 def moved_queries(
     pair: PairedSystems, measure: str, most: int = 5
 ) -> dict[Literal["worst", "best"], list[MovedLine]]:
-    """Return the queries that became worst and best by a measure, at most `most` of each, the most moved first.
+    """Return the queries that lost and gained most by a measure, at most `most` of each, largest change first.
 
     Lists are of the ids of the passages, or the beginnings of their texts.
     """
@@ -67,7 +67,7 @@ def moved_queries(
 
 
 def _gold_ranks(a: Sample, b: Sample) -> list[tuple[str, int | None, int | None]]:
-    """Return the ranks of each gold document in both lists, None where it did not come back; those that moved first."""
+    """Return the ranks of each gold document in both lists (None = not retrieved), those that moved first."""
     old, new = ({name: at for at, name in reversed(list(enumerate(_names(side), 1)))} for side in (a, b))
     groups = (name for group in a.gold or () for name in group)
     ranks = [(name, old.get(name), new.get(name)) for name in dict.fromkeys((*relevant(a, 1), *groups))]

@@ -1,4 +1,4 @@
-"""Regression gates: a change against a baseline passes, fails, or is undecided. A mean alone never decides one."""
+"""Regression gates: a change against a baseline passes, fails, or is undecided, never by a mean alone."""
 
 from __future__ import annotations
 
@@ -112,7 +112,7 @@ def within_margin(row: MeasureComparison) -> GateResult:
 def _result(
     row: MeasureComparison, name: str, outcome: GateOutcome, more: str = "", sentence: str = ""
 ) -> GateResult:
-    """Return the result of a gate on a change; undecided where nothing may be decided."""
+    """Return the result of a gate on a change; undecided if the comparison cannot decide."""
     difference, interval, _ = row.deciding
     text = f"{_change_in_words(difference, interval)} over {counted(row.n, 'query')}"
     if row.corrected is not None:
@@ -134,7 +134,7 @@ def _result(
 
 
 def _uncalibrated(row: MeasureComparison) -> str:
-    """Return why people's labels do not correct a judge's figures, to follow these; "" for other figures."""
+    """Return why people's labels do not correct a judge's figures, as a clause; "" for other figures."""
     judged = row.decided_by == "judged" and not row.stand_in
     return f", uncalibrated: {row.corrected_why}" if judged else ""
 
@@ -151,7 +151,7 @@ def _change_in_words(difference: float | None, interval: Interval) -> str:
 
 
 def _pairs(report: ReportData, baseline: ReportData) -> Iterator[DecidedPair | str]:
-    """Yield each system of the report with the same one of the baseline (or its only one), or why there is none."""
+    """Yield each system of the report with its counterpart in the baseline, or the reason why there is none."""
     for system in report.systems:
         match = system
         if system not in baseline.systems and len(baseline.systems) == len(report.systems) == 1:

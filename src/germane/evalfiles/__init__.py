@@ -1,4 +1,4 @@
-"""Eval files: what a run measures, by whom and on what data, and what each of its keys may say."""
+"""Eval files: what a run measures, with which judge and data, and the meaning of each key."""
 
 from germane.evalfiles.case import Case
 from germane.evalfiles.evalfile import (

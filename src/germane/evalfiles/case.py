@@ -1,4 +1,4 @@
-"""A case: what a target is asked, and all that is known of it beside its sample."""
+"""A case: what a target is asked, and what is known of it besides its sample."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from germane.types import FrozenDict, Message, Sample
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Case:
-    """One case: the sample (its contexts None until a target answered), and all the graders that apply to it.
+    """One case: its sample (contexts are None until a target answers) and its graders.
 
     `graders` is complete: those of the file are in it where they apply. `expected_outcome` is the sample's
     criterion, `reference_answer` the last expected message's content, as AgentV's scripts get it. `threshold` is the

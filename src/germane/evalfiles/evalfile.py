@@ -47,7 +47,7 @@ def _existing(value: Any, info: ValidationInfo) -> Path:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GraderSpec:
-    """One grader as it stands in an eval file: its mapping, or the name of a measure; what it means is decided upstream.
+    """One grader as written in an eval file: a mapping, or the name of a measure; it is resolved later.
 
     `named` says whether `name` was written; else it is the type, with what is looked for.
     """
@@ -119,7 +119,7 @@ class Trials(YamlModel):
 
 
 def by_name(graders: Iterable[GraderSpec], faults: list[InputError]) -> tuple[GraderSpec, ...]:
-    """Return the graders under names that differ: equal ones once; two that differ under one written name are a fault.
+    """Return the graders under unique names: equal ones once; two different ones under one written name are a fault.
 
     Written names are kept; a name that follows from the type gets a number where it is taken.
     """
@@ -170,7 +170,7 @@ def _judges(value: Any) -> str:
 
 
 class EvalFile(YamlModel):
-    """One eval file. `measures` are what every sample of `data` is measured by.
+    """One eval file. `measures` apply to every sample of `data`.
 
     `gates` are conditions as they stand (`lower(nDCG@10)>=0.7`) with their places; `columns` maps our field names
     to those of the data; `judge` are names with spaces between them; None everywhere = the file does not say.

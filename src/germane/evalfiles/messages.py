@@ -1,4 +1,4 @@
-"""The text of messages, as targets send it."""
+"""The text of messages as targets send it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One evaluation from its options to its report: plan, units of work, merge; sessions that can be resumed."""
+"""One evaluation, from options to report: its plan, its run, and how it is resumed."""
 
 from __future__ import annotations
 

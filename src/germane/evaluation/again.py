@@ -1,4 +1,4 @@
-"""Stored verdicts of a report asked again, with the settings that they were asked with: is the judge still the judge?"""
+"""Ask stored verdicts of a report again with their original settings, to detect whether the judge has changed."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ PATIENCE = 240.0
 
 @dataclass(slots=True)
 class StoredVerdict:
-    """A verdict that is asked again: its question, the stored judgement, the samples that read it, and the new answers."""
+    """A verdict that is asked again: its question, its stored judgement, the samples that use it, and the new answers."""
 
     question: AnyQuestion
     judgement: Judgement
@@ -62,12 +62,12 @@ class StoredVerdict:
 
     @property
     def flipped(self) -> bool:
-        """True if the first new answer is another verdict than the stored one."""
+        """True if the first new answer differs from the stored verdict."""
         return bool(self.new) and self.new[0] != self.stored
 
 
 def ask_again(folder: Path, n: int, spec: Spec) -> AgainLine:
-    """Ask n verdicts of a report again, those that flip once more, store the answers and compare them with the stored ones.
+    """Ask n verdicts of a report again (those that flip once more), store the answers, and compare them with the stored ones.
 
     The ledger is neither read nor written. New answers stand among the report's judgements, with the verdict's key as their
     parent and a replica number below 0, and no measure reads them.
@@ -102,7 +102,7 @@ def ask_again(folder: Path, n: int, spec: Spec) -> AgainLine:
 
 
 def _judge_of(report: Report, spec: Spec) -> Judge:
-    """Return the judge of a report, made anew with its settings; a URL in the report gets no key unless it is given again."""
+    """Recreate the judge of a report with its settings; no key is sent to a URL in the report unless the URL is given again."""
     manifest = report.manifest
     resumed = spec.resuming(manifest).in_project()
     if not resumed.first("judge", "given", "report")[1]:
@@ -123,7 +123,7 @@ def _judge_of(report: Report, spec: Spec) -> Judge:
 
 
 class _Draw:
-    """The verdicts of a report that are asked again: those with the smallest digests of seed and key, each key once.
+    """The verdicts of a report that are asked again: those with the smallest digests of seed and key.
 
     Attributes:
         verdicts: The verdicts.
@@ -149,11 +149,11 @@ class _Draw:
 
     @property
     def verdicts(self) -> list[StoredVerdict]:
-        """The verdicts that were drawn, in the order of their digests."""
+        """The drawn verdicts, in the order of their digests."""
         return [verdict for _, verdict in sorted(self._drawn.values(), key=lambda pair: pair[0])]
 
     async def run(self) -> None:
-        """Read all samples, and draw."""
+        """Read all samples and draw the verdicts."""
         numbers = self.report.tables.grader_numbers()
         jobs = (
             Job(sample=sample, graders=self.graders[numbers.get(sample.key, 0)])
@@ -171,7 +171,7 @@ class _Draw:
                             self._add(StoredVerdict(questions[at], answer.judgement, {sample: None}))
 
     def _takes(self, question: AnyQuestion, answer: Answer, sample: SampleKey) -> bool:
-        """Return True if a verdict is new and can be asked as it was; `question` is one that is asked alike."""
+        """Return True if a verdict is not yet drawn and can be asked as before; `question` is a question asked in the same way."""
         key = answer.judgement.key
         if key in self._drawn:
             self._drawn[key][1].samples[sample] = None
@@ -197,7 +197,7 @@ class _Draw:
 
 
 def _again(judge: Judge, replica: int) -> Judge:
-    """Return the judge with other replica numbers, from this one downwards, so that each answer is another sample."""
+    """Return the judge with other replica numbers, counting down from this one, so that each answer is a new sample."""
     if isinstance(judge, DividedJudge):
         return DividedJudge(_again(judge.decisions, replica), _again(judge.rest, replica - 1))
     if isinstance(judge, PanelJudge):
@@ -208,7 +208,7 @@ def _again(judge: Judge, replica: int) -> Judge:
 async def _ask_all(
     verdicts: Sequence[StoredVerdict], judge: Judge, replica: int, spec: Spec
 ) -> tuple[GermaneError | None, Spent]:
-    """Ask each verdict again, and those that flip once more; return what stopped that, if anything, and what was spent."""
+    """Ask each verdict again, and flipped ones once more; return the error that stopped this, if any, and the cost."""
     budget, spent = Budget(spec.max_cost), Spent()
     patience = max(PATIENCE, 2 * float(spec.timeout or 0))
     asked, members = verdicts, len(getattr(judge, "members", (judge,)))
@@ -240,7 +240,7 @@ async def _give_up(asker: Asker, verdicts: Sequence[StoredVerdict], seconds: flo
 
 
 async def _ask(verdict: StoredVerdict, asker: Asker) -> GermaneError | None:
-    """Ask a verdict's question; return what stopped the asker, if anything."""
+    """Ask a verdict's question; return the error that stopped the asker, if any."""
     try:
         (answer,) = await asker.judge([verdict.question])
     except (Interrupted, JudgeError) as stopped:
@@ -250,7 +250,7 @@ async def _ask(verdict: StoredVerdict, asker: Asker) -> GermaneError | None:
 
 
 def _rows(verdict: StoredVerdict) -> list[Judgement]:
-    """Return the new answers as rows of the report, with the verdict as their parent, so that no measure reads them."""
+    """Return the new answers as rows whose parent is the stored verdict, so that no measure reads them."""
     return [
         structs.replace(row, parent=verdict.judgement.key)
         for answer in verdict.answers
@@ -259,7 +259,7 @@ def _rows(verdict: StoredVerdict) -> list[Judgement]:
 
 
 def _compared(report: Report, draw: _Draw, stopped: str, spent: Spent) -> AgainLine:
-    """Return the comparison of the stored verdicts with the new ones."""
+    """Compare the stored verdicts with the new ones."""
     answered = [verdict for verdict in draw.verdicts if verdict.new]
     flipped = [verdict for verdict in answered if verdict.flipped]
     third = [(verdict, verdict.new[1]) for verdict in flipped if len(verdict.new) > 1]
@@ -302,7 +302,7 @@ def _compared(report: Report, draw: _Draw, stopped: str, spent: Spent) -> AgainL
 
 
 def _effects(report: Report, draw: _Draw, answered: Sequence[StoredVerdict]) -> dict[str, list[float]]:
-    """Return, by judged mean, the change that each new verdict alone makes to it, times the number of verdicts."""
+    """Return, by judged mean, the effect of each new verdict alone, times the number of verdicts."""
     judged = [
         summary for summary in report.summaries if summary.basis.source in {"judge", "best"} and summary.n
     ]
@@ -336,7 +336,7 @@ def _effects(report: Report, draw: _Draw, answered: Sequence[StoredVerdict]) -> 
 def _changes(
     job: Job, draw: _Draw, flips: Mapping[int, StoredVerdict]
 ) -> Iterator[tuple[int, dict[str, float]]]:
-    """Iterate over each flip with the change of each score of a sample: the mean of its change as the first and as the last flip."""
+    """Yield each flip with the change that it makes to each score of a sample, averaged over being the first and the last flip."""
     new = {at: (verdict.judgement.key, verdict.answers[0]) for at, verdict in flips.items()}
     none, every = _values(job, draw, {}), _values(job, draw, dict(new.values()))
     for at, mine in new.items():
@@ -347,7 +347,7 @@ def _changes(
 
 
 def _largest(report: Report, draw: _Draw, names: Iterable[str]) -> dict[str, float]:
-    """Return, by mean, the verdicts / the verdicts of the kinds that it reads: the effect of each if together they move it by 1."""
+    """Return, by mean, the ratio of all verdicts to those of the kinds that it reads."""
     reads: Mapping[str, Sequence[str]] = report.manifest.get("reads") or {}
     result = {}
     for name in names:

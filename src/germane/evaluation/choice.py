@@ -1,4 +1,4 @@
-"""Defaults: the judge that answers, the ledger, the measures. Flags > eval file > environment > config."""
+"""Choose the judge, the ledger and the default measures. Flags > eval file > environment > config."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ NAME_A_JUDGE = "name one: --judge labels | lexical | openai:gpt-4o-mini (in Pyth
 
 
 class Router:
-    """Sends each question to its judge: scripts run themselves, everything else goes to the evaluation's judge.
+    """Routes each question to its judge: scripts run themselves, everything else goes to the evaluation's judge.
 
     `lend` lets scripts ask the judge of an asker.
     """
@@ -58,12 +58,12 @@ class Router:
         self._ask: Any = None
 
     def lend(self, asker: Asker) -> None:
-        """Let scripts that ask for a judge ask this evaluation's, through its asker."""
+        """Let scripts that may call a judge ask this evaluation's, through its asker."""
         if self.judge is not None:
             self._ask = asker.judge
 
     def __call__(self, question: AnyQuestion) -> Judge:
-        """Return the judge of a question: its script, else the evaluation's judge. InputError if none is named."""
+        """Return the judge of a question: its script, else the evaluation's judge. InputError if there is none."""
         if program := question.by_program:
             if program not in self._programs:
                 self._programs[program] = load(program)(ask=self._ask)
@@ -74,7 +74,7 @@ class Router:
 
 
 def judged_by(judge: Judge | None) -> str:
-    """Return "labels" or "gold" where these are read in place of a judge's verdicts; "" where a judge is asked."""
+    """Return "labels" or "gold" if these replace a judge's verdicts, else ""."""
     return next((_READERS[kind.__name__] for kind in type(judge).__mro__ if kind.__name__ in _READERS), "")
 
 
@@ -83,12 +83,12 @@ _READERS = {"LabelsJudge": "labels", "GoldJudge": "gold"}
 
 
 def settings_of(spec: Spec, judge: Judge | None) -> Settings:
-    """Return the settings of relevance, with the labels that are read in place of a judge's verdicts."""
+    """Return the relevance settings, with the labels that replace a judge's verdicts."""
     return Settings.of(spec.against, spec.scale, spec.rubric).with_judge(judged_by(judge))
 
 
 def open_corpus(spec: Spec) -> Corpus | None:
-    """Open the searched documents, if they are named; InputError, before anything is paid, if they cannot be read."""
+    """Open the corpus, if one is named; InputError, before anything is paid, if it cannot be read."""
     if spec.corpus is None:
         return None
     from germane.labelling.corpus import Corpus
@@ -115,17 +115,17 @@ def needs_judge(graders: Iterable[Grader]) -> list[str]:
 
 
 def no_judge(names: Sequence[str]) -> InputError:
-    """Return the error for measures that need a judge where none is named."""
+    """Return the error for measures that need a judge when none is named."""
     return InputError(f"these measures need a judge: {some_of(names)}", fix=NAME_A_JUDGE)
 
 
 def keeps_answers(judge: Judge | None) -> bool:
-    """Return True if a judge is asked whose answers are stored."""
+    """Return True if the judge's answers are stored."""
     return judge is not None and any(member.stored for member in members_of(judge))
 
 
 def check_answers(judge: Judge | None, graders: Iterable[Grader]) -> None:
-    """Raise InputError, before anything is paid, if a judge of relevance alone would be asked other questions."""
+    """Raise InputError, before anything is paid, if a judge that only judges relevance would get other questions."""
     if judge is None or not judge.decides:
         return
     others = [
@@ -142,7 +142,7 @@ def check_answers(judge: Judge | None, graders: Iterable[Grader]) -> None:
 
 
 def with_labels(jobs: Iterable[Job], judge: Judge | None) -> Iterable[Job]:
-    """Return the jobs with the labels that a judge who reads labels brings, and tell this judge of the labels in each job."""
+    """Return the jobs with the labels that the judge reads, and register each job's labels with this judge."""
     if judge is None or "reads" not in judge.identity:
         return jobs
     from germane.judges.labels import LabelsJudge
@@ -166,7 +166,7 @@ def _taught(job: Job, readers: Sequence[LabelsJudge], *, alone: bool) -> Job:
 
 
 def judge_words(spec: Spec) -> tuple[str, bool]:
-    """Return the name of the judge, its models at the URL of a resumed report; "" if none is named.
+    """Return the judge's name, with its models at the URL of a resumed report; "" if none is named.
 
     And whether it is trusted with a key: what a report, a file or the config names is not, unless the environment names the very
     same. A report stores URLs without the keys in them: these are taken from the file, the environment or the config.
@@ -183,12 +183,12 @@ def judge_words(spec: Spec) -> tuple[str, bool]:
 
 
 def _at_url(names: str, url: str) -> str:
-    """Return the judges' names with `@url` after each model, in place of a URL that it had."""
+    """Return the judges' names with `@url` after each model, replacing any other URL."""
     return " ".join(f"{name.partition('@')[0]}@{url}" if ":" in name else name for name in names.split())
 
 
 def pick_judge(spec: Spec, needed: Sequence[str] = ()) -> Judge | None:
-    """Return the judge that is named (see `judge_words`); None if none is named or needed.
+    """Return the named judge (see `judge_words`); None if none is named or needed.
 
     `needed` are the names of the measures that ask one.
 
@@ -218,7 +218,7 @@ def pick_judge(spec: Spec, needed: Sequence[str] = ()) -> Judge | None:
 
 
 def _keywords(spec: Spec, *, several: bool) -> dict[str, Json]:
-    """Return the arguments of a model judge that the table of flags names. Several judges with the same arguments share limits.
+    """Return the arguments of a model judge from the table of flags. Several judges with the same arguments share limits.
 
     A URL counts only where it is given: a report's stands in the names of the judges, which get no key.
     """
@@ -247,7 +247,7 @@ LOOKED_AT = 10_000
 
 
 class DefaultMeasures(NamedTuple):
-    """The measures that data are evaluated by where none is named.
+    """The measures used for data when none are named.
 
     `judge` is "labels" where people's labels in the data answer, "" where the judge is the one that was named. `why` says
     what each measure rests on; where there is no measure, what the data lack, and `fix` what to give.
@@ -271,7 +271,7 @@ _OF_REFERENCES = ("context_recall",)
 def default_measures(
     samples: Iterable[Sample], judge: str, *, labels: bool = False, asked: bool = False, alone: bool = True
 ) -> DefaultMeasures:
-    """Return the measures that the samples allow: of gold, of people's labels, of a named judge.
+    """Return the measures that the samples allow: over gold, over people's labels, or by a named judge.
 
     A judge that only the environment names is not asked: a default costs nothing.
 
@@ -329,7 +329,7 @@ def default_measures(
 
 
 def ledger_address(flag: str | None = None) -> str:
-    """Return the ledger's place: by flag, GERMANE_LEDGER, config, else in the folder of the nearest project file."""
+    """Return the ledger's place: from the flag, GERMANE_LEDGER or config, else in the folder of the nearest project file."""
     from germane.ledger.address import address_from, find_ledger, password_apart
 
     if named := flag or environment("ledger"):
@@ -342,7 +342,7 @@ def ledger_address(flag: str | None = None) -> str:
 
 
 def open_ledger(address: str | Path | None, replay: str | Path | None = None) -> LedgerTable | None:
-    """Open the ledger that is replayed, else the one at a place; None, without importing SQLite, if there is neither."""
+    """Open the replayed ledger, else the one at this place; None, without importing SQLite, if there is neither."""
     if replay is None and address is None:
         return None
     from germane.ledger.opening import open_at, open_for_replay
@@ -369,6 +369,6 @@ def name_of_replay(spec: Spec) -> str:
 
 
 def remove_ledger(path: Path) -> None:
-    """Remove a ledger's file, with its log and its secret."""
+    """Delete a ledger's file with its log and secret."""
     for file in (*files_of(path), secret_of(path)):
         file.unlink(missing_ok=True)

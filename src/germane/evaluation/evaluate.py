@@ -1,4 +1,4 @@
-"""The evaluation as a library call: samples, measures and a judge in, a report out."""
+"""Evaluate samples from Python: samples, measures and a judge in, a report out."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ async def aevaluate(
     folder: Path | str | None = None,
     progress: bool | None = None,
 ) -> Report:
-    """Judge and score samples, or what a system retrieves for queries.
+    """Judge and score samples, or what a system retrieves for queries, in an event loop.
 
     Args:
         samples: Samples or mappings with a sample's keys (other tools' names are understood), a DataFrame, or a file's path. Contexts
@@ -189,7 +189,7 @@ async def aevaluate(
 def _defaults(
     samples: Iterable[Sample], judge: Judges | None, *, asked: bool
 ) -> tuple[Sequence[str], Judges | None, Iterator[Sample]]:
-    """Return the measures that the samples allow, as `default_measures` chooses them, with the judge and all samples."""
+    """Return the default measures for these samples, with the judge and all samples."""
     from germane.judges import load_judge
 
     rest = iter(samples)
@@ -203,7 +203,7 @@ def _defaults(
 
 
 def _target_of(target: Any, workers: int | None) -> Target:
-    """Return the target that is asked, with its number of workers. InputError where it is not one."""
+    """Return the target and its number of workers. InputError if it is not a target."""
     from germane.targets.python import PythonTarget
     from germane.targets.target import Target
 
@@ -215,7 +215,7 @@ def _target_of(target: Any, workers: int | None) -> Target:
 
 
 class Runner:
-    """Runs one evaluation: jobs, block by block, through a judge and a ledger into a folder or memory, and the report of the rows.
+    """Runs one evaluation: answers the questions of jobs block by block, stores rows in a folder or in memory, and makes the report.
 
     Where answers come from and where rows go is all in which evaluations differ.
 
@@ -250,23 +250,23 @@ class Runner:
         self._router.lend(self.asker)
 
     def open(self) -> AbstractAsyncContextManager[Asker]:
-        """Return the context in which `run` may ask; at its end what is in flight is finished."""
+        """Return the context in which `run` may ask; at its end, requests in flight are finished."""
         return nullcontext(self.asker) if self._lent else self.asker
 
     async def run(self, jobs: Iterable[Job]) -> None:
-        """Judge and score jobs; their rows are added to the store."""
+        """Judge and score jobs, and add their rows to the store."""
         jobs = with_labels(jobs, self.judge)
         await evaluate_jobs(jobs, self.asker.lookup, self.store, self.settings, ask=self.asker.judge)
 
     @property
     def undecided(self) -> str:
-        """Why gates cannot be decided: a limit that was exceeded, or answers that a replayed ledger lacks; "" = nothing."""
+        """Why gates cannot be decided: a limit was exceeded, or a replayed ledger lacks answers; "" = they can."""
         return why_undecided(self.budget, self.asker.missing, self.ledger, self._replay, self.tables)
 
     def report(
         self, spent: Spent, made: Mapping[str, Json] | None = None, gates: Sequence[Gate] = ()
     ) -> tuple[Report, list[tuple[int, str]]]:
-        """Return the report of the rows, with these entries of the manifest, and the notes on its gold."""
+        """Return the report of the rows with these manifest entries, and the notes on its gold."""
         entries = manifest_of(self.settings, self.judge, spent) | dict(made or {})
         if self.corpus is not None:
             entries["corpus"] = self.corpus.identity
@@ -301,7 +301,7 @@ async def report_on(
     line: _ShowLine | None = None,
     asker: Asker | None = None,
 ) -> Report:
-    """Return the report of jobs, judged through a ledger, within the limits and in the folder of `spec`. See `aevaluate`.
+    """Return the report of jobs, judged through a ledger within the limits and in the folder of `spec`. See `aevaluate`.
 
     With `spec.replay` the ledger alone answers. A `asker` that is given, for the same judge and ledger, is used and stays open.
     """
@@ -350,7 +350,7 @@ _KEPT = "answers of the target are kept from the evaluation before this one; a n
 
 
 def _again(writer: FolderWriter, jobs: Iterable[Job], *, answered: bool) -> tuple[Iterable[Job], bool]:
-    """Return the jobs, and whether the folder holds a complete report of the same samples, which is continued.
+    """Return the jobs, and whether the folder holds a complete report of the same samples that this one continues.
 
     Raises InputError where one of other samples does: they are the same but for what a system `answered`.
     """
@@ -377,7 +377,7 @@ _LINE_SECONDS = 0.2
 
 
 def _in_notebook() -> bool:
-    """Return True in a notebook, that is under IPython with a kernel, without importing IPython."""
+    """Return True in a notebook (IPython with a kernel), without importing IPython."""
     module = sys.modules.get("IPython")
     shell = module.get_ipython() if module is not None and hasattr(module, "get_ipython") else None
     return getattr(shell, "kernel", None) is not None
@@ -418,7 +418,7 @@ async def _answered(
     line: _ShowLine | None,
     notes: Counter[str],
 ) -> list[Job]:
-    """Return the jobs with the system's answers; a failure becomes its sample's error."""
+    """Return the jobs with the target's answers; a failure becomes the sample's error."""
     cases = [
         PlannedCase(sample=job.sample, graders=job.graders, case=job.case, target=asked.name) for job in jobs
     ]
@@ -448,7 +448,7 @@ evaluate = _waited_for(aevaluate, "evaluate")
 
 
 def asked_graders(measures: Asked | Iterable[Asked]) -> tuple[Grader, ...]:
-    """Return measures, names of measures and graders as graders, each once, under names that differ."""
+    """Return measures, measure names and graders as graders with unique names, without duplicates."""
     single = isinstance(measures, Measure | str) or hasattr(measures, "grade")
     several = isinstance(measures, Iterable) and not single
     listed = cast("Iterable[Asked]", measures if several else [measures])

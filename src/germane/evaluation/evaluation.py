@@ -1,4 +1,4 @@
-"""One evaluation: cases in, rows out; block by block, through one loop.
+"""Evaluate cases block by block in one event loop: cases in, rows out.
 
 A block is a few cases that are judged and scored together. Where answers come from (an asker, stored judgements) and where
 rows go (memory, a folder) is handed in. What a block yields are rows (BlockRows); merging them is associative and exact, so an
@@ -104,7 +104,7 @@ async def _first(asking: deque[tuple[Working, asyncio.Task[None]]]) -> Working:
 
 
 class Working:
-    """A block while its questions are answered.
+    """A block whose questions are being answered.
 
     `programs` are those of the block: what each has asked so far, with the answers.
     """
@@ -114,7 +114,7 @@ class Working:
 
     @property
     def finished(self) -> bool:
-        """True if every program of the block has ended, so that nothing more is asked."""
+        """True if every program of the block has ended, so that nothing is left to ask."""
         return all(program.finished for program in self.programs)
 
     def rows(self) -> BlockRows:
@@ -147,7 +147,7 @@ class Working:
         return rows
 
     def _asked(self, rows: BlockRows) -> dict[int, list[AskedItem]]:
-        """Return the questions about each sample, by its number, and add the answers to the rows."""
+        """Return the questions about each sample by its number, and add their answers to the rows."""
         asked = defaultdict[int, list[AskedItem]](list)
         for job, passages, measures in self.block.read_as_verdicts():
             asked[job] += _items_of(passages)
@@ -187,7 +187,7 @@ def _items_of(questions: Sequence[AnyQuestion]) -> list[AskedItem]:
 
 
 def run_coroutine(work: Coroutine[Any, Any, T]) -> T:
-    """Run a coroutine to its end, in a thread where an event loop is running already (a notebook).
+    """Run a coroutine to its end; in a thread if an event loop is running already (a notebook).
 
     Functions of targets that must run in the calling thread run here meanwhile.
     What interrupts the wait (Ctrl-C) cancels the coroutine, as it does without a thread; it is raised once the
@@ -237,7 +237,7 @@ _SIGNALS = [getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if
 
 @contextmanager
 def interruptible(*steps: Callable[[], object]) -> Iterator[None]:
-    """Let each signal call the next of these steps in the event loop; after the last, signals act as before.
+    """Let successive signals call these functions in the event loop; after the last, signals act as usual.
 
     A signal that comes while the loop has not come to the step before (a grader's pattern is searched for) is a KeyboardInterrupt.
     Outside of the main thread nothing changes: signals are handled elsewhere then.

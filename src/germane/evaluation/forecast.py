@@ -1,4 +1,4 @@
-"""The questions and the cost of a run (`--dry-run`): the same evaluation with counted answers, nobody asked.
+"""Forecast the questions and cost of a run (`--dry-run`): the same evaluation with counted instead of asked questions.
 
 Where an answer is not known, a typical one stands in for it; questions that follow from a typical answer are estimates,
 and are marked so. What counts as known, cached and shared is what the run would count.
@@ -40,7 +40,7 @@ _ToAsk: TypeAlias = tuple[Judge, AnyQuestion]
 
 @dataclass
 class ForecastLine:
-    """One measure's questions that cost.
+    """One measure's questions that cost something.
 
     `new` are to be asked, of these `estimated` follow from answers that are not known yet; `cached` are known from
     earlier evaluations, `shared` are asked for an earlier measure or sample. `waiting` are samples whose questions
@@ -57,11 +57,11 @@ class ForecastLine:
 
     @cached_property
     def spent(self) -> Spent:
-        """The cost of the measure by itself."""
+        """The cost of this measure if it were the only one."""
         return sum((spent for _, spent in _spent(self.asked)), Spent())
 
     def as_json(self) -> dict[str, Json]:
-        """Return an entry of the document of `--json`; where samples are waiting, its numbers are estimates."""
+        """Return an entry of the `--json` document; its numbers are estimates if samples are waiting."""
         counts = {name: getattr(self, name) for name in ("estimated", "cached", "shared", "waiting")}
         return {"calls": self.new, **counts, **_spending(self.spent)}
 
@@ -89,12 +89,12 @@ class Forecast:
 
     @property
     def seconds(self) -> float | None:
-        """Seconds that a request took in the mean, by the answers that are known; None where none is."""
+        """Mean seconds per request of the known answers; None without any."""
         return fsum(self.took) / len(self.took) / 1000 if self.took else None
 
     @cached_property
     def total(self) -> Spent:
-        """The requests once questions share them."""
+        """The requests, if questions share them."""
         return sum((spent for _, spent in self._by_judge), Spent())
 
     @cached_property
@@ -103,22 +103,22 @@ class Forecast:
 
     @cached_property
     def later_usd(self) -> float | None:
-        """The cost of the requests in batches; None where a price is not known, or a judge's provider has no batches."""
+        """The cost of the requests in batches; None if a price is unknown or a provider has no batches."""
         costs = [_later(judge, spent) for judge, spent in self._by_judge if spent.requests]
         return fsum(costs) if costs and None not in costs else None  # type: ignore[arg-type]
 
     @property
     def calls(self) -> int:
-        """Questions that would be put to a judge, as far as that is known."""
+        """Questions that would go to a judge, as far as known."""
         return sum(line.new for line in self.lines.values())
 
     @property
     def estimated(self) -> int:
-        """The questions among them that follow from answers that are not known yet."""
+        """Those of the questions that follow from unknown answers."""
         return sum(line.estimated for line in self.lines.values())
 
     def limits(self) -> Iterator[tuple[str, str, bool]]:
-        """Iterate over the limits that are set: name, flag, and whether the run would be stopped by it."""
+        """Yield the limits that are set: name, flag, and whether the run would be stopped by it."""
         if self.max_calls is not None:
             reached = self.calls > self.max_calls
             yield "max_calls", f"--max-calls {self.max_calls}", reached
@@ -127,7 +127,7 @@ class Forecast:
             yield "max_cost", f"--max-cost {self.max_cost:g}", reached
 
     def as_json(self) -> dict[str, Json]:
-        """Return the document of `--json`; where samples are waiting, its numbers are estimates."""
+        """Return the `--json` document; its numbers are estimates if samples are waiting."""
         return {
             "schema_version": 1,
             "judge": self.judge,
@@ -143,7 +143,7 @@ class Forecast:
         }
 
     def text(self) -> str:
-        """Return the forecast as a table with remarks."""
+        """Return the forecast as a table with notes."""
         lines = list(self.lines.values())
         names = [name for name in ("cached", "shared") if any(getattr(line, name) for line in lines)]
         table = Table(["measure", "new calls", *names, "~tokens in", "~tokens out", "~price"])
@@ -199,7 +199,7 @@ def _spending(spent: Spent) -> dict[str, Json]:
 
 
 class _LookedUp(NamedTuple):
-    """A question to one judge, and what is known of it.
+    """A question to one judge, and its known answer if there is one.
 
     `calls` are the questions to judges who cost that it is: of a panel's known answer several.
     """
@@ -212,7 +212,7 @@ class _LookedUp(NamedTuple):
 
 
 class Forecaster:
-    """Evaluates samples and asks nobody: answers are those that are known, and a typical one in place of every other.
+    """Evaluates samples without asking: known answers are used, and a typical answer in place of every other.
 
     `forecast` is what judging the samples would ask.
 
@@ -241,7 +241,7 @@ class Forecaster:
         """The questions that were asked under each key; of a panel whose answer is not known, its members."""
 
     async def count(self, jobs: Iterable[Job], *, size: int = SIZE, seconds: float = inf) -> None:
-        """Count the questions of more samples, `size` at once; where it takes longer than `seconds`, of the first ones alone."""
+        """Count the questions of more samples, `size` at once; if that takes longer than `seconds`, only of the first."""
         start = time.monotonic()
         async for block in answered_blocks(jobs, self.lookup, self._settings, size=size):
             self._count(block)
@@ -249,7 +249,7 @@ class Forecaster:
                 break
 
     def waiting(self, job: Job) -> Job:
-        """Return a job whose target has not answered, with a typical answer and, if it has none, ten assumed contexts."""
+        """Return a job whose target has not answered with a typical answer and, without contexts, ten assumed ones."""
         sample = job.sample
         self._waiting.add(sample.key)
         if sample.contexts is None and sample.calls is None:
@@ -274,7 +274,7 @@ class Forecaster:
     def _answer(
         self, question: AnyQuestion, key: str, judge: Judge, judgements: Mapping[str, Judgement]
     ) -> Answer:
-        """Return the first usable answer, a typical one where an answer is still to come, else the failure."""
+        """Return the first usable answer; a typical one if an answer is still to come; else the failure."""
         asked = self._asked[key] = self._look_up(question, key, judge, judgements)
         answers = [looked_up.answer for looked_up in asked if looked_up.answer is not None]
         if len(answers) < len(asked) or not answers:
@@ -371,7 +371,7 @@ _TYPICAL = "A passage about as long as most systems return, which says something
 
 
 def _spent(asked: Iterable[_ToAsk]) -> list[tuple[Judge, Spent]]:
-    """Return the cost of the requests for these questions, by judge; a judge that sends none costs nothing."""
+    """Return the cost of these questions' requests by judge; 0 for a judge without requests."""
     by_judge: dict[int, tuple[Judge, list[AnyQuestion]]] = {}
     for judge, question in asked:
         by_judge.setdefault(id(judge), (judge, []))[1].append(question)
@@ -385,7 +385,7 @@ def _spent(asked: Iterable[_ToAsk]) -> list[tuple[Judge, Spent]]:
 
 
 def _later(judge: Judge, spent: Spent) -> float | None:
-    """Return the cost of that usage in batches of the judge's provider; None where it has none, or its price is not known."""
+    """Return the cost of that usage in the provider's batches; None without batches or a known price."""
     prices = (load(source.price)(judge) for source in all_of("sources").values())
     price = next((price for price in prices if price is not None), None)
     return None if price is None else price.cost(spent.input_tokens, spent.output_tokens)

@@ -1,4 +1,4 @@
-"""The plan of a run: paths, measures and targets in, cases with their graders out, each ready to be judged.
+"""The plan of a run: paths, measures and targets in, cases with their graders out.
 
 Everything that can be wrong in the input is found here, before anything is asked or paid.
 """
@@ -65,13 +65,13 @@ _CHECKED_BYTES = 100_000_000
 
 
 class Part(Protocol):
-    """One of several parts of an evaluation that run apart; an add-on brings it."""
+    """One of several parts of an evaluation that are run separately; made by an add-on."""
 
     of: int
     """The number of parts."""
 
     def has(self, query: str) -> bool:
-        """Return True if the cases with this query are in the part."""
+        """Return True if cases with this query belong to the part."""
 
     def of_limits(self, spec: Spec) -> Spec:
         """Return the specification with this part's share of the limits."""
@@ -84,11 +84,11 @@ class Part(Protocol):
         inputs: Sequence[Path],
         gates: Iterable[Gate],
     ) -> dict[str, Json]:
-        """Return what the manifest says of the part; `rows` are the places of its samples among all `cases`."""
+        """Return the part's entry in the manifest; `rows` are the positions of its samples among all `cases`."""
 
 
 def part_of(spec: Spec) -> Part | None:
-    """Return the part that `--part` names; None for a whole evaluation. InputError where it is none."""
+    """Return the part given by `--part`; None for a whole evaluation. InputError if it is invalid."""
     if not (text := spec.get("part")):
         return None
     part: Part = required("parts", "part", "--part", "run the whole evaluation").parse(text)
@@ -96,7 +96,7 @@ def part_of(spec: Spec) -> Part | None:
 
 
 class _NotOne(InputError):
-    """The eval files are no single evaluation: an id stands twice, or they set an option to different values."""
+    """The eval files cannot be one evaluation: an id occurs twice, or they set an option to different values."""
 
 
 @dataclass(slots=True)
@@ -194,11 +194,11 @@ class Plan:
 
     @property
     def share(self) -> Part | None:
-        """The part of the cases that is evaluated; None = all."""
+        """The part of the cases to evaluate; None = all."""
         return part_of(self.spec)
 
     def cases(self) -> Iterator[PlannedCase]:
-        """Iterate over the cases of this evaluation, or of its part; InputError if `--filter` leaves none."""
+        """Yield the cases of this evaluation or its part; InputError if `--filter` leaves none."""
         share, row = self.share, -1
         for row, planned in enumerate(self.all_cases(None if share is None else share.has)):
             if share is None or share.has(planned.sample.query):
@@ -207,7 +207,7 @@ class Plan:
         self.count = row + 1
 
     def all_cases(self, only: Only | None = None) -> Iterator[PlannedCase]:
-        """Iterate over the cases of all parts in the order of the paths, filtered, sampled and limited.
+        """Yield the cases of all parts in the order of the paths, filtered, sampled and limited.
 
         Of data whose query `only` does not want, nothing but what names each sample is read. InputError where `--filter` leaves none.
         """
@@ -223,7 +223,7 @@ class Plan:
             raise _no_case(self.spec.wanted)
 
     def draw(self) -> tuple[frozenset[int], dict[str, Json]] | None:
-        """Return the rows of the cases that `--sample` takes, and the manifest's entry about them; None without it."""
+        """Return the rows that `--sample` draws, and the manifest's entry about them; None without it."""
         if self.spec.sample is not None and self._drawn is None:
             from germane.evaluation.sampling import draw_rows  # which few runs need
 
@@ -231,7 +231,7 @@ class Plan:
         return self._drawn
 
     def matching(self, only: Only | None = None) -> Iterator[PlannedCase]:
-        """Iterate over the cases that `--filter` leaves."""
+        """Yield the cases that match `--filter`."""
         several = len(self.paths) + sum(len(file.data) for file in self.files.values()) > 1
         seen: dict[SampleKey, Path] = {}
         pattern, refused = self.spec.wanted, 0
@@ -281,7 +281,7 @@ class Plan:
         path: Path,
         case: Case | None = None,
     ) -> Iterator[PlannedCase]:
-        """Iterate over one planned case per sample and target; several targets become systems of these names."""
+        """Yield one planned case per sample and target; with several targets their names become system names."""
         declared = (case.target,) if case and case.target else file.targets if file else ()
         targets = self.spec.targets or declared
         declared_trials = file.trials.count if file and file.trials else 1
@@ -308,7 +308,7 @@ class Plan:
                 )
 
     def graders(self, file: EvalFile | None, case: Case | None = None) -> tuple[Grader, ...]:
-        """Return the graders of a case of an eval file, or of its data (None), with the case's threshold.
+        """Return the graders of an eval file's case, or of its data (None), with the case's threshold.
 
         Measures that flags name replace them; data of no eval file have these, or what the config names. Graders are made
         once, so that cases share them.
@@ -333,7 +333,7 @@ class Plan:
         self.notices(Notice(problem, "", spec.node.location))
 
     def graders_of_files(self, files: Iterable[EvalFile | None]) -> tuple[Grader, ...]:
-        """Return every grader of the cases of these files (None = data of no eval file), without reading data."""
+        """Return every grader of these files' cases (None = data without an eval file), without reading data."""
         cases = ((file, case) for file in files for case in (None, *(file.cases if file else ())))
         return tuple(dict.fromkeys(grader for file, case in cases for grader in self.graders(file, case)))
 
@@ -359,7 +359,7 @@ class Plan:
         )
 
     def _first(self, chosen: Iterable[PlannedCase], count: int) -> Iterator[PlannedCase]:
-        """Iterate over the first cases, each with all its systems and trials, wherever they are.
+        """Yield the first cases, each with all its systems and trials, in whatever order these come.
 
         Rows that name neither are one per case: of those nothing is read beyond the last one.
         """
@@ -431,7 +431,7 @@ class Plan:
     # The run
 
     def job(self, planned: PlannedCase, notes: Counter[str] | None = None) -> Job:
-        """Return an answered case, ready to be judged and scored; `notes` count what a reader should know."""
+        """Return an answered case as a job, ready to be judged and scored; `notes` counts what a reader should know."""
         self._document_ids = self._document_ids or compile_rule(self.spec.doc_id)
         job = prepared(planned, self._document_ids, Counter() if notes is None else notes)
         if self.labels is not None:
@@ -441,11 +441,11 @@ class Plan:
         return job
 
     def check(self, jobs: Iterable[Job] | None) -> None:
-        """Read all jobs through `checked_jobs`, for the InputError that it may raise."""
+        """Read all jobs through `checked_jobs`, to raise its InputError before anything is paid."""
         deque(self.checked_jobs(jobs), 0)
 
     def checked_jobs(self, jobs: Iterable[Job] | None) -> Iterator[Job]:
-        """Iterate over the jobs; at the end, raise InputError for a measure that no sample can have, before anything is paid.
+        """Yield the jobs; at the end, raise InputError for a measure that no sample can have.
 
         None reads the jobs from the files, where a bad line is an InputError, unless these are too large to be read twice.
         """
@@ -460,7 +460,7 @@ class Plan:
 
 
 def _checked_gates(plan: Plan) -> tuple[Gate, ...]:
-    """Return the gates with known names; a file's gates on measures that -m does not ask for are dropped with a notice."""
+    """Return the gates with known names; gates of a file on measures that -m excludes are dropped with a notice."""
     graders, kept = plan.all_graders(), list[Gate]()
     names = names_of(graders)
     declared = (Gate.parse(*gate) for file in plan.files.values() for gate in file.gates)
@@ -495,7 +495,7 @@ def _judge_of(plan: Plan) -> Judge | None:
 
 
 def _refuse_outputs(spec: Spec) -> None:
-    """Raise InputError if a continued report names files outside of it that no flag names."""
+    """Raise InputError if a resumed report names output files outside of it that no flag names."""
     named = spec.given.get("outputs", ())
     folder = Path(spec.folder).resolve()
     for output in spec.outputs:
@@ -545,7 +545,7 @@ def named_files(
 
 
 def split_evaluations(spec: Spec, *, dry: bool = False) -> dict[str, Spec]:
-    """Return the evaluations that the paths stand for, by path: one for all of them, or one for each.
+    """Return the evaluations at the paths, by path: one for all of them, or one each.
 
     They are one each where an eval file is among several paths, and they name different judges (or ways to ask them),
     or hold the same id: each judge answers its own file's cases then. A gate that is given holds where its measure is
@@ -582,7 +582,7 @@ def split_evaluations(spec: Spec, *, dry: bool = False) -> dict[str, Spec]:
 
 
 def _are_one(plan: Plan) -> bool:
-    """Return True if the files agree on the options of an evaluation, and hold no id twice."""
+    """Return True if the files agree on the options of an evaluation and share no id."""
     try:
         deque(plan.in_files().graded_by_nothing().cases() if plan.size <= _CHECKED_BYTES else (), 0)
     except _NotOne:
@@ -591,7 +591,7 @@ def _are_one(plan: Plan) -> bool:
 
 
 def names_of(graders: Iterable[Grader]) -> set[str]:
-    """Return the names by which gates may call graders."""
+    """Return the names by which gates may refer to graders."""
     return {name for grader in graders for name in (grader.name, str(grader.measure))}
 
 

@@ -1,4 +1,4 @@
-"""`germane rank` as a library call: ranked results against gold, query by query, as trec_eval does it.
+"""Score ranked results against gold, query by query, as trec_eval does.
 
 ::
 
@@ -64,7 +64,7 @@ def rank(
     doc_id: DocumentId | None = None,
     queries: Iterable[Sample] = (),
 ) -> Report:
-    """Score one system's run against gold: a report with a score per query with gold and measure.
+    """Score one system's run against gold; returns a report with a score per query and measure.
 
     Args:
         run: A mapping, the path of a file, or a table (pandas, polars, Arrow) with a row per result: `query_id`, `doc_id`, `score`.
@@ -96,7 +96,7 @@ def rank_part(
     duplicates: Literal["error", "first"] = "error",
     doc_id: DocumentId | None = None,
 ) -> BlockRows:
-    """Return the scores of one run as a part, which can be merged with other systems'; raises what `rank` raises.
+    """Return the scores of one run as a part that can be merged with other systems'. Raises what `rank` raises.
 
     `run` and `qrels` may be a `RowSource` each, which says how its file is read; the gold of one is read once for several runs.
     """
@@ -112,7 +112,7 @@ def hits_of(
     duplicates: Literal["error", "first"] = "error",
     doc_id: DocumentId | None = None,
 ) -> tuple[str, Hits]:
-    """Return the name of a run and the ranks of its gold documents; arguments as of `rank_part`.
+    """Return the name of a run and the ranks of its gold documents; takes the arguments of `rank_part`.
 
     Raises InputError where no query of the run has gold.
     """
@@ -147,7 +147,7 @@ def _with_unmet(run: RowSource, hits: Hits, doc_id: DocumentId | None) -> Hits:
 
 
 def _absent_note(docs: Sequence[str], run: RowSource, doc_id: DocumentId | None) -> str | None:
-    """Return the note on gold ids of which none was retrieved for any query, or None where one was."""
+    """Return the note that no gold id was retrieved for any query, or None if some was."""
     absent, listed = dict.fromkeys(docs), dict[str, None]()
     for _, docs_of in run.ids():
         found = docs_of if doc_id is None else list(map(doc_id, docs_of))
@@ -164,7 +164,7 @@ def _absent_note(docs: Sequence[str], run: RowSource, doc_id: DocumentId | None)
 
 
 def _other_values(run: RowSource) -> Iterator[tuple[str, str]]:
-    """Iterate over a run's values that are not read (columns, keys in lists), each with a description."""
+    """Yield a run's values that are not read (columns, keys in lists), each with a description."""
     from germane.labelling.unmatched import other_values
     from germane.samples.fields import read_contexts
 
@@ -202,7 +202,7 @@ def _rows_of(run: RowSource) -> Iterable[Any]:
 def _missed_queries(
     hits: Hits, missed: NDArray[np.bool_], lists: Lists
 ) -> Iterator[tuple[list[str], Iterable[str]]]:
-    """Iterate over queries in these lists with missed gold: the missed ids, and the results without gold."""
+    """Yield queries with missed gold: the missed ids, and the results that are not gold."""
     ends = np.cumsum(hits.sizes)
     rows = np.searchsorted(ends, np.flatnonzero(missed), "right")
     rows = rows[np.diff(rows, prepend=-1) > 0]
@@ -216,7 +216,7 @@ def _missed_queries(
 def _scored(
     name: str, hits: Hits, measures: Sequence[Measure], system: str, missing: Literal["zero", "skip"]
 ) -> BlockRows:
-    """Return the scores of the queries with gold, and the remarks on the run."""
+    """Return the scores of the queries with gold, and the notes on the run."""
     counted = (hits.lengths >= 0) | (missing == "zero")
     lengths = np.maximum(hits.lengths, 0)
     table = RankedLabels.of_hits(hits.row, hits.rank, hits.grade, lengths, hits.sizes, hits.grades)
@@ -238,7 +238,7 @@ def _scored(
 def _remarks(
     name: str, hits: Hits, nothing: NDArray[np.bool_], missing: Literal["zero", "skip"]
 ) -> Iterator[str]:
-    """Iterate over the remarks on a run: queries that count 0 or are left out, and dropped results.
+    """Yield the notes on a run: queries that count 0 or are left out, and dropped results.
 
     `nothing` marks the queries without relevant documents.
     """
@@ -266,7 +266,7 @@ def _remarks(
 
 
 def _first(hits: Hits, marked: NDArray[np.bool_]) -> tuple[int, list[str]]:
-    """Return the number of marked queries, and the first of them."""
+    """Return the number of marked queries and the first names."""
     rows = np.flatnonzero(marked)
     return len(rows), [hits.queries[row] for row in rows[:EXAMPLES].tolist()]
 
@@ -280,7 +280,7 @@ def ranked_report(
     notes: Iterable[str] = (),
     corpus: Mapping[str, Json] | None = None,
 ) -> Report:
-    """Build one report on the runs of several systems.
+    """Build one report from the runs of several systems.
 
     Args:
         parts: The scores of each run.
@@ -316,7 +316,7 @@ def ranked_report(
 
 
 def _checked(measures: str | Iterable[Measure]) -> tuple[Measure, ...]:
-    """Return the measures. Raises MeasureError where there is none, or one needs more than gold labels."""
+    """Return the measures. Raises MeasureError if there are none, or one needs more than gold labels."""
     values = parse_measures([measures]) if isinstance(measures, str) else tuple(measures)
     if not values:
         raise MeasureError("no measure is given", fix=f"write -m '{DEFAULT_MEASURES}'")
@@ -340,7 +340,7 @@ def _checked(measures: str | Iterable[Measure]) -> tuple[Measure, ...]:
 
 
 def _matched(name: str, hits: Hits) -> Hits:
-    """Return the hits. Raises InputError where no query of the run has gold."""
+    """Return the hits. Raises InputError if no query of the run has gold."""
     if (hits.lengths >= 0).any():
         return hits
     if not hits.ignored:

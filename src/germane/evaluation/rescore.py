@@ -1,4 +1,4 @@
-"""A stored report scored again: other measures over the same samples and judgements."""
+"""Score a stored report again: other measures over the same samples and judgements."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def rescore(
     by: str | None = None,
     folder: Path | str | None = None,
 ) -> Report:
-    """Return a report of these measures over the samples and judgements of a stored one. No judge is asked.
+    """Return a report of these measures over a stored report's samples and judgements, without judge calls.
 
     Of a report in a folder (its path will do) no rows are held in memory: they are read one by one, and those of the new
     report are written to `folder`, where it is saved, or to a temporary one. Without measures, only the gates are decided
@@ -96,7 +96,7 @@ def rescore(
 
 
 def _target(source: Tables, folder: Path | str | None) -> BlockRows | FolderWriter:
-    """Return the store of the new rows: in memory if the report is in memory."""
+    """Return the store for the new rows: in memory if the report is in memory."""
     if not isinstance(source, StoredTables):
         return BlockRows()
     if folder is None:
@@ -117,7 +117,7 @@ def _score_again(
     answers: StoredAnswers,
     target: BlockRows | FolderWriter,
 ) -> None:
-    """Score the samples of one report by its judgements into the tables of another."""
+    """Score the samples of one report with its judgements into the tables of another."""
     people = list(source.people())
     settings = Settings.stored(manifest, LabelBook(people) or None)
     jobs = (Job(sample=sample, graders=graders) for sample in source.samples)
@@ -138,7 +138,7 @@ def _require_verdicts(summaries: Iterable[MeasureSummary], source: Tables) -> No
 
 
 def _decided_again(report: Report, gates: Sequence[Gate], by: str | None, *, allow_stand_in: bool) -> Report:
-    """Return the same scores with these gates, or with the report's own."""
+    """Return the same scores with the gates decided again: these gates, or the report's own."""
     if by is not None:
         report.slices(by)  # an unknown name is an error here
     stored = {**report.manifest, **({} if by is None else {"by": by})}

@@ -1,4 +1,4 @@
-"""`germane run`: paths in, a report folder out. What is answered and judged survives whatever happens."""
+"""Run an evaluation into a report folder. Answers and judgements survive an interruption or a kill."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ if TYPE_CHECKING:
 
 
 def run(spec: Spec, callbacks: Callbacks | None = None, *, whole: Path | None = None) -> Report:
-    """Answer, judge and score everything that the paths name; the report stands in its folder.
+    """Answer, judge and score everything at the paths, and return the report in its folder.
 
     With `resume`, the run in that folder is resumed: its options hold where none is given, its targets' answers and its judgements
     are used, and what is missing or failed is asked. Another judge, which is asked everything again, is taken only with `reask`.
@@ -95,7 +95,7 @@ def stored_manifest(spec: Spec) -> dict[str, Json]:
 
 
 def run_each(spec: Spec, callbacks: Callbacks | None = None) -> Iterator[tuple[str, Report]]:
-    """Run each of the evaluations that the paths are (see `separate`), one after the other: its path and its report.
+    """Run the evaluations at the paths one after the other; returns each one's path and report.
 
     The path is "" where they are one. Whatever is wrong in any of them is found before anything is paid; limits hold for
     all of them together. Raises as `run` does.
@@ -127,7 +127,7 @@ def run_each(spec: Spec, callbacks: Callbacks | None = None) -> Iterator[tuple[s
 
 
 def sources_of(spec: Spec) -> list[Any]:
-    """Return the sources of answers, made with the specification, that its options ask for, or all of a resumed run."""
+    """Return the sources of answers that the options ask for; for a resumed run, all of them."""
     return [
         load(source.make)(spec)
         for source in all_of("sources").values()
@@ -136,7 +136,7 @@ def sources_of(spec: Spec) -> list[Any]:
 
 
 def forecast(spec: Spec, callbacks: Callbacks | None = None) -> Forecast:
-    """Return the questions that `run` of the same specification would ask, and their cost.
+    """Return the questions that `run` with this specification would ask, and their cost.
 
     Neither a judge nor a live target is asked, and nothing is written. Answers of targets are taken from the folder
     that is continued and from recordings; a sample without one is counted as `waiting`.
@@ -191,7 +191,7 @@ def _counted(plan: Plan, forecaster: Forecaster, answers: TargetAnswers) -> Fore
 
 
 class _Run:
-    """The steps of one session of a run in its report folder, in their order.
+    """One session of a run in its report folder, step by step.
 
     Args:
         plan: What is evaluated.
@@ -282,7 +282,7 @@ class _Run:
             self._close()
 
     def _open(self, folder: Path) -> None:
-        """Become the folder's writer, and open the ledger: gold labels need none, unless one is named.
+        """Become the folder's writer and open the ledger; gold labels need none, unless one is named.
 
         Raises InputError where another evaluation's report stands in the folder, or another process writes to it.
         """
@@ -321,7 +321,7 @@ class _Run:
         self.plan.stdin.delete_copy()
 
     async def _work(self, cases: Sequence[PlannedCase] | None) -> None:
-        """Ask the targets of `cases`, then the judge; None = no case has a target, they are read as they are judged."""
+        """Ask the targets of `cases`, then the judge; None = no case has a target, and cases are read while they are judged."""
         self.folder.start()
         jobs = None if cases is None else await self._answered(cases)
         if self.ledger is not None and not self.spec.replay:
@@ -366,7 +366,7 @@ class _Run:
         self.callbacks.on_stopping()
 
     async def _open_questions(self, jobs: Sequence[Job] | None) -> list[tuple[Judge, AnyQuestion]]:
-        """Return the open questions that follow from known answers alone, each with its judge."""
+        """Return the unanswered questions that follow from known answers alone, each with its judge."""
         forecaster = self._forecaster()
         await forecaster.count(map(self.plan.job, self.plan.cases()) if jobs is None else jobs)
         return forecaster.forecast.certain
@@ -377,7 +377,7 @@ class _Run:
         return Forecaster(self.judge, self.plan.settings, self.earlier, self.ledger, self.usage_log)
 
     def _stages(self, cases: Sequence[PlannedCase] | None) -> Stages:
-        """Return the stages in which the cases are judged; InputError for an invalid goal."""
+        """Return the stages in which cases are judged; InputError for an invalid goal."""
         from germane.evaluation.sampling import Stages, goals_of  # which few runs need
 
         drawn = self.plan.draw()
@@ -389,11 +389,11 @@ class _Run:
         return cases if self.stages is None else self.stages.of_stage(cases)
 
     def _todo(self) -> Iterator[Job]:
-        """Return the jobs that are judged now, from cases as they are read."""
+        """Yield the jobs to judge now, from cases as they are read."""
         return map(self._job, self._of_stage(self.plan.cases()))
 
     async def _answered(self, cases: Sequence[PlannedCase]) -> list[Job]:
-        """Return the jobs that are judged now, answered by their targets."""
+        """Yield the jobs to judge now, answered by their targets."""
         from germane.targets.python import prints_to_stderr
 
         asked = list(self._of_stage(cases))
@@ -414,7 +414,7 @@ class _Run:
         return list(map(self._job, answered))
 
     def _job(self, planned: PlannedCase) -> Job:
-        """Return a case, ready to be judged, and count it to its file."""
+        """Return a case as a job, and count it for its file."""
         if len(self.plan.paths) > 1:
             self.counts[planned.source] += 1
         if self.share is not None:
@@ -422,7 +422,7 @@ class _Run:
         return self.plan.job(planned, self.folder.tables.notes)
 
     def _check(self, jobs: Sequence[Job] | None) -> None:
-        """Check the input a last time before anything is paid; `callbacks` get the forecast where they want one."""
+        """Check the input a last time before anything is paid, and pass the forecast to `callbacks` if they take one."""
         if not self.callbacks.wants_forecast:
             self.plan.check(jobs)
             return
@@ -466,14 +466,14 @@ class _Run:
 
     @property
     def spent(self) -> Spent:
-        """What all sessions have spent, and the questions without an answer up to now.
+        """The cost of all sessions, and the number of unanswered questions so far.
 
         Only the last session tells what need not be asked: it goes through everything.
         """
         return replace(self.usage_log.earlier + self.usage_log.spent, errors=len(self.usage_log.failed))
 
     def _manifest(self) -> dict[str, Json]:
-        """Return the manifest's entries for resuming, and about the input: warnings, cases of each path, the sample drawn.
+        """Return the manifest's entries for resuming and about the input: warnings, cases per path, the drawn sample.
 
         Where one of several paths is an eval file, they have means of their own.
         """
@@ -500,16 +500,16 @@ class _Run:
         return fields
 
     def _write_manifest(self, status: str) -> None:
-        """Write the manifest of a report that is not complete."""
+        """Write the manifest of an incomplete report."""
         judge = judge_entry(self.judge, self.spent)
         self.folder.write_manifest({"judge": judge, **self._manifest(), "replaces": self.replaces}, status)
 
     def _continuing(self, *flags: str) -> str:
-        """Return the command that continues this run."""
+        """Return the command that resumes this run."""
         return command_to_resume(self.whole or self.path, self.spec, *flags)
 
     def _stopped(self, failure: BaseException) -> GermaneError:
-        """Write down and show what is known; return the error that says how the run is continued."""
+        """Save and show the results so far; return the error that says how to resume the run."""
         flags = [self.budget.too_low, "..."] if self.budget.too_low else []
         if not isinstance(failure, NoneAnswered):
             names = [name for source in all_of("sources").values() for name in source.options]
@@ -526,7 +526,7 @@ class _Run:
         return error
 
     def _explained(self, failure: BaseException, *flags: str) -> GermaneError:
-        """Return the same error with what was spent and the command, with these `flags`, that continues."""
+        """Return the error with the cost so far and the command, with these `flags`, that resumes the run."""
         if self.whole is not None and isinstance(failure, GermaneError):
             return failure  # how the whole is continued is said by whoever runs its parts
         again, spent, earlier = (
@@ -548,7 +548,7 @@ class _Run:
         return kind(f"{failure}\nwhat was answered is kept; {again}")
 
     def _discard(self, *, asked: bool) -> bool:
-        """Remove the folder where this run made it and `asked` nobody anything; return True if it is gone."""
+        """Delete the folder if this run created it and no one was asked; return True if it was deleted."""
         if asked or self.existed:
             return False
         self._close()

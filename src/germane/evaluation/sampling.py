@@ -1,4 +1,4 @@
-"""Random cases: `--sample` draws some, `--until 0.02` judges them in random order until intervals are narrow enough.
+"""Random cases: `--sample` draws some; `--until 0.02` judges in random order until intervals are narrow enough.
 
 For `--until` the width is reached in two stages (Stein 1945; Chow and Robbins 1965): a pilot, then as many cases as the pilot's spread asks
 for; where these turn out to vary more, further ones follow.
@@ -51,7 +51,7 @@ def draw_rows(
 
 
 def goals_of(texts: Iterable[str], graders: Sequence[Grader]) -> dict[str, float]:
-    """Return the goals that `--until` names, by measure: half the width that its interval may have.
+    """Parse the goals of `--until` by measure: half the width of its interval.
 
     "0.02" is for every judged measure, "context_recall: 0.01" for one. InputError for an invalid text, or a measure that is not
     measured.
@@ -86,7 +86,7 @@ def _number(text: str, number: str) -> float:
 
 
 class Stages:
-    """The cases to judge, stage by stage: whole units (the cases of a cluster, or one case) in an order drawn with `seed`.
+    """The cases to judge in stages: whole units (a cluster, or one case) in an order drawn with `seed`.
 
     Args:
         cases: All cases; only numbers are kept of them.
@@ -123,15 +123,15 @@ class Stages:
 
     @property
     def count(self) -> int:
-        """The number of cases in the stages up to now."""
+        """The number of cases in the stages so far."""
         return int(self._cases_up_to[self._ended - 1]) if self._ended else 0
 
     def holds(self, row: int) -> bool:
-        """Return True if the current stage holds the case of this number, from 0."""
+        """Return True if the current stage includes the case of this number, from 0."""
         return self._begun <= int(self._position[row]) < self._ended
 
     def of_stage(self, cases: Iterable[PlannedCase]) -> Iterator[PlannedCase]:
-        """Iterate over the cases of the current stage."""
+        """Yield the cases of the current stage."""
         for position, planned in zip(self._position.tolist(), cases, strict=False):
             if self._begun <= position < self._ended:
                 sample = planned.sample
@@ -140,7 +140,7 @@ class Stages:
                 yield planned
 
     def next(self, scores: ScoreTable) -> bool:
-        """Go on to the next stage, from the scores of those before; False where these are enough."""
+        """Start the next stage, chosen from the scores so far; return False if these are enough."""
         case_scores, size = CaseScores(scores), self._ended
         for _, number, rows in case_scores.groups():
             name, canonical = case_scores.measures[number]
@@ -156,7 +156,7 @@ class Stages:
         return True
 
     def _times(self, cases: CaseScores, values: CaseValues, span: tuple[float, float], width: float) -> float:
-        """Return the factor, at least 1, by which more units would narrow the interval enough."""
+        """Return the factor, at least 1, of units needed for a narrow enough interval."""
         clusters = cases.clusters_of(values.case, self._clusters)
         most = len(self._cases_up_to) / self._ended
 
@@ -177,9 +177,9 @@ class Stages:
     # what is said of it
 
     def sampled(self) -> dict[str, Json]:
-        """Return the cases judged, of how many, and the seed of their order, as for `--sample`."""
+        """Return the number of cases judged, the total, and the seed, as for `--sample`."""
         return {"n": self.count, "of": self._of, "seed": self._seed}
 
     def as_json(self) -> dict[str, Json]:
-        """Return the entry of the manifest: the goals, and the cases after each stage."""
+        """Return the manifest's entry: the goals, and the number of cases after each stage."""
         return {"widths": dict(self._goals), "stages": list(self._sizes)}

@@ -1,4 +1,4 @@
-"""One session of a run in its report folder: what earlier sessions left, what was paid, and how the run is continued."""
+"""Resuming a run in its report folder: what earlier sessions left and paid, and the command that resumes."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def check_same_judge(
     fix: str = "give the judge as before, or --reask",
     anywhere: bool = False,
 ) -> None:
-    """Raise InputError if a continued evaluation had another judge: everything would be asked again.
+    """Raise InputError if a resumed evaluation had another judge, since everything would be asked again.
 
     `anywhere`: the same model at another URL is the same judge.
     """
@@ -52,7 +52,7 @@ def check_same_judge(
 
 
 def _without_url(identity: Json) -> Json:
-    """Return a judge's identity, and those of its members, without the URL."""
+    """Return a judge's identity and those of its members, without URLs."""
     if isinstance(identity, Mapping):
         return {name: _without_url(value) for name, value in identity.items() if name != "base_url"}
     return [*map(_without_url, identity)] if isinstance(identity, list | tuple) else identity
@@ -72,7 +72,7 @@ def new_folder(spec: Spec, paths: tuple[Path, ...]) -> Path:
 
 
 def ledger_of(spec: Spec, folder: Path | None) -> str | None:
-    """Return the place of a run's ledger; None for a run without ledger and folder.
+    """Return the place of a run's ledger; None for a run without ledger or folder.
 
     A run with --no-cache keeps them in its folder until its report is complete. A resumed run goes on with its own
     ledger unless another one is given.
@@ -102,7 +102,7 @@ def answers_in(folder: FolderWriter, stored: Mapping[str, Json]) -> Ledger | Non
 
 
 def command_to_resume(folder: Path, spec: Spec, *flags: str) -> str:
-    """Return the command that resumes the run in a folder, with the flags that are stored nowhere."""
+    """Return the command that resumes the run in a folder, with the flags that are not stored."""
     url = ("--base-url", mask_urls(spec.base_url)) if spec.base_url else ()
     headers = [word for name, _ in spec.headers for word in ("--header", f"{name}=...")]
     return shlex.join(["germane", "run", "--resume", str(folder), *flags, *url, *headers])

@@ -1,4 +1,4 @@
-"""The specification of an evaluation: what was asked for, by flags, in a report that is resumed, in files and by the environment.
+"""The specification of an evaluation: options from flags, a resumed report, eval files and the environment.
 
 Flags > the report > eval file > environment > config > default. The settings of a project, its config, stand in germane.toml, or
 under `[tool.germane]` in pyproject.toml. Which options there are says the table of flags.
@@ -41,7 +41,7 @@ _NOTHING: FrozenDict = FrozenDict()
 
 @dataclass(frozen=True, slots=True)
 class Spec:
-    """What was asked for, by its source. Each option is an attribute: its value in the first source that has it, else its default.
+    """The options of an evaluation by source. Each option is an attribute: the value of the first source that has it, else its default.
 
     An option that a source does not give is not in it, so that "not given" differs from "given as the default". An option without
     a default that nobody gives is None, () or False.
@@ -62,18 +62,18 @@ class Spec:
 
     @classmethod
     def of(cls, **options: Json) -> Spec:
-        """Return the specification with these options given; None, (), [] and False are not given."""
+        """Return a specification with these options; None, (), [] and False count as not given."""
         return cls().but(**options)
 
     def but(self, **options: Json) -> Spec:
-        """Return the same with these options given instead; None, (), [] and False are not given."""
+        """Return a copy with these options replaced; None, (), [] and False count as not given."""
         if unknown := options.keys() - OPTIONS.keys() - OUTPUTS.keys():
             raise TypeError(f"no such option: {', '.join(sorted(unknown))}")
         given = {**self.given, **{name: _plain(value) for name, value in options.items()}}
         return replace(self, given=_of_values(given))
 
     def in_project(self) -> Spec:
-        """Return the same with the environment and the config of the working directory."""
+        """Return a copy with the environment and the config of the working directory."""
         config = dict(read_config()[0])
         config.pop("ledger", None)  # is found from the config's own folder: `ledger_address`
         named = environment("judge")
@@ -84,11 +84,11 @@ class Spec:
         )
 
     def in_files(self, values: Mapping[str, Json]) -> Spec:
-        """Return the same with the options of eval files; None is not given."""
+        """Return a copy with the options of eval files; None counts as not given."""
         return replace(self, files=_of_values(values))
 
     def resuming(self, manifest: Mapping[str, Json]) -> Spec:
-        """Return the same on top of a report's options, whose paths are relative to the directory where its evaluation began."""
+        """Return a copy on top of a report's options, whose paths are relative to the directory where its evaluation began."""
         options = manifest.get("options") or {}
         for name in _unknown_options(options):
             flag = f"--{name.replace('_', '-')}"
@@ -108,14 +108,14 @@ class Spec:
         return replace(self, report=values)
 
     def first(self, name: str, *sources: str) -> tuple[Json, str]:
-        """Return an option's value in the first of these sources (all) that has it, and that source; (None, "") if none has."""
+        """Return an option's value in the first of these sources (default: all) that has it, and the source; (None, "") if none has."""
         for source in sources or _SOURCES:
             if name in (values := getattr(self, source)):
                 return values[name], source
         return None, ""
 
     def get(self, name: str) -> Json:
-        """Return the value of an option that an add-on may bring; None if it is not given, or without the add-on."""
+        """Return the value of an add-on's option; None if it is not given or the add-on is absent."""
         return self.first(name)[0]
 
     def __getattr__(self, name: str) -> Any:
@@ -128,7 +128,7 @@ class Spec:
         return value if source else _default(OPTIONS[name])
 
     def confined(self) -> AbstractContextManager[None]:
-        """Confine what untrusted files may do: nothing that they name is run, and nothing outside of their repositories is read.
+        """Restrict untrusted files: nothing that they name is run, and nothing outside their repositories is read.
 
         What is given itself may stand anywhere; paths of a report that is resumed are in the repository.
         """
@@ -140,7 +140,7 @@ class Spec:
         return untrusted([*map(repository_root, folders), *paths, *filter(None, named)])
 
     def as_json(self) -> dict[str, Json]:
-        """Return the options for the manifest, without the keys in URLs and headers and without those of a single command.
+        """Return the options for the manifest, without keys in URLs and headers and without options of a single command.
 
         Measures of the config are left out: they are those of data that no eval file names measures for.
         """
@@ -151,7 +151,7 @@ class Spec:
 
 
 def differing_options(row: Mapping[str, Any], other: Mapping[str, Any]) -> list[str]:
-    """Return the stored options that all parts of an evaluation share and in which these two differ."""
+    """Return the stored options that all parts of an evaluation share but that differ in these two."""
     _unknown_options({**row, **other})
     names = {name for name in {**row, **other} if name in OPTIONS and OPTIONS[name].holds == "evaluation"}
     return sorted(name for name in names if row.get(name) != other.get(name))
@@ -197,7 +197,7 @@ def _stored_options() -> dict[str, Any]:
 
 
 def _placed(stored: Mapping[str, Json], cwd: Path) -> dict[str, Json]:
-    """Stored options with paths as they are found from here; where nothing stands there any more, as they were written."""
+    """Return stored options with paths relative to the working directory; paths that no longer exist stay as written."""
 
     def relocated(value: Any) -> Any:
         if isinstance(value, tuple):
@@ -258,12 +258,12 @@ def _checked(table: dict[str, Json], file: Path) -> FrozenDict:
 
 
 def environment(name: str) -> str | None:
-    """Return a setting of the environment, `judge` as GERMANE_JUDGE; None if it is empty."""
+    """Return a setting of the environment, such as GERMANE_JUDGE for `judge`; None if it is empty."""
     return os.environ.get(f"GERMANE_{name.upper()}", "").strip() or None
 
 
 class Callbacks:
-    """Callbacks of a run. The defaults ignore everything."""
+    """Callbacks of a run. The defaults do nothing."""
 
     wants_forecast = False
     """True if `on_forecast` is to be called; the forecast takes up to a second of CPU."""
@@ -272,19 +272,19 @@ class Callbacks:
         """Called with the expected calls of the run and their cost, before its first question is put to the judge."""
 
     def warn(self, text: str) -> None:
-        """Called if something in the input looks like a mistake."""
+        """Called if the input seems to contain a mistake."""
 
     def note(self, text: str) -> None:
-        """Called with what was chosen by default: the measures of data without any."""
+        """Called with the default measures chosen for data without any."""
 
     def on_stopping(self) -> None:
-        """Called when the run is interrupted and finishes what is in flight; a second interruption gives that up."""
+        """Called when the run is interrupted and finishes the requests in flight; a second interruption abandons them."""
 
     def on_baseline(self, baseline: ReportData) -> None:
         """Called with the baseline of the run, before it starts."""
 
     def on_progress(self, what: str, done: int, total: int) -> None:
-        """Called when `done` of `total` cases have asked their target, or parts have ended."""
+        """Called when `done` of `total` cases have been asked of their target, or parts have ended."""
 
     def on_judgements(self, asker: Asker) -> None:
         """Called when the asker's counts (answered, asked, cost, errors) have changed."""
@@ -293,4 +293,4 @@ class Callbacks:
         """Called if some questions have no answer, with the command that asks them again."""
 
     def on_stopped(self, report: ReportData) -> None:
-        """Called when the run has stopped before its end, with a report of what is known."""
+        """Called when the run has stopped early, with a report of the results so far."""

@@ -1,1 +1,1 @@
-"""The report folder: manifest.json and five tables as JSON lines, one writer at a time, rows that are read one by one."""
+"""The report folder: manifest.json and five tables as JSON lines, with one writer at a time."""

@@ -21,7 +21,7 @@ from germane.tables.labels import decode_labels, load_label
 
 
 def publish(path: Path) -> None:
-    """Put every complete file of a folder in its place, the manifest last; the caller is the folder's writer."""
+    """Move every complete file of a folder into place, the manifest last; the caller is the folder's writer."""
     keep_people(path)
     for name, file in files_in(path).items():
         with suppress(FileNotFoundError):
@@ -31,7 +31,7 @@ def publish(path: Path) -> None:
 
 
 def keep_people(path: Path) -> None:
-    """Append the labels that people gave in a folder to those of the rows that will take their place."""
+    """Append the labels that people gave in a folder to those of the rows that will replace it."""
     stored, new = files_in(path)["labels"], files_in(path, UNFINISHED)["labels"]
     if new.exists() and (labels := list(people_in(TableFile(stored)))):
         written = set(TableFile(new).records(decode_labels, load_label))
@@ -41,7 +41,7 @@ def keep_people(path: Path) -> None:
 
 
 def complete_killed(path: Path, *, is_writer: bool = False) -> None:
-    """Publish the report of a process that was killed while its files took their places.
+    """Complete the commit of a process that was killed during it.
 
     Nothing happens where another process writes to the folder, or it cannot be written.
     """

@@ -1,4 +1,4 @@
-"""judgements.jsonl as it is read: the answers of a report, and those that earlier sessions of an evaluation left."""
+"""Reading judgements.jsonl: the answers of a report, and those of earlier sessions of an evaluation."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def earlier_judgements(files: Iterable[Path]) -> Iterator[Judgement]:
 
 
 def check_judgements(file: TableFile) -> None:
-    """Raise InputError at the first row that is damaged, has an impossible answer, or is there twice."""
+    """Raise InputError at the first row that is damaged, has an impossible answer, or repeats a key."""
     keys = (
         key
         for first, _, lines in file.blocks()
@@ -58,7 +58,7 @@ def judgements_in(file: TableFile) -> Iterator[Judgement]:
 
 
 def judgement_in(file: TableFile, number: int, line: bytes) -> Judgement:
-    """Return the judgement of a line; InputError where it is damaged, or has an answer that its kind of question does not have."""
+    """Return the judgement of a line; InputError if it is damaged, or if its kind of question has no such answer."""
     row = file.row(number, line)
     try:
         msgspec.convert({**row, "answer": _NULL}, JudgementLine)
@@ -79,7 +79,7 @@ def judgement_in(file: TableFile, number: int, line: bytes) -> Judgement:
 
 
 def check_answer(kind: str, answer: Any) -> None:
-    """AnswerError where an answer does not have the form, or a number of it the range, of germane's own kind of question."""
+    """Raise AnswerError if an answer of one of germane's own kinds of question has the wrong form or a number out of range."""
     if (read := _reader_of(kind)) is not None:
         read(answer)
 

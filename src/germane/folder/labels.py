@@ -1,4 +1,4 @@
-"""labels.jsonl, which people's answers are appended to at any time: also while a report is written."""
+"""labels.jsonl, to which people's answers may be appended at any time, also while a report is written."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _NOBODY, _IMPORTED = b'"who":null', b'"queue":"import"'
 
 
 def people_in(file: TableFile) -> Iterator[Label]:
-    """Iterate over the labels in a file that people gave separately from the samples."""
+    """Yield the labels of a file that people gave separately from the samples."""
 
     def any_of_people(block: bytes) -> bool:
         return not block.count(_NOBODY) == block.count(_IMPORTED) == block.count(b"\n")
@@ -29,7 +29,7 @@ def labels_size(path: Path) -> int:
 
 
 def append_labels(path: Path, labels: Iterable[Label]) -> None:
-    """Append labels to a folder's labels.jsonl, whose last line is removed where it was cut off."""
+    """Append labels to a folder's labels.jsonl; a last line that was cut off is removed."""
     target = path / LABELS
     with opened(target, APPEND) as file:
         if end := _last_bytes(target):

@@ -1,4 +1,4 @@
-"""The names of the files of a report folder, and how they are opened to be written."""
+"""The names of a report folder's files, and functions that open them for writing."""
 
 from __future__ import annotations
 
@@ -36,12 +36,12 @@ OWN = (*(f"{name}.jsonl" for name in TABLES), LABELS, MANIFEST)
 
 
 def is_own(path: Path, folder: Path) -> bool:
-    """Return True if a path leads to one of a report folder's own files, links followed."""
+    """Return True if a path leads to one of a report folder's own files, also through links."""
     return path.resolve() in {(folder / name).resolve() for name in OWN}
 
 
 def files_in(path: Path, end: str = "") -> dict[Table, Path]:
-    """Return the file of each table in a folder; `end` stands at the end of their names."""
+    """Return the file of each table in a folder; `end` is appended to their names."""
     tables: tuple[Table, ...] = (*TABLES, "labels")
     return {name: path / f"{name}.jsonl{end}" for name in tables}
 
@@ -62,6 +62,6 @@ def opened(path: Path, how: int) -> IO[bytes]:
 
 
 def sync(file: IO[bytes]) -> None:
-    """Wait until all that was written to a file is on disk."""
+    """Wait until everything written to a file is on disk."""
     file.flush()
     os.fsync(file.fileno())

@@ -1,4 +1,4 @@
-"""The rows of a table that stands in a file as JSON lines, and the one error of a line that cannot be read."""
+"""The rows of a table in a file of JSON lines, and the error for a line that cannot be read."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ Keep = Callable[[bytes], bool]
 
 @dataclass(frozen=True, slots=True)
 class TableFile:
-    """A file of JSON lines that is read as a stream. A file that is not there has no lines.
+    """A file of JSON lines, read as a stream. A missing file has no lines.
 
     A last line without its end is left out where it was cut off while it was written: in a file that is being written, and
     in labels.jsonl, which is appended to.
@@ -45,7 +45,7 @@ class TableFile:
     path: Path
 
     def lines(self, keep: Keep = lambda _: True) -> Iterator[tuple[int, int, bytes]]:
-        """Iterate over the number, the offset and the text of each line, in the blocks that are kept."""
+        """Yield the number, offset and text of each line, in the blocks that are kept."""
         for number, offset, lines in self.blocks(keep):
             start = offset
             for n, line in enumerate(lines, number):
@@ -57,7 +57,7 @@ class TableFile:
         return (row_of(self, number, line) for number, _, line in self.lines() if keep(line))
 
     def blocks(self, keep: Keep = lambda _: True) -> Iterator[tuple[int, int, list[bytes]]]:
-        """Iterate over some thousands of lines at a time, with the number and the offset of the first of them.
+        """Yield some thousands of lines at a time, with the number and offset of the first.
 
         InputError where the file is a device or a pipe.
         """
@@ -90,7 +90,7 @@ class TableFile:
         keep: Keep | None = None,
         blocks: Keep = lambda _: True,
     ) -> Iterator[S]:
-        """Iterate over the records of the lines that are kept.
+        """Yield the records of the lines that are kept.
 
         Many lines are decoded together. Where one of them is refused, each is decoded by itself: `decode_row` makes the
         record of a JSON object, or raises InputError with the line's place.
@@ -109,7 +109,7 @@ class TableFile:
                     yield decode_row(self.row(n, line), self.place(n))
 
     def structs(self, kind: type[S], keep: Keep | None = None) -> Iterator[S]:
-        """Iterate over the records of a type in the lines that are kept; InputError names a damaged line."""
+        """Yield the records of a type in the lines that are kept; InputError names a damaged line."""
 
         def decode_row(row: Any, place: SourceLocation) -> S:
             try:
@@ -120,7 +120,7 @@ class TableFile:
         return self.records(msgspec.json.Decoder(kind).decode_lines, decode_row, keep)
 
     def row(self, number: int, line: bytes) -> Any:
-        """Return the JSON object of a line; InputError where it is damaged."""
+        """Return the JSON object of a line; InputError if it is damaged."""
         try:
             row = decode(line)
         except (ValueError, RecursionError):
@@ -130,7 +130,7 @@ class TableFile:
         return row
 
     def whole_rows(self) -> Iterator[Any]:
-        """Iterate over the JSON objects in the lines; one that was cut off when a process was killed is passed over."""
+        """Yield the JSON objects in the lines; a line cut off by a kill is skipped."""
         for _, _, line in self.lines():
             with suppress(ValueError, RecursionError):
                 if isinstance(row := decode(line), dict):
@@ -144,11 +144,11 @@ class TableFile:
                 yield content.readline()
 
     def place(self, number: int) -> SourceLocation:
-        """Return the place of a line, for an error about it."""
+        """Return the location of a line, for an error about it."""
         return SourceLocation(str(self.path), number)
 
     def damaged(self, number: int) -> InputError:
-        """Return the error of a line that cannot be read."""
+        """Return the error for a line that cannot be read."""
         fix = "restore the file, or run the evaluation again"
         if self.path.suffix == UNFINISHED:
             fix = "run again with --resume"
@@ -157,7 +157,7 @@ class TableFile:
         return InputError("this line is damaged", fix=fix, place=self.place(number))
 
     def repeated(self, number: int, what: str) -> InputError:
-        """Return the error of a row that stands in the table twice; `what` names it."""
+        """Return the error for a row that occurs twice in the table; `what` names it."""
         fix = "remove one, or run the evaluation again"
         return InputError(f"this {what} stands here twice", fix=fix, place=self.place(number))
 
@@ -203,7 +203,7 @@ class LineIndex:
         self._names, self._offsets = bytearray(), array("q")
 
     def add(self, name: bytes, offset: int) -> None:
-        """Add a line, before the index is first searched."""
+        """Add a line; only before the first search."""
         self._names += name
         self._offsets.append(offset)
 
@@ -226,7 +226,7 @@ class LineIndex:
 
 
 def with_texts(field: str, texts: Collection[str]) -> Keep:
-    """Return a test of lines: False only where a line cannot have one of these texts in a field."""
+    """Return a test of lines that is False only if a line cannot have one of these texts in a field."""
     name = encode(field) + b":"
     values = {encode(text) for text in texts}
 
@@ -239,7 +239,7 @@ def with_texts(field: str, texts: Collection[str]) -> Keep:
 
 
 def torn_bytes(line: bytes) -> int:
-    """Return the length of the half line of labels.jsonl at the end of these bytes; 0 where the last line is whole."""
+    """Return the length of an incomplete last line in these bytes of labels.jsonl; 0 if the last line is whole."""
     last = line[line.rfind(b"\n") + 1 :]
     try:
         whole = not last or isinstance(decode(last), dict)
@@ -250,5 +250,5 @@ def torn_bytes(line: bytes) -> int:
 
 @cache
 def note_torn(file: Path, number: int) -> None:
-    """Warn, once, that the last line of labels.jsonl was cut off."""
+    """Warn once that the last line of labels.jsonl was cut off."""
     _log.warning("%s:%d: the last line was cut off; its answer is lost, the others count", file, number)

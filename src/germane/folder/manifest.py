@@ -1,4 +1,4 @@
-"""manifest.json: its shape, how it is read and written, and what is wrong with one that was edited or damaged."""
+"""manifest.json: its schema, reading and writing it, and the faults of an edited or damaged one."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _COUNTS: TypeAlias = dict[str, _COUNT]
 
 
 def _record(needed: Mapping[str, Any], others: Mapping[str, Any], *, closed: bool = False) -> Any:
-    """Return the type of an object with these entries, of which `others` may be missing; if `closed`, it has no more."""
+    """Return the type of an object with these entries; `others` may be missing, and if `closed` no further ones may exist."""
     fields: list[Any] = [*needed.items(), *((name, kind, None) for name, kind in others.items())]
     return msgspec.defstruct("Entry", fields, kw_only=True, forbid_unknown_fields=closed)
 
@@ -109,7 +109,7 @@ _MANIFEST = _record(
 
 
 def read_manifest(path: Path) -> dict[str, Json]:
-    """Return the manifest of a report folder, finished or not.
+    """Return the manifest of a report folder, complete or not.
 
     InputError where there is none, or it is damaged or of another version.
     """
@@ -148,7 +148,7 @@ _AGAIN, _NAME_ONE = "run the evaluation again", "name a folder that `germane run
 
 
 def carried_over(path: Path, judgements: str) -> str:
-    """Return the commands that keep the answers of a report that is not read: the judges' and the people's."""
+    """Return the commands that import the judges' answers and people's labels of a report that cannot be read."""
     return (
         f"keep what was paid and run again: germane ledger import {path / judgements}; "
         f"germane label NEW_REPORT --import {path / LABELS}"
@@ -166,7 +166,7 @@ def write_manifest(path: Path, manifest: Mapping[str, Json], status: str) -> dic
 
 
 def draft_manifest(path: Path, manifest: Mapping[str, Json], status: str) -> dict[str, Json]:
-    """Write the next manifest of a report folder beside the one that stands there, as `write_manifest` does."""
+    """Write the next manifest of a report folder beside the current one; otherwise as `write_manifest`."""
     made = {**manifest, "schema_version": SCHEMA_VERSION, "status": status}
     with opened(path / f"{MANIFEST}{UNFINISHED}", REPLACE) as file:
         text = json.dumps(made, ensure_ascii=False, indent=1)

@@ -1,4 +1,4 @@
-"""The tables of a report folder as they are read: row by row, and of rows that nobody asks for no more than a name."""
+"""The tables of a report folder, read row by row; of rows that are not needed only the name is read."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ class StoredTables(Tables):
         self.forget("labels", "_people")
 
     def forget(self, *names: str) -> None:
-        """Read tables again when they are next asked for."""
+        """Read the tables anew when they are next needed."""
         for name in names:
             self.__dict__.pop(name, None)
 
@@ -93,7 +93,7 @@ class StoredTables(Tables):
 
     @classmethod
     def unfinished(cls, path: Path | str) -> StoredTables:
-        """Return the tables of an evaluation that was interrupted: the rows of the blocks that it had finished."""
+        """Return the tables of an interrupted evaluation: the rows of its finished blocks."""
         path = Path(path)
         return cls(path, files_in(path, UNFINISHED), read_manifest(path), path / LABELS)
 
@@ -106,7 +106,7 @@ class StoredTables(Tables):
 
     @property
     def places(self) -> Iterator[PlaceRow]:
-        """The places about which something was asked, read one by one in input order."""
+        """The places that something was asked about, one by one in input order."""
         return self.files["places"].structs(PlaceRow)
 
     @property
@@ -116,7 +116,7 @@ class StoredTables(Tables):
 
     @cached_property
     def labels(self) -> list[Label]:
-        """The answers of people."""
+        """People's labels."""
         return list(self._labels_where(None))
 
     @cached_property
@@ -130,13 +130,13 @@ class StoredTables(Tables):
 
     @cached_property
     def asked(self) -> AskedCounts:
-        """The number of judgements by the way in which they were asked."""
+        """The number of judgements by how they were asked."""
         return count_asked(AskedCounts(), self.judgements)
 
     # what is asked of the rows
 
     def candidates(self, table: Table, field: str, values: Collection[str]) -> Iterator[Any]:
-        """Iterate over the rows that may have one of these values in a field; of other lines nothing else is read."""
+        """Yield the rows that may have one of these values in a field; other lines are not parsed."""
         keep, file = with_texts(field, values), self.files[table]
         match table:
             case "samples":
@@ -160,7 +160,7 @@ class StoredTables(Tables):
                     yield (row.id, row.system, row.trial), value
 
     def grader_numbers(self) -> dict[SampleKey, int]:
-        """Return the number of the grader set of each sample for which it is not 0."""
+        """Return the grader set's number of each sample for which it is not 0."""
         return dict(self.values_of("graders"))
 
     def answers(self) -> Iterator[tuple[str, bytes | None]]:
@@ -170,7 +170,7 @@ class StoredTables(Tables):
                 yield row.item, bytes(row.answer) if row.error is None else None
 
     def people(self) -> Iterator[Label]:
-        """Iterate over the labels that people gave separately from the samples; other lines are passed over unread."""
+        """Yield the labels that people gave separately from the samples; other lines are skipped unread."""
         return iter(self._people)
 
     @cached_property
@@ -188,7 +188,7 @@ class StoredTables(Tables):
         return bool(self.manifest.get("labels_size", size) != size)
 
     def append_labels(self, labels: Iterable[Label]) -> None:
-        """Append labels of people to labels.jsonl at once."""
+        """Append people's labels to labels.jsonl at once."""
         append_labels(self.path, labels)
         self.forget("labels", "_people")
 
@@ -224,7 +224,7 @@ _decode_sample, _GRADERS = msgspec.json.Decoder(Sample).decode, b',"graders":'
 
 
 def numbered(line: bytes, number: int) -> bytes:
-    """Return a line of samples.jsonl with the number of the sample's grader set, where that is not 0."""
+    """Return a line of samples.jsonl with the number of the sample's grader set, if it is not 0."""
     return line[:-2] + b"%b%d}\n" % (_GRADERS, number) if number else line
 
 

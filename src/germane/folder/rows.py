@@ -1,4 +1,4 @@
-"""The rows of the five tables: what is asked of them, wherever they lie, and those that lie in memory."""
+"""The rows of the five tables: the interface to them, and the rows held in memory."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _Table: TypeAlias = Literal["samples", "places", "judgements", "labels"]
 
 @dataclass(slots=True, kw_only=True)
 class Tables(ABC):
-    """The five tables of an evaluation. What is asked of them is the same for rows in memory and in a folder.
+    """The five tables of an evaluation, with the same interface for rows in memory and in a folder.
 
     Attributes:
         samples: The samples, in input order.
@@ -69,12 +69,12 @@ class Tables(ABC):
     @property
     @abstractmethod
     def places(self) -> Iterable[PlaceRow]:
-        """The places about which something was asked, in input order."""
+        """The places that something was asked about, in input order."""
 
     @property
     @abstractmethod
     def labels(self) -> list[Label]:
-        """The answers of people."""
+        """People's labels."""
 
     @property
     @abstractmethod
@@ -82,7 +82,7 @@ class Tables(ABC):
         """All scores."""
 
     def candidates(self, table: _Table, field: str, values: Collection[str]) -> Iterator[Any]:  # noqa: ARG002
-        """Iterate over every row of a table that has one of these values in a field, and maybe others, in their order."""
+        """Yield every row of a table with one of these values in a field, and possibly others, in order."""
         return iter(getattr(self, table))
 
     def values_of(
@@ -93,7 +93,7 @@ class Tables(ABC):
         return ((key, value) for key, value in both if value is not None and value != ())
 
     def number_of(self, graders: GraderSet) -> int:
-        """Return the number of a set of graders, which is added where it is new."""
+        """Return the number of a grader set, adding a new one."""
         if len(self.numbers) < len(self.graders):
             self.numbers.update((canonical(known), number) for number, known in enumerate(self.graders))
         number = self.numbers.setdefault(canonical(graders), len(self.graders))
@@ -102,7 +102,7 @@ class Tables(ABC):
         return number
 
     def add_counts(self, more: Tables) -> None:
-        """Add what is counted of further rows."""
+        """Add the counts of further rows."""
         self.notes.update(more.notes)
         self.prompts.update(more.prompts)
         for measure, kinds in more.reads.items():
@@ -114,7 +114,7 @@ class Tables(ABC):
 
     @abstractmethod
     def grader_numbers(self) -> dict[SampleKey, int]:
-        """Return the number of the grader set of each sample for which it is not 0."""
+        """Return the grader set's number of each sample for which it is not 0."""
 
     def append_labels(self, labels: Iterable[Label]) -> None:
         """Append labels that people gave separately from the samples."""
@@ -122,7 +122,7 @@ class Tables(ABC):
 
     @property
     def asked(self) -> AskedCounts:
-        """The number of judgements by the way in which they were asked."""
+        """The number of judgements by how they were asked."""
         return count_asked(Counter(), self.judgements)
 
     def labels_added(self) -> bool:
@@ -130,21 +130,21 @@ class Tables(ABC):
         return False
 
     def samples_of(self, keys: Collection[SampleKey]) -> Iterator[Sample]:
-        """Iterate over the samples with these keys, in input order."""
+        """Yield the samples with these keys in input order."""
         rows: Iterator[Sample] = self.candidates("samples", "id", {name for name, _, _ in keys})
         return (sample for sample in rows if sample.key in keys)
 
     def samples_named(self, name: str) -> Iterator[Sample]:
-        """Iterate over the samples that have this text as their id or as their query, in input order."""
+        """Yield the samples with this text as id or query, in input order."""
         return (sample for sample in self.samples if name in {sample.id, sample.query})
 
     def places_of(self, keys: Collection[SampleKey]) -> Iterator[PlaceRow]:
-        """Iterate over the places of these samples, in input order."""
+        """Yield the places of these samples in input order."""
         rows: Iterator[PlaceRow] = self.candidates("places", "sample", {name for name, _, _ in keys})
         return (row for row in rows if row.key in keys)
 
     def labels_of(self, items: Collection[str]) -> Iterator[Label]:
-        """Iterate over the labels whose item is one of these, in the order in which they came."""
+        """Yield the labels of these items, oldest first."""
         rows: Iterator[Label] = self.candidates("labels", "item", items)
         return (label for label in rows if label.item in items)
 
@@ -160,7 +160,7 @@ class Tables(ABC):
                 yield row.item, None if row.error is not None else encode(row.answer)
 
     def people(self) -> Iterator[Label]:
-        """Iterate over the labels that people gave separately from the samples."""
+        """Yield the labels that people gave separately from the samples."""
         return filter(by_people, self.labels)
 
     def any_has(self, field: Literal["calls", "history"]) -> bool:
@@ -176,7 +176,7 @@ class Tables(ABC):
 
 @dataclass(slots=True, kw_only=True)
 class BlockRows(Tables):
-    """Rows of the five tables in memory: those of a block of cases, or of several that were merged.
+    """Rows of the five tables in memory, of one or several merged blocks of cases.
 
     `graded` gives, for each of the samples, the number of its grader set in `graders`; samples beyond its end have set 0.
     """
@@ -189,12 +189,12 @@ class BlockRows(Tables):
     graded: list[int] = field(default_factory=list)
 
     def grader_numbers(self) -> dict[SampleKey, int]:
-        """Return the number of the grader set of each sample for which it is not 0."""
+        """Return the grader set's number of each sample for which it is not 0."""
         numbered = zip(self.samples, self.graded, strict=False)
         return {sample.key: number for sample, number in numbered if number}
 
     def add(self, other: BlockRows) -> None:
-        """Append other rows in their order, add their counts, and number their grader sets anew."""
+        """Append other rows in order, add their counts, and renumber their grader sets."""
         self.graded += [0] * (len(self.samples) - len(self.graded))
         renumbered = list(map(self.number_of, other.graders))
         theirs = other.graded + [0] * (len(other.samples) - len(other.graded))
@@ -209,7 +209,7 @@ class BlockRows(Tables):
 
 
 def merge(several: Iterable[BlockRows]) -> BlockRows:
-    """Return the rows of all, in their order.
+    """Return the rows of all blocks in order.
 
     Merging is associative, and what is computed from the rows is the same however they were cut: counts are added, and
     means are taken over all rows at the end.

@@ -1,4 +1,4 @@
-"""The one writer of a report folder: rows come block by block, and take their places together."""
+"""Write a report folder: rows are added block by block and published together."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ __all__ = ["FolderWriter"]
 
 
 class FolderWriter:
-    """Writes the report of one evaluation into a folder, whose only writer it is from `lock` to `close`.
+    """Writes the report of one evaluation into a folder; the folder's only writer between `lock` and `close`.
 
     Rows are written to `.part` files. `finish` puts these in the places of the files that stand there, so that a report
     stays whole until the next one is complete. The judgements of a process that was killed stay in the folder, where
@@ -63,7 +63,7 @@ class FolderWriter:
 
     @classmethod
     def temporary(cls, source: StoredTables) -> FolderWriter:
-        """Return a writer, already started, of a report that is scored again and saved nowhere.
+        """Return a started writer for a report that is scored again without being saved.
 
         Samples and labels are those of the `source`, scores are held in memory, and the files go with the tables.
         """
@@ -79,7 +79,7 @@ class FolderWriter:
     # the folder
 
     def lock(self) -> Self:
-        """Become the folder's writer until `close`; InputError where another process writes to it."""
+        """Become the folder's writer until `close`; InputError if another process is."""
         try:
             self.path.mkdir(parents=True, exist_ok=True)
         except (FileExistsError, NotADirectoryError):
@@ -98,15 +98,15 @@ class FolderWriter:
             raise InputError(f"{self.path} holds the report of another evaluation", fix=fix)
 
     def has_rows(self) -> bool:
-        """Return True if the rows of a finished report stand in the folder."""
+        """Return True if the folder holds the rows of a finished report."""
         return files_in(self.path)["judgements"].exists()
 
     def is_unfinished(self) -> bool:
-        """Return True if an evaluation was begun in the folder and has not come to its end."""
+        """Return True if the folder holds an evaluation that was begun and not finished."""
         return (self.path / MANIFEST).exists() and read_manifest(self.path).get("status") != "complete"
 
     def write_manifest(self, manifest: Mapping[str, Json], status: str) -> None:
-        """Write the manifest of a report that is not complete. `status`: running or interrupted."""
+        """Write the manifest of an incomplete report. `status`: running or interrupted."""
         self.manifest = write_manifest(self.path, manifest, status)
 
     # what killed sessions left
@@ -121,12 +121,12 @@ class FolderWriter:
         return [file for file in files if file.exists()]
 
     def forget_killed(self) -> None:
-        """Remove what killed sessions left: what begins here now is another evaluation."""
+        """Delete what killed sessions left, for a new evaluation."""
         for end in (EARLIER, UNFINISHED):
             files_in(self.path, end)["judgements"].unlink(missing_ok=True)
 
     def _set_aside(self) -> None:
-        """Append the judgements of a killed session to those of earlier ones: the next begins its tables anew."""
+        """Append the judgements of a killed session to those of earlier ones, before its tables are begun anew."""
         left = files_in(self.path, UNFINISHED)["judgements"]
         if left.exists():
             with opened(files_in(self.path, EARLIER)["judgements"], APPEND) as kept:
@@ -146,7 +146,7 @@ class FolderWriter:
     # rows
 
     def start(self) -> Self:
-        """Begin the rows anew, as the folder's writer; what a killed session left is kept until `finish`."""
+        """Begin the rows anew as the folder's writer; what a killed session left is kept until `finish`."""
         if self._held is None:
             self.lock()
         self._set_aside()
@@ -164,7 +164,7 @@ class FolderWriter:
         return self
 
     def add(self, rows: Tables) -> None:
-        """Write the rows of a block; a judgement that was written before is not written again."""
+        """Write the rows of a block; judgements already written are skipped."""
         tables = self.tables
         numbers = [self.tables.number_of(graders) for graders in rows.graders]
         self._write("samples", _sample_lines(rows, numbers))
@@ -177,19 +177,19 @@ class FolderWriter:
         tables.add_counts(rows)
 
     def append_labels(self, labels: Iterable[Label]) -> None:
-        """Write labels after those that were written."""
+        """Append labels to those already written."""
         self._write("labels", json_lines(labels))
         self.tables.forget("labels", "_people")
 
     def copy(self, name: Table, lines: Iterable[bytes]) -> None:
-        """Write lines of another report's table as they are. What is known of the table is then read from its file."""
+        """Copy lines of another report's table unchanged; facts about the table are then read from its file."""
         self.tables.forget({"judgements": "asked"}.get(name, name))
         if name == "samples":
             self.tables.cluster_of = None
         self._write(name, lines)
 
     def _new(self, judgements: Iterable[Judgement]) -> Iterator[Judgement]:
-        """Iterate over the judgements that were not written before, and count them."""
+        """Yield the judgements not written before, and count them."""
         for some in batched(judgements):
             new = list[Judgement]()
             for judgement in some:
@@ -206,12 +206,12 @@ class FolderWriter:
     # the end
 
     def flush(self) -> None:
-        """Wait until everything that was added is on disk."""
+        """Wait until everything added is on disk."""
         for file in self._files.values():
             sync(file)
 
     def finish(self, manifest: Mapping[str, Json]) -> None:
-        """Put the rows added since `start` in place of those that stood there, with their manifest."""
+        """Replace the folder's rows by those added since `start`, with their manifest."""
         self._close_files()
         keep_people(self.path)
         written = files_in(self.path, UNFINISHED)
@@ -224,7 +224,7 @@ class FolderWriter:
         self.tables.move_to(files_in(self.path))
 
     def append_judgements(self, judgements: Iterable[Judgement]) -> None:
-        """Add judgements to a finished report, merged into others that stand there: no measure reads them."""
+        """Add judgements to a finished report as children of existing ones, which no measure reads."""
         name: Table = "judgements"
         stored, added = files_in(self.path)[name], files_in(self.path, UNFINISHED)[name]
         with opened(added, REPLACE) as file:
@@ -237,7 +237,7 @@ class FolderWriter:
         publish(self.path)
 
     def close(self) -> None:
-        """Close the files and let others write; what was added and not finished stays as a killed session leaves it."""
+        """Close the files and release the lock; unfinished rows stay as after a kill."""
         self._close_files()
         if self._held is not None:
             release(self.path / LOCK, self._held)
@@ -251,7 +251,7 @@ class FolderWriter:
 
 
 def _sample_lines(rows: Tables, numbers: Sequence[int]) -> Iterator[bytes]:
-    """Iterate over the lines of samples.jsonl: samples, with the number of their grader set where it is not 0."""
+    """Yield the lines of samples.jsonl: samples, with the number of their grader set if it is not 0."""
     graded = rows.grader_numbers() if len(numbers) > 1 else {}
     for some in batched(rows.samples):
         text = encode_records(some)

@@ -1,4 +1,4 @@
-"""Graders: what a case scores by a measure with options, or by a type of grader that an add-on brings."""
+"""Graders: score a case by a measure with options, or by a grader type that an add-on provides."""
 
 from germane.graders.grader import (
     CaseGrader,

@@ -1,4 +1,4 @@
-"""Graders: each reads one case with the system's answer, and returns a score from 0 to 1 with its evidence."""
+"""Graders: each reads a case with the system's answer, and returns a score from 0 to 1 with its evidence."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ R = TypeVar("R")
 
 
 def is_answered(case: Case) -> bool:
-    """Return whether the system's answer is known, be it empty."""
+    """Return whether the system's answer is known, even if it is empty."""
     return case.sample.response is not None or any(m.role == "assistant" for m in case.sample.messages)
 
 
@@ -97,7 +97,7 @@ class GraderResult:
 
     @classmethod
     def failed(cls, why: str) -> GraderResult:
-        """Return the result of a grader that could not do its work: a judge or a script failed."""
+        """Return the result of a grader that failed, because its judge or script failed."""
         return cls(score=None, status="error", why=why)
 
     @classmethod
@@ -143,7 +143,7 @@ _NEGATED: dict[Verdict, Verdict] = {"pass": "fail", "fail": "pass", "borderline"
 
 
 class CaseGrader(YamlModel, ABC):
-    """The base of all graders: reported name, weight, and the score that a case must reach.
+    """Base class of all graders: reported name, weight, and the score that a case must reach.
 
     Attributes:
         name: Reported name. Default: its type.
@@ -189,7 +189,7 @@ class CaseGrader(YamlModel, ABC):
     @model_validator(mode="wrap")
     @classmethod
     def _made(cls, value: Any, handler: Callable[[Any], Self]) -> Self:
-        """Raise InputError at once where a grader made in Python has a parameter that cannot be used."""
+        """Raise InputError for an unusable parameter of a grader made in Python."""
         if not isinstance(value, dict):
             return handler(value)
         try:
@@ -209,7 +209,7 @@ class CaseGrader(YamlModel, ABC):
 
     @classmethod
     def complete(cls, keys: Keys) -> None:
-        """Add the fields that are set once for all graders of a file, or by the type itself."""
+        """Add the fields that are set once for all graders of a file, or by the type."""
         values = keys.values
         values |= keys.context.get("fixed", {})
         keys.what = str(values.get("name") or values.get("test") or values.get("measure") or cls.what)
@@ -217,7 +217,7 @@ class CaseGrader(YamlModel, ABC):
 
     @property
     def label(self) -> str:
-        """The name that it is reported under."""
+        """The name in reports."""
         return self.name or self.type
 
     @property
@@ -227,7 +227,7 @@ class CaseGrader(YamlModel, ABC):
 
     @property
     def gate(self) -> float | None:
-        """The least score that a case must reach; None where the grader is not a gate."""
+        """The least score that a case must reach; None if the grader is not a gate."""
         if self.required is True:
             return PASS if self.min_score is None else self.min_score
         return None if self.required is False else float(self.required)
@@ -239,7 +239,7 @@ class CaseGrader(YamlModel, ABC):
 
     @property
     def agentv(self) -> bool:
-        """True if AgentV's own values are asked for."""
+        """True if the grader computes AgentV's own values."""
         return self.compatibility == "agentv"
 
     @abstractmethod
@@ -247,21 +247,21 @@ class CaseGrader(YamlModel, ABC):
         """Return the result before `negate` and `min_score`; Missing may be raised."""
 
     def missing(self, why: str, *, zero: bool = False) -> GraderResult:
-        """Return the result where an answer is missing: an error, or for AgentV 0 where it scores that as a `zero`."""
+        """Return the result for a missing answer: an error, or AgentV's 0 if it scores that as a `zero`."""
         if not (zero and self.agentv):
             return GraderResult.failed(why)
         return GraderResult(score=0.0, verdict="fail", details=FrozenDict({"error": why}))
 
     def unanswered(self, case: Case) -> GraderResult | None:
-        """Return a skipped result where the system's answer is not known; else None, and for AgentV, which takes it as empty."""
+        """Return a skipped result if the system's answer is unknown, else None; always None for AgentV, which takes it as empty."""
         return None if self.agentv or is_answered(case) else GraderResult.skipped("no response")
 
     def grade_sample(self, sample: Sample, case: Case | None) -> Program[GraderResult]:
-        """Grade a sample, in its case of an eval file or in one of its own."""
+        """Grade a sample within its case of an eval file, or as a case of its own."""
         return self.grade(Case(sample=sample) if case is None else case)
 
     def grade(self, case: Case) -> Program[GraderResult]:
-        """Grade one case: a generator of questions that returns the result, and never raises on what a case holds."""
+        """Grade one case: a generator of questions that returns the result; the case's content never makes it raise."""
         sample = case.sample
         if sample.failed:
             return GraderResult.failed(sample.error or "")
@@ -294,15 +294,15 @@ class CaseGrader(YamlModel, ABC):
         return verdict_of(score, PASS if self.min_score is None else self.min_score)
 
     def capped(self, full: GraderResult) -> GraderResult:
-        """Return the result with as many hits and misses as AgentV keeps."""
+        """Return the result with at most as many hits and misses as AgentV keeps."""
         return replace(full, hits=full.hits[:SHOWN], misses=full.misses[:SHOWN]) if self.agentv else full
 
 
 class DirectGrader(CaseGrader):
-    """A grader that asks nobody: a plain function of the case."""
+    """A grader without questions: a plain function of the case."""
 
     def compute(self, case: Case) -> Program[GraderResult]:
-        """Return the result of `check`, as a program that asks nothing; an error where it returns no result."""
+        """Return the result of `check` as a program without questions; an error if it returns no result."""
         yield from ()
         result: Any = self.check(case)
         if isinstance(result, GraderResult):
@@ -317,14 +317,14 @@ class DirectGrader(CaseGrader):
         """Return the result, the score alone (0 to 1), or whether the case passes."""
 
     def absent(self, miss: str, reasoning: str) -> GraderResult:
-        """Return the result where the case lacks the data: skipped, or AgentV's 0."""
+        """Return the result for a case without the data: skipped, or AgentV's 0."""
         if not self.agentv:
             return GraderResult.skipped(reasoning)
         return GraderResult(score=0.0, verdict="fail", misses=(miss,), reasoning=reasoning)
 
 
 def together(programs: Iterable[Program[R]]) -> Program[list[R]]:
-    """Run programs side by side, asking at once what all of them ask next; return their results in order."""
+    """Run programs side by side, so that their next questions are asked together; return their results in order."""
     running = list(programs)
     results: dict[int, R] = {}
     asking: dict[int, Sequence[Any]] = {}

@@ -1,4 +1,4 @@
-"""A measure as a grader, so that it can be listed with the others and be inside a composite."""
+"""A measure as a grader, so that it can be listed with other graders and be part of a composite."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ class MeasureGrader(CaseGrader):
 
     @property
     def label(self) -> str:
-        """The name that it is reported under: the measure's own where no other is given."""
+        """The name in reports: the given one, else the measure's."""
         return self.name or str(self.measure)
 
     @property
@@ -67,7 +67,7 @@ class MeasureGrader(CaseGrader):
 
     @property
     def scored(self) -> Grader:
-        """The same for blocks of samples: what `Job` takes."""
+        """The same for blocks of samples, as `Job` takes it."""
         return Grader(
             measure=self.measure,
             name=self.name,
@@ -101,7 +101,7 @@ class MeasureGrader(CaseGrader):
         return explain_judged(self.measure, outcome, results[0])
 
     def result(self, sample: Sample, outcome: Outcome, explanation: Explanation) -> GraderResult:
-        """Return an outcome and its explanation as a result: what `grade` returns, and how a stored score is shown."""
+        """Return an outcome and its explanation as a result, for `grade` and for showing a stored score."""
         if outcome.value is None:
             absent = sample.contexts is None and sample.calls is None
             needed = "contexts" in self.measure.definition.needs

@@ -1,4 +1,4 @@
-"""The grader that an eval file's mapping describes: every type, every spelling of its keys."""
+"""The grader that a mapping in an eval file describes: every type, every spelling of its keys."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from germane.yamltext import Node, misspelling_of, node_of, read_model
 
 @cache
 def _kinds(*, installed: bool = False) -> dict[str, tuple[str, GraderType]]:
-    """Return the types of grader that add-ons bring, by every folded name, each with the name to write."""
+    """Return the grader types of add-ons by folded name, each with the name to write."""
     return {
         fold(name): (canonical, kind)
         for canonical, kind in all_of("graders", installed=installed).items()
@@ -39,7 +39,7 @@ def is_grader(name: str) -> str:
 
 
 class NotImported(InputError):
-    """A grader is a measure in a Python file, and nothing is imported; `problem` is its name."""
+    """A grader is a measure in a Python file, and imports are not allowed; `problem` is its name."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,7 +84,7 @@ def grader_of(
 
 
 def _resolve_type(node: Node, where: Where) -> tuple[type[CaseGrader], Node, dict[str, Any]]:
-    """Return the class that a mapping describes, the mapping without its type, and the fields that follow from it."""
+    """Return the class that a mapping describes, the mapping without its type, and the fields implied by the type."""
     if node.text is not None and not node.is_null():
         node = Node(node.location, pairs={"type": node}, keys={"type": node.location})
     if node.pairs is None:
@@ -144,7 +144,7 @@ def _type(node: Node) -> tuple[str, Node]:
 
 
 def _opened(node: Node) -> Node:
-    """Return the mapping with the options under `config` on the top level, whose own go first."""
+    """Return the mapping with the options under `config` moved to the top level, whose own win."""
     config, rest = _pop_value(node, "config")
     if config is None or config.pairs is None:
         return node
@@ -202,7 +202,7 @@ def graders_of_specs(
     *,
     leave: Callable[[str, GraderSpec], None] | None = None,
 ) -> tuple[Grader, ...]:
-    """Return the graders that entries of an eval file describe, as an evaluation runs them; their names differ.
+    """Return the graders that entries of an eval file describe, with unique names.
 
     InputError at the first fault; with `faults` all of them are added to these. With `leave` no Python file is imported: it gets
     the name of each measure in one, and the grader that has it is left out.
@@ -235,7 +235,7 @@ def graders_of_specs(
 
 
 def scored(grader: CaseGrader) -> Grader:
-    """Return a grader for a block of samples: a plain measure is computed for all samples at once, others read the whole case."""
+    """Return a grader for a block of samples: plain measures are computed for all at once, others read the whole case."""
     if isinstance(grader, MeasureGrader):
         if not (grader.negate or grader.agentv or grader.contexts is not None):
             return grader.scored

@@ -1,4 +1,4 @@
-"""Evaluation inside other tools, and what the shapes of such tools need: cases measured by one shared judge."""
+"""Evaluate inside other tools: each case is measured through one shared judge."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One case through the ordinary evaluation: rows in the shapes of other tools, scores with their explanation out."""
+"""Measure one case through the ordinary evaluation: rows in other tools' shapes in, scores with explanations out."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ from germane.types import Json, Judgement, Sample, Score
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Measured:
-    """One score and what it rests on: `source` is "gold", "human" or the judge; `judgements` are those of the whole call."""
+    """One score and its basis: `source` is "gold", "human" or the judge; `judgements` are those of the whole call."""
 
     sample: Sample
     score: Score
@@ -57,7 +57,7 @@ class Measured:
 
     @property
     def problem(self) -> str:
-        """The status, the reason and the bounds of a score without a value, in words; "" where there is a value."""
+        """The status, reason and bounds of a score without a value, as text; "" if there is a value."""
         if self.score.value is not None:
             return ""
         bounds = self.score.bounds
@@ -71,7 +71,7 @@ class Measured:
 
     @property
     def verdicts(self) -> list[bool]:
-        """The verdicts that the score counts: on each claim of a recall, each statement of a relevancy, else each ranked context.
+        """The verdicts that the score counts: on each claim (recall), each statement (relevancy), else each ranked context.
 
         In their order, leaving out what was not answered.
         """
@@ -85,7 +85,7 @@ class Measured:
 
     @property
     def support(self) -> list[tuple[int, ...]]:
-        """For each claim that was judged, the contexts that support it, by their number from 1."""
+        """For each judged claim, the numbers (from 1) of the contexts that support it."""
         items = [item for answer in self._answers("support") for item in answer["claims"]]
         return [tuple(item["contexts"]) for item in sorted(items, key=lambda item: int(item["claim"]))]
 
@@ -94,7 +94,7 @@ class Measured:
 
 
 class SharedJudge:
-    """The judge and the ledger of one evaluator, which may be called from several threads and event loops at once.
+    """The judge and ledger of one evaluator, which may be called from several threads and event loops.
 
     Both are opened once and belong to one event loop in a thread of its own, so that all calls share connections, limits and
     questions. A judge that runs code of the user's is asked in the caller's event loop where there is one.
@@ -113,13 +113,13 @@ class SharedJudge:
         self._session: _Session | None = None
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Copy and pickle what it was made of: the copy opens its own."""
+        """Copy and pickle the constructor's arguments; the copy opens its own connections."""
         return partial(type(self), self.given, self._place, called=self._called), ()
 
     def measure(
         self, row: Mapping[str, Json], measures: str | Sequence[str], against: str = "auto"
     ) -> tuple[Measured, ...]:
-        """Wait for the measures of one case: see `ameasure`."""
+        """Measure one case, synchronously: see `ameasure`."""
         return run_coroutine(self.ameasure(row, measures, against))
 
     async def ameasure(
@@ -149,7 +149,7 @@ class SharedJudge:
             raise InputError(error.problem, fix=fix) from None
 
     def _shared(self, measures: str | Sequence[str]) -> Judge | None:
-        """Return the judge, made once; None where no answers are needed that cost anything."""
+        """Return the judge, made once; None if no paid answers are needed."""
         if not needs_judge(asked_graders(measures)):
             return None
         words = judge_words(Spec().in_project())[0] if self.given is None else ""
@@ -162,7 +162,7 @@ class SharedJudge:
     async def _report(
         self, judge: Judge, samples: Sequence[Sample], measures: str | Sequence[str], against: str
     ) -> Report:
-        """Return the report; runs in the event loop to which the judge's connections belong."""
+        """Return the report; runs in the event loop that owns the judge's connections."""
         graders = asked_graders(measures)
         check_answers(judge, graders)
         settings = settings_of(Spec.of(against=against), judge)
@@ -198,14 +198,14 @@ class _Session:
 
     @property
     def is_used_up(self) -> bool:
-        """True if the judge cannot be used, what failed may be asked again, or much is remembered."""
+        """True if the judge is unusable, failed questions may be asked again, or much is cached."""
         if not self._opened.done() or self._opened.exception() is not None:
             return self._opened.done()
         asker = self._opened.result()[0]
         return asker.failed or (not self._users and (asker.spent.errors > 0 or asker.answered > _REMEMBERED))
 
     async def _run(self, place: str | Path | None) -> None:
-        """Hold the ledger and the asker open: one task, since what it sets is reset in the same context."""
+        """Keep the ledger and asker open in one task, since context variables must be reset in the task that set them."""
         try:
             with ExitStack() as opened:
                 ledger = open_ledger(place)
@@ -241,7 +241,7 @@ _starting = threading.Lock()
 
 
 def _loop() -> asyncio.AbstractEventLoop:
-    """Return the event loop in which the integrations of this process ask judges."""
+    """Return the event loop in which this process's integrations ask judges."""
     with _starting:
         return _loop_of(os.getpid())
 
@@ -265,7 +265,7 @@ def _loop_of(_process: int) -> asyncio.AbstractEventLoop:
 
 
 def _is_remote(judge: Judge) -> bool:
-    """Return whether a judge is asked over connections of its own, and runs no code of the user's."""
+    """Return whether a judge is asked over its own connections and runs no user code."""
     model = model_of(judge)
     return model is not None and model.service.provider in PROVIDERS
 
@@ -289,7 +289,7 @@ def _measured(report: Report, sample: Sample) -> tuple[Measured, ...]:
 
 
 def row_of(inputs: Any, output: Any, expected: Any) -> dict[str, Json]:
-    """Return a row of what other tools keep apart: what went in, what came out, what was expected.
+    """Return a row from the separate input, output and expected values of other tools.
 
     A mapping, or an object with attributes, gives its fields under any name that a data file may have; a text is the query,
     the response and the reference; a list that came out is the contexts, one that was expected the gold ids.
@@ -333,7 +333,7 @@ def judge_of(model: Any) -> Any:
 
 
 def _of_another_tool(model: Any) -> Any:
-    """Return a judge of a DeepEvalBaseLLM or one of Ragas' LLM objects; anything else as it is."""
+    """Return a judge for a DeepEvalBaseLLM or a Ragas LLM object; anything else unchanged."""
     if hasattr(model, "langchain_llm"):  # Ragas' wrapper of a chat model
         return LLMJudge(model.langchain_llm)
     if hasattr(model, "a_generate") and hasattr(model, "get_model_name"):  # DeepEval
@@ -358,7 +358,7 @@ def _of_another_tool(model: Any) -> Any:
 
 
 def _at_its_endpoint(model: Any) -> LLMJudge:
-    """Return a judge at the endpoint of the client that Ragas' `llm_factory` made: the client gives objects, not texts."""
+    """Return a judge at the endpoint of a client made by Ragas' `llm_factory`, as that client returns objects instead of texts."""
     client = getattr(model.client, "client", model.client)  # instructor wraps the provider's own
     url, key = getattr(client, "base_url", None), getattr(client, "api_key", None)
     if model.provider not in PROVIDERS or url is None or not isinstance(key, str):
@@ -378,7 +378,7 @@ _BARE = re.compile(r"[\w.]+-[\w.-]+|gpt[\w.]+|o\d")
 
 
 def required(value: Json, name: str, tool: str, error: type[InputError] = InputError) -> Json:
-    """Return a field that a call cannot do without; an error where it was not given."""
+    """Return a required field; an error if it was not given."""
     if value is None:
         raise error(f"{tool} needs {name}", fix=f"give {name}=...")
     return value

@@ -1,4 +1,4 @@
-"""germane's measures as a scorer of MLflow: `mlflow.genai.evaluate(data=..., scorers=[scorer("context_recall RR")])`.
+"""germane's measures as an MLflow scorer: `mlflow.genai.evaluate(data=..., scorers=[scorer("context_recall RR")])`.
 
 `inputs`, `outputs` and `expectations` are the fields of a sample: a text is the query, the response, the reference; a mapping
 names its fields as a data file does (`question`, `retrieved_contexts`, `expected_response`, ...). Where the outputs hold no
@@ -53,7 +53,7 @@ def scorer(
 
 
 def _single(fields: Any) -> Any:
-    """Return the text of a mapping that holds one text under an unknown name; anything else as it is."""
+    """Return the text of a mapping that holds one text under an unknown name; anything else unchanged."""
     if isinstance(fields, dict) and len(fields) == 1:
         ((name, value),) = fields.items()
         return value if name not in SPELLINGS and isinstance(value, str) else fields
@@ -61,7 +61,7 @@ def _single(fields: Any) -> Any:
 
 
 def _expected(fields: Any) -> Any:
-    """Read MLflow's own names: `expected_response`, and `expected_retrieved_context`, whose documents are the gold."""
+    """Read MLflow's names: `expected_response`, and `expected_retrieved_context`, whose documents are the gold."""
     if not isinstance(fields, dict):
         return fields
     row = {name: value for name, value in fields.items() if not name.startswith("expected_")}
@@ -73,7 +73,7 @@ def _expected(fields: Any) -> Any:
 
 
 def _retrieved(trace: Any, *, by_uri: bool) -> dict[str, Json]:
-    """Return the searches of the outermost retriever spans of a trace, each with its error where it failed.
+    """Return the searches of the outermost retriever spans of a trace, each with its error if it failed.
 
     `by_uri`: gold names the documents by their `doc_uri`.
     """
@@ -97,7 +97,7 @@ def _retrieved(trace: Any, *, by_uri: bool) -> dict[str, Json]:
 
 
 def _uri(document: Json) -> Json:
-    """Return the id of an expected document; one without an id is refused with the gold."""
+    """Return the id of an expected document; a document without one is refused with the gold."""
     return document.get("doc_uri") or id_in(document) if isinstance(document, dict) else document
 
 

@@ -1,4 +1,4 @@
-"""germane's measures as an evaluator of pydantic-evals: `Dataset(cases=..., evaluators=[Germane("context_recall RR")])`.
+"""germane's measures as a pydantic-evals evaluator: `Dataset(cases=..., evaluators=[Germane("context_recall RR")])`.
 
 What went in, came out and was expected are the fields of a sample: a text is the query, the response, the reference; a list
 that came out is the contexts, one that was expected the gold ids; a mapping or a model names its fields as a data file does.

@@ -63,7 +63,7 @@ def __dir__() -> list[str]:
 
 
 def load_judge(judge: Judges, **options: Json) -> Judge:
-    """Return a judge as it is or by its name, a chat model or a function as one; several (a list, or names with white space between them) are a panel.
+    """Return a judge: one as given, by name, or made of a chat model or function; several (a list, or names with spaces) are a panel.
 
     The names are `labels`, `gold`, `lexical`, and `provider:model` (`openai` = gpt-4o-mini). `options` are those of LLMJudge,
     for judges that are named. InputError where something is not a judge.

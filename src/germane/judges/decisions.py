@@ -1,4 +1,4 @@
-"""Decisions models: they are asked a typed question about a text, and answer by a probability for each level.
+"""Decisions models: asked a typed question about a text, they answer with a probability for each level.
 
 How relevant a passage is, is put as a score whose levels are the grades of the prompt. What comes back is a distribution:
 it is kept in the judgement, and the grade is its mode.
@@ -15,7 +15,7 @@ LEVELS = {"grade": ("0", "1", "2", "3"), "relevant": ("false", "true")}
 
 
 def check_levels(name: str, text: str, *, template: bool) -> None:
-    """Raise InputError where a prompt does not say what each level means."""
+    """Raise InputError if a prompt does not say what each level means."""
     names = LEVELS["relevant" if name.endswith("_binary") else "grade"]
     levels = [match[1] for line in text.split("\n") if (match := LEVEL.fullmatch(line))]
     if template or sorted(levels) != sorted(names):

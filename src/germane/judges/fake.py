@@ -1,4 +1,4 @@
-"""A judge whose answers the user writes down: for tests of what is built on germane."""
+"""A judge with scripted answers, for tests."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Answer: TypeAlias = Callable[[AnyQuestion], Json | Reply | Exception]
 
 
 class FakeJudge(LocalJudge):
-    """Answers from a function or a dict, and remembers what it was asked (`asked`).
+    """Answers from a function or a dict, and records the questions (`asked`).
 
     A function gets the question and returns a payload, a Reply, or an exception to raise or to report
     (AnswerError becomes an error reply, any other is raised). A dict maps a kind (`"relevance"`) or the text
@@ -47,7 +47,7 @@ class FakeJudge(LocalJudge):
         return await super().answer(questions)
 
     def reply(self, question: AnyQuestion) -> Reply:
-        """Return the answer that was written down for this question, else its typical one."""
+        """Return the scripted answer to this question, else a typical one."""
         result: Json | Answer = self._answers
         if isinstance(result, Mapping):
             absent = AnswerError(f"the fake judge has no answer to a question of kind {question.kind}")

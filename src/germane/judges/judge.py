@@ -76,7 +76,7 @@ class Judge:
         return FrozenDict(judge=self.name)
 
     def prompt_hash(self, _question: AnyQuestion) -> str:
-        """Return the hash of the wording that this question would be asked with; "" where there is none."""
+        """Return the hash of this question's wording; "" if it has none."""
         return ""
 
     def key(self, question: AnyQuestion) -> str:
@@ -86,7 +86,7 @@ class Judge:
         return keys_under(question, [question.item], self._ending(self.prompt_hash(question)))[0]
 
     def keys(self, questions: Sequence[AnyQuestion]) -> list[str]:
-        """Return the key of each question; of passages that are asked about alike without making the questions."""
+        """Return the key of each question; passages asked about in one way need not be made into questions."""
         own = "reads" in self.identity or getattr(self.key, "__func__", None) is not Judge.key
         if own or not isinstance(questions, Passages):
             return list(map(self.key, questions))
@@ -95,7 +95,7 @@ class Judge:
         )
 
     def answering(self, _question: AnyQuestion) -> Judge:
-        """Return the judge that answers this question, of several; InputError where none of them can."""
+        """Return the judge, of several, that answers this question; InputError if none can."""
         return self
 
     def label_of(self, _question: AnyQuestion) -> Json:
@@ -104,7 +104,7 @@ class Judge:
 
     @cached_property
     def _ending(self) -> Callable[[str], bytes]:
-        """The common ending of the keys of questions of one wording, by the wording's hash."""
+        """The common ending of the keys of questions with one wording, by its hash."""
         return cache(partial(ending, self.identity))
 
     def group(self, questions: Sequence[AnyQuestion]) -> list[tuple[AnyQuestion, ...]]:
@@ -112,7 +112,7 @@ class Judge:
         return [(question,) for question in questions]
 
     def paid_calls(self, _question: AnyQuestion) -> int:
-        """Return the number of paid calls that an answer to this question takes."""
+        """Return the number of paid calls that answering this question takes."""
         return int(self.stored)
 
     async def answer(self, questions: tuple[AnyQuestion, ...]) -> Sequence[Reply]:
@@ -123,16 +123,16 @@ class Judge:
         raise NotImplementedError
 
     async def close(self) -> None:
-        """Close connections, those of each member too."""
+        """Close connections, including those of members."""
         for member in getattr(self, "members", ()):
             await member.close()
 
 
 class ChatModel(Protocol):
-    """A chat model of LangChain's, as far as it is used."""
+    """The part of LangChain's chat models that is used."""
 
     def invoke(self, messages: Any, /) -> Any:
-        """Return the model's message that follows these messages."""
+        """Return the model's reply to these messages."""
 
 
 AnyJudge: TypeAlias = Judge | str | ChatModel | Callable[[str], Any]
@@ -142,14 +142,14 @@ Judges: TypeAlias = AnyJudge | Sequence[AnyJudge]
 
 
 def copy_settings(judge: Any, target: Judge, own: Sequence[str] = ()) -> None:
-    """Copy the public attributes and methods of a judge, or of any plain object, to another, except its `own`."""
+    """Copy the public attributes and methods of a judge or any object to another, except `own` ones."""
     for name in dir(Judge):
         if not name.startswith("_") and name not in own and hasattr(judge, name):
             setattr(target, name, getattr(judge, name))
 
 
 def with_defaults(judge: Any) -> Judge:
-    """Return a judge as it is; any other object with `name` and an async `answer`, with the defaults of Judge.
+    """Return a judge unchanged; give any other object with `name` and an async `answer` the defaults of Judge.
 
     InputError where it has not both.
     """
@@ -177,28 +177,28 @@ def members_of(judge: Judge) -> Sequence[Judge]:
 
 
 class LocalJudge(Judge):
-    """A judge that answers at once and for free: a subclass gives `reply`, and answers are not stored."""
+    """A judge that answers at once and for free: subclasses define `reply`, and answers are not stored."""
 
     stored = False
     concurrency = 1
     _together = 200
 
     def group(self, questions: Sequence[AnyQuestion]) -> list[tuple[AnyQuestion, ...]]:
-        """Return groups of a few hundred: there is no request to share, and a run can be watched and stopped between them."""
+        """Return groups of a few hundred: nothing is shared, but a run can show progress and be stopped between them."""
         size = self._together
         return [tuple(questions[start : start + size]) for start in range(0, len(questions), size)]
 
     async def answer(self, questions: tuple[AnyQuestion, ...]) -> Sequence[Reply]:
-        """Answer each question alone, by `reply`; the replies are in the order of the questions."""
+        """Answer each question separately by `reply`, in order."""
         return [self.reply(question) for question in questions]
 
     def reply(self, question: AnyQuestion) -> Reply:
-        """Answer one question; a subclass that does not override `answer` defines it."""
+        """Answer one question; define it unless `answer` is overridden."""
         raise NotImplementedError
 
 
 def trivial_answer(question: AnyQuestion) -> Reply | None:
-    """Return the reply to a question about an empty text, or about an id without a text; None where a judge must be asked."""
+    """Return the reply to a question about an empty text, or an id without a text; None if a judge must be asked."""
     error = question.unasked()
     if isinstance(error, AnswerError):
         return Reply(error=str(error))
@@ -222,7 +222,7 @@ class GaveUp(Exception):
 
 
 class GroupScope:
-    """What the asker and a judge share while one group of questions is answered, in the task in which this was made.
+    """Shared by the asker and a judge while one group of questions is answered in the current task.
 
     The asker may stop it: no further request is sent, and those that were sent are waited for. `after_storing` is called once
     the answers are stored. A judge that has only a name and `answer` needs to know nothing of it.
@@ -249,7 +249,7 @@ class GroupScope:
 
     @property
     def cancelled(self) -> bool:
-        """True if somebody cancelled the task."""
+        """True if the task was cancelled."""
         return self._task is not None and self._task.cancelling() > 0
 
     @contextmanager
@@ -281,7 +281,7 @@ def waiting() -> AbstractContextManager[None]:
 
 
 def once_stored(work: Callable[[], None]) -> None:
-    """Call a function once the current answers are stored, or at once where nobody stores them."""
+    """Call a function once the current answers are stored, or at once if they are not stored."""
     scope = _scope.get()
     if scope is None:
         work()

@@ -1,4 +1,4 @@
-"""The judges that read labels: people's grades on the contexts, and gold document ids (qrels)."""
+"""The judges that read labels: people's grades on contexts, and gold document ids (qrels)."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class LabelsJudge(LocalJudge):
         self._labels = dict(self.by_item)
 
     def labelled(self, query: str, history: Turns, context: Context) -> Context:
-        """Return the context with the label that this judge was given for it, where it was."""
+        """Return the context with this judge's label for it, if there is one."""
         (item,) = relevance_items([(query, context.text)], history)
         label = self.by_item.get(item)
         if label is None:
@@ -64,7 +64,7 @@ class LabelsJudge(LocalJudge):
         return context.relevant if context.grade is None else context.grade
 
     def label_of(self, question: AnyQuestion) -> Json:
-        """Return the label of the question's item; None where it has none."""
+        """Return the label of the question's item, or None."""
         return self._labels.get(question.item)
 
     def reply(self, question: AnyQuestion) -> Reply:
@@ -104,5 +104,5 @@ class GoldJudge(LabelsJudge):
         return None if qrels is None or context.id is None else qrels.get(context.id, 0)
 
     def read(self, _question: Relevance, label: Json) -> Reply:
-        """Return a yes or no with the gold grade."""
+        """Return the gold grade as a yes or no."""
         return Reply(payload={"relevant": label >= 1, "reasoning": f"gold grade {label}"})

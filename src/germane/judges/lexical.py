@@ -1,4 +1,4 @@
-"""A word-overlap rule that stands in for a model: no model, no network, the same verdict every time.
+"""A word-overlap rule in place of a model: no network, and the same verdict every time.
 
 What a word tells is fixed by lists of common words: a rarity counted in the evaluation's own texts would make a verdict
 depend on what else is judged.
@@ -41,7 +41,7 @@ Rule: TypeAlias = Callable[[Any], Json]
 
 
 class LexicalJudge(LocalJudge):
-    """Counts how much of what was asked for a passage says in the same words.
+    """Measures how many of the words that were asked for a passage contains.
 
     It knows no synonyms, no negation and no meaning: for demos, tests and smoke checks, not for decisions.
     A verdict depends on the question alone, not on what else is in the evaluation.
@@ -59,7 +59,7 @@ class LexicalJudge(LocalJudge):
     )
 
     def reply(self, question: AnyQuestion) -> Reply:
-        """Return the rule's answer, or an error for a kind of question that no rule is known for."""
+        """Return the rule's answer, or an error for a kind of question without a rule."""
         rule = _RULES.get(question.kind)
         if rule is None:
             return Reply(error=f"the lexical rule cannot answer a question of kind {question.kind}")
@@ -86,7 +86,7 @@ def _relevance(question: Relevance) -> Json:
 
 
 def _claims(question: Claims) -> Json:
-    """Return one claim per sentence, without citation marks; a question claims nothing."""
+    """Return one claim per sentence, without citation marks; a question makes no claim."""
     texts = sentences(_CITED.sub("", question.text))
     asks = ("?", "\uff1f", "\u061f")
     return {"claims": [text for text in texts if words(text) and not text.rstrip("\"'”’»)").endswith(asks)]}
@@ -118,7 +118,7 @@ def _sufficiency(question: Sufficiency) -> Json:
 
 
 def _citations(question: CitationSupport) -> Json:
-    """Return the cited contexts that carry a sentence alone, else those without which they do not carry it together."""
+    """Return the cited contexts that support a sentence alone, else those that are needed to support it together."""
     contexts = [stems(text) for text in question.contexts]
     items = []
     for number, statement in enumerate(question.statements, 1):
@@ -143,7 +143,7 @@ def _missing(required: Terms, present: frozenset[str]) -> list[str]:
 
 
 def _nuggets(question: NuggetSupport) -> Json:
-    """Return full support where the contexts carry the nugget together, partial where they have enough of its words."""
+    """Return full support if the contexts together cover the nugget, partial if they have enough of its words."""
     names = stems(question.about)
     items = []
     for number, nugget in enumerate(question.nuggets, 1):
@@ -175,7 +175,7 @@ def coverage(required: Terms, present: frozenset[str]) -> float:
 
 
 def reason(what: str, required: Terms, present: frozenset[str]) -> str:
-    """Return the words that a passage has and those that it lacks, in a sentence."""
+    """Return a sentence with the words that a passage has and lacks."""
     if not required:
         return f"the {what} has no words"
     covered = [word for stem, (word, _) in required.items() if stem in present]
@@ -191,7 +191,7 @@ def few(names: Sequence[str]) -> str:
 
 
 def supported(number: int, claim: str, contexts: Sequence[frozenset[str]]) -> Json:
-    """Return the item of a claim: the contexts that carry it alone, else the first two that carry it together."""
+    """Return a claim's item: the contexts that support it alone, else the first two that do together."""
     required = terms(claim)
     covered = [context.intersection(required) for context in contexts]
     alone = [position for position, present in enumerate(covered, start=1) if carries(required, present)]
@@ -207,7 +207,7 @@ def supported(number: int, claim: str, contexts: Sequence[frozenset[str]]) -> Js
 
 
 def carries(required: Terms, present: frozenset[str]) -> bool:
-    """Return True if enough of the words and every number are there: another year or amount makes another claim."""
+    """Return True if enough of the words and all numbers are present, since another year or amount is another claim."""
     numbers = all(stem in present for stem, (word, _) in required.items() if any(c.isdigit() for c in word))
     return numbers and coverage(required, present) >= SUPPORTED
 
@@ -240,7 +240,7 @@ def _weights() -> MappingProxyType[str, float]:
 
 @lru_cache(maxsize=4096)
 def terms(text: str) -> Terms:
-    """Return the content words of a text, each stem once; where it has none, all its words.
+    """Return the content words of a text, one per stem; if there are none, all its words.
 
     A function word in capitals is a name ("WHO", "IT", "US") unless all of the text is in capitals.
     """
@@ -295,7 +295,7 @@ def names(text: str) -> list[str]:
 
 
 def _candidates(text: str) -> Iterator[tuple[str, bool]]:
-    """Yield each candidate, and whether it is a single word that begins a sentence."""
+    """Yield each candidate, and whether it is a single word at the start of a sentence."""
     at = 0
     while match := _ENTITY.search(text, at):
         at = match.end()

@@ -81,7 +81,7 @@ _OPENAI_TIERS = {"flex": 0.5}
 
 
 class _Group(tuple[AnyQuestion, ...]):  # noqa: SLOT001 - it has an attribute
-    """The questions of one request, with the requests for single texts that it is made of."""
+    """The questions of one request, with the single-text requests that it combines."""
 
     requests: Sequence[FusedRequest]
 
@@ -215,7 +215,7 @@ class LLMJudge(Judge):
         return self.service.headers(self._key, self._headers)
 
     def ready(self) -> ModelClient:
-        """Return the client, opened; JudgeError where the key is missing, MissingPart an extra. Nothing is sent."""
+        """Return the opened client; JudgeError if the key is missing, MissingPart if an extra is. Nothing is sent."""
         if self._client is None:
             transport: Transport
             if self._own is not None:
@@ -233,7 +233,7 @@ class LLMJudge(Judge):
         return self._client
 
     def foreign(self) -> PydanticAITransport:
-        """Open the connection to a provider with a protocol of its own."""
+        """Open the connection to a provider with its own protocol."""
         key, service = self.service.secret(self._key), self.service
         try:
             from germane.judges.client.foreign import PydanticAITransport
@@ -252,14 +252,14 @@ class LLMJudge(Judge):
         return foreign
 
     def prompt_hash(self, question: AnyQuestion) -> str:
-        """Return the hash of the question's own wording; of that for lists, where it would be asked in one."""
+        """Return the hash of the question's wording, or of the list wording if it would be asked in a list."""
         prompt = self.prompts.of(question)
         if self._batch > 1 and question.batched and not prompt.pieces:
             return fingerprint(prompt.hash, fragment("list"))
         return prompt.hash
 
     def group(self, questions: Sequence[AnyQuestion]) -> list[tuple[AnyQuestion, ...]]:
-        """Return the questions of each request, fused and in lists as the settings say."""
+        """Split the questions into requests, fused and batched as the settings say."""
         asked = [question for question in questions if question.unasked() is None]
         kept = set(map(id, asked))
         results = fused_requests(asked, self.prompts, fuse=self.fuse)
@@ -270,7 +270,7 @@ class LLMJudge(Judge):
         return [*map(_Group.of, lists), *unasked]
 
     def fused(self, questions: tuple[AnyQuestion, ...]) -> Sequence[FusedRequest]:
-        """Return the requests that these questions are fused into, as they were grouped."""
+        """Return the fused requests of these questions as they were grouped."""
         known = questions.requests if isinstance(questions, _Group) else None
         return known or fused_requests(questions, self.prompts, fuse=self.fuse)
 
@@ -322,14 +322,14 @@ class LLMJudge(Judge):
         return call.replies(questions, self.price)
 
     async def close(self) -> None:
-        """Close the connections, as soon as no evaluation uses them."""
+        """Close the connections once no evaluation uses them."""
         self._closing = self._calls > 0
         if self._client is not None and not self._closing:
             await self._client.close()
 
 
 class DecisionJudge(LLMJudge):
-    """A decisions model as the judge of relevance: its answer is a probability for each grade.
+    """A decisions model as the judge of relevance: it answers with a probability for each grade.
 
     Args:
         spec: `typesafe:MODEL`, `openai-decisions:MODEL`, `google-decisions:MODEL`, or `system-one:MODEL@URL` for a
@@ -364,7 +364,7 @@ class DecisionJudge(LLMJudge):
         return fingerprint(self.prompts.of(question).hash, "score")
 
     def answering(self, question: AnyQuestion) -> Judge:
-        """Return the judge itself; InputError where the question has no decision form."""
+        """Return the judge itself; InputError if the question has no decision form."""
         if question.kind not in DECIDED:
             raise InputError(
                 f"{self.name} cannot answer a question of kind {question.kind}", fix=NAME_A_SECOND
@@ -376,7 +376,7 @@ class DecisionJudge(LLMJudge):
 
 
 def model_of(judge: Judge) -> LLMJudge | None:
-    """Return the language model that a judge, or the judge that a replica is of, asks; None where it asks none."""
+    """Return the language model that a judge, or the judge of a replica, asks; None if it asks none."""
     model = getattr(judge, "judge", judge)
     return model if isinstance(model, LLMJudge) else None
 
@@ -404,7 +404,7 @@ def _check(
 
 
 def check_shared(judges: Iterable[object], base_url: str | None, headers: object) -> None:
-    """Raise InputError where a base URL or headers would go to judges of different providers or hosts alike."""
+    """Raise InputError if a base URL or headers would be used for judges of different providers or hosts."""
     services = [judge.service for judge in judges if isinstance(judge, LLMJudge)]
     shared = ""
     if base_url and len({service.provider for service in services}) > 1:
@@ -430,7 +430,7 @@ def _limits(service: Service) -> tuple[bool, tuple[str, ...]]:
 def _identity(
     service: Service, temperature: float | None, parameters: Mapping[str, Json], reasoning: str | None
 ) -> FrozenDict:
-    """Return the settings that can change an answer. A limit of its length is none of them: what it cuts is asked again."""
+    """Return the settings that can change an answer. A length limit is not one: an answer that it cuts off is asked again."""
     identity = {
         "provider": service.provider,
         "model": service.model,

@@ -1,4 +1,4 @@
-"""Panels: several judges, or several samples of one, answer the same question; their votes become one answer."""
+"""Panels: several judges, or several samples of one, answer the same question, and vote."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from germane.types import FrozenDict, Json, Judgement, freeze
 
 
 class Replica(Judge):
-    """The n-th sample of a judge. The first is the judge itself: it shares its answers with plain evaluations.
+    """The n-th sample of a judge. The first is the judge itself, and so shares its stored answers.
 
     Args:
         judge: Whom to ask.
@@ -33,7 +33,7 @@ class Replica(Judge):
         return getattr(self.judge, name)
 
     def group(self, questions: Sequence[AnyQuestion]) -> list[tuple[AnyQuestion, ...]]:
-        """Return the groups of the judge."""
+        """Split the questions as the judge does."""
         return self.judge.group(questions)
 
     async def answer(self, questions: tuple[AnyQuestion, ...]) -> Sequence[Reply]:
@@ -46,7 +46,7 @@ class Replica(Judge):
 
 
 def repeated(judge: Judge, times: int) -> tuple[Judge, ...]:
-    """Return `times` samples (replicas) of a judge; InputError where that is not 1 or more."""
+    """Return `times` samples (replicas) of a judge; InputError for less than 1."""
     if times < 1:
         raise InputError(f"a judge cannot be asked {times} times", fix="repeat it once or more")
     value = with_defaults(judge)
@@ -54,7 +54,7 @@ def repeated(judge: Judge, times: int) -> tuple[Judge, ...]:
 
 
 class PanelJudge(Judge):
-    """Several judges who vote. Each member is asked through the ledger, under its own keys.
+    """Several judges that vote. Each member is asked through the ledger, under its own keys.
 
     Grades and yes-or-no: the highest that more than half of the votes reach (their lower median; a tie of yes and no
     is a no). Answers that are
@@ -89,32 +89,32 @@ class PanelJudge(Judge):
         self.identity = freeze(identity | ({"reads": reads.pop()} if reads else {}))
 
     def prompt_hash(self, question: AnyQuestion) -> str:
-        """Return the prompt hash that all members have, else a hash of theirs."""
+        """Return the members' common prompt hash, else a hash of all of theirs."""
         hashes = [member.prompt_hash(question) for member in self.members]
         return hashes[0] if len(set(hashes)) == 1 else digest(hashes)[:16]
 
     def label_of(self, question: AnyQuestion) -> Json:
-        """Return the label that the member who reads labels finds."""
+        """Return the label from the member that reads labels."""
         labels = (member.label_of(question) for member in self.members if "reads" in member.identity)
         return next(labels, None)
 
     async def answer(self, _questions: tuple[AnyQuestion, ...]) -> Sequence[Reply]:
-        """Raise JudgeError: a panel answers nothing itself, the asker asks its members."""
+        """Raise JudgeError: the asker asks the members instead."""
         raise JudgeError("a panel is asked through germane's asker, which asks its members")
 
     def paid_calls(self, question: AnyQuestion) -> int:
-        """Return the number of paid calls: one for each member that is asked."""
+        """Return the number of paid calls: one per asked member."""
         return sum([member.paid_calls(question) for member in self.next_members(question, ())])
 
     def next_members(self, question: AnyQuestion, answers: Sequence[Answer]) -> Sequence[Judge]:
-        """Return the members to ask after those who have answered, in order; () where the answers are combined now."""
+        """Return the members to ask after those that have answered, in order; () if the answers can be combined."""
         rest = self.members[len(answers) :]
         if question.voted:
             return rest
         return () if any(answer.usable for answer in answers) else rest[:1]
 
     def combine(self, key: str, question: AnyQuestion, answers: Sequence[Answer]) -> Judgement:
-        """Return the panel's judgement, from one answer of each member that was asked; usage and time stand on theirs."""
+        """Return the panel's judgement from one answer per member; usage and time are recorded on the members' answers."""
         named = list(zip(_names(self.members), answers, strict=False))
         votes = [(name, answer.judgement.answer) for name, answer in named if answer.usable]
         lost = {name: answer.value.why for name, answer in named if not answer.usable}
@@ -141,7 +141,7 @@ class PanelJudge(Judge):
 
 
 class DividedJudge(Judge):
-    """A decisions model for what has a decision form, and another judge (or a panel) for the rest. Nobody votes with it.
+    """A decisions model for questions with a decision form, and another judge or panel for the rest. They do not vote together.
 
     Each answer is stored under the key of the judge that gave it.
 
@@ -163,11 +163,11 @@ class DividedJudge(Judge):
         self.identity = freeze({"decisions": decisions.identity, "rest": rest.identity})
 
     def answering(self, question: AnyQuestion) -> Judge:
-        """Return the decisions model where the question has a decision form."""
+        """Return the decisions model if the question has a decision form."""
         return self.decisions if question.kind in DECIDED else self.rest.answering(question)
 
     async def answer(self, questions: tuple[AnyQuestion, ...]) -> Sequence[Reply]:
-        """Return the replies of the judge of the first question: a group is of one judge."""
+        """Return the replies of the first question's judge; a group belongs to one judge."""
         return await self.answering(questions[0]).answer(questions)
 
 
@@ -175,7 +175,7 @@ _ALONE = "name one decisions model, for relevance, and a second judge that answe
 
 
 def panel_of(judges: Sequence[Judge], repeat: int = 1) -> Judge:
-    """Return one judge as it is; several, and several samples of each, as a panel. InputError says what cannot be.
+    """Return one judge unchanged; several, or several samples of each, as a panel. InputError if they cannot be combined.
 
     A decisions model is on no panel: the others answer what it cannot.
     """
@@ -193,7 +193,7 @@ def panel_of(judges: Sequence[Judge], repeat: int = 1) -> Judge:
 
 
 def whole(judgement: Judgement) -> bool:
-    """Return True if every judge that was asked has answered, each member of a panel too."""
+    """Return True if every judge has answered, including each member of a panel."""
     return judgement.error is None and not judgement.provenance.get("failed")
 
 
@@ -212,7 +212,7 @@ def votes_on(question: AnyQuestion, judgement: Judgement) -> dict[str, Json]:
 
 
 def _names(members: Sequence[Judge]) -> list[str]:
-    """Return each member's name, with its number where several have the same."""
+    """Return each member's name, numbered if several share it."""
     names = [member.name for member in members]
     visible = [
         f"{name} #{names[: n + 1].count(name)}" if names.count(name) > 1 else name

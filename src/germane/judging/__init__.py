@@ -1,1 +1,1 @@
-"""Samples in, judgements out: who says what about which part."""
+"""Judging: questions about samples in, judgements out."""

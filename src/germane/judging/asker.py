@@ -92,7 +92,7 @@ class Asker:
 
     @property
     def failed(self) -> bool:
-        """True if it has stopped, and asks nothing more."""
+        """True if it has stopped and asks nothing more."""
         return self._failure is not None
 
     # Opening and closing
@@ -126,12 +126,12 @@ class Asker:
                     )
 
     async def _finish(self) -> None:
-        """Wait for what is in flight."""
+        """Wait for the requests in flight."""
         while self._tasks:
             await asyncio.wait(self._tasks)
 
     def stop(self, reason: BaseException | None = None) -> None:
-        """Send nothing more; what is in flight is finished and stored, the rest fails with `reason`."""
+        """Stop sending; requests in flight are finished and stored, the rest fails with `reason`."""
         self._failure = self._failure or reason or Interrupted("interrupted")
         arrived, self._arrived = self._arrived, []
         self._fail(arrived, self._failure)
@@ -141,7 +141,7 @@ class Asker:
             scope.stop()
 
     def abort(self) -> None:
-        """Stop, and give up what is in flight too; what was answered is stored."""
+        """Stop, and cancel requests in flight too; answers received are stored."""
         self.stop()
         for scope in self._scopes:
             scope.cancel()
@@ -154,12 +154,12 @@ class Asker:
                 value.future.exception()  # retrieved, even where nobody waits any more
 
     def _break(self, error: BaseException) -> None:
-        """Stop, and fail all questions that wait; answers that are in flight are stored all the same."""
+        """Stop, and fail all waiting questions; answers in flight are still stored."""
         self.stop(error)
         self._fail(list(self._pending.values()), error)
 
     def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
-        """Start a task that is waited for; what it raises stops the asker."""
+        """Start a task that is awaited at the end; an exception in it stops the asker."""
         task = asyncio.ensure_future(work)
         self._tasks.add(task)
         task.add_done_callback(self._done)
@@ -172,7 +172,7 @@ class Asker:
     # Answers that are known
 
     async def lookup(self, asked: Sequence[Sequence[AnyQuestion]]) -> Sequence[Sequence[Answer | None]]:
-        """Return the known answers of each list of questions; None in place of those that must be asked for."""
+        """Return the known answers of each list of questions; None for those that must be asked."""
         await asyncio.sleep(0)  # a replay does nothing else: signals are heard here
         if self._failure is not None:
             raise self._failure
@@ -199,7 +199,7 @@ class Asker:
         return [((judge := self._route(question)).key(question), judge) for question in questions]
 
     def find(self, asked: Iterable[tuple[str, Judge]]) -> dict[str, Judgement]:
-        """Return the judgements under these keys, of this evaluation's own or in the ledger."""
+        """Return the judgements under these keys, from this evaluation or the ledger."""
         judges = dict(asked)
         judgements = {key: self._own[key] for key in judges if key in self._own} if self._own else {}
         if self._earlier is not None:
@@ -210,7 +210,7 @@ class Asker:
         return judgements
 
     def _known(self, judge: Judge, question: AnyQuestion, judgement: Judgement | None) -> Answer | None:
-        """Return a known answer, and count it; None where there is none to use, and the question must be asked."""
+        """Return and count a known answer; None if there is no usable one and the question must be asked."""
         if judgement is None or not (answer := self.read(question, judgement)).holds:
             return None
         self._usage_log.reused(judge, question, answer)
@@ -256,7 +256,7 @@ class Asker:
         return pending
 
     def _look_up(self) -> None:
-        """Settle what is known of the questions that have arrived, and queue the others."""
+        """Answer the arrived questions that are known, and queue the others."""
         arrived, self._arrived = self._arrived, []
         if not arrived:
             return
@@ -303,7 +303,7 @@ class Asker:
         self._start_groups()
 
     async def _ask_panel(self, pending: Pending, panel: PanelJudge) -> None:
-        """Ask a panel's members, and combine their answers into the panel's."""
+        """Ask a panel's members and combine their answers."""
         votes: list[Answer] = []
         try:
             while members := panel.next_members(pending.question, votes):
@@ -320,7 +320,7 @@ class Asker:
     # Groups on their way
 
     def _start_groups(self) -> None:
-        """Start what may be started. What the budget forbids waits for what is in flight, which may cost less."""
+        """Start the groups that may be started. Those over the budget wait for requests in flight, which may cost less than estimated."""
         for queue in self._queues.values():
             while (line := queue.next()) is not None:
                 if self._prepared is False and queue.judge.stored:
@@ -370,7 +370,7 @@ class Asker:
         self._on_progress(self)
 
     async def _replies(self, queue: Queue, group: Group, scope: GroupScope) -> Sequence[Reply] | None:
-        """Return the judge's replies; None where the asker has stopped, or the judge cannot be used (`queue.lost`)."""
+        """Return the judge's replies; None if the asker has stopped or the judge is unusable (`queue.lost`)."""
         self._scopes.add(scope)
         try:
             if self._failure is None:
@@ -388,7 +388,7 @@ class Asker:
         return None
 
     def _drop_member(self, judge: Judge, error: JudgeError) -> None:
-        """Go on without a panel's member that cannot be used; raises the error where no member can be."""
+        """Continue without an unusable member of a panel; raises the error if no member is usable."""
         panels = [panel for panel in self._panels if any(judge is member for member in panel.members)]
         if not panels:
             raise error
@@ -403,7 +403,7 @@ class Asker:
     async def _settle_group(
         self, judge: Judge, pending: Sequence[Pending], replies: Sequence[Reply], *, stopped: bool
     ) -> None:
-        """Store what a judge has answered, then hand it out. What a stop has cut off fails with its reason."""
+        """Store a judge's answers, then hand them out. Questions cut off by a stop fail with its reason."""
         answers = [
             answer_of(
                 value.key, value.question, judge, reply, self._usage_log.session if judge.stored else ""
@@ -426,7 +426,7 @@ class Asker:
     async def _commit(
         self, rows: Sequence[Judgement], stale: Sequence[Judgement] = ()
     ) -> Mapping[str, Judgement]:
-        """Write down what was paid and store these rows; what then stands under their keys. Any fault stops the asker."""
+        """Record the cost and store these rows; return what then stands under their keys. Any fault stops the asker."""
         if not (rows and self._ledger is not None) and not self._usage_log.unwritten:
             return {}
         if self._writer is None:
@@ -440,7 +440,7 @@ class Asker:
             raise
 
     def _unanswered(self, judge: Judge, pending: Sequence[Pending], why: str) -> None:
-        """Settle questions that nobody was asked, with an error each."""
+        """Settle questions that were not asked with an error each."""
         answers = [answer_of(value.key, value.question, judge, Reply(error=why)) for value in pending]
         self._usage_log.paid(judge, [answer.judgement for answer in answers])
         for value, answer in zip(pending, answers, strict=True):

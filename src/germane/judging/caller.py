@@ -1,4 +1,4 @@
-"""The thread and the event loop of whoever calls germane: where clients that the caller made may be used."""
+"""The caller's thread and event loop, in which clients made by the caller may be used."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _caller: ContextVar[Caller | None] = ContextVar("caller", default=None)
 
 
 def caller() -> Caller:
-    """Return the caller of the evaluation that runs in this context: without one that is known, the running loop's."""
+    """Return the caller of the evaluation in this context; without one, the running loop's."""
     if (known := _caller.get()) is not None:
         return known
     loop = asyncio.get_running_loop()
@@ -41,7 +41,7 @@ async def called_by(known: Caller, work: Coroutine[Any, Any, T]) -> T:
 
 
 async def in_own_loop(work: Coroutine[Any, Any, T]) -> T:
-    """Await a coroutine in a loop that germane started in the caller's thread; functions that run there see no loop."""
+    """Await a coroutine in a loop that germane starts in the caller's thread; functions called there see no loop."""
     loop = asyncio.get_running_loop()
 
     def outside(function: Callable[[], object]) -> None:

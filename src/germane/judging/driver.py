@@ -1,4 +1,4 @@
-"""Runs programs: against the asker, against stored answers, or only counting. The same generators every time."""
+"""Run programs with the asker, with stored answers, or only counting; the same generators each time."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ AskJudge: TypeAlias = Callable[[Sequence[AnyQuestion]], Awaitable[Sequence[Answe
 
 
 class Running(Generic[R]):
-    """A program under way: its current questions, the trace of what it has asked, and at last its result."""
+    """A running program: its current questions, its trace, and finally its result."""
 
     __slots__ = ("_program", "_stored", "finished", "questions", "result", "trace")
 
@@ -43,7 +43,7 @@ class Running(Generic[R]):
         self.go_on(())
 
     def go_on(self, answers: Sequence[Answer]) -> None:
-        """Run to the next questions or to the end, with these answers to the last questions."""
+        """Run to the next questions or the end, with these answers to the last questions."""
         values = None
         if self.questions is not None:
             values = tuple([answer.value for answer in answers])
@@ -55,7 +55,7 @@ class Running(Generic[R]):
             self.result, self.finished = end.value, True
 
     def take_stored(self, answers: Sequence[Answer | None]) -> bool:
-        """Take the known answers; return True if these were all, and the program has gone on."""
+        """Take the known answers; return True if these were all and the program has continued."""
         if None in answers:
             self._stored = answers
             return False
@@ -63,7 +63,7 @@ class Running(Generic[R]):
         return True
 
     async def finish(self, ask: AskJudge) -> None:
-        """Run to the end, as fast as the answers come."""
+        """Run to the end, waiting for answers as needed."""
         while not self.finished:
             questions = self.questions or ()
             stored = self._stored or [None] * len(questions)
@@ -73,7 +73,7 @@ class Running(Generic[R]):
 
 
 async def start(programs: Iterable[Program[R]], find: FindAnswers) -> list[Running[R]]:
-    """Run each program to its first questions; signals are handled in between, since a program may take long."""
+    """Run each program to its first questions; signals are handled in between, since that may take long."""
     running, heard = [], time.monotonic()
     for program in programs:
         if time.monotonic() - heard > _DEAF_SECONDS:
@@ -84,7 +84,7 @@ async def start(programs: Iterable[Program[R]], find: FindAnswers) -> list[Runni
 
 
 async def replay_stored(programs: Iterable[Running[R]], find: FindAnswers) -> None:
-    """Run all programs as far as known answers lead: all that a second evaluation does."""
+    """Run all programs as far as known answers allow, which is all that a second evaluation does."""
     going = [program for program in programs if not program.finished]
     while going:
         stored = await find([value.questions or () for value in going])
@@ -93,7 +93,7 @@ async def replay_stored(programs: Iterable[Running[R]], find: FindAnswers) -> No
 
 
 async def finish(programs: Iterable[Running[R]], ask: AskJudge) -> None:
-    """Run to the end. All ask before the first is answered, so that a judge sees their questions together."""
+    """Run programs to the end, all at once, so that a judge sees their questions together."""
     tasks = [asyncio.ensure_future(program.finish(ask)) for program in programs if not program.finished]
     try:
         await asyncio.gather(*tasks)
@@ -111,7 +111,7 @@ FindValues: TypeAlias = Callable[[Sequence[Sequence[AnyQuestion]]], Sequence[Seq
 
 
 def results_of(programs: Sequence[Program[R]], find: FindValues) -> list[R]:
-    """Return the result of each program from stored answers, which are looked up for all programs together."""
+    """Return the result of each program from stored answers, looked up for all programs together."""
     results: dict[int, R] = {}
     waiting: dict[int, Any] = dict.fromkeys(range(len(programs)))
     while waiting:
@@ -126,7 +126,7 @@ def results_of(programs: Sequence[Program[R]], find: FindValues) -> list[R]:
 
 
 def replay(program: Program[R], look_up: LookUp) -> tuple[R, list[tuple[AnyQuestion, Any]]]:
-    """Return a program's result from stored judgements, and each question that it asked with its typed answer."""
+    """Return a program's result from stored judgements, and each question with its typed answer."""
     running = Running(program)
     while not running.finished:
         questions = running.questions or ()

@@ -1,4 +1,4 @@
-"""Groups of questions on their way to a judge, its replies checked, and each reply as a judgement."""
+"""Groups of questions for a judge, the checks of its replies, and the judgement of each reply."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _LARGEST = 2**53
 
 @dataclass(slots=True, eq=False)
 class Pending:
-    """A distinct question that has no answer yet; `stale` is a stored answer that cannot be used, which the new one replaces."""
+    """A distinct unanswered question; `stale` is an unusable stored answer that the new one replaces."""
 
     key: str
     question: AnyQuestion
@@ -39,7 +39,7 @@ class Pending:
 
 
 class Group(NamedTuple):
-    """Questions that a judge is asked together, as it grouped them."""
+    """Questions that a judge is asked together, as grouped by the judge."""
 
     questions: tuple[AnyQuestion, ...]
     pending: Sequence[Pending]
@@ -47,7 +47,7 @@ class Group(NamedTuple):
 
 @dataclass(slots=True, eq=False)
 class Queue:
-    """The groups that wait for one judge; those whose answers lead to further questions go first.
+    """The groups waiting for one judge; those whose answers lead to further questions go first.
 
     `lost` is why the judge cannot be used any more, where others of a panel go on without it.
     """
@@ -58,11 +58,11 @@ class Queue:
     lines: tuple[deque[Group], deque[Group]] = field(default_factory=lambda: (deque(), deque()))
 
     def next(self) -> deque[Group] | None:
-        """Return the line whose first group is asked next; None while the judge has enough to do."""
+        """Return the line whose first group is asked next; None while the judge is busy."""
         return next(filter(None, self.lines), None) if self.running < self.judge.concurrency else None
 
     def clear(self) -> list[Pending]:
-        """Empty the queue and return the questions that stood in it."""
+        """Empty the queue and return its questions."""
         left = [pending for line in self.lines for group in line for pending in group.pending]
         for line in self.lines:
             line.clear()
@@ -119,7 +119,7 @@ def answer_of(key: str, question: AnyQuestion, judge: Judge, reply: Reply, sessi
 
 
 def grouped(judge: Judge, questions: Sequence[AnyQuestion]) -> list[tuple[AnyQuestion, ...]]:
-    """Return the questions as their judge groups them; JudgeError where it does not return each of them once."""
+    """Return the questions as their judge groups them; JudgeError if it does not return each exactly once."""
     left = {id(question) for question in questions}
     try:
         made: Sequence[Sequence[AnyQuestion]] = judge.group(questions)
@@ -138,7 +138,7 @@ def grouped(judge: Judge, questions: Sequence[AnyQuestion]) -> list[tuple[AnyQue
 
 
 async def replies_of(judge: Judge, questions: tuple[AnyQuestion, ...], scope: GroupScope) -> Sequence[Reply]:
-    """Return one reply per question. What goes wrong inside the judge is an error of these questions alone.
+    """Return one reply per question. An exception in the judge becomes an error of these questions only.
 
     Raises:
         GermaneError: The judge raised it on purpose (JudgeError: it cannot be used at all).
@@ -168,7 +168,7 @@ async def replies_of(judge: Judge, questions: tuple[AnyQuestion, ...], scope: Gr
 
 
 def _wrong(replies: Any, count: int) -> str:
-    """Return why these are not one reply per question; "" where they are."""
+    """Return why these are not one reply per question; "" if they are."""
     if not isinstance(replies, Sequence):
         return f"answer() must return a list of replies, not {type(replies).__name__}"
     for reply in replies:

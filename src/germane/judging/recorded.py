@@ -1,4 +1,4 @@
-"""Answers that exist already, found by what was judged; nobody is asked."""
+"""Existing answers, found by what was judged; nothing is asked."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ class StoredAnswers:
         return (settings,) if beside is None else (settings, settings + str(beside).encode())
 
     def _index_lines(self, file: TableFile) -> None:
-        """Remember the places of judgements in their file, by item and settings."""
+        """Index the positions of judgements in their file by item and settings."""
         settings_of = dict[bytes, Sequence[bytes]]()
         """The settings in the rest of a line, after its key and its item."""
         for number, position, line in file.lines():
@@ -113,7 +113,7 @@ class StoredAnswers:
         return [judgement or _lacking(questions, n) for n, judgement in enumerate(found)]
 
     def values(self, asked: Sequence[Sequence[AnyQuestion]]) -> list[list[Any]]:
-        """Return the typed answer to each question of these lists, Unanswered in place of one that is not there."""
+        """Return the typed answer to each question of these lists; Unanswered if there is none."""
         answers = (answer or _Answer(error=_MISSING) for answer in self._find(asked, _decode_answer))
         return [
             [
@@ -136,7 +136,7 @@ class StoredAnswers:
         return read
 
     def label(self, places: Places) -> None:
-        """Give places the verdicts on all that is asked about them; a missing one is a failure."""
+        """Set the verdicts at places from stored answers; a missing one is a failure."""
         asked = [number for number in range(len(places.samples)) if places.asks(number)]
         verdicts = self.values([places.questions(number) for number in asked])
         for number, values in zip(asked, verdicts, strict=True):

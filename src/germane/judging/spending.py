@@ -1,4 +1,4 @@
-"""The cost of judging: limited, counted as answers arrive, and logged for an evaluation of several sessions."""
+"""The cost of judging: its limits, its counts as answers arrive, and its log over several sessions."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ class Spent:
 
     @property
     def cost(self) -> float | None:
-        """US dollars, or None as soon as one request's price is not known."""
+        """US dollars; None once one request's price is unknown."""
         return None if self.unpriced else self.cost_usd
 
     def as_json(self) -> dict[str, Json]:
@@ -87,7 +87,7 @@ _ROW_BYTES = 512
 
 
 class UsageLog:
-    """The questions that an evaluation asks, need not ask and pays for, counted as answers arrive.
+    """Counts of the questions that an evaluation asks, reuses and pays for, updated as answers arrive.
 
     Each judgement that is paid for has the id of its session in its provenance. With a `path`, the counts are written there
     before the answers are used, so that those of a killed session are known.
@@ -133,7 +133,7 @@ class UsageLog:
         )
 
     def seen_before(self, key: str) -> bool:
-        """Return True if this question has come before in this session, and remember it."""
+        """Return True if this question occurred before in this session, and record it."""
         short = hash(key)
         if short in self._seen:
             return True
@@ -143,11 +143,11 @@ class UsageLog:
         return False
 
     def shared(self, judge: Judge, question: AnyQuestion) -> None:
-        """Count a question that this evaluation is asking already."""
+        """Count a question that is being asked already."""
         self.spent.shared += judge.paid_calls(question)
 
     def reused(self, judge: Judge, question: AnyQuestion, answer: Answer) -> None:
-        """Count a question whose answer is known.
+        """Count a question with a known answer.
 
         What an earlier session of this evaluation paid for is neither shared nor cached, and a failure is not an answer.
         """
@@ -159,7 +159,7 @@ class UsageLog:
                 self.spent.cached += judge.paid_calls(question)
 
     def paid(self, judge: Judge, judgements: Sequence[Judgement], *, stopped: bool = False) -> None:
-        """Count the answers to questions that a judge was asked together.
+        """Count the answers to questions asked together.
 
         Where it was `stopped`, what has no answer was not asked to the end: it has cost something and has not failed.
         """
@@ -207,7 +207,7 @@ def _spent_in(row: Mapping[str, Any]) -> Spent:
 
 
 def unsent(answers: Sequence[Reply] | Sequence[Judgement]) -> int:
-    """Return the number of answers, asked together, that failed without a request: nothing was sent, so no call was made."""
+    """Return the number of answers, asked together, that failed before a request was sent, so that no call was made."""
     sent = any(answer.usage.requests or answer.error is None for answer in answers)
     return 0 if sent else len(answers)
 
@@ -220,7 +220,7 @@ _ROUNDING = 1e-9
 
 
 class Budget:
-    """Limits of what one evaluation may spend: what is in flight counts with what it is likely to cost.
+    """Spending limits of one evaluation; requests in flight count with their expected cost.
 
     That is its estimate times what answers have cost so far for each estimated dollar: a model that reasons costs
     many times what a typical answer lets expect. The first request goes alone, since its price is anybody's guess;
@@ -249,7 +249,7 @@ class Budget:
         """The flag of a limit that did not allow a single question, where there is one."""
 
     def reserve(self, judge: Judge, questions: tuple[AnyQuestion, ...]) -> float | None:
-        """Set aside the estimate of these questions; None where their likely cost would exceed a limit."""
+        """Reserve the expected cost of these questions; None if a limit would be exceeded."""
         if self._unlimited or not judge.stored:
             return 0.0
         estimate = self._estimate(judge, questions)
@@ -267,7 +267,7 @@ class Budget:
         return next((n for n in sizes if self._allows(n, self._estimate(judge, questions[:n]))), 0)
 
     def settle(self, judge: Judge, estimate: float, usages: Iterable[Usage], *, spared: int = 0) -> None:
-        """Replace what was set aside by what was paid, as far as it is known; `spared` questions were not asked after all."""
+        """Replace a reservation by the actual cost; `spared` questions were not asked after all."""
         if self._unlimited or not judge.stored:
             return
         paid = [usage.cost_usd for usage in usages if usage.requests or usage.cost_usd is not None]
@@ -283,7 +283,7 @@ class Budget:
             self._actual += cost
 
     def reached(self, judge: Judge, questions: tuple[AnyQuestion, ...]) -> LimitReached:
-        """Return the LimitReached that says why not even the first of these questions is asked."""
+        """Return the LimitReached error if not even the first of these questions is allowed."""
         calls = self._max_calls is not None and self._calls >= self._max_calls
         flag = f"--max-calls {self._max_calls}" if calls else f"--max-cost {self._max_cost:g}"
         if not self._calls:
@@ -297,7 +297,7 @@ class Budget:
 
     @property
     def exceeded(self) -> str:
-        """A note that more was spent than allowed; "" where it was not."""
+        """A note that more than allowed was spent; "" if not."""
         if self._max_cost is None or self._paid <= self._max_cost * (1 + _ROUNDING):
             return ""
         return f"{_dollars(self._paid)} was spent, more than --max-cost {self._max_cost:g}: answers cost more than expected"
@@ -323,12 +323,12 @@ class Budget:
 
 
 def _dollars(cost: float) -> str:
-    """Return US dollars, to four places or, where that is next to nothing, to two digits."""
+    """Return US dollars with four decimals, or two significant digits if that would be 0."""
     return f"${cost:.4f}" if cost >= 0.001 else f"${cost:.2g}"
 
 
 def check_price(judge: Judge | None, max_cost: float | None) -> None:
-    """Raise InputError where a limit in dollars is set and nobody knows what the judge costs."""
+    """Raise InputError if a limit in dollars is set and the judge's price is unknown."""
     if judge is None or max_cost is None:
         return
     for member in members_of(judge):

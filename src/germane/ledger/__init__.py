@@ -1,1 +1,1 @@
-"""The durable store of judgements: one row per answer, in a table of an SQLite file, under the judgement's key."""
+"""The durable store of judgements: an SQLite table with one row per answer, by key."""

@@ -1,4 +1,4 @@
-"""Where a ledger is: a file, or a URL that an add-on's store opens, and the secret that lies beside a file."""
+"""The location of a ledger: a file, or a URL opened by an add-on; and the secret beside a file."""
 
 from __future__ import annotations
 
@@ -48,12 +48,12 @@ def find_ledger(start: Path) -> Path:
 
 
 def address_from(folder: Path, where: str) -> str:
-    """Return the address that a file in this folder gives: a path is relative to the folder."""
+    """Return the address in a setting; a relative path is relative to this folder."""
     return where if _SCHEME.match(where) else str(folder / file_of(where))
 
 
 def file_of(where: str | Path) -> Path:
-    """Return the file at an address; InputError for what is no file."""
+    """Return the file at an address; InputError if it is not one."""
     if match := _SCHEME.match(str(where)):
         raise InputError(
             f"a ledger cannot be kept at {match[1]}://...",  # no more: it may hold a password
@@ -66,17 +66,17 @@ def file_of(where: str | Path) -> Path:
 
 
 def is_there(where: str | Path) -> bool:
-    """Return True if there is a ledger at an address, or a database that may have one; InputError where none can be."""
+    """Return True if an address holds a ledger, or a database that may; InputError if it cannot."""
     return is_database(where) or file_of(where).exists()
 
 
 def is_database(where: str | Path) -> bool:
-    """Return True if an address is a URL that an add-on's store opens, and not a file."""
+    """Return True if an address is a URL that an add-on opens."""
     return store_of(where) is not None
 
 
 def store_of(where: str | Path) -> str | None:
-    """Return the function, `module:object`, that opens the ledger at a URL; None for a file."""
+    """Return the `module:object` that opens the ledger at a URL; None for a file."""
     match = _SCHEME.match(str(where))
     scheme = match[1].lower() if match else ""
     declared: str | None = find("stores", scheme) if scheme else None
@@ -87,7 +87,7 @@ def store_of(where: str | Path) -> str | None:
 
 
 def _database_url(where: str | Path) -> SplitResult:
-    """Return the parts of a database's URL; InputError, which shows nothing of it, where these cannot be told apart."""
+    """Return the parts of a database URL; InputError, without showing it, if it cannot be parsed."""
     text = re.sub(r"^(\w+):/(?!/)", r"\1://", str(where).strip())  # a path leaves one slash of two
     with suppress(ValueError):  # a bracket that is not closed, a port that is not a number
         parts = urlsplit(text)
@@ -104,7 +104,7 @@ def _is_secret(name: str, value: str) -> bool:
 
 
 def without_password(where: str | Path) -> str:
-    """Return an address as it may be shown and stored: a database's URL without its password."""
+    """Return an address without the password of a database URL, for display and storage."""
     if not is_database(where):
         return str(where)
     parts = _database_url(where)
@@ -115,7 +115,7 @@ def without_password(where: str | Path) -> str:
 
 
 def password_apart(where: str) -> str:
-    """Return an address without its password, and set PGPASSWORD to that, for this process and those that it starts."""
+    """Return an address without its password, which is set as PGPASSWORD for this process and its children."""
     if is_database(where):
         parts = _database_url(where)
         query = dict(parse_qsl(parts.query))
@@ -127,7 +127,7 @@ def password_apart(where: str) -> str:
 
 
 def secret_beside(address: str) -> bytes | None:
-    """Return the secret of the ledger in a file, from a file next to it, which is made if needed.
+    """Return the secret of a ledger file, from a file beside it that is created if needed.
 
     None where there is no such ledger or no secret can be kept. A file that others can read is replaced, since they may have put
     it there.
@@ -150,7 +150,7 @@ def secret_beside(address: str) -> bytes | None:
 
 
 def _private_text(path: Path) -> bytes | None:
-    """Return the secret in a file; None where there is none, or others could have read it or put it there."""
+    """Return the secret in a file; None if it is missing, or if others could have read or written it."""
     try:
         with open(path, "rb", opener=lambda name, flags: os.open(name, flags | _NO_LINK)) as file:
             result, status = file.read(64), os.fstat(file.fileno())

@@ -1,4 +1,4 @@
-"""Judgements as JSON lines: out of a ledger, and into one. The rows are those of a report's judgements.jsonl.
+"""Judgements as JSON lines, exported from and imported into a ledger, with the rows of judgements.jsonl.
 
 A row is flat: the fields of a judgement, and what its provenance says, side by side; what is null is left out.
 """
@@ -31,7 +31,7 @@ _KEY = re.compile("[0-9a-fA-F]{32}")
 
 
 def _utc(text: str) -> str:
-    """Return a time with its zone as it is stored: in UTC, to milliseconds."""
+    """Return a time as stored: in UTC, to milliseconds."""
     with suppress(ValueError, OverflowError):
         if (time := datetime.fromisoformat(text)).tzinfo is not None:
             return time.astimezone(UTC).isoformat(timespec="milliseconds")
@@ -40,14 +40,14 @@ def _utc(text: str) -> str:
 
 
 def readable(paths: Sequence[Path]) -> None:
-    """Raise InputError where one of the files cannot be read."""
+    """Raise InputError if one of the files cannot be read."""
     for path in paths:
         if not (path.is_file() or _is_parquet(path)) or not os.access(path, os.R_OK):
             raise InputError(f"{path} is not a file that can be read", fix=_EXPORT)
 
 
 def import_rows(ledger: Ledger, path: Path) -> tuple[int, int, int]:
-    """Put the judgements of a JSONL file into a ledger; return how many were added, were known already, and are errors.
+    """Import a JSONL file's judgements; return how many were added, were known already, and are errors.
 
     The first answer to a key stays. Raises InputError at the first line that is not a judgement; what stood before it may be in the ledger.
     """
@@ -61,7 +61,7 @@ def import_rows(ledger: Ledger, path: Path) -> tuple[int, int, int]:
 
 
 def judgements_of(path: Path) -> Iterator[Judgement]:
-    """Yield the judgements of a JSONL file or of a report's judgements.parquet, errors among them; InputError at the first line that is none."""
+    """Yield the judgements of a JSONL file or judgements.parquet, errors included; InputError at the first invalid line."""
     try:
         with nullcontext(_lines_of_parquet(path)) if _is_parquet(path) else path.open("rb") as lines:
             for number, line in enumerate(lines, 1):
@@ -73,12 +73,12 @@ def judgements_of(path: Path) -> Iterator[Judgement]:
 
 
 def _is_parquet(path: Path) -> bool:
-    """Return True if this is the folder judgements.parquet of a report that an earlier germane wrote."""
+    """Return True for the folder judgements.parquet of an earlier germane."""
     return path.suffix == ".parquet" and path.is_dir()
 
 
 def _lines_of_parquet(folder: Path) -> Iterator[bytes]:
-    """Yield the judgements of such a folder as lines: its columns hold texts, numbers and, for what is nested, JSON."""
+    """Yield the judgements of such a folder as lines; its columns hold texts, numbers and JSON."""
     try:
         import polars as pl
     except ImportError:
@@ -125,7 +125,7 @@ def _check(judgement: Judgement) -> None:
 
 @contextmanager
 def written(path: Path, ledger: Path | None) -> Iterator[IO[bytes]]:
-    """Open a file that appears whole or not at all: what has its name stays until all is written.
+    """Open a file that replaces the old one only when it is completely written.
 
     InputError where that is a file of the ledger itself.
     """

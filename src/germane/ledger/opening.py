@@ -1,4 +1,4 @@
-"""The ledger at a place: a file of SQLite, a table of PostgreSQL, or an export that is only read."""
+"""Open a ledger: an SQLite file, a PostgreSQL table, or a read-only export."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _SQLITE = b"SQLite format 3\0"
 
 
 def open_at(where: str | Path, *, read_only: bool = False) -> LedgerTable:
-    """Return the ledger in a file, or in the database that a URL names, which is made if it is missing.
+    """Return the ledger in a file or database, created if missing.
 
     With `read_only`, nothing is made or changed. Raises InputError if no ledger can be kept at such a place, LedgerError if it
     cannot be used.
@@ -32,7 +32,7 @@ def open_at(where: str | Path, *, read_only: bool = False) -> LedgerTable:
 
 
 def open_for_replay(where: str | Path) -> LedgerTable:
-    """Open a ledger, or an export of one as JSON lines, to be read only; nothing is made or changed.
+    """Open a ledger, or an export of one, read-only.
 
     Raises InputError where it is neither, LedgerError where a ledger cannot be used.
     """
@@ -67,7 +67,7 @@ def open_for_replay(where: str | Path) -> LedgerTable:
 def describe_missing(
     ledger: Ledger, name: str, missing: Mapping[str, AnyQuestion], rows: Iterable[PlaceRow]
 ) -> str:
-    """Return the answers that a replayed ledger lacks, by their places in the samples, and what to do; "" where none."""
+    """Return a text with the answers that a replayed ledger lacks, by sample, and what to do; "" if none is missing."""
     from germane.ledger.upkeep import judges_and_kinds
 
     if not missing:

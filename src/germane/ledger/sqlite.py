@@ -97,7 +97,7 @@ class SQLiteLedger(LedgerTable):
 
     @contextmanager
     def _explained(self) -> Iterator[None]:
-        """Raise faults of the file as LedgerErrors that say what to do."""
+        """Raise faults of the file as LedgerErrors with advice."""
         try:
             yield
         except (sqlite3.Error, OSError, ValueError) as error:
@@ -105,7 +105,7 @@ class SQLiteLedger(LedgerTable):
 
     @contextmanager
     def writing(self) -> Iterator[sqlite3.Connection]:
-        """Give the connection that writes, within one transaction."""
+        """Yield the writing connection within a transaction."""
         with self._writing, self._explained():
             if (fault := self._fault) is not None:
                 self._fault = None
@@ -118,7 +118,7 @@ class SQLiteLedger(LedgerTable):
                 self._timer.start()
 
     def _sync(self) -> None:
-        """Write the log to the disk and into the file, on a connection of its own so that nobody waits for it."""
+        """Checkpoint the log to disk on a separate connection, so that nobody waits for it."""
         with self._syncing:
             self._timer = None
             try:
@@ -128,11 +128,11 @@ class SQLiteLedger(LedgerTable):
                 self._fault = _explain(error, self.path)
 
     def ready(self) -> None:
-        """Write one page, the number of the format; LedgerError where that fails."""
+        """Write one page, the format number; LedgerError if that fails."""
         self.make([f"PRAGMA user_version={FORMAT}"])
 
     def rows(self, sql: str, values: Sequence[Any] = (), read: Callable[[Row], Any] = tuple) -> Iterator[Any]:
-        """Iterate over the rows of a query, on a connection that waits for nobody who writes."""
+        """Yield the rows of a query, on a connection that does not wait for writers."""
         with self._reading, self._explained():
             yield from map(read, self._reader.execute(sql, values))
 
@@ -157,7 +157,7 @@ class SQLiteLedger(LedgerTable):
             return int(db.execute(sql, values).rowcount)
 
     def close(self) -> None:
-        """Write everything to the disk, and close the file."""
+        """Checkpoint and close the file."""
         if (timer := self._timer) is not None:
             timer.cancel()
             self._sync()
@@ -178,7 +178,7 @@ def _connect(path: Path, mode: str = "rw") -> sqlite3.Connection:
 
 @contextmanager
 def _transaction(db: sqlite3.Connection, how: str = "IMMEDIATE") -> Iterator[None]:
-    """Do all of what is done inside, or nothing; "DEFERRED" reads one state of the file."""
+    """Run the context in a transaction; "DEFERRED" reads one state of the file."""
     db.execute(f"BEGIN {how}")
     try:
         yield
@@ -191,7 +191,7 @@ def _transaction(db: sqlite3.Connection, how: str = "IMMEDIATE") -> Iterator[Non
 
 
 def _open_for_writing(path: Path) -> sqlite3.Connection:
-    """Return a connection, with the file (mode 0600), its folder and its table made where there are none.
+    """Return a writing connection; the file (mode 0600), its folder and table are created if missing.
 
     Nothing is written to a file of another program or of another version.
     """
@@ -240,7 +240,7 @@ def _create_table(db: sqlite3.Connection) -> None:
 
 
 def _open_for_reading(path: Path) -> sqlite3.Connection:
-    """Return a connection that changes nothing, also where nobody can write."""
+    """Return a read-only connection that also works on read-only media."""
     _refuse_folder(path)
     if not path.exists():
         raise LedgerError(f"no ledger {path}; `germane run` makes one, or name another: --ledger FILE")
@@ -270,7 +270,7 @@ def _refuse_folder(path: Path) -> None:
 
 
 def _is_new(db: sqlite3.Connection, path: Path) -> bool:
-    """Return True if the database is empty; LedgerError where it is another program's, or of another version."""
+    """Return True if the database is empty; LedgerError if it belongs to another program or version."""
     (version,) = db.execute("PRAGMA user_version").fetchone()
     tables = [name for (name,) in db.execute("SELECT name FROM sqlite_master WHERE type = 'table' LIMIT 3")]
     columns = tuple(name for _, name, *_ in db.execute("PRAGMA table_info(judgements)"))
@@ -291,7 +291,7 @@ def _is_new(db: sqlite3.Connection, path: Path) -> bool:
 
 
 def _use_log(db: sqlite3.Connection) -> None:
-    """Switch to the write-ahead log; SQLite does not wait by itself where another process switches a new file."""
+    """Switch to the write-ahead log, waiting for another process that does so too, as SQLite does not."""
     until = time.monotonic() + _WAIT_SECONDS
     while True:
         try:
@@ -305,7 +305,7 @@ def _use_log(db: sqlite3.Connection) -> None:
 
 
 def _refuse_damaged(db: sqlite3.Connection, path: Path) -> None:
-    """Raise LedgerError where a small file is damaged: an answer behind a damaged page would be paid for again."""
+    """Raise LedgerError if a small file is damaged, since answers behind a damaged page would be paid for again."""
     if path.stat().st_size > _CHECKED:
         return
     for (text,) in db.execute("PRAGMA integrity_check(1)"):
@@ -315,7 +315,7 @@ def _refuse_damaged(db: sqlite3.Connection, path: Path) -> None:
 
 
 def _recovery(path: Path) -> str:
-    """Return the command that saves what can still be read of a damaged file."""
+    """Return the command that saves the readable part of a damaged file."""
     fresh = path.with_name(f"recovered-{path.name}")
     return (
         f"save what can be read: sqlite3 {path} .recover | sqlite3 {fresh}; then use --ledger {fresh} "
@@ -324,7 +324,7 @@ def _recovery(path: Path) -> str:
 
 
 def _explain(error: Exception, path: Path) -> LedgerError:
-    """Return a fault of the file as a LedgerError that says what to do."""
+    """Return a fault of the file as a LedgerError with advice."""
     if isinstance(error, sqlite3.Error):
         damaged = _code(error) in _DAMAGE or str(error).startswith(_DAMAGE_WITHOUT_CODE)
     else:  # JSON that cannot be read

@@ -1,4 +1,4 @@
-"""The ledger: answers that were paid for, shared by evaluations and processes.
+"""The ledger: paid answers, shared by evaluations and processes.
 
 An answer is stored when it arrives, under its key (`questions.key_of`); the first one that is committed wins. Errors are not
 stored, so that their questions are asked again.
@@ -55,7 +55,7 @@ _LARGEST = 1 << 53
 
 
 def to_row(judgement: Judgement) -> Row:
-    """Return a judgement as the values of COLUMNS; ValueError or TypeError where its answer is not JSON."""
+    """Return a judgement as a row; ValueError or TypeError if its answer is not JSON."""
     answer, provenance = encode(judgement.answer).decode(), encode(judgement.provenance).decode()
     used = judgement.usage
     counts = (used.requests, used.input_tokens, used.output_tokens, used.cost_usd)
@@ -63,7 +63,7 @@ def to_row(judgement: Judgement) -> Row:
 
 
 def from_row(row: Row) -> Judgement:
-    """Return the judgement in the values of COLUMNS; ValueError where one is of another type or not JSON."""
+    """Return the judgement of a row; ValueError for a wrong type or invalid JSON."""
     key, item, kind, judge, prompt, parent, answer, provenance, request, requests, sent, got, cost, ms, at = (
         row
     )
@@ -93,21 +93,21 @@ def from_row(row: Row) -> Judgement:
 
 @lru_cache(maxsize=1024)
 def _provenance(text: str) -> FrozenDict:
-    """Return the mapping in a text; most answers of a run have the same one."""
+    """Return the mapping in a text, cached, as most answers of a run have the same one."""
     if not isinstance(value := decode(text), dict):
         raise ValueError("the provenance of a row is not an object")  # noqa: TRY004 - as where its JSON is none
     return FrozenDict(freeze(value))
 
 
 class Ledger(Protocol):
-    """A durable store of judgements, which several threads may use. It raises LedgerError for every fault."""
+    """A durable, thread-safe store of judgements. It raises LedgerError for every fault."""
 
     @property
     def place(self) -> str:
-        """The absolute path or URL that opens it again, without a password."""
+        """The absolute path or URL that reopens it, without a password."""
 
     def ready(self) -> None:
-        """Write something small; LedgerError where answers cannot be stored now."""
+        """Test that answers can be stored; LedgerError if not."""
 
     def find(self, keys: Sequence[str]) -> dict[str, Judgement]:
         """Return the judgements under these keys."""
@@ -118,7 +118,7 @@ class Ledger(Protocol):
     def put(
         self, judgements: Sequence[Judgement], *, replacing: Sequence[Judgement] = ()
     ) -> dict[str, Judgement]:
-        """Store judgements, all or none, and return those under their keys: an earlier answer wins.
+        """Store judgements in one transaction, and return those under their keys: an earlier answer wins.
 
         Judgements in `replacing`, whose answers cannot be used, are deleted first, unless another answer has taken their place.
         """
@@ -128,7 +128,7 @@ class Ledger(Protocol):
 
 
 class LedgerTable(Ledger):
-    """A ledger in a table of a database. Its SQL is read by SQLite and PostgreSQL alike, with `?` for values."""
+    """A ledger in a database table. Its SQL suits SQLite and PostgreSQL, with `?` for values."""
 
     chunk: ClassVar[int]
     """Keys that are looked up together."""
@@ -140,11 +140,11 @@ class LedgerTable(Ledger):
 
     @abstractmethod
     def rows(self, sql: str, values: Sequence[Any] = (), read: Callable[[Row], Any] = tuple) -> Iterator[Any]:
-        """Iterate over the rows of a query, each through `read`."""
+        """Yield the rows of a query, each through `read`."""
 
     @abstractmethod
     def make(self, statements: Sequence[str]) -> None:
-        """Make tables that may be there already; several processes wait for each other."""
+        """Create tables unless they exist; several processes wait for each other."""
 
     @abstractmethod
     def change(self, sql: str, values: Sequence[Any] = ()) -> int:
@@ -156,7 +156,7 @@ class LedgerTable(Ledger):
 
     @abstractmethod
     def _insert(self, rows: Sequence[Row], useless: Sequence[tuple[str, str]]) -> set[str]:
-        """Delete the `useless` (key, answer), insert rows under new keys, all or nothing, and return these keys."""
+        """Delete the `useless` (key, answer) rows and insert rows under new keys in one transaction; return the new keys."""
 
     def find(self, keys: Sequence[str]) -> dict[str, Judgement]:
         """Return the judgements under these keys."""
@@ -165,7 +165,7 @@ class LedgerTable(Ledger):
         return {judgement.key: judgement for some in chunks for judgement in self._look_up("key", some)}
 
     def children(self, keys: Sequence[str]) -> list[Judgement]:
-        """Return the judgements whose parent is one of these few keys, in the order of their own keys."""
+        """Return the judgements whose parent is one of these keys, ordered by their own keys."""
         return sorted(self._look_up("parent", keys), key=attrgetter("key"))
 
     def put(
@@ -189,7 +189,7 @@ class LedgerTable(Ledger):
 
 
 def check_format(address: str, version: int, fix: str) -> None:
-    """Raise LedgerError where a ledger was written by a newer or an older germane."""
+    """Raise LedgerError for a ledger written by a newer or an older germane."""
     if version == FORMAT:
         return
     written = f"(format {version}, this one writes {FORMAT})"

@@ -1,4 +1,4 @@
-"""Statistics of a ledger, and a selection of its judgements."""
+"""Statistics of a ledger, and selection of its judgements."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _NAMES = ("judge", "kind", "prompt", "judgements", "requests", "input_tokens", "
 
 
 def parse_time(text: str, flag: str) -> str:
-    """Return a date or a time as the ledger writes it, in UTC; without a zone it is the local one."""
+    """Return a date or time in UTC as the ledger writes it; without a zone it is local time."""
     try:
         time = datetime.datetime.fromisoformat(text).astimezone(datetime.UTC)
     except (ValueError, OverflowError):
@@ -58,7 +58,7 @@ def stats(ledger: LedgerTable) -> dict[str, Json]:
 def chosen_rows(
     ledger: LedgerTable, *, judge: str | None = None, kind: str | None = None, since: str | None = None
 ) -> Iterator[Judgement]:
-    """Iterate over the judgements of a judge, of a kind, from a time on (as `parse_time` writes it), in the order of their keys."""
+    """Yield the judgements of a judge and kind since a time (as `parse_time` writes it), ordered by key."""
     chosen = {"judge = ?": judge, "kind = ?": kind, "at >= ?": since}
     tests = {test: value for test, value in chosen.items() if value is not None}
     where = " AND ".join(tests) or "1 = 1"
@@ -66,6 +66,6 @@ def chosen_rows(
 
 
 def judges_and_kinds(ledger: LedgerTable) -> tuple[list[str], list[str]]:
-    """Return the judges and the kinds of question that a ledger holds answers of."""
+    """Return the judges and kinds of question with answers in a ledger."""
     results = list(ledger.rows("SELECT DISTINCT judge, kind FROM judgements"))
     return sorted({judge for judge, _ in results}), sorted({kind for _, kind in results})

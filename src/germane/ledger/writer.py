@@ -1,4 +1,4 @@
-"""Writing to a ledger from an event loop: a thread that commits in groups."""
+"""Write to a ledger from an event loop, by a thread that commits in groups."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _Batch: TypeAlias = tuple[Sequence[Judgement], Sequence[Judgement], asyncio.Futu
 
 
 class GroupCommit:
-    """Puts judgements into a ledger on a thread of its own, so that no event loop waits for a disk or a lock.
+    """Stores judgements on a separate thread, so that the event loop never waits for a disk or a lock.
 
     What arrives during a commit is committed together by the next one. Made and used in one event loop.
 
@@ -39,7 +39,7 @@ class GroupCommit:
         self._thread.start()
 
     async def put(self, judgements: Sequence[Judgement], *, replacing: Sequence[Judgement] = ()) -> Stands:
-        """Store these, all or none, with whatever else is waiting, and return once that is committed.
+        """Store these judgements, all or none, with whatever else is waiting; returns after the commit.
 
         What stands under their keys and perhaps others. Raises what the ledger's own `put` raised for the whole group.
         """
@@ -78,7 +78,7 @@ class GroupCommit:
 
 
 def _settle(group: Sequence[_Batch], stored: Stands, failure: BaseException | None) -> None:
-    """Settle the futures of those who still wait."""
+    """Settle the waiting futures."""
     for _, _, committed in group:
         if committed.done():
             continue

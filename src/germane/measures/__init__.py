@@ -1,4 +1,4 @@
-"""The measures as values: `nDCG @ 10`, `AP(rel=2)`, `context_precision @ 5`; or by name, `Measure.parse("nDCG@10")`.
+"""Measures as values: `nDCG @ 10`, `AP(rel=2)`, `context_precision @ 5`; or by name, `Measure.parse("nDCG@10")`.
 
 `measure` and `ranked_measure` declare your own; in it `ask` and `ask_all` put questions to the judge, and `proportion` and
 `Item` make a score, with its explanation, of what was counted.

@@ -1,4 +1,4 @@
-"""Measures of the retrieved contexts that a judge's answers make: each is a generator that reads like its definition.
+"""Measures of the retrieved contexts by a judge's answers; each is a generator that reads like its definition.
 
 With several searches all work on the distinct union of what came back, unless `over=` says otherwise.
 """
@@ -36,7 +36,7 @@ EMPTY = ok(0.0, items=[Item("The contexts are empty", held=False)])
 
 
 def nothing_in(contexts: Sequence[Context]) -> Outcome | None:
-    """Return 0 if nothing but empty texts is retrieved; None if there is something to read, or an id without its text."""
+    """Return 0 if only empty texts were retrieved; None if there is a text, or an id without its text."""
     if not contexts:
         return NO_CONTEXT
     return EMPTY if all(context.text and blank(context.text) for context in contexts) else None
@@ -59,7 +59,7 @@ def supported_claims(
 def supported_share(
     sample: Sample, name: Literal["reference", "response"], of: Literal["claims", "contexts"], what: str
 ) -> Program[Outcome]:
-    """Return the share of the claims of a text that the contexts support, or of the contexts that support any claim."""
+    """Return the share of a text's claims that the contexts support, or of the contexts that support any claim."""
     contexts = distinct_contexts(sample)
     if empty := nothing_in(contexts):
         return empty
@@ -188,7 +188,7 @@ _Matrix: TypeAlias = tuple[tuple[str, ...], list[list[Column]]]
 
 
 def _matrix(sample: Sample, *, final: bool = False, repeats: bool = True) -> Program[_Matrix | Outcome]:
-    """Judge all contexts of all calls together, once; with `repeats` a passage brings its claims at each of its places."""
+    """Judge all contexts of all calls together, once; with `repeats`, a passage counts its claims at each of its ranks."""
     contexts = distinct_contexts(sample)
     if nothing := nothing_in(contexts):
         return nothing
@@ -353,7 +353,7 @@ def context_entity_recall(sample: Sample, *, match: str) -> Program[Outcome]:
 
 
 def plain(entity: str) -> str:
-    """Return an entity as it is compared: folded like words, with single spaces and no punctuation or space at the edges."""
+    """Return an entity in the form compared: case folded, single spaces, no punctuation at the edges."""
     text = folded(entity)
     edges = (char.isspace() or unicodedata.category(char).startswith("P") for char in text)
     inner = [position for position, edge in enumerate(edges) if not edge]
@@ -361,7 +361,7 @@ def plain(entity: str) -> str:
 
 
 def alike(name: str, other: str) -> bool:
-    """Return True if two plain entities are similar or one has all words of the other; their digits must be equal."""
+    """Return True if two folded entities are similar, or one has all words of the other; their digits must be equal."""
     if sorted(filter(str.isdigit, name)) != sorted(filter(str.isdigit, other)):
         return False
     first, second = set(name.split()), set(other.split())

@@ -280,7 +280,7 @@ def _measure_in(module: ModuleType, name: str, path: Path) -> Measure:
 
 
 def install_all(name: str | None = None) -> None:
-    """Load the measure of that name from an add-on, if one brings it; without a name load all of them."""
+    """Load the measure of that name from an add-on that has one; without a name load all of them."""
     if name == "":
         return
     declared = all_of("measures")

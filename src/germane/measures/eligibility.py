@@ -79,7 +79,7 @@ def _rules(
 
 
 def _unlabelled(settings: Settings, samples: Sequence[Sample], *, best: bool, open_rel: bool) -> Broken:
-    """Skip samples whose labels by people cannot be read: there are none, or they are on another scale."""
+    """Skip samples without people's labels, or with labels on another scale."""
     people, judged, broken = Places(LabelChoice("human", "need", final=False), settings), settings.scale, {}
     people.add(samples)
     for number in range(len(samples)):

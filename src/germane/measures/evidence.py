@@ -1,4 +1,4 @@
-"""Measures of the gold text that came back, which hold when documents are cut into other chunks.
+"""Measures of the gold text that was retrieved; they stay valid when documents are chunked differently.
 
 Ids change with the chunks, and chunk precision rises as chunks grow; the words of gold text do neither. A chunk and a quote
 overlap if the chunk holds the quote, lies within it, ends in it or starts in it; words that merely occur in both do not count.
@@ -26,7 +26,7 @@ _OF_EVIDENCE: MeasureOptions = {
 
 
 def _of_pieces(sample: Sample, k: int | None, value: Callable[[Coverage], float]) -> Outcome:
-    """Return the outcome that `value` makes of the coverage, with the pieces of evidence as items."""
+    """Return the outcome of `value` on the coverage, with the pieces of evidence as items."""
     result = _cover(sample, k)
     if isinstance(result, Outcome):
         return result
@@ -114,7 +114,7 @@ _TOKEN = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class Token:
-    """A word of a text as it is compared, with its offsets in characters."""
+    """A word of a text in the form compared, with its offsets in characters."""
 
     word: str
     start: int
@@ -129,7 +129,7 @@ def tokens(text: str) -> list[Token]:
 
 @dataclass(frozen=True, slots=True)
 class Coverage:
-    """The evidence that contexts hold, counted in words, or in characters if a piece has only offsets.
+    """The evidence that contexts contain, in words, or in characters if a piece has only offsets.
 
     `shares` is how much of each piece is covered, `sizes` how long each piece is. `news` is how much evidence each context
     holds that no context before it held, `lengths` how long each context is.
@@ -147,7 +147,7 @@ class Coverage:
 
 
 def cover(evidence: Sequence[Evidence], contexts: Sequence[Context]) -> Coverage:
-    """Return the coverage of pieces of evidence by contexts; ValueError if it is not known."""
+    """Return the coverage of pieces of evidence by contexts; ValueError if it cannot be known."""
     pieces = {piece: tokens(piece.quote or "") for piece in evidence}
     for piece, quote in pieces.items():
         if piece.quote and not quote:

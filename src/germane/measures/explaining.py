@@ -68,12 +68,12 @@ class Explanation:
         return Table(["", self._score, "what"], rows=rows, notes=filter(None, [self.reasoning])).html()
 
     def missed(self, expected: int | None = None) -> list[str]:
-        """Return the misses; if fewer relevant contexts were found than `expected`, that is the last one."""
+        """Return the misses; the last one says if fewer relevant contexts were found than `expected`."""
         short = len(self.hits) < (expected or 0)
         return [*self.misses, *[f"Expected {expected} relevant contexts, found {len(self.hits)}"] * short]
 
     def as_json(self) -> dict[str, Json]:
-        """Return hits, misses and reasoning, with everything else under `details`."""
+        """Return hits, misses and reasoning, with the rest under `details`."""
         more = {
             "relevance_checks": [dict(check) for check in self.relevance_checks],
             "working": [dict(step) for step in self.working],
@@ -92,7 +92,7 @@ class Explanation:
 def explain_ranked(
     measure: Measure, outcome: Outcome, places: Places, sample: int, votes: Votes = ()
 ) -> Explanation:
-    """Explain a ranked score by the label of each place and the precision at each rank.
+    """Explain a ranked score by each place's label and the precision at each rank.
 
     `sample` is the number of the sample among those of `places`; `votes` are the answers of a panel's members to the questions
     of its places.
@@ -168,7 +168,7 @@ def _check(rank: int, places: Places, at: int, measure: Measure, call: int, vote
 
 
 def _score(measure: Measure, outcome: Outcome) -> str:
-    """Return the score in words: `precision score: 0.50` of context_precision@5; a measure of the field keeps its name."""
+    """Return the score as text: `precision score: 0.50` for context_precision@5; measures of the field keep their names."""
     word = measure.name.removeprefix("context_").replace("_", " ")
     if measure.definition.family == "ranked" and not measure.name.startswith("context_"):
         word = str(measure)
@@ -199,7 +199,7 @@ def explain_judged(
     exchange: Exchange = (),
     votes: Votes = (),
 ) -> Explanation:
-    """Explain a judged score by what it counted.
+    """Explain a judged score by the items that it counted.
 
     `outcome` is the stored score, `derived` that of the same program run again on the stored answers (`exchange`), which knows
     what was counted. `votes` are the answers of a panel's members to these questions, for `panel` in the details.
@@ -244,7 +244,7 @@ def _judged_reasoning(measure: Measure, outcome: Outcome, counted: Outcome) -> s
 
 
 def as_json(definition: Definition) -> dict[str, Json]:
-    """Return what the registry knows of a measure as JSON; an infinite end of the range is null."""
+    """Return a measure's definition as JSON; an infinite end of the range is null."""
     return {
         "name": definition.title,
         "family": definition.family,

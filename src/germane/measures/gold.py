@@ -38,7 +38,7 @@ _OF_GROUPS: MeasureOptions = {
 
 
 def _over_lists(sample: Sample, over: str, k: int | None, value: Callable[[list[str]], Outcome]) -> Outcome:
-    """Return the outcome of the documents that came back; its mean if several lists are measured."""
+    """Return the outcome over the retrieved documents; the mean if several lists are measured."""
     lists = documents(sample, over, k)
     if lists is None:
         return skipped(NO_IDS)
@@ -135,7 +135,7 @@ def of_searches(sample: Sample, rel: int, value: Callable[[list[str], list[list[
 
 
 def spare_searches(enough: int, made: int) -> Outcome:
-    """Return the number of searches after the first `enough` ones."""
+    """Return the number of searches after the first `enough`."""
     items = [Item(f"Call {n}", n <= enough, "" if n <= enough else "not needed") for n in range(1, made + 1)]
     return ok(float(made - enough), items=items, what="searches needed")
 

@@ -1,4 +1,4 @@
-"""A measure is a value with one canonical name that parses and prints; the registry knows what each name means.
+"""Measures as values with one canonical name that parses and prints, and the registry of their definitions.
 
 `nDCG@10`, `P(rel=2)@5` and `context_precision@5` name the same measure in Python, on the command line, in eval
 files, as JSON keys and as report columns. Parameters print sorted, defaults are left out, `@k` comes last.
@@ -56,7 +56,7 @@ def one_of(meaning: str, *choices: str) -> Param:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Definition:
-    """What the registry knows of a measure.
+    """The definition of a measure.
 
     Attributes:
         family: `ranked`: `compute(table, params, k)` is a formula on ranked labels, which returns the value of each row, or
@@ -105,7 +105,7 @@ class Definition:
         return self.family == "judged" and self.calls != "0"
 
     def good(self, value: float) -> float:
-        """Return a value as goodness from 0 to 1, higher is better; a count n becomes n / (1 + n), or 1 / (1 + n)."""
+        """Return a value scaled to 0..1 with higher better; a count n becomes n / (1 + n), or 1 / (1 + n)."""
         if isinf(self.range[1]):
             value /= 1.0 + value
         return value if self.better == "higher" else 1.0 - value
@@ -118,12 +118,12 @@ class Definition:
 
     @property
     def heading(self) -> str:
-        """The name with its cut-off, as it is typed: `nDCG[@k]`."""
+        """The name with its cut-off as typed: `nDCG[@k]`."""
         return self.title + {"required": "@k", "recall": "@r", "optional": "[@k]", "none": ""}[self.cutoff]
 
     @property
     def cost(self) -> str:
-        """Judge calls per sample, in words."""
+        """Judge calls per sample, as text."""
         asks = self.family == "ranked" and self.labels in {"judge", "best"}
         return "1 per context" if asks else self.calls
 
@@ -135,7 +135,7 @@ class Definition:
 
     @property
     def span(self) -> str:
-        """The range of values in words; says if lower is better."""
+        """The range of values as text, with a remark if lower is better."""
         low, high = self.range
         ends = f"{low:g} and up" if isinf(high) else f"{low:g} to {high:g}"
         return ends if self.better == "higher" else f"{ends}, lower is better"
@@ -249,7 +249,7 @@ def define(new: Definition, *, interactive: bool = False) -> Definition:
 
 
 def definitions() -> tuple[Definition, ...]:
-    """Return all measures: the ranked ones, then the others by name, then those of users' files."""
+    """Return all measures: ranked ones, then others by name, then those of users' files."""
     _find_more("")
     every = [d for same in _REGISTRY.values() for d in same if d.compute is not _unknown]
     ranked = [definition for definition in every if definition.family == "ranked"]
@@ -274,7 +274,7 @@ def _find_more(name: str) -> bool:
 
 
 def _resolve(name: str, params: Mapping[str, Value]) -> tuple[Definition, Mapping[str, Value]]:
-    """Return the definition that a spelling and its parameters mean, and the parameters with those that the spelling sets."""
+    """Return the definition for a spelling and its parameters, and the parameters including those that the spelling sets."""
     spelled = _find(name) or (_find_more(name) and _find(name))
     if not spelled:
         raise _unknown_measure(name)
@@ -313,7 +313,7 @@ def _unknown(*_: object, **__: object) -> None:
 
 
 def _spelled(params: Mapping[str, Value]) -> str:
-    """Return parameters as they are written in a name, sorted; "" for none."""
+    """Return parameters as written in a name, sorted; "" for none."""
     texts = {n: str(value).lower() if isinstance(value, bool) else str(value) for n, value in params.items()}
     return f"({','.join(f'{name}={texts[name]}' for name in sorted(texts))})" if texts else ""
 
@@ -346,7 +346,7 @@ class Declared(NamedTuple):
 
 
 def declared(canonical: str) -> Declared | None:
-    """Return the range and direction that the type of a measure of another program states; None for other types."""
+    """Return the range and direction stated in the type of another program's measure; None for other types."""
     if canonical.endswith("]") and (found := _DECLARED.fullmatch(canonical)):
         return Declared((float(found["low"]), float(found["high"])), found["better"] == "higher")
     return None
@@ -466,7 +466,7 @@ class Measure:
 
     @classmethod
     def remembered(cls, text: str) -> Measure:
-        """Return the measure that a stored report names; one of a user's file becomes a name that cannot be computed.
+        """Return the measure named in a stored report; one of a user's file becomes a name that cannot be computed.
 
         Reports can be shown and compared without that file: nothing is run because a report names it.
         """

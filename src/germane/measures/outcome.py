@@ -1,4 +1,4 @@
-"""The outcome of a measure for one sample: a value, or the reason why there is none; and the items that were counted."""
+"""The outcome of a measure for one sample: a value or the reason why there is none, and the counted items."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from germane.types import Context, Status
 
 @dataclass(frozen=True, slots=True)
 class Item:
-    """One thing that a measure counted: it held, it did not, or (None) it could not be judged.
+    """One item that a measure counted: True, False, or None if it could not be judged.
 
     `text` names it in a hit or a miss, `why` says what decided. `weight` is how much it counts, `worth` the share of that which
     it gained, if not all or nothing.
@@ -27,7 +27,7 @@ class Item:
 
     @property
     def gained(self) -> float:
-        """The weight that the item gained: all if it held, else none, or its `worth` of it."""
+        """The item's contribution: its weight if True, else none, or the share `worth` of it."""
         return self.weight * (float(self.held is True) if self.worth is None else self.worth)
 
 
@@ -61,17 +61,17 @@ NO_IDS = "the contexts have no document ids"
 
 
 def skipped(why: str) -> Outcome:
-    """Return the outcome of a sample that lacks something the measure needs."""
+    """Return the outcome of a sample that lacks something that the measure needs."""
     return Outcome(status="skipped", why=why)
 
 
 def error(why: str) -> Outcome:
-    """Return the outcome of a sample that should have been measured and could not be."""
+    """Return the outcome of a sample that should have been measured but could not be."""
     return Outcome(status="error", why=why)
 
 
 def incomplete(why: str, bounds: tuple[float, float]) -> Outcome:
-    """Return the outcome of a sample with missing verdicts, whose value lies within `bounds`; if these are equal, that value."""
+    """Return the outcome of a sample with missing verdicts: its value lies within `bounds`, and is known if these are equal."""
     if bounds[0] == bounds[1]:
         return Outcome(value=bounds[0], why=f"{why}; the value is the same whatever they are")
     return Outcome(status="incomplete", why=why, bounds=bounds)
@@ -110,7 +110,7 @@ def proportion(
 
 
 def complement(outcome: Outcome) -> Outcome:
-    """Return 1 - the value, with bounds to match and the same items."""
+    """Return 1 - the value, with bounds and items accordingly."""
     value = None if outcome.value is None else 1.0 - outcome.value
     bounds = outcome.bounds and (1.0 - outcome.bounds[1], 1.0 - outcome.bounds[0])
     return replace(outcome, value=value, bounds=bounds)
@@ -120,7 +120,7 @@ Result: TypeAlias = Outcome | float | int | bool
 
 
 def safely(name: str, start: Callable[[], Program[Result] | Result]) -> Program[Outcome]:
-    """Run a measure's body, a generator of questions or a plain function; a missing answer or a fault becomes an error outcome."""
+    """Run a measure's body, a generator of questions or a plain function; missing answers and exceptions become an error outcome."""
     try:
         started = start()
         result = (yield from started) if isinstance(started, Generator) else started

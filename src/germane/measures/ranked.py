@@ -89,7 +89,7 @@ def values(measure: Measure, table: RankedLabels) -> Floats:
 
 
 def sample_means(measure: Measure, table: RankedLabels, rows: Sequence[int]) -> Floats:
-    """Return a ranked measure's value of each sample: the mean over its rankings, `rows[n]` up to `rows[n + 1]`; 0 without any."""
+    """Return a ranked measure's value per sample: the mean over its rankings `rows[n]` to `rows[n + 1]`; 0 without any."""
     of_rankings, counts = values(measure, table), np.diff(rows)
     if counts.max(initial=0) <= 1:
         means = np.zeros(len(counts))
@@ -100,21 +100,21 @@ def sample_means(measure: Measure, table: RankedLabels, rows: Sequence[int]) -> 
 
 
 def least_level(measure: Measure) -> float:
-    """Return the grade from which a measure counts a place as relevant: its `rel`, else that of the labels' scale."""
+    """Return the lowest grade that a measure counts as relevant: its `rel`, else the scale's default."""
     from germane.questions.relevance import HELPS  # not at the top: `germane rank` has no judge
 
     return measure.settings.get("rel") or (1 if measure.labels == "gold" else HELPS)
 
 
 def open_holes(measure: Measure) -> bool:
-    """Return True if an unjudged place leaves the score open instead of counting as not relevant."""
+    """Return True if an unjudged place makes the score a range instead of counting as not relevant."""
     holes = measure.settings.get("holes", "zero")
     about_holes = measure.name == "Judged" or measure.settings.get("part") == "residual"
     return not about_holes and (holes == "bounds" or (holes == "zero" and measure.labels == "human"))
 
 
 def _uncertain(measure: Measure, table: RankedLabels) -> tuple[Floats, Bools]:
-    """Return the probability that each place is relevant, and True for the uncertain places of several people's rows."""
+    """Return the probability that each place is relevant, and a mask of uncertain places in rows of several people's labels."""
     chance = reached(table.level, table.chances, measure.settings["rel"] or table.rel).astype(np.float64)
     open_ = (chance > _CERTAINTY) & (chance < 1 - _CERTAINTY) & table.judged
     if table.several is not None:
@@ -125,7 +125,7 @@ def _uncertain(measure: Measure, table: RankedLabels) -> tuple[Floats, Bools]:
 
 
 def _with_expectations(measure: Measure, table: RankedLabels, found: Floats) -> Floats:
-    """Return the values, those of rows with up to ENUMERATED uncertain places as expectations over yes and no at each."""
+    """Return the values; rows with up to ENUMERATED uncertain places get the expectation over all combinations."""
     chance, open_ = _uncertain(measure, table)
     uncertain = np.bincount(table.row[open_], minlength=table.rows)
     rows = np.flatnonzero((uncertain > 0) & (uncertain <= ENUMERATED))
@@ -174,7 +174,7 @@ def dcg_gains(table: RankedLabels, dcg: str) -> Floats:
 
 
 def _top_size(table: RankedLabels, k: int | None) -> Ints:
-    """Return the number of places of each row in the top k."""
+    """Return the number of places of each row within the top k."""
     return table.length if k is None else np.minimum(table.length, k)
 
 
@@ -192,7 +192,7 @@ def _relevant(table: RankedLabels, rel: float, k: int | None) -> Marks:
 
 
 def _certain(marks: Marks) -> TypeIs[Bools]:
-    """Return True if places are relevant or not, False if they are so with a probability."""
+    """Return True if every place is relevant or not, False if some are so with a probability."""
     return marks.dtype == np.bool_
 
 
@@ -203,7 +203,7 @@ def _hits(table: RankedLabels, rel: float, k: int | None) -> Floats:
 def _running(
     table: RankedLabels, values: Floats, total: Callable[..., Floats] = np.cumsum, before: float = 0.0
 ) -> Floats:
-    """Return, for each place, the sum (or product) of the values above it in its row, added up row by row."""
+    """Return, for each place, the running sum (or product) of the values above it in its row."""
     positions = table.rank - 1
     rows = np.full((table.rows, 1 + int(positions.max(initial=-1)) + 1), before)
     rows[table.row, positions + 1] = values
@@ -260,7 +260,7 @@ def _peak(sides: Sequence[RankedLabels]) -> Floats:
 
 
 def _stops(table: RankedLabels, top: int | None) -> Floats:
-    """Return the probability that a reader stops at each place; a yes is worth the highest grade: 4 of gold (gdeval), else 3."""
+    """Return the probability that a reader stops at each place; a yes counts as the highest grade: 4 for gold (gdeval), else 3."""
     top = top or (4 if table.complete else 3)
     yes = reached(table.level, table.chances, inf)
     grade = np.where(yes > 0, float(top) * yes, table.exponential.gain)
@@ -335,7 +335,7 @@ def _position(table: RankedLabels, rel: float, k: int | None) -> Fraction:
 
 
 def _ranked(name: str, formula: Callable[..., Any], /, **options: Any) -> Measure:
-    """Define a measure by its formula, which is handed the table and those of the parameters that it names.
+    """Define a measure by its formula, which gets the table and the parameters that it names.
 
     A formula returns the value of each row, or what is divided by what.
     """
@@ -573,7 +573,7 @@ context_relevance = _ranked(
 
 
 def belonging_to(measures: Iterable[Measure]) -> list[Measure]:
-    """Return what is reported beside ranked measures of gold labels: the share of judged places, and RBP's residual."""
+    """Return the companions of ranked gold measures: the share of judged places, and RBP's residual."""
     return list(dict.fromkeys(chain.from_iterable(map(_companions, measures))))
 
 
@@ -652,19 +652,19 @@ def bounds(
 
 
 def depth_of_ideal(measure: Measure) -> int | None:
-    """Return how many places of a ranking a measure's bounds depend on; None: all, since unjudged ones enlarge the ideal."""
+    """Return the depth on which a measure's bounds depend; None = all places, since unjudged ones enlarge the ideal."""
     recall = "ideal" in measure.settings or measure.definition.sources == ("gold",)
     bounded = measure.labels == "gold" and measure.settings.get("holes") == "bounds"
     return None if bounded and recall else measure.depth
 
 
 def _graded(measure: Measure) -> bool:
-    """Return True if the grades themselves count, and make the ideal list, and not only a threshold on them."""
+    """Return True if the measure uses grades as gains, and not only a threshold on them."""
     return "rel" not in measure.definition.params
 
 
 def _assigned(table: RankedLabels, missing: Ints, verdicts: Ints, answers: Floats) -> RankedLabels:
-    """Return the table once for each combination of answers, of shape (combinations, verdicts, 2), to the missing verdicts.
+    """Return the table for each combination of answers, of shape (combinations, verdicts, 2), to the missing verdicts.
 
     The ideal of each row is made of its own labels; of gold, of all that is known and what was filled in.
     """

@@ -1,4 +1,4 @@
-"""Measures of the response against its contexts: what it rests on, what it cites, and which facts it states."""
+"""Measures of the response against its contexts: what supports it, what it cites, and which facts it states."""
 
 from __future__ import annotations
 
@@ -169,7 +169,7 @@ def citing(response: str, contexts: Sequence[Context]) -> list[tuple[str, tuple[
 
 
 def _read(text: str, ids: Mapping[str, int], count: int) -> tuple[str, tuple[int, ...]]:
-    """Return a text without its citations, and the distinct positions cited; a number that no context has is 0."""
+    """Return a text without its citations, and the distinct numbers cited; 0 for a number without a context."""
     result: dict[int, None] = {}
 
     def without(mark: re.Match[str]) -> str:

@@ -1,4 +1,4 @@
-"""Scores blocks of samples: it takes jobs, says which questions need answers, and returns an outcome per grader.
+"""Score blocks of samples: take jobs, list the questions to be answered, and return an outcome per grader.
 
 Judged measures are programs. Ranked measures that read the same labels share one program per sample, which asks for the
 verdicts, and one table of places per block: each measure is then one call of its formula.
@@ -58,7 +58,7 @@ class Job(Struct, kw_only=True):
 
 
 def program_of(measure: Measure, sample: Sample, settings: Settings) -> Program[Outcome]:
-    """Return a judged measure's program for a sample; a fault in it becomes an error outcome."""
+    """Return a judged measure's program for a sample; an exception in it becomes an error outcome."""
     definition = measure.definition
     params = {name: value for name, value in measure.settings.items() if name not in definition.when}
     if definition.cutoff != "none":
@@ -72,7 +72,7 @@ def program_of(measure: Measure, sample: Sample, settings: Settings) -> Program[
 
 
 class Block:
-    """The questions that a block of jobs needs answered, and its scores once they are.
+    """The questions of a block of jobs, and its scores once they are answered.
 
     Jobs may have graders of their own; the scores of a grader are one column over the block. `companions`: also compute the
     measures that are reported beside those of gold.
@@ -110,7 +110,7 @@ class Block:
         self._look_at_contexts()
 
     def _start(self) -> None:
-        """Set the scores that are known before anything is answered, and gather what must be asked."""
+        """Set the scores known without answers, and collect the questions."""
         known: dict[object, Broken] = {}
         unsure = {number for number, sample in enumerate(self._samples) if sample.unsure}
         for column in self._every:
@@ -144,7 +144,7 @@ class Block:
                 column.put(number, outcome)
 
     def _ask(self, number: int) -> None:
-        """Add the programs of a job: those of graders that read no labels, and one per choice of labels that a judge gives."""
+        """Add the programs of a job: those of graders without labels, and one per choice of labels from a judge."""
         job, columns = self.jobs[number], self._columns_of(number)
         for column in columns:
             grader = column.grader
@@ -166,7 +166,7 @@ class Block:
         return len(self.programs) - 1
 
     def _readers(self, choice: LabelChoice, number: int) -> tuple[str, ...]:
-        """Return the canonical names of the measures of a job that are computed from these labels."""
+        """Return the canonical names of a job's measures that are computed from these labels."""
         columns = (c for c in self._columns_of(number) if c.ranked and c.grader.measure.choice == choice)
         return tuple(dict.fromkeys(str(c.grader.measure) for c in columns if number not in c.noted))
 
@@ -175,7 +175,7 @@ class Block:
         return self._columns[id(self.jobs[number].graders)]
 
     def _look_at_contexts(self) -> None:
-        """Find the labels on contexts; count searches that returned nothing, contexts without text and tied scores."""
+        """Collect the labels on contexts; count empty searches, contexts without text, and tied scores."""
         answered = [sample for sample in self._samples if not sample.error]
         calls = [call.contexts for sample in answered for call in sample.calls or ()]
         lists = chain((sample.contexts or () for sample in answered if not sample.calls), calls)
@@ -197,7 +197,7 @@ class Block:
             self.notes[TIED] += sum(map(tied_gold, answered))
 
     def outcomes(self, results: Sequence[Any]) -> list[dict[str, Outcome]]:
-        """Return, for each job, the outcome of each of its graders by the grader's name; `results` are those of the programs."""
+        """Return, for each job, the outcome of each grader by name; `results` are those of the programs."""
         self._settle(results)
         return [
             {column.grader.name: column.outcome(number) for column in self._columns_of(number)}
@@ -205,7 +205,7 @@ class Block:
         ]
 
     def scores(self, results: Sequence[Any]) -> ScoreTable:
-        """Return the scores of the jobs in their order, and of each job in that of its graders."""
+        """Return the scores of the jobs, in order of jobs and graders."""
         self._settle(results)
         scores = ScoreTable()
         for _, some in groupby(range(len(self.jobs)), key=lambda number: id(self.jobs[number].graders)):
@@ -233,7 +233,7 @@ class Block:
         return (reading.places, job) if reading is not None and reading.depths[job] else None
 
     def read_as_verdicts(self) -> Iterator[tuple[int, Passages, tuple[str, ...]]]:
-        """Yield, where labels are read in place of a judge's verdicts, each job's passages and the measures that read them."""
+        """Yield, where labels replace a judge's verdicts, each job's passages and the measures that read them."""
         for choice, reading in self._readings.items():
             if self.settings.judged_by and choice.source in {"judge", "best"}:
                 for number in range(len(self.jobs)):
@@ -241,7 +241,7 @@ class Block:
                         yield number, reading.places.questions(number), self._readers(choice, number)
 
     def companions(self, results: Sequence[Any]) -> Iterator[tuple[str, str, list[float]]]:
-        """Yield the values of each companion measure, by system and canonical name, of the samples that have any."""
+        """Yield the values of each companion measure, by system and canonical name, over the samples that have any."""
         self._settle(results)
         systems: dict[str, list[int]] = {}
         for number, job in enumerate(self.jobs if self._companions else ()):
@@ -253,7 +253,7 @@ class Block:
                     yield system, str(column.grader.measure), column.values[counted].tolist()
 
     def asking(self) -> Iterator[tuple[int, str, int, Sequence[int] | None]]:
-        """Yield the graders that ask, job by job: the job's number, the grader's name and the number of the program that asks.
+        """Yield the graders with questions, job by job: the job's number, the grader's name and the program's number.
 
         Where graders share the program, the numbers of the passages that no grader before reads follow; else None.
         """
@@ -272,7 +272,7 @@ class Block:
                         before.update(cells)
 
     def _settle(self, results: Sequence[Any]) -> None:
-        """Hand out the answers of the programs, and compute the scores of labels; only once."""
+        """Give the programs their answers and compute the scores of labels; repeated calls do nothing."""
         if self._settled:
             return
         self._settled = True
@@ -292,7 +292,7 @@ class Block:
                 self._readings[column.grader.measure.choice].fill(column)
 
     def graded(self, results: Sequence[Any]) -> dict[tuple[int, str], Any]:
-        """Return the results of graders that are no measures, by the number of the job and the grader's name."""
+        """Return the results of graders that are not measures, by job number and grader name."""
         cases = [] if all(column.grader.by is None for column in self._every) else range(len(self.jobs))
         return {
             (number, column.grader.name): results[column.programs[number]]
@@ -329,7 +329,7 @@ def reads_gold_alone(measure: Measure) -> bool:
 
 
 def between(measure: Measure, sample: Sample, settings: Settings) -> Outcome:
-    """Return the outcome of a measure over gold that is unsure in part: its one value, or its least and its greatest.
+    """Return the outcome of a measure over partly unsure gold: its one value, or its least and greatest.
 
     Each unsure document is relevant with its grade, or is not. One that is not known is any document of the lists without a
     grade, one that did not come back, or none at all.
@@ -358,7 +358,7 @@ def between(measure: Measure, sample: Sample, settings: Settings) -> Outcome:
 
 
 def _result_of(program: Program[Outcome]) -> Outcome:
-    """Return the result of a program that asks no judge."""
+    """Return the result of a program without questions."""
     try:
         next(program)
     except StopIteration as end:
@@ -393,23 +393,23 @@ class _Column:
         self.read: Ints = np.empty(0, np.int64)
 
     def put(self, number: int, outcome: Outcome) -> None:
-        """Keep the outcome of a job: its value, and the whole outcome if it is more than a value."""
+        """Store the outcome of a job: its value, and the whole outcome if it is more than a value."""
         if outcome.value is not None:
             self.values[number] = outcome.value
         if outcome.status != "ok" or outcome.why is not None or outcome.items:
             self.noted[number] = outcome
 
     def outcome(self, number: int) -> Outcome:
-        """Return the outcome of a job, made of its value if nothing else was kept."""
+        """Return the outcome of a job; if only its value is stored, one with that value."""
         return self.noted.get(number) or Outcome(float(self.values[number]))
 
     def unnoted(self) -> Ints:
-        """Return the jobs whose outcome is no more than a value."""
+        """Return the jobs whose outcome is only a value."""
         return self.jobs[~np.isin(self.jobs, [*self.noted])] if self.noted else self.jobs
 
 
 class _Reading:
-    """The places of a block with one choice of labels, and the values of ranked measures on them.
+    """The places of a block for one choice of labels, and the values of ranked measures on them.
 
     Attributes:
         places: The places of all jobs; none of a job that no measure reads.
@@ -439,7 +439,7 @@ class _Reading:
             column.put(number, self._outcome(grader, number))
 
     def _values_of(self, measure: Measure) -> Floats | None:
-        """Return the mean over its rankings of each sample; None if the formula fails on the whole table."""
+        """Return the mean over its rankings for each sample; None if the formula fails on the whole table."""
         if measure not in self._values:
             self._values[measure] = None
             with suppress(Exception):  # a user's own formula: which sample it fails on is found one by one
@@ -448,7 +448,7 @@ class _Reading:
         return self._values[measure]
 
     def _outcome(self, grader: Grader, sample: int) -> Outcome:
-        """Return the outcome of one sample, with everything that is to be said of it."""
+        """Return the outcome of one sample with its notes."""
         measure, places = grader.measure, self.places
         try:
             values = self._values_of(measure)

@@ -1,4 +1,4 @@
-"""The rows of places.jsonl: what a judge was asked about a sample, and at which places it stands."""
+"""The rows of places.jsonl: what a judge was asked about a sample, and the ranks at which it occurs."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class AskedItem(Struct, frozen=True, gc=False):
 
     @classmethod
     def of(cls, question: AnyQuestion) -> AskedItem:
-        """Return the item of a question, with those of its parts."""
+        """Return the item of a question and those of its parts."""
         judged = question.judged()
         return cls(question.item, question.kind, judged.get("query"), judged.get("passage"), question.parts())
 

@@ -1,4 +1,4 @@
-"""The ranked lists of a sample, and the texts of it that a judge is shown."""
+"""The ranked lists of a sample, and its texts as shown to a judge."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def passage_key(context: Context) -> tuple[str, str | None]:
 
 
 def documents(sample: Sample, over: str, k: int | None = None) -> list[list[str]] | None:
-    """Return the distinct document ids of each list that is measured; None if no context has an id.
+    """Return the distinct document ids of each measured list; None if no context has an id.
 
     A context without an id, among others that have one, is a document of its own that no gold knows.
     """
@@ -51,7 +51,7 @@ def relevant(sample: Sample, rel: int) -> list[str]:
 
 
 def recall_by_search(sample: Sample) -> list[float] | None:
-    """Return the share of the gold documents found by each search and those before it; None if gold or ids are not known."""
+    """Return the cumulative share of the gold documents found up to each search; None without gold or ids."""
     gold, lists = relevant(sample, 1), documents(sample, "calls")
     if not gold or lists is None:
         return None
@@ -63,7 +63,7 @@ def recall_by_search(sample: Sample) -> list[float] | None:
 
 
 def asked_before(sample: Sample) -> list[tuple[str, bool]]:
-    """Return the query of each search, ignoring case and spaces, and whether an earlier search asked the same.
+    """Return the query of each search, ignoring case and spaces, and whether an earlier search had the same.
 
     The query of a call that does not say it is "": the sample's, which stands in elsewhere, would count as repeated.
     """
@@ -109,12 +109,12 @@ NO_TEXT = "a context has no text whose tokens could be counted"
 
 
 def has_texts(sample: Sample) -> bool:
-    """Return True if the text of every context is known."""
+    """Return True if every context has a text."""
     return all(context.text for _, contexts in rankings(sample) for context in contexts)
 
 
 def within_budget(sample: Sample, tokens: int) -> Sample:
-    """Return the sample with each of its lists cut to this many tokens."""
+    """Return the sample with each list cut to this many tokens."""
     calls = sample.calls and tuple(
         structs.replace(call, contexts=fitting(call.contexts, tokens)) for call in sample.calls
     )
@@ -141,14 +141,14 @@ def turns(sample: Sample) -> tuple[tuple[str, str], ...]:
 
 
 def places_of(sample: Sample) -> Iterator[tuple[int, int, Context]]:
-    """Iterate over the places of all lists of a sample: the number of the list and the rank, both from 1, and the context."""
+    """Yield the places of all lists of a sample: list number and rank, both from 1, and the context."""
     for number, (_, contexts) in enumerate(sample.lists(), 1):
         for rank, context in enumerate(contexts, 1):
             yield number, rank, context
 
 
 def labelled_contexts(sample: Sample) -> Iterator[tuple[str, Context]]:
-    """Iterate over the contexts of all lists of a sample, each with the item under which people label it."""
+    """Yield the contexts of all lists of a sample, each with the item under which people label it."""
     contexts = list(sample.retrieved())
     cells = ((sample.query, context.passage) for context in contexts)
     return zip(relevance_items(cells, turns(sample)), contexts, strict=True)

@@ -80,7 +80,7 @@ class Places:
     # Making the columns
 
     def add(self, samples: Sequence[Sample], depths: Iterable[int | None] = repeat(None)) -> None:
-        """Add the rankings of more samples, each as deep as `depths` say: gold is read whole, a depth of 0 adds no ranking."""
+        """Add the rankings of more samples to the given `depths`: gold is read whole, and a depth of 0 adds no ranking."""
         final, budget = self.choice.final, self.choice.budget
         lists: list[Rankings] = [
             rankings(sample, final=final) if depth != 0 else []
@@ -101,7 +101,7 @@ class Places:
         self.samples += samples
 
     def _add_gold(self, samples: Sequence[Sample], lists: Sequence[Rankings]) -> None:
-        """Add rankings with gold labels; gold is about documents, so only the first of several chunks of one keeps its place."""
+        """Add rankings with gold labels; as gold is about documents, only the first of several chunks of one keeps its place."""
         unjudged = repeat(math.nan)
         for sample, some in zip(samples, lists, strict=True):
             grade_of: Callable[..., float] = (sample.qrels or NOTHING).get
@@ -116,7 +116,7 @@ class Places:
                 self._level += map(grade_of, ids, unjudged)  # no document is named None
 
     def _add_asked(self, sample: Sample, lists: Rankings) -> Rankings:
-        """Add rankings with people's labels, or with passages that a judge is asked about; return the rankings added."""
+        """Add rankings with people's labels, or with passages for a judge; return the rankings added."""
         source, read, start = self.choice.source, self.settings.judged_by, len(self._level)
         if source != "judge" or (read == "labels" and self.settings.labels):
             lists = self._add_people(sample, lists)
@@ -180,7 +180,7 @@ class Places:
         return [*lists] * len(people)
 
     def add_items(self, lists: Sequence[Sequence[str]]) -> None:
-        """Add the rankings of one sample by the items of its passages, all of which people labelled."""
+        """Add the rankings of one sample by the items of its passages, which people have all labelled."""
         book = self.settings.labels
         assert book is not None
         people = self._people_of(lists)
@@ -191,7 +191,7 @@ class Places:
         self._counts.append(len(lists) * len(people))
 
     def _people_of(self, lists: Sequence[Sequence[str]], *, unnamed: bool = False) -> Sequence[str | None]:
-        """Return the people whose labels of these rankings are read one after the other; (None,) if nobody disagrees.
+        """Return the people whose labels of these rankings are read separately; (None,) if nobody disagrees.
 
         `unnamed`: there are labels without a name, such as those on contexts; they count as one person's.
         """
@@ -211,7 +211,7 @@ class Places:
             self._set_label(context.grade, scale)
 
     def _add_vote(self, votes: Sequence[Sequence[Label]], answers: Sequence[Sequence[Label]]) -> None:
-        """Add a place with the share of `answers`, those of one person, among all `votes` on an item; none if that one is unsure.
+        """Add a place with the share of one person's `answers` among all `votes` on an item; no label if that person is unsure.
 
         Both hold the labels of each person, and each person counts once.
         """
@@ -242,7 +242,7 @@ class Places:
         return self.scales.index(scale)
 
     def _set_label(self, answer: float | None, scale: int, position: int | None = None) -> None:
-        """Set the label of a place; by default add one."""
+        """Set the label of a place, by default a new one."""
         level = answer if answer is None or scale != _BINARY else math.inf if answer else 0.0
         if position is None:
             self._level.append(level)
@@ -251,7 +251,7 @@ class Places:
             self._level[position], self._scale[position] = level, scale
 
     def _read_label(self, sample: Sample, context: Context, position: int) -> None:
-        """Set the gold grade of a context, or the label on it, in place of a judge's verdict and on its scale; fail without one."""
+        """Set a context's gold grade or label in place of a judge's verdict, on its scale; fail without one."""
         gold, graded = self.settings.judged_by == "gold", self.settings.scale == "graded"
         label = context.relevant if context.grade is None else context.grade
         if gold and (sample.qrels is None or context.id is None):
@@ -275,7 +275,7 @@ class Places:
             self.failed[position] = f"the grade {label} is not from 0 to {HIGHEST}, the scale of a judge"
 
     def _read_vote(self, position: int) -> None:
-        """Bring one of several people's answers, which stands in for a judge's, to the judge's scale."""
+        """Convert one of several people's answers to the judge's scale, in place of a verdict."""
         scale, level = self.scales[self._scale[position]], self._level[position]
         if scale not in {"graded", "binary"}:
             why = f"people's grades are from {scale}, a judge's from 0 to {HIGHEST}"
@@ -293,7 +293,7 @@ class Places:
         return bool(self.cells and self.cells[sample] and not self.settings.judged_by)
 
     def questions(self, sample: int) -> Passages:
-        """Return the questions about a sample's cells, made once: their items are digests."""
+        """Return the questions about a sample's cells, made once, as their items are digests."""
         if sample not in self._questions:
             value, fields = self.samples[sample], self.settings.asked
             need = self.choice.against == "need"
@@ -302,7 +302,7 @@ class Places:
         return self._questions[sample]
 
     def take(self, sample: int, answers: Sequence[Grade | Unanswered]) -> None:
-        """Read the answers to a sample's cells; one that is Unanswered fails its places."""
+        """Read the answers to a sample's cells; an Unanswered one fails its places."""
         self._answers[sample] = answers
         for position in self.read(sample, None):
             if (cell := self._verdict[position]) < 0:
@@ -320,19 +320,19 @@ class Places:
 
     @cached_property
     def rows(self) -> list[int]:
-        """The number of the first ranking of each sample, and of all rankings."""
+        """The index of the first ranking of each sample, and the number of all rankings."""
         result: list[int] = pointers_of(self._counts).tolist()
         return result
 
     @cached_property
     def pointers(self) -> list[int]:
-        """The number of the first place of each ranking, and of all places."""
+        """The index of the first place of each ranking, and the number of all places."""
         result: list[int] = pointers_of(self._lengths).tolist()
         return result
 
     @cached_property
     def verdict(self) -> list[int]:
-        """The number of the question that each place is about; -1 if none is asked."""
+        """The index of the question about each place; -1 without one."""
         return self._verdict or [-1] * len(self._level)
 
     @cached_property
@@ -348,7 +348,7 @@ class Places:
 
     @cached_property
     def level(self) -> Floats:
-        """The number that a threshold is compared with: the grade, or inf and 0 of yes and no; nan without a label."""
+        """The number compared with a threshold: the grade, or inf and 0 for yes and no; nan without a label."""
         return np.array(self._level, dtype=np.float64)
 
     @cached_property
@@ -358,12 +358,12 @@ class Places:
 
     @cached_property
     def scale(self) -> Ints:
-        """The number of the label's scale in `scales`."""
+        """The index of the label's scale in `scales`."""
         return np.array(self._scale, np.int64) if self._scale else np.full(len(self.level), _GRADED)
 
     @cached_property
     def sample(self) -> Ints:
-        """The number of the place's sample."""
+        """The index of the place's sample."""
         return np.repeat(np.arange(len(self._counts)), np.diff(np.array(self.pointers)[self.rows]))
 
     @cached_property
@@ -373,7 +373,7 @@ class Places:
 
     @cached_property
     def mixed(self) -> Bools:
-        """True for each sample with labels of both kinds, yes or no and grades: every label of it is worth 1 or 0.
+        """True for each sample with both yes/no labels and grades: each of its labels is worth 1 or 0.
 
         A yes has no place among the grades: worth 1, a perfect ranking with it above a 3 would not score 1.
         """
@@ -384,7 +384,7 @@ class Places:
 
     @cached_property
     def worth(self) -> tuple[Floats, Floats | None]:
-        """The gain of each place, and the grade whose 2**grade - 1 is the expectation of that; nan without a label.
+        """The gain of each place, and the grade whose 2**grade - 1 is the expected value; nan without a label.
 
         The second is None if all labels are certain.
         """
@@ -403,7 +403,7 @@ class Places:
 
     @cached_property
     def table(self) -> RankedLabels:
-        """The labels as ranked measures read them; the ideal of gold is all that gold knows."""
+        """The labels as ranked measures read them; the ideal of gold includes all gold."""
         pointers, (gain, power) = np.array(self.pointers, dtype=np.int64), self.worth
         if self.choice.source != "gold":
             several = np.array(self._several) if any(self._several) else None
@@ -462,11 +462,11 @@ class Places:
             yield from ((call, rank, at) for rank, at in enumerate(span, 1))
 
     def read(self, sample: int, depth: int | None) -> list[int]:
-        """Return the first `depth` places of all rankings of a sample, one after the other."""
+        """Return the first `depth` places of all rankings of a sample as one list."""
         return [at for span in self.spans_of(sample, depth) for at in span]
 
     def cells_read(self, sample: int, depth: int | None) -> list[int]:
-        """Return the numbers of the questions about the first `depth` places of each ranking of a sample."""
+        """Return the indices of the questions about the first `depth` places of each ranking of a sample."""
         return sorted({number for at in self.read(sample, depth) if (number := self.verdict[at]) >= 0})
 
     def missing_in(self, depth: int | None, *, holes: bool) -> Bools:
@@ -481,7 +481,7 @@ class Places:
         return mask
 
     def missing_verdicts(self, sample: int, *, holes: bool) -> Ints:
-        """Return the number of the missing verdict of each place of a sample, -1 if it is known; with `holes`, nobody's count too.
+        """Return the index of the missing verdict of each place of a sample, -1 if known; with `holes`, unlabelled places count too.
 
         The same passage with the same labels has one verdict; a place that nobody was asked about has its own.
         """
@@ -511,7 +511,7 @@ class Places:
                 yield questions[cell], self._answers[sample][cell]
 
     def reason(self, at: int) -> str:
-        """Return what decided about a place: the judge's reasoning, why it failed, or what a label was read from."""
+        """Return what decided about a place: the judge's reasoning, the failure, or the label's origin."""
         if at in self.failed:
             return self.failed[at]
         if not self.labelled[at]:
@@ -524,7 +524,7 @@ class Places:
 
 
 def chances_table(places: int, probabilities: Mapping[int, Sequence[float]]) -> Floats:
-    """Return the probability of reaching each level at each place, from those of the grades (or of no and yes).
+    """Return the probability of reaching each level at each place, from the probabilities of the grades (or of no and yes).
 
     Columns are the levels 1, 2, 3, and more of longer scales, and what only a yes reaches; nan where a label is certain.
     """

@@ -1,4 +1,4 @@
-"""The settings of an evaluation that say how relevance is judged."""
+"""The settings of an evaluation for judging relevance."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ RUBRICS = ("trec", "usefulness")
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """How relevance is judged in an evaluation, the same for all its measures.
+    """How relevance is judged, the same for all measures of an evaluation.
 
     Attributes:
         against: What a context is compared with: query, reference, response or criterion; auto = the query and the sample's
@@ -48,12 +48,12 @@ class Settings:
 
     @classmethod
     def of(cls, against: str | None, scale: str | None, rubric: str | None = None) -> Settings:
-        """Return the settings that flags or a file give; None = the default."""
+        """Return the settings given by flags or a file; None = the default."""
         return cls(against or "auto", cast("Scale", scale or "graded"), rubric or "trec")
 
     @classmethod
     def stored(cls, manifest: Mapping[str, Json], labels: LabelBook | None = None) -> Settings:
-        """Return the settings in the manifest of a report, with these labels."""
+        """Return the settings stored in a report's manifest, with these labels."""
         made = cls(**(manifest.get("settings") or {}), labels=labels)
         return made.with_judge(str((manifest.get("judge") or {}).get("source") or ""))
 
@@ -67,7 +67,7 @@ class Settings:
         return {"scale": self.scale, **({"rubric": self.rubric} if self.rubric != "trec" else {})}
 
     def shown_with(self, sample: Sample) -> dict[str, str]:
-        """Return the field of a sample that relevance is judged against beside the query, with its text; {} if there is none."""
+        """Return the sample's field that relevance is judged against besides the query, with its text; {} if there is none."""
         names = ("reference", "criterion") if self.against == "auto" else (self.against,)
         texts = ((name, field_text(sample, name)) for name in names if name != "query")
         return next(({name: text} for name, text in texts if text), {})

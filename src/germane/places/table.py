@@ -1,4 +1,4 @@
-"""The table of labels that every ranked measure reads: rankings as rows, their places in one array each."""
+"""The label table read by every ranked measure: rankings as rows, their places in one array per column."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ LEVELS = 4
 
 
 def column_of(rel: float, columns: int = LEVELS) -> int:
-    """Return the column of a table of chances, with so many columns, that holds the probability of reaching a level."""
+    """Return the column of a chances table with so many columns that holds the probability of reaching a level."""
     return min(ceil(rel), columns) - 1 if rel < inf else columns - 1
 
 
@@ -103,7 +103,7 @@ class RankedLabels:
 
     @cached_property
     def row(self) -> Ints:
-        """The number of the ranking that each place is in, shape (places,)."""
+        """The index of each place's ranking, shape (places,)."""
         return np.repeat(np.arange(self.rows), np.diff(self.pointers))
 
     @cached_property
@@ -116,7 +116,7 @@ class RankedLabels:
 
     @cached_property
     def length(self) -> Ints:
-        """The number of places of each ranking, with those that are left out."""
+        """The number of places of each ranking, omitted ones included."""
         return np.diff(self.pointers) if self.lengths is None else self.lengths
 
     @cached_property
@@ -141,7 +141,7 @@ class RankedLabels:
 
     @cached_property
     def exponential(self) -> RankedLabels:
-        """The same rankings with `power` as their gain, and in the ideal."""
+        """The same rankings with `power` as gain, also in the ideal."""
         if self.power is None:
             return self
         return replace(self, gain=self.power, power=None).over_retrieved
@@ -153,7 +153,7 @@ class RankedLabels:
 
     @cached_property
     def over_retrieved(self) -> RankedLabels:
-        """The same rankings with the judged places that came back as their ideal."""
+        """The same rankings with their retrieved judged places as the ideal."""
         row = self.row[self.judged]
         return replace(
             self,
@@ -177,7 +177,7 @@ class RankedLabels:
         return self.kept(self.judged)
 
     def dense(self) -> RankedLabels:
-        """Return the same rankings with no place left out."""
+        """Return the same rankings without omitted places."""
         if self.ranks is None:
             return self
         pointers = pointers_of(self.length)
@@ -191,12 +191,12 @@ class RankedLabels:
         )
 
     def kept(self, mask: Bools) -> RankedLabels:
-        """Return the rankings of only the marked places, which close up."""
+        """Return the rankings with only the marked places, ranks closed up."""
         left = np.bincount(self.row[mask], minlength=self.rows)
         return replace(self, pointers=pointers_of(left), ranks=None, lengths=None, **self._columns(mask))
 
     def variants(self, row: int, orders: Sequence[Ints]) -> RankedLabels:
-        """Return one ranking once for each order, with these of its places (by number, from 0).
+        """Return one ranking once per order of these places (numbered from 0).
 
         The ideal of gold stays; that of other labels is made of the places that are left.
         """
@@ -214,7 +214,7 @@ class RankedLabels:
         return changed if self.complete else changed.over_retrieved
 
     def reranked(self) -> RankedLabels:
-        """Return the same rankings in the best order that their labels allow: by gain, then by level; ties keep their order."""
+        """Return the same rankings in the best order by their labels: by gain, then level; ties keep their order."""
         order = np.lexsort((-self.level, -self.gain, self.row))
         return replace(self, **self._columns(order))
 
@@ -309,12 +309,12 @@ class RankedLabels:
 
 
 def _flat(rows: Iterable[Iterable[float | None]]) -> Floats:
-    """Return the numbers of all rows, one after the other; None becomes nan."""
+    """Return the numbers of all rows concatenated; None becomes nan."""
     return np.array([*chain.from_iterable(rows)], dtype=np.float64)
 
 
 def best_first(values: Floats, row: Ints) -> Floats:
-    """Return the values of each row, highest first; `row` is the row of each value, ascending."""
+    """Return the values of each row, highest first; `row` is each value's row, ascending."""
     if not ((values[1:] > values[:-1]) & (row[1:] == row[:-1])).any():
         return values
     result: Floats = values[np.lexsort((-values, row))]
@@ -328,12 +328,12 @@ def pointers_of(lengths: Iterable[int] | Ints) -> Ints:
 
 
 def relevant_known(table: RankedLabels, *, rel: float) -> Ints:
-    """Return the number of documents at or above `rel` that are known for each row, retrieved or not."""
+    """Return the number of known documents at or above `rel` for each row, retrieved or not."""
     return np.bincount(table.ideal_row[table.ideal_level >= rel], minlength=table.rows)
 
 
 def share_of(marked: Bools, of: Bools, row: Ints, rows: int) -> Floats:
-    """Return, for each row, the marked entries among those that count (`of`) / all that count; nan if none does."""
+    """Return, for each row, the marked entries among those counted (`of`), divided by all counted; nan if there are none."""
     whole = np.bincount(row[of], minlength=rows)
     count = np.bincount(row[of & marked], minlength=rows)
     return np.asarray(np.divide(count, whole, out=np.full(rows, np.nan), where=whole > 0), np.float64)

@@ -60,7 +60,7 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    """Import a name when it is first used: gold ids and people's labels are read without pydantic, which checks answers."""
+    """Import a name on first use: gold ids and people's labels are read without pydantic, which only checks answers."""
     if name in __all__:
         for home in _HOMES:
             module = importlib.import_module(f"germane.questions.{home}")

@@ -1,4 +1,4 @@
-"""Programs: generators that ask questions and return a result. All that a measure knows of judging.
+"""Programs: generators that ask questions and return a result. Measures know nothing else of judging.
 
 A program yields a tuple of questions and is sent a tuple of the same length: the typed answer to each, or an
 `Unanswered` in its place. `ask` and `ask_all` wrap that exchange, so that a measure reads like its definition::
@@ -37,7 +37,7 @@ class Unanswered:
 
 
 class Answer(Struct, frozen=True, gc=False):
-    """A judgement, and what it says: the typed answer to its question, or Unanswered.
+    """A judgement and its content: the typed answer to its question, or Unanswered.
 
     `children` are the judgements that it was merged from: members of a panel, windows.
     """
@@ -53,12 +53,12 @@ class Answer(Struct, frozen=True, gc=False):
 
     @property
     def holds(self) -> bool:
-        """True if nobody need be asked: a stored answer that can be used, or a failure that is kept."""
+        """True if the question need not be asked: a usable stored answer, or a failure that stands."""
         return not isinstance(self.value, Unanswered) or self.judgement.error is not None
 
 
 def answered(question: Question[Any], judgement: Judgement) -> Answer:
-    """Return a judgement of the question with its typed answer; `Unanswered` where that cannot be used.
+    """Return a judgement of the question with its typed answer; `Unanswered` if it is unusable.
 
     A grade that somebody's own judge gave as text, "2", is the number in the judgement.
     """
@@ -87,19 +87,19 @@ class Missing(Exception):
 
 
 def ask(question: Question[A]) -> Program[A]:
-    """Ask one question and return its answer; Missing is raised where there is none."""
+    """Ask one question and return its answer; Missing is raised without one."""
     (answer,) = yield from ask_each([question])
     return answer
 
 
 def ask_all(questions: Iterable[Question[A]]) -> Program[tuple[A | Unanswered, ...]]:
-    """Ask several questions at once, and return each answer, or Unanswered in its place."""
+    """Ask several questions at once; return each answer, or Unanswered in its place."""
     asked = tuple(questions)
     return (yield asked) if asked else ()
 
 
 def ask_each(questions: Iterable[Question[A]]) -> Program[tuple[A, ...]]:
-    """Ask several questions at once and return their answers; Missing is raised where there is none to one of them."""
+    """Ask several questions at once and return their answers; Missing is raised if one has none."""
     answers = yield from ask_all(questions)
     results: list[A] = []
     for answer in answers:

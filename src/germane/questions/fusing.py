@@ -1,4 +1,4 @@
-"""Requests: the questions that share one, its wording, and the part of its answer that belongs to each question.
+"""Requests: the questions that share one, its text, and the part of its answer for each question.
 
 A FusedRequest is several questions about one text, each with its instructions verbatim, answered in one object (under a key
 per kind where names would collide). A list is several FusedRequests that share everything but their text, answered as items
@@ -44,7 +44,7 @@ class FusedRequest:
     inputs: dict[str, Json] = field(default_factory=dict)
 
     def add(self, question: AnyQuestion) -> bool:
-        """Add the question, and return True; False where its kind is here already, or other inputs would have to be shown.
+        """Add the question and return True; False if its kind is present already, or if other inputs would be shown.
 
         A question about the text alone goes with any.
         """
@@ -65,12 +65,12 @@ class FusedRequest:
         return True
 
     def flat(self) -> bool:
-        """Return True if no two answers have a part of the same name, so that one object can hold them all."""
+        """True if no two answers have a part of the same name, so that one object can hold them all."""
         names = [name for question in self.questions for name in question.schema()["properties"]]
         return len(set(names)) == len(names)
 
     def answer_of(self, question: AnyQuestion, payload: dict[str, Json], *, flat: bool) -> Json:
-        """Return the part of an answer (`flat` or not) that is the question's; AnswerError where it is not there."""
+        """Return a question's part of an answer (`flat` or not); AnswerError if it is missing."""
         if len(self.questions) == 1:
             return payload
         if flat:
@@ -88,7 +88,7 @@ class FusedRequest:
 def fused_requests(
     questions: Sequence[AnyQuestion], prompts: Prompts, *, fuse: bool = True
 ) -> list[FusedRequest]:
-    """Return the questions as requests: those about one text together, where they can be and `fuse` says so."""
+    """Return the questions as requests; those about one text are combined if possible and `fuse` is set."""
     requests: list[FusedRequest] = []
     by_text: dict[str, list[FusedRequest]] = {}
     for question in sorted(questions, key=lambda q: ORDER.index(q.kind) if q.kind in ORDER else len(ORDER)):
@@ -105,7 +105,7 @@ def fused_requests(
 
 
 def in_batches(requests: Sequence[FusedRequest], prompts: Prompts, size: int) -> Iterator[list[FusedRequest]]:
-    """Yield the requests in lists of at most `size` that share everything but their text.
+    """Yield the requests in lists of at most `size` that share everything except their text.
 
     Only the content decides in which list a text is, and where: no rank, no id, no order of arrival. Questions about a text
     alone are listed across samples; then long texts make shorter lists, since what is extracted from them is long too.
@@ -125,7 +125,7 @@ def in_batches(requests: Sequence[FusedRequest], prompts: Prompts, size: int) ->
 
 @dataclass(frozen=True)
 class Ask:
-    """One request in words: constant instructions, the data, the schema of the answer, and the questions in it.
+    """The text of one request: constant instructions, the data, the schema of the answer, and its questions.
 
     Without a schema the answer is the text as it stands.
     """
@@ -138,14 +138,14 @@ class Ask:
 
     @cached_property
     def room(self) -> int:
-        """The number of tokens that the answer may have; a free text has no such limit."""
+        """The number of tokens that the answer may have; a free text has no limit."""
         questions = (question for item in self.items for question in item.questions)
         return sum(question.most_tokens() for question in questions if not question.free_text)
 
     def read(
         self, payload: dict[str, Json], *, as_answered: bool = False
     ) -> Iterator[tuple[AnyQuestion, Json | AnswerError, dict[str, Json]]]:
-        """Yield each question, its part of the answer as it is stored or what is wrong with it, and with what it shared the request.
+        """Yield each question, its part of the answer as stored or its fault, and the kinds it shared the request with.
 
         `as_answered` as in `Question.validate`.
         """
@@ -172,7 +172,7 @@ class Ask:
 
 
 def _by_id(payload: dict[str, Json], count: int) -> dict[int, dict[str, Json] | AnswerError]:
-    """Return the items by number. One that no passage has makes all of them unusable: a model that counts from 0 is off by one.
+    """Return the items by number. A number without a passage makes all unusable, since a model that counts from 0 is off by one.
 
     So do items that end too soon: a model that leaves out a passage may number the rest anew.
     """
@@ -213,13 +213,13 @@ def render_request(items: Sequence[FusedRequest], prompts: Prompts) -> Ask:
 
 
 def _shuffle(request: FusedRequest) -> bytes:
-    """Return a sort key that the content alone decides."""
+    """Return a sort key that depends on the content alone."""
     content = repr((request.about, request.like()))
     return hashlib.sha256(content.encode("utf-8", "replace")).digest()
 
 
 def _instructions(request: FusedRequest, prompts: Prompts, *, many: bool = False) -> str:
-    """Return the instructions: first those of every request, then the notes on inputs that only some samples have."""
+    """Return the instructions: those of every request, then notes on inputs that only some samples have."""
     parts = [f"{fragment('frame')} {fragment('list')}" if many else fragment("frame")]
     for question in request.questions:
         text = prompts.of(question).text
@@ -266,7 +266,7 @@ def _object(properties: Mapping[str, Json]) -> dict[str, Json]:
 
 
 def _sections(fields: Mapping[str, Json]) -> str:
-    """Return the sections of the data, in the order in which they are shown."""
+    """Return the sections of the data in order."""
     ordered = sorted(fields.items(), key=lambda section: section_order(section[0]))
     code = tag_code(ordered[0][1])
     return "".join(show(name, value, code) for name, value in ordered)

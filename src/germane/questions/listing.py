@@ -1,4 +1,4 @@
-"""Questions that list what a text holds, and what of it matters."""
+"""Questions that list the contents of a text, and their importance."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The answers of judges: pydantic types, the JSON Schema made from them, and errors in words.
+"""The answers of judges: pydantic types, their JSON Schema, and errors as text.
 
 A number is read kindly where nothing is guessed: 2.0 and "2" are 2. Anything else of another type is an AnswerError
 whose text can be sent back to the model.
@@ -74,7 +74,7 @@ class PayloadModel(BaseModel):
 
     @classmethod
     def model_read(cls, payload: Json) -> Self:
-        """Return the payload as this type; AnswerError says in words what is wrong with it."""
+        """Return the payload as this type; AnswerError states the fault."""
         if not isinstance(payload, dict):
             raise AnswerError(f"the answer must be a JSON object, not {type(payload).__name__}")
         try:
@@ -85,7 +85,7 @@ class PayloadModel(BaseModel):
     @classmethod
     @cache
     def model_schema(cls) -> dict[str, Json]:
-        """Return the strict JSON Schema: every property required, no other allowed, nothing by reference.
+        """Return the strict JSON Schema: every property required, no others allowed, no references.
 
         Strict endpoints take no default, title or `$ref`, and Gemini's no integer `enum`: a range is `minimum` and `maximum`.
         """
@@ -113,7 +113,7 @@ def list_payload(**lists: Any) -> type[PayloadModel]:
 
 
 def _whole(value: object) -> object:
-    """Return 2 for 2.0, "2" and "2.0"; true, 2.5 and "two" stay what they are, and are refused."""
+    """Return 2 for 2.0, "2" and "2.0"; true, 2.5 and "two" stay unchanged and are refused."""
     if isinstance(value, float) and value.is_integer():
         return int(value)
     if isinstance(value, str) and (digits := _DIGITS.fullmatch(value.strip())):
@@ -154,7 +154,7 @@ _TYPE_NAMES = {
 
 
 def _in_words(error: ErrorDetails, schema: Mapping[str, Json]) -> str:
-    """Return the fault of an answer in words: `"grade" must be a whole number from 0 to 3, not "high"`."""
+    """Return the fault of an answer as text: `"grade" must be a whole number from 0 to 3, not "high"`."""
     where, field, name = error["loc"], schema, ""
     for step in where:
         if isinstance(step, str):

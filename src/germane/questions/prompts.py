@@ -91,7 +91,7 @@ def _cut(text: str, names: Container[str], *, framed: bool = False) -> tuple[str
 
 @dataclass(frozen=True, slots=True)
 class Prompt:
-    """The wording of one kind of question; `pieces` alternate text and variable where it is a template.
+    """The prompt of one kind of question; `pieces` alternate text and variable if it is a template.
 
     `system` is the system prompt that goes with it, None that of every request.
     """
@@ -102,7 +102,7 @@ class Prompt:
     system: str | None = None
 
     def fill(self, inputs: Mapping[str, Json]) -> str:
-        """Return the template with every variable replaced, in one pass."""
+        """Fill in all variables of the template in one pass."""
         texts, names = self.pieces[::2], self.pieces[1::2]
         tags = frozenset(_OWN_TAG.findall("".join(texts)))  # a value cannot close the template's own either
         code = tag_code(next((inputs[name] for name in names if name in inputs), ""))
@@ -113,7 +113,7 @@ class Prompt:
 
 
 def _asked_by(name: str) -> type[AnyQuestion]:
-    """Return the kind of question that a prompt words: `relevance_binary` words `relevance`."""
+    """Return the kind of question of a prompt: `relevance_binary` asks `relevance`."""
     for installed in (False, True):
         kinds = known_kinds(installed=installed)
         for kind in sorted(kinds, key=len, reverse=True):
@@ -124,7 +124,7 @@ def _asked_by(name: str) -> type[AnyQuestion]:
 
 
 def _check_template(name: str, question: type[AnyQuestion], text: str, path: Path) -> None:
-    """Raise InputError where a template has an unknown variable, or does not show what must be judged."""
+    """Raise InputError if a template has an unknown variable, or does not show what must be judged."""
     visible = sorted(question.prompt_fields())
     for match in _VARIABLE.finditer(text):
         if match[1].strip() not in visible:
@@ -152,7 +152,7 @@ def fingerprint(*texts: str) -> str:
 
 
 def load(name: str, path: Path | None = None) -> Prompt:
-    """Return the prompt of that name: germane's own, or the file at `path`; InputError says what is wrong with it."""
+    """Return the prompt of that name: germane's own, or the file at `path`; InputError if the file is unusable."""
     question, file = _asked_by(name), path or FOLDER / f"{name}.md"
     try:
         text = file.read_text("utf-8-sig").replace("\r\n", "\n").strip()
@@ -179,7 +179,7 @@ def load(name: str, path: Path | None = None) -> Prompt:
 
 @lru_cache(256)
 def _worded(own: Wording) -> Prompt:
-    """Return the prompt that a question brings itself."""
+    """Return the prompt that a question itself brings."""
     system = fragment("frame") if own.system is None else own.system
     pieces = _cut(own.text, own.variables, framed=True)
     return Prompt(own.text, fingerprint(system, own.text), pieces, system)
@@ -187,7 +187,7 @@ def _worded(own: Wording) -> Prompt:
 
 @cache
 def fragment(name: str) -> str:
-    """Return the words of requests that are no question's own; "" where there are none.
+    """Return a text shared by requests that belongs to no question; "" if there is none.
 
     `frame` is in every request, `list` in those about several texts; the name of an input says what it is to be
     taken for, wherever it is shown.
@@ -197,7 +197,7 @@ def fragment(name: str) -> str:
 
 
 class Prompts(dict[str, Prompt]):
-    """Every prompt by its name, read on first use: germane's own, and custom files where some are given."""
+    """All prompts by name, read on first use: germane's own, and custom files if given."""
 
     def __init__(self, custom: Mapping[str, str | Path] | None = None) -> None:
         super().__init__({name: load(name, Path(path)) for name, path in (custom or {}).items()})
@@ -207,13 +207,13 @@ class Prompts(dict[str, Prompt]):
         return prompt
 
     def of(self, question: AnyQuestion) -> Prompt:
-        """Return the prompt of a question: its own words, or the file that words its kind."""
+        """Return the prompt of a question: its own, or that of its kind."""
         own = question.wording
         return self[question.prompt] if own is None else _worded(own)
 
 
 def section_order(name: str) -> int:
-    """Return the sort key of a section: what requests share first, then the text, then what is asked about it."""
+    """Return the sort key of a section: shared parts first, then the text, then the questions about it."""
     if name in LAST:
         return 100 + LAST.index(name)
     return FIRST.index(name) if name in FIRST else len(FIRST)
@@ -239,7 +239,7 @@ _LETTERS = str.maketrans(dict(zip(
 
 @lru_cache(4096)
 def _bare(character: str) -> str:
-    """Return a character as it is matched: its compatible letters without marks; "" where nothing of it can be seen."""
+    """Return a character in the form that is matched: its compatible letters without marks; "" if it is invisible."""
     if character in _FILLERS:
         return ""
     decomposed = unicodedata.normalize("NFKD", character.lower().translate(_LETTERS))
@@ -247,7 +247,7 @@ def _bare(character: str) -> str:
 
 
 def _view(text: str) -> tuple[str, list[int]]:
-    """Return the text as it is matched, with single spaces for white space, and where each of its characters came from.
+    """Return the text in the form that is matched, with white space as single spaces, and the origin of each character.
 
     It is the NFKC form without combining marks, formats and fillers: a full-width slash reads as a slash.
     """
@@ -263,7 +263,7 @@ def _view(text: str) -> tuple[str, list[int]]:
 
 @lru_cache(64)
 def _tags(more: frozenset[str]) -> re.Pattern[str]:
-    """Return the bracket that begins a tag of ours, a numbered one or a control token.
+    """Return the bracket of a tag of ours, a numbered one or a control token.
 
     A number closes an item whatever follows it; it opens one where a bracket follows before the next tag, so that
     hearts and comparisons stay. White space may stand anywhere; possessive, so that no text makes the search slow.
@@ -278,7 +278,7 @@ def _tags(more: frozenset[str]) -> re.Pattern[str]:
 
 
 def clean(text: str, names: frozenset[str] = frozenset()) -> str:
-    """Return the text with look-alikes of sections' tags, and control tokens of chat templates, made harmless."""
+    """Neutralize look-alikes of the sections' tags, and control tokens of chat templates, in a text."""
     if _SUSPECT.search(text):
         view, origin = _view(text)
         brackets = [origin[match.start()] for match in _tags(names).finditer(view)]
@@ -302,7 +302,7 @@ def marked_with(secret: bytes | None) -> Iterator[None]:
 
 
 def tag_code(first: Json) -> str:
-    """Return the mark that the tags of a request end in, so that no text can know them: four letters and digits.
+    """Return the four letters and digits that end the tags of a request, so that no text can know them.
 
     It is made of the text that requests begin with and of a secret, so that a request is the same whenever it is sent: a
     provider can then cache what the requests of one query begin with. It is in no key.
@@ -334,11 +334,11 @@ def inside(name: str, value: Json, tags: frozenset[str] = frozenset(), code: str
 
 
 def _line(text: str) -> str:
-    """Return the text on one line: what stands on a line of its own is another claim or turn."""
+    """Return the text on one line, since a line break would begin another claim or turn."""
     return " ".join(text.split())
 
 
 def show(name: str, value: Json, code: str = "") -> str:
-    """Return one section with its tags, which end in the code."""
+    """Return one section within its tags, which end in the code."""
     tag = f"{name}-{code}" if code else name
     return f"<{tag}>{inside(name, value, code=code)}</{tag}>"

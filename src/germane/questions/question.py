@@ -1,4 +1,4 @@
-"""Questions: the item, the key, the type of the answer, and the rules by which answers are split, merged and voted on."""
+"""Questions: their items, keys and answer types, and how answers are split, merged and voted on."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _NUMBERED = 64
 
 
 class Wording(NamedTuple):
-    """The words of a question that has no prompt file: a template, the variables that it shows, and its system prompt.
+    """The text of a question without a prompt file: a template, its variables, and its system prompt.
 
     `{{name}}` of any other name stays as it is; `system` None is the system prompt of every request.
     """
@@ -39,7 +39,7 @@ class Wording(NamedTuple):
 
 
 class Question(ABC, Generic[A]):
-    """One thing asked of a judge; `A` is the type of its answer. Subclasses are frozen dataclasses.
+    """One question for a judge; `A` is the type of its answer. Subclasses are frozen dataclasses.
 
     A new type of question declares `kind`, `item_fields`, `Payload`, `answer` and `typical`, and has a prompt file
     `prompts/<kind>.md`. Where the answer is a list of verdicts (one per claim), it also declares `verdicts`: how it is
@@ -78,12 +78,12 @@ class Question(ABC, Generic[A]):
 
     @property
     def prompt(self) -> str:
-        """The name of the prompt file that words this question."""
+        """The name of this question's prompt file."""
         return self.kind
 
     @property
     def wording(self) -> Wording | None:
-        """The question's own words, in place of a prompt file."""
+        """The question's own text instead of a prompt file."""
         return None
 
     @property
@@ -95,7 +95,7 @@ class Question(ABC, Generic[A]):
     # The item, and what else is in the key
 
     def inputs(self) -> dict[str, Json]:
-        """Return all that the prompt shows, by name: the fields that hold anything."""
+        """Return everything that the prompt shows, by name: the fields with a value."""
         result = self.non_empty(self.prompt_fields())
         return {name: list(value) if isinstance(value, tuple) else value for name, value in result.items()}
 
@@ -110,18 +110,18 @@ class Question(ABC, Generic[A]):
 
     @classmethod
     def prompt_fields(cls) -> tuple[str, ...]:
-        """Return the names of all that a prompt of this kind may show."""
+        """Return the names of everything that a prompt of this kind may show."""
         return tuple(
             name for name in (*cls.item_fields, *cls.context_fields) if name not in cls.hidden_fields
         )
 
     def judged(self) -> dict[str, Json]:
-        """Return all that the item is made of: `item_fields`, or what is shown where these name nothing."""
+        """Return what the item is made of: `item_fields`, or everything shown if these are empty."""
         return {name: getattr(self, name) for name in self.item_fields} or self.inputs()
 
     @property
     def item(self) -> str:
-        """The digest of the kind and of what is judged; no judge, prompt, scale or reference is in it."""
+        """The digest of the kind and of what is judged, without judge, prompt, scale or reference."""
         result: str = getattr(self, "_item", "")
         if not result:
             result = digest({"kind": self.kind, **self.judged()})
@@ -129,7 +129,7 @@ class Question(ABC, Generic[A]):
         return result
 
     def parts(self) -> tuple[str, ...]:
-        """Return the item of each subject that gets a verdict, in order: each claim with the contexts; () for most questions."""
+        """Return the item of each subject with a verdict of its own, in order: each claim with the contexts; () for most questions."""
         if self.verdicts is None:
             return ()
         rest = {name: value for name, value in self.judged().items() if name != self._subjects_name}
@@ -142,7 +142,7 @@ class Question(ABC, Generic[A]):
         return tuple(result)
 
     def settings(self) -> dict[str, str]:
-        """Return the question's against, scale and rubric, where it has them. Part of the key."""
+        """Return the question's against, scale and rubric, if it has them. They are part of the key."""
         return {}
 
     # The answer
@@ -153,7 +153,7 @@ class Question(ABC, Generic[A]):
         return cls.Payload
 
     def payload_type(self, _payload: Json = None) -> type[PayloadModel]:
-        """Return the type of the answer that is asked for; with a payload, the type of that one."""
+        """Return the type of the requested answer; with a payload, the type of that one."""
         return self.usual_payload()
 
     def schema(self) -> dict[str, Json]:
@@ -177,11 +177,11 @@ class Question(ABC, Generic[A]):
         return (self.verdicts or ("",))[0], len(self.subjects)
 
     def parse(self, payload: Json) -> A:
-        """Return the typed answer in a payload, its verdicts in the order of the subjects; AnswerError says what is wrong with it."""
+        """Return the typed answer of a payload, its verdicts in the order of the subjects; AnswerError states the fault."""
         return self._typed(self.payload_type(payload).model_read(payload))
 
     def validate(self, payload: Json, *, as_answered: bool = False) -> Json:
-        """Return the payload as it is stored: "2" and 2.0 are 2, and nothing is left that the schema does not name.
+        """Return the payload as stored: "2" and 2.0 become 2, and properties outside the schema are removed.
 
         With `as_answered` it may be of another form than was asked for: a yes or no for a grade, probabilities. AnswerError
         says what is wrong with an unusable one.
@@ -199,27 +199,27 @@ class Question(ABC, Generic[A]):
         return self.answer(value)
 
     def answer(self, payload: Any) -> A:
-        """Return the typed answer in a payload that is of its type: the list, where it is one."""
+        """Return the typed answer of a valid payload."""
         name = self.lists or (self.verdicts or ("",))[0]
         return cast("A", getattr(payload, name) if name else payload)
 
     def unasked(self) -> Json | AnswerError | None:
-        """Return the payload that needs no judge (about an empty text), or an error where the text is not known; None = ask.
+        """Return the payload that needs no judge (for an empty text), or an error if the text is unknown; None = ask.
 
         A judge of labels is asked all the same.
         """
         return {self.lists: []} if self.lists and blank(self.about) else None
 
     def with_ranks(self, payload: Json) -> Json:
-        """Return a valid payload, with contexts by their ranks and not as the judge counted them."""
+        """Return a valid payload with contexts numbered by rank instead of by their order in the prompt."""
         return payload
 
     @abstractmethod
     def typical(self) -> Json:
-        """Return a payload of ordinary size: a forecast's stand-in for an answer that is not known yet."""
+        """Return a payload of ordinary size, with which a forecast stands in for an unknown answer."""
 
     def each(self, **verdict: Json) -> dict[str, Json]:
-        """Return the payload with that verdict on each subject."""
+        """Return a payload with that verdict on each subject."""
         name, number = self.verdicts or ("", "")
         return {name: [{number: n, **verdict} for n in range(1, len(self.subjects) + 1)]}
 
@@ -227,7 +227,7 @@ class Question(ABC, Generic[A]):
 
     @property
     def subjects(self) -> tuple[Any, ...]:
-        """The subjects, each of which gets a verdict, in the order of their numbers; () where the answer is no such list."""
+        """The subjects that get a verdict each, by number; () if the answer is no such list."""
         return tuple(getattr(self, self._subjects_name)) if self.verdicts is not None else ()
 
     @property
@@ -235,13 +235,13 @@ class Question(ABC, Generic[A]):
         return self.subjects_field or (self.verdicts or ("",))[0]
 
     def split_by_item(self) -> tuple[Self, ...]:
-        """Return the question about each subject alone; () where there is one at most."""
+        """Return the question about each subject alone; () for at most one subject."""
         question, name = cast("Any", self), self._subjects_name
         alone = self.subjects if len(self.subjects) > 1 else ()
         return tuple(replace(question, **{name: (subject,)}) for subject in alone)
 
     def join(self, payloads: Sequence[Json]) -> Json:
-        """Return the payload of the whole question from those of `split_by_item`, in their order."""
+        """Return the payload of the whole question from those of `split_by_item`, in order."""
         name, number = self.verdicts or ("", "")
         results = [item for payload in payloads for item in payload[name]]
         return {name: [{**item, number: n} for n, item in enumerate(results, 1)]}
@@ -250,13 +250,13 @@ class Question(ABC, Generic[A]):
 
     @property
     def voted(self) -> bool:
-        """True if several answers can be voted on: not where each judge draws up a list of its own."""
+        """True if several answers can be voted on; False if each judge makes a list of its own."""
         return self.verdicts is not None or all(
             field["type"] != "array" for field in self.schema()["properties"].values()
         )
 
     def vote(self, payloads: Sequence[Json]) -> voting.Vote | None:
-        """Return one payload out of several, by majority; None = the first one stands."""
+        """Return one payload from several by majority; None = the first one counts."""
         if not self.voted:
             return None
         payloads, schema = [self.validate(payload) for payload in payloads], self.schema()
@@ -269,7 +269,7 @@ class Question(ABC, Generic[A]):
         return verdict
 
     def short(self, payload: Json) -> str:
-        """Return a payload without its reasons: `3`, `yes`, `1: yes, 2: no`; of a list without given subjects its length."""
+        """Return a payload without its reasons: `3`, `yes`, `1: yes, 2: no`; for a free list its length."""
         if self.verdicts is None:
             schema = self.payload_type(payload).model_schema()
             return voting.in_short(self.validate(payload, as_answered=True), schema["properties"])
@@ -283,7 +283,7 @@ AnyQuestion: TypeAlias = Question[Any]
 
 
 def known_kinds(*, installed: bool = False) -> dict[str, type[AnyQuestion]]:
-    """Return every type of question by its kind, users' own among them; with `installed` those of other packages as well."""
+    """Return every type of question by kind, users' own included; with `installed` also those of other packages."""
     for module in ("relevance", "listing", "support"):
         import_module(f"germane.questions.{module}")
     for target in all_of("questions", installed=installed).values():
@@ -300,7 +300,7 @@ def known_kinds(*, installed: bool = False) -> dict[str, type[AnyQuestion]]:
 
 
 def _each_once(items: Sequence[Any], name: str, number: str, count: int) -> tuple[Any, ...]:
-    """Return the items in the order of their numbers; Miscounted unless each of 1 to `count` stands there exactly once."""
+    """Return the items in the order of their numbers; Miscounted unless each of 1 to `count` occurs exactly once."""
     result: dict[int, Any] = {}
     for item in items:
         n = getattr(item, number)
@@ -315,7 +315,7 @@ def _each_once(items: Sequence[Any], name: str, number: str, count: int) -> tupl
 
 
 def key_of(question: AnyQuestion, identity: Mapping[str, Json], prompt_hash: str, label: Json = None) -> str:
-    """Return the ledger's key: everything that changes an answer, and nothing else.
+    """Return the ledger's key: the digest of everything that can change an answer, and of nothing else.
 
     That is the item, what else the prompt shows (reference, response, criterion), the settings (against, scale, rubric),
     the question's own prompt's hash and the judge's identity (provider, model, custom base URL, parameters, replica;
@@ -327,12 +327,12 @@ def key_of(question: AnyQuestion, identity: Mapping[str, Json], prompt_hash: str
 
 
 def ending(identity: Mapping[str, Json], prompt_hash: str, label: Mapping[str, Json] | None = None) -> bytes:
-    """Return the JSON of a key after the item: the same for all questions of one wording to one judge."""
+    """Return the part of a key's JSON after the item, which all questions of one wording to one judge share."""
     return b"," + canonical({"judge": identity, "prompt": prompt_hash, **(label or {})})[1:]
 
 
 def asked_as(question: AnyQuestion) -> dict[str, Json]:
-    """Return the settings of a question, and `beside`: the digest of the other texts that are shown, where there are any."""
+    """Return a question's settings, and `beside`: the digest of the other texts shown, if there are any."""
     texts = question.non_empty(question.context_fields)
     return {**question.settings(), **({"beside": digest(texts)} if texts else {})}
 

@@ -43,12 +43,12 @@ class Grade(Struct, frozen=True, gc=False):
 
 
 def most_probable(probabilities: Sequence[float]) -> int:
-    """Return the mode of a distribution over grades from 0; the lowest of several, so that a tie of yes and no is a no."""
+    """Return the mode of a distribution over grades from 0; among several the lowest, so that a tie of yes and no is a no."""
     return max(range(len(probabilities)), key=lambda grade: (probabilities[grade], -grade))
 
 
 def distribution_in_words(probabilities: Sequence[float]) -> str:
-    """Return a distribution as text: `0: 5%, 1: 15%, 2: 60%, 3: 20%`, of a yes or no `yes: 60%`."""
+    """Return a distribution as text: `0: 5%, 1: 15%, 2: 60%, 3: 20%`, or `yes: 60%`."""
     if len(probabilities) == 2:
         return f"yes: {probabilities[1]:.0%}"
     return ", ".join(f"{grade}: {probability:.0%}" for grade, probability in enumerate(probabilities))
@@ -56,7 +56,7 @@ def distribution_in_words(probabilities: Sequence[float]) -> str:
 
 @cache
 def _payload(form: tuple[bool, bool]) -> type[PayloadModel]:
-    """Return the type of an answer, by whether it is a yes or no and whether it has probabilities.
+    """Return the type of an answer: a yes or no or a grade, with or without probabilities.
 
     It is imported when something is asked: labels are read without pydantic.
     """
@@ -84,7 +84,7 @@ class AboutPassage(Question[A]):
     history: tuple[tuple[str, str], ...] = ()
 
     def settings(self) -> dict[str, str]:
-        """Return `against`: the reference, response or criterion where one is shown, else the query."""
+        """Return `against`: the reference, response or criterion if one is shown, else the query."""
         return {"against": next((name for name in self.context_fields if getattr(self, name)), "query")}
 
 
@@ -119,7 +119,7 @@ class Relevance(AboutPassage[Grade]):
         return "relevance" if self.rubric == "trec" else f"relevance_{self.rubric}"
 
     def settings(self) -> dict[str, str]:
-        """Return the text that relevance is judged against, the scale, and the rubric (the wording of the grades)."""
+        """Return what relevance is judged against, the scale, and the rubric."""
         wording = {"rubric": self.rubric} if self.scale == "graded" else {}
         return {**AboutPassage.settings(self), "scale": self.scale, **wording}
 
@@ -132,13 +132,13 @@ class Relevance(AboutPassage[Grade]):
         return Grade(payload.grade, payload.reasoning, "graded", probabilities)
 
     def short(self, payload: Json) -> str:
-        """Return the grade; with the probability of each where there are any: `2 (0: 5%, 1: 15%, 2: 60%, 3: 20%)`."""
+        """Return the grade, with the probability of each if there are any: `2 (0: 5%, 1: 15%, 2: 60%, 3: 20%)`."""
         probabilities = payload.get("probabilities", ())
         short = Question.short(self, {key: payload[key] for key in payload if key != "probabilities"})
         return f"{short} ({distribution_in_words(probabilities)})" if probabilities else short
 
     def vote(self, payloads: Sequence[Json]) -> Vote | None:
-        """Return the vote; grades become a yes or no where another vote is only that."""
+        """Return the vote; grades become yes or no if another vote is only that."""
         votes = [self.validate(payload, as_answered=True) for payload in payloads]
         if self.scale == "binary" or all("grade" in vote for vote in votes):
             return Question.vote(self, votes)
@@ -162,7 +162,7 @@ class Relevance(AboutPassage[Grade]):
 
 
 class Passages(Sequence[Relevance]):
-    """The relevance of several passages, asked in the same way: each question is made when it is looked at.
+    """The relevance of several passages, asked in the same way; each question is made on demand.
 
     Args:
         cells: Each passage after the query that it is judged for.
@@ -177,7 +177,7 @@ class Passages(Sequence[Relevance]):
 
     @cached_property
     def example(self) -> Relevance:
-        """The first question: its wording, its settings and its way of reading an answer are those of all."""
+        """The first question, whose wording, settings and parsing hold for all."""
         return self[0]
 
     @cached_property

@@ -1,4 +1,4 @@
-"""Questions about several contexts together: what they support, and whether they suffice."""
+"""Questions about several contexts: what they support together, and whether they suffice."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _MARK = re.compile(r"\[(\d+)\]")
 
 
 class ContextSetQuestion(Question[A]):
-    """A question about several contexts, whose order does not matter: other ranks make no other question.
+    """A question about a set of contexts; their order does not change the question.
 
     `contexts` are sorted by their text, each once and without empty ones. Judges and payloads number them like that; what
     `parse` returns has their ranks. The same passages in another ranking must be the same item with the same key and the
@@ -41,7 +41,7 @@ class ContextSetQuestion(Question[A]):
     """The verdict (on each thing) where all contexts are empty, without its reason; none = the judge is asked."""
 
     def __post_init__(self) -> None:
-        """Sort the contexts, each text once and without blank ones, and keep the ranks of each."""
+        """Sort the contexts, without blank or repeated texts, and keep the ranks of each."""
         result: dict[str, list[int]] = {}
         for rank, text in enumerate(self.contexts, 1):
             if not blank(text):
@@ -57,13 +57,13 @@ class ContextSetQuestion(Question[A]):
         return self.each(**verdict) if self.verdicts else verdict
 
     def ranked(self, numbers: Sequence[int]) -> tuple[int, ...]:
-        """Return the ranks of the contexts with these numbers; AnswerError where there is no such context."""
+        """Return the ranks of the contexts with these numbers; AnswerError if there is no such context."""
         _check_numbers(numbers, len(self.contexts))
         return tuple(sorted({rank for number in numbers for rank in self.ranks[number - 1]}))
 
 
 def _check_numbers(numbers: Sequence[int], count: int, allowed: Sequence[int] | None = None) -> None:
-    """Raise AnswerError where a context does not exist or is not `allowed`."""
+    """Raise AnswerError if a context does not exist or is not `allowed`."""
     for number in numbers:
         if not 1 <= number <= count:
             raise AnswerError(f"context {number!r} does not exist: they are numbered from 1 to {count}")
@@ -100,7 +100,7 @@ class Support(ContextSetQuestion[tuple[Supported, ...]]):
         return tuple(payload.claims)
 
     def with_ranks(self, payload: Json) -> Json:
-        """Return the numbers of contexts as places in the ranking."""
+        """Replace the numbers of contexts by their ranks."""
         return {"claims": [{**item, "contexts": self.ranked(item["contexts"])} for item in payload["claims"]]}
 
     def typical(self) -> Json:
@@ -117,7 +117,7 @@ class Support(ContextSetQuestion[tuple[Supported, ...]]):
         return replace(self, contexts=first), replace(self, contexts=second)
 
     def merge(self, windows: Sequence[tuple[Support, Json]]) -> Json:
-        """Return the payload of the whole from those of its windows (halves, halves of these, ...), in order.
+        """Return the payload of the whole from those of its windows (halves, halves of halves, ...), in order.
 
         A claim is supported by every context that any window names. What only contexts of two windows state together is
         not seen, so a score from windows can be too low, never too high: the reason says so where it matters.
@@ -197,7 +197,7 @@ class CitationSupport(Question[tuple[CitationVerdict, ...]]):
         return tuple(map(int, _MARK.findall(self.statements[number - 1])))
 
     def answer(self, payload: Any) -> tuple[CitationVerdict, ...]:
-        """Return one CitationVerdict per sentence, in order; only contexts that the sentence cites can have a part."""
+        """Return one CitationVerdict per sentence, in order; only contexts cited by the sentence can contribute."""
         for cited in payload.statements:
             _check_numbers(cited.contexts, len(self.contexts), self.cited(cited.statement))
             if cited.supported and not cited.contexts:

@@ -1,4 +1,4 @@
-"""Text into words, stems and sentences: what the lexical rules count with, in any script."""
+"""Split text into words, stems and sentences for the lexical rules, in any script."""
 
 from __future__ import annotations
 
@@ -41,17 +41,17 @@ _LOOK_BACK = 40
 
 
 def blank(text: str) -> bool:
-    """Return True if a text shows nothing: it is empty, or white space and invisible characters alone."""
+    """Return True if a text is empty, or only white space and invisible characters."""
     return not text or not (text[0].isalnum() or any(char.isprintable() and char != " " for char in text))
 
 
 def tokens_in(text: str) -> int:
-    """Return about how many tokens a text has: the bytes of its UTF-8 / 4, rounded up."""
+    """Return the approximate number of tokens in a text: UTF-8 bytes / 4, rounded up."""
     return -(-len(text.encode(errors="replace")) // 4)
 
 
 def folded(text: str) -> str:
-    """Return a text as its words are compared: NFKC, case folded, NFKC again, without soft hyphens or the dot that folding leaves on i."""
+    """Return a text in the form in which words are compared: NFKC, case folded, NFKC again, without soft hyphens or the dot that folding leaves on i."""
     if text.isascii():
         return text.lower()
     lower = unicodedata.normalize("NFKC", text.replace("\u00ad", "")).casefold()
@@ -59,7 +59,7 @@ def folded(text: str) -> str:
 
 
 def folded_with_offsets(text: str) -> tuple[str, Sequence[int], Sequence[int]]:
-    """Return a text as its words are compared, and the start and the end in `text` of each of its characters."""
+    """Return a text in the form in which words are compared, and the start and end in `text` of each of its characters."""
     whole, lower = folded(text), text.casefold()
     if whole == lower and len(lower) == len(text) and unicodedata.is_normalized("NFKC", text):
         return whole, range(len(text)), range(1, len(text) + 1)
@@ -81,13 +81,13 @@ _folded_piece = lru_cache(maxsize=1 << 14)(folded)
 
 @lru_cache(maxsize=1 << 14)
 def _joins(char: str) -> bool:
-    """Return True if a character may become one with that before it: a mark, a vowel or an end of Hangul; a soft hyphen is passed over."""
+    """Return True if a character may combine with the one before it: a mark, or a vowel or final of Hangul; a soft hyphen is skipped."""
     first = unicodedata.normalize("NFKD", char)[0]
     return first == "\u00ad" or unicodedata.category(first)[0] == "M" or "\u1160" <= first <= "\u11ff"
 
 
 def words(text: str) -> list[str]:
-    """Return the words of a text in order, in lower case; characters in pairs where a script does not space its words."""
+    """Return the words of a text in order, in lower case; pairs of characters in scripts without spaces."""
     if text.isascii():
         return _ASCII_WORD.findall(text.lower())
     results: list[str] = _WORD.findall(folded(text))
@@ -95,7 +95,7 @@ def words(text: str) -> list[str]:
 
 
 def _parts(word: str) -> list[str]:
-    """Return a word, in pairs of characters where its script does not space words."""
+    """Return a word, as pairs of characters if its script has no spaces."""
     pieces: list[str] = []
     end = 0
     for match in _UNSPACED.finditer(word):
@@ -128,7 +128,7 @@ def stem(word: str) -> str:
 
 @lru_cache(maxsize=1 << 14)
 def _stems_of(piece: str) -> tuple[str, ...]:
-    """Return the stems of what stands between two spaces; most of a text is pieces seen before."""
+    """Return the stems of the text between two spaces; cached, as most pieces recur."""
     return tuple(map(stem, words(piece)))
 
 
@@ -139,7 +139,7 @@ def stems(text: str) -> frozenset[str]:
 
 
 def sentences(text: str) -> list[str]:
-    """Return the sentences of a text, without bullets and numbering; also the items of a list and the parts at semicolons.
+    """Return the sentences of a text, without bullets and numbering; list items and parts at semicolons count as sentences.
 
     A full stop ends no sentence after an abbreviation or an initial, inside a number, or before a lower-case word.
     """

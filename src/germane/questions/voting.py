@@ -1,4 +1,4 @@
-"""Votes: several answers to one question become one; the schema's types say what can be voted on.
+"""Votes: combine several answers to one question, by the types in the schema.
 
 A grade, a yes or no, one word of several (listed best first) and the contexts that something rests on are voted on.
 Free text is not: it is taken from a vote that agrees with the verdict.
@@ -40,7 +40,7 @@ def verdict_parts(schema: Mapping[str, Json], verdicts: tuple[str, str]) -> Sche
 
 
 def of_lists(answers: Sequence[Answer], schema: Mapping[str, Json], verdicts: tuple[str, str]) -> Vote:
-    """Return one list of verdicts out of several about the same subjects, voted subject by subject."""
+    """Return one list of verdicts from several about the same subjects, voted subject by subject."""
     name, number = verdicts
     fields = verdict_parts(schema, verdicts)
     rows = [{item[number]: item for item in answer[name]} for answer in answers]
@@ -50,7 +50,7 @@ def of_lists(answers: Sequence[Answer], schema: Mapping[str, Json], verdicts: tu
 
 
 def of_verdicts(answers: Sequence[Answer], fields: Schemas) -> Vote:
-    """Return one verdict out of several: what can be voted on by vote, the rest from the first vote that agrees most."""
+    """Return one verdict from several: votable parts by vote, the rest from the first vote that agrees most."""
     decided: dict[str, Json] = {}
     for name, field in fields.items():
         values: list[Any] = [answer.get(name) for answer in answers]
@@ -76,7 +76,7 @@ def of_verdicts(answers: Sequence[Answer], fields: Schemas) -> Vote:
 
 
 def in_short(answer: Answer, fields: Schemas) -> str:
-    """Return a verdict without its reasons: the number or word, else the contexts that are named; of a list its length."""
+    """Return a verdict without its reasons: the number or word, else the contexts named; for a list its length."""
     for name, field in fields.items():
         if field["type"] == "array" and field["items"]["type"] != "integer":
             return f"{len(answer[name])} {name}"
@@ -89,12 +89,12 @@ def in_short(answer: Answer, fields: Schemas) -> str:
 
 
 def _texts(answer: Answer, fields: Schemas, decided: Answer) -> dict[str, Json]:
-    """Return the properties that were not voted on and hold anything."""
+    """Return the non-empty properties that were not voted on."""
     return {name: answer[name] for name in fields if name not in decided and answer.get(name)}
 
 
 def _number(values: Sequence[int]) -> int:
-    """Return a grade or a yes or no: the highest that more than half of the votes reach.
+    """Return a grade, or a yes or no: the highest that more than half of the votes reach.
 
     That is their lower median, and of yes and no
     what most say. Grades have an order, so the most frequent of 0, 0, 2, 2 and 3 would call irrelevant what three of
@@ -104,7 +104,7 @@ def _number(values: Sequence[int]) -> int:
 
 
 def _named(values: Sequence[Sequence[int]]) -> list[int]:
-    """Return the numbers by vote: none unless enough votes name any; then those that enough name, else those that most name.
+    """Return the voted numbers: none unless enough votes name any; then those that enough name, else those named most.
 
     As of a yes or no, more than half are enough.
     """

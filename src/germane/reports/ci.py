@@ -48,7 +48,7 @@ def _counts(suite: Element) -> dict[str, str]:
 
 
 def _gates(report: ReportData) -> Iterator[Element]:
-    """Iterate over a test per gate, and one for the end of the evaluation if no gate explains it."""
+    """Yield a test per gate, and one for the end of the evaluation if no gate explains it."""
     words = {"failed": "failure", "undecided": "error"}
     for gate in report.verdict.gates:
         yield _test("gates", gate.gate, words.get(gate.outcome), gate.sentence or gate.detail)
@@ -112,7 +112,7 @@ def _location(report: ReportData, case: CaseResult) -> Sequence[Json] | None:
 
 
 def github_commands(report: ReportData, workspace: Path | None = None) -> Iterator[str]:
-    """Iterate over commands of GitHub's workflows: one at the line of each failed case, and one per gate.
+    """Yield GitHub workflow commands: one at the line of each failed case, and one per gate.
 
     A case is an error if a required grader failed, else a warning. Texts, ids and file names are escaped: none of them can end a
     command or begin another one. GitHub wants paths from its `workspace`.
@@ -134,7 +134,7 @@ def github_commands(report: ReportData, workspace: Path | None = None) -> Iterat
 
 
 def _within(file: str, workspace: Path | None) -> str:
-    """Return the path from the workspace, wherever the run was started."""
+    """Return the path relative to the workspace, wherever the run was started."""
     whole = Path(file).resolve()
     return str(whole.relative_to(workspace)) if workspace and whole.is_relative_to(workspace) else file
 

@@ -68,7 +68,7 @@ class Corrections:
         self._drifted: dict[tuple[object, ...], str] = {}
 
     def with_labels(self, labels: Iterable[Label]) -> Corrections:
-        """Return the corrections that these labels make; the stored verdicts are not read again."""
+        """Return the corrections by these labels; stored verdicts are not read again."""
         other = copy(self)
         other.set_labels(labels)
         return other
@@ -89,7 +89,7 @@ class Corrections:
         return (None, mean) if isinstance(mean, str) else (mean, "")
 
     def terms(self, summary: MeasureSummary) -> ScoreTerms:
-        """Return the verdicts that the scores of a measure of a system rest on."""
+        """Return the verdicts on which the scores of a system's measure rest."""
         if not self._terms:
             self._terms.update(score_terms(self._tables, self._settings))
         return self._terms[summary.measure, summary.system]
@@ -112,7 +112,7 @@ class Corrections:
         return self._drifted[key]
 
     def _all_labelled(self) -> bool:
-        """Return True if everything of some kind that was judged has a label."""
+        """Return True if everything judged of some kind has a label."""
         judged = {(row.kind, row.of is not None, row.item) for row in self._tables.places}
         groups = Counter((kind, is_part) for kind, is_part, _ in judged)
         labelled = Counter((kind, is_part) for kind, is_part, item in judged if item in self.book)
@@ -135,7 +135,7 @@ class Corrections:
         )  # fmt: skip
 
     def _of_draw(self, rows: ScoreTerms, summary: MeasureSummary) -> CorrectedMean | str:
-        """Return the mean corrected with a random sample of labels, or why there is none."""
+        """Return the mean corrected with a random sample of labels, or the reason for none."""
         items = set(rows.items)
         mine = [label for label in self._drawn if label.item in items]
         if not mine:
@@ -161,7 +161,7 @@ class Corrections:
         return sides[0] if len(sides) == 1 else between(*sides, unsure=unsure)
 
     def _why_none(self, kind: str) -> str:
-        """Return why no label that was drawn is about the verdicts of a measure, which are of this kind."""
+        """Return why no drawn label is about a measure's verdicts, which are of this kind."""
         kinds = sorted({label.kind for label in self._drawn})
         if not kinds:
             return "no labels were drawn at random"
@@ -188,7 +188,7 @@ class Corrections:
         )
 
     def human(self, rows: ScoreTerms, book: LabelBook, unsure: float) -> Floats | str:
-        """Return people's value of each case, nan if a label is missing; or why there is none at all.
+        """Return people's value of each case (nan if a label is missing), or the reason for none.
 
         If somebody could not tell, `unsure` 0 gives the smallest possible value, 1 the largest.
         """
@@ -245,7 +245,7 @@ def _of_terms(rows: ScoreTerms, labels: Floats, summary: MeasureSummary) -> Corr
 
 
 def _both(means: Iterable[CorrectedMean | str], limits: tuple[float, float]) -> CorrectedMean | str:
-    """Return the mean of queries like these with the interval of these queries too, both within the measure's range.
+    """Return the mean over queries like these, with the interval over these queries too, both within the measure's range.
 
     `means` are of the `POPULATIONS`; a reason why there is none is returned. Estimated variances may order the two intervals
     the wrong way round; the wider population never has the narrower one.

@@ -71,7 +71,7 @@ class ReportData:
 
     @property
     def name(self) -> str:
-        """The name in comparisons: the one given, else that of its folder or file; "" in memory."""
+        """The name in comparisons: the given one, else that of the folder or file; "" in memory."""
         return self.given_name or _FILE.sub("", Path(self.where).name)
 
     @name.setter
@@ -116,7 +116,7 @@ class ReportData:
         raise KeyError(f"{measure} was not measured{f' of {system}' if system else ''}; measured: {have}")
 
     def reported(self, measure: str) -> str:
-        """Return the reported name of a measure, from any of its names; InputError if it was not measured."""
+        """Return the reported name of a measure from any of its names; InputError if it was not measured."""
         try:
             return self[measure].measure
         except KeyError as error:
@@ -138,7 +138,7 @@ class ReportData:
         return self._cases_by[by]
 
     def own_slices(self) -> tuple[list[Slice], str]:
-        """Return the slices that the report was asked for, or why there are none."""
+        """Return the slices requested by the report, or the reason for none."""
         if not self.by:
             return [], ""
         try:
@@ -147,7 +147,7 @@ class ReportData:
             return [], str(error)
 
     def tag_slices(self, most: int) -> list[Slice]:
-        """Return the summaries over the cases of each of the `most` commonest tags, in the order of their names."""
+        """Return the summaries over the cases of each of the `most` most frequent tags, ordered by name."""
         cases: dict[str, set[str]] = {}
         for (case, _, _), tags in self.tables.values_of("tags"):
             for tag in tags:
@@ -156,7 +156,7 @@ class ReportData:
         return self._slices({tag: cases[tag] for tag in tags})
 
     def _slices(self, cases_of: Mapping[str, Collection[str]]) -> list[Slice]:
-        """Return the slices with these cases, by their names, without those in which nothing was scored."""
+        """Return the slices with these cases by name, without those in which nothing was scored."""
         names: dict[str, list[str]] = {}
         for name, cases in cases_of.items():
             for case in cases:
@@ -175,11 +175,11 @@ class ReportData:
         return searches_of(self.samples()) if self.tables.any_has("calls") else ()
 
     def values_of(self, line: MeasureSummary) -> NDArray[np.float64]:
-        """Return the values that a summary's measure has over its system's samples, in input order."""
+        """Return the values of a summary's measure over its system's samples, in input order."""
         return self.tables.scores.taken(self._rows_of(line, line.system)).value
 
     def _rows_of(self, line: MeasureSummary, system: str | None) -> NDArray[np.int64]:
-        """Return the rows of the scores of a summary's measure; None = of all systems."""
+        """Return the score rows of a summary's measure; None = of all systems."""
         table = self.tables.scores
         rows = table.rows_of((line.measure, line.type))
         systems, codes = table.keys.systems()
@@ -203,7 +203,7 @@ class ReportData:
         return tuple(slices)
 
     def summaries_of(self, keep: NDArray[np.int64], why: str = "") -> list[MeasureSummary]:
-        """Return the summaries over the samples with these numbers; `why` says why none of them is corrected."""
+        """Return the summaries over the samples with these numbers; `why` says why none is corrected."""
         bases = {(line.measure, line.type, line.system): line.basis for line in self.summaries}
         lines = summarise(self.case_scores, clusters=self._clusters, keep=keep)
         for line in lines:
@@ -219,7 +219,7 @@ class ReportData:
     # the tables
 
     def samples(self) -> Iterator[Sample]:
-        """Iterate over the samples of the report, in input order."""
+        """Yield the samples of the report in input order."""
         return iter(self.tables.samples)
 
     def samples_of(self, keys: Collection[SampleKey]) -> dict[SampleKey, Sample]:
@@ -227,19 +227,19 @@ class ReportData:
         return {sample.key: sample for sample in self.tables.samples_of(keys)}
 
     def places(self) -> Iterator[PlaceRow]:
-        """Iterate over the places of rankings that were judged, and the judged texts and claims, in input order."""
+        """Yield the judged places of rankings, texts and claims in input order."""
         return iter(self.tables.places)
 
     def judgements(self) -> Iterator[Judgement]:
-        """Iterate over the judgements, each with how it was asked."""
+        """Yield the judgements, each with how it was asked."""
         return iter(self.tables.judgements)
 
     def labels(self) -> Iterator[Label]:
-        """Iterate over the labels that people gave, each with its item, who gave it and when."""
+        """Yield people's labels, each with its item, labeller and time."""
         return iter(self.tables.labels)
 
     def scores(self) -> Iterator[Score]:
-        """Iterate over the scores, in input order, then measure order."""
+        """Yield the scores in order of input, then of measures."""
         return iter(self.tables.scores)
 
     def to_pandas(self, table: str | None = None) -> Frame:
@@ -261,7 +261,7 @@ class ReportData:
         self.manifest = {**self.manifest, "notes": {**self.manifest.get("notes", {}), note: count}}
 
     def settle(self, changes: Sequence[GateResult]) -> None:
-        """Decide the gates on the change against a baseline, and with them the verdict; the manifest keeps them."""
+        """Decide the gates on the change against a baseline, and the verdict; both are kept in the manifest."""
         declared = [Gate.of_stored(gate) for gate in self.manifest.get("gates", ())]
         pending = {str(gate) for gate in declared if gate.how == "change"}
         others = [gate for gate in self.verdict.gates if gate.gate not in pending]
@@ -292,24 +292,24 @@ class ReportData:
     # what is derived from them
 
     def cases(self) -> Iterator[CaseResult]:
-        """Iterate over the result of each sample: weighted score, verdict, failed requirements; empty without graders."""
+        """Yield the result of each sample: weighted score, verdict, failed requirements; empty without graders."""
         open_to = frozenset[str]() if self.manifest.get("allow_stand_in") else self.stand_ins
         for key, scores in groupby(self.scores() if self._sets else (), key=lambda score: score.key):
             yield case_of(key, list(scores), self.graders_of(key), open_to)
 
     @cached_property
     def has_verdicts(self) -> bool:
-        """True if its cases pass or fail: any of its graders declares it."""
+        """True if cases pass or fail, because one of the graders says so."""
         return any(grader.declares for graders in self._sets for grader in graders.values())
 
     def failed(self) -> list[CaseResult]:
-        """Return the failed cases, the worst first."""
+        """Return the failed cases, worst first."""
         failed = (case for case in self.cases() if case.failed) if self.has_verdicts else ()
         return sorted(failed, key=lambda case: case.score or 0.0)
 
     @cached_property
     def stand_ins(self) -> frozenset[str]:
-        """The reported names of the measures that a stand-in for a model judged."""
+        """The reported names of the measures judged by a stand-in for a model."""
         return frozenset(line.measure for line in self.summaries if line.basis.stand_in)
 
     def graders_of(self, key: SampleKey) -> Mapping[str, Grader]:
@@ -333,7 +333,7 @@ class ReportData:
         return [*names, *[CASE_SCORE] * any(grader.threshold is not None for grader in graders)]
 
     def worst(self, measure: str | Measure, n: int = 10, system: str | None = None) -> list[Score]:
-        """Return the `n` worst scores of a measure, worst first (the highest if lower is better); ties in input order."""
+        """Return the `n` worst scores of a measure, worst first (highest if lower is better); ties in input order."""
         rows, goodness = self.goodness(measure, system)
         return list(self.tables.scores.rows(rows[np.argsort(goodness, kind="stable")[:n]].tolist()))
 
@@ -353,7 +353,7 @@ class ReportData:
 
 @dataclass(frozen=True, slots=True)
 class Slice:
-    """Some of the cases: the name of the slice or of the eval file, and the summary of each measure over them.
+    """Some of the cases, by slice or eval file: the name, and the summary of each measure over them.
 
     `keep` are the numbers of its samples.
     """

@@ -1,4 +1,4 @@
-"""Explanations of scores: a sample's labels and the working of each score, derived again from the stored judgements."""
+"""Explanations of scores: a sample's labels and each score's working, derived from the stored judgements."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def settings_of(report: ReportData) -> Settings:
 
 
 def recorded(report: ReportData) -> StoredAnswers:
-    """Return the report's judgements by question; only those that are looked up are read."""
+    """Return the report's judgements by question; they are read on demand."""
     return StoredAnswers(report.tables.judgements)
 
 
@@ -74,7 +74,7 @@ FOUND = ("hits", "misses", "reasoning", "details")
 
 
 def grader_results(report: ReportData) -> dict[SampleKey, list[Facts]]:
-    """Return the results of the graders of each case in words, in the order of the scores.
+    """Return the results of the graders of each case as text, in the order of the scores.
 
     Empty if the report has no graders or more than `MOST_EXPLAINED` scores.
     """
@@ -94,7 +94,7 @@ def grader_results(report: ReportData) -> dict[SampleKey, list[Facts]]:
 
 
 def left_out(report: ReportData, kind: str) -> str:
-    """Return which columns a format (by its ending) leaves out because the report is too large for them; "" if none."""
+    """Return the columns that a format (by its extension) omits because the report is too large; "" if none."""
     names, count = _LEFT_OUT.get(kind, ""), len(report.tables.scores)
     if not names or count <= MOST_EXPLAINED or not report.manifest.get("graders"):
         return ""
@@ -111,7 +111,7 @@ _LEFT_OUT = {
 
 
 def result_row(sample: Sample, grader: str, result: Mapping[str, Json]) -> Judgement:
-    """Return the result of a grader in a case as a row of the judgements: unlike explanations it is stored."""
+    """Return a grader's result for a case as a row of the judgements, as it is stored, unlike explanations."""
     key, provenance = result_item(sample.key, grader), FrozenDict(of=result_of_case(sample.key, grader))
     return Judgement(
         key=key, item=key, kind=GRADED, judge="grader", answer=freeze(result), provenance=provenance
@@ -128,7 +128,7 @@ def results_of(report: ReportData) -> dict[tuple[str, ...], Mapping[str, Json]]:
 
 
 def strips(report: ReportData, scores: Sequence[Score]) -> Iterator[tuple[str, Score, str]]:
-    """Iterate over the rank strip of each score's sample, the score, and the query.
+    """Yield the rank strip of each score's sample, the score, and the query.
 
     The labels are those of the first score's measure if that is ranked, else of the first ranked measure of the report.
     """
@@ -152,7 +152,7 @@ def strips(report: ReportData, scores: Sequence[Score]) -> Iterator[tuple[str, S
 
 
 def strip(places: Places, sample: int, measure: Measure, most: int = 20) -> str:
-    """Return one sign per place: ■ relevant, □ not, · unjudged, ? no verdict; calls are separated by a bar."""
+    """Return one sign per place: ■ relevant, □ not, · unjudged, ? no verdict; a bar separates calls."""
     least = least_level(measure)
 
     def sign(at: int) -> str:
@@ -164,7 +164,7 @@ def strip(places: Places, sample: int, measure: Measure, most: int = 20) -> str:
 
 
 def explain_query(report: ReportData, query: str | None, measure: str | None = None) -> ExplainDocument:
-    """Return everything that is known of one sample's scores, by its id or by its query's text.
+    """Return everything known of one sample's scores, by its id or its query's text.
 
     Raises InputError if the report holds no such sample or measure, or no query is named; it names some.
     """
@@ -194,7 +194,7 @@ def _find(report: ReportData, query: str | None) -> Sample:
 
 
 def _worst(report: ReportData) -> str:
-    """Return some ids to name: the worst by the first measure that has values."""
+    """Return some example ids: the worst by the first measure with values."""
     for line in report.summaries:
         if worst := report.worst(line.measure, 5, line.system):
             return f"the worst by {line.measure} are {', '.join(score.sample for score in worst)}"
@@ -203,13 +203,13 @@ def _worst(report: ReportData) -> str:
 
 
 def said_by(votes: Mapping[str, Json]) -> list[str]:
-    """Return the answer of each member of a panel, or why it gave none; [] without a panel."""
+    """Return the answer of each member of a panel, or its error; [] without a panel."""
     lines = [f"{name}: {answer}" for name, answer in votes.get("votes", {}).items()]
     return lines + [f"{name} failed: {why}" for name, why in votes.get("failed", {}).items()]
 
 
 class Explainer:
-    """The facts behind the scores of a report's samples: labels, formulas with their numbers, what is missing."""
+    """The facts behind the scores of a report's samples: labels, formulas with numbers, missing gold."""
 
     def __init__(self, report: ReportData) -> None:
         self._report = report
@@ -224,19 +224,19 @@ class Explainer:
         return LabelBook(self._report.tables.labels)
 
     def use(self, samples: Iterable[Sample]) -> None:
-        """Read the labels of these samples together, once one of them is explained."""
+        """Read the labels of these samples together once one of them is explained."""
         chosen = list(samples)
         self._numbers = {sample.key: number for number, sample in enumerate(chosen)}
         self._read = self._answers.places_reader(chosen, self._settings)
 
     def result(self, score: Score) -> Mapping[str, Json] | None:
-        """Return the stored result of a grader of an eval file; None if a measure gave the score."""
+        """Return the stored result of an eval file's grader; None if a measure gave the score."""
         return self._results.get((score.sample, score.system, str(score.trial), score.measure))
 
     def of(
         self, score: Score, sample: Sample | None
     ) -> tuple[Explanation, tuple[Places, int] | None, Exchange | None]:
-        """Return a score in words, the places that it was computed from, and what was asked for it.
+        """Return a score's explanation, the places that it was computed from, and the questions asked for it.
 
         The places are None unless the measure is ranked; both are None if no program can be run again.
         """
@@ -379,7 +379,7 @@ def _matrix(question: AnyQuestion, answer: Any) -> MatrixLine | None:
 
 
 def missing_gold(sample: Sample) -> list[MissingLine]:
-    """Return the gold documents that did not come back, the highest grade first."""
+    """Return the gold documents that were not retrieved, highest grade first."""
     retrieved = {context.id for context in sample.retrieved()}
     gold = (sample.qrels or {}).items()
     missing = [MissingLine(name, grade) for name, grade in gold if grade > 0 and name not in retrieved]
@@ -387,7 +387,7 @@ def missing_gold(sample: Sample) -> list[MissingLine]:
 
 
 def numbers_of(measure: Measure, places: Places, sample: int, value: float | None) -> str | None:
-    """Return the formula of a ranked measure with this sample's numbers; None if none gives the value."""
+    """Return a ranked measure's formula with this sample's numbers; None if no formula gives the value."""
     table = places.table_of(sample)
     if value is None or table.rows != 1 or measure.settings.get("holes", "zero") != "zero":
         return None
@@ -406,7 +406,7 @@ def numbers_of(measure: Measure, places: Places, sample: int, value: float | Non
 
 
 def _divided(measure: Measure, table: RankedLabels, hits: Sequence[int], top: int) -> str | None:
-    """Return the fraction that a measure is, for one ranking with relevant places at these ranks of its `top`."""
+    """Return a measure's fraction for one ranking with relevant places at these ranks of its `top`."""
     values = ranked.fraction(measure, table)
     if values is None:
         return None
@@ -440,7 +440,7 @@ _PLACES = 1_000_000
 
 
 def _what_if(measure: Measure, places: Places, sample: int, value: float, most: int = 3) -> list[ChangedLine]:
-    """Return the moves that change the score most: a context of the first hundreds one place up, or dropped."""
+    """Return the changes that affect the score most: a context of the first hundreds moved up by one, or dropped."""
     table, changes = places.table_of(sample), list[ChangedLine]()
     now = ranked.values(measure, table).tolist()
     for row, length in enumerate(np.diff(table.pointers).tolist()):

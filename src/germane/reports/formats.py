@@ -1,4 +1,4 @@
-"""The formats of a report by the ending of the file's name: one function per format, and the writing of files."""
+"""The formats of a report by file extension: one function per format, and the writing of files."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 
 class CorpusLine(Line):
-    """The documents that were searched: a digest of their ids and texts, how many there are, and the file's or folder's name."""
+    """The searched corpus: a digest of ids and texts, the number of documents, and the file's or folder's name."""
 
     digest: str
     documents: int
@@ -107,7 +107,7 @@ def json_document(report: ReportData, *, scores: bool = True) -> dict[str, Json]
 
 
 def json_documents(documents: Mapping[str, dict[str, Json]]) -> dict[str, Json]:
-    """Return the document of `--json` of several evaluations, from that of each by its path."""
+    """Return the `--json` document of several evaluations, from each one's document by path."""
     code = worst_exit_code(document["exit_code"] for document in documents.values())
     return {"schema_version": 1, "passed": code == 0, "exit_code": code, "reports": dict(documents)}
 
@@ -127,7 +127,7 @@ def _judge(entry: Mapping[str, Json]) -> JudgeLine:
 
 
 def _jsonl(report: ReportData) -> Iterator[str]:
-    """Iterate over one score per line, with remarks on its mean, hits, misses and reasoning, and the verdict on its case."""
+    """Yield one line per score, with notes on its mean, hits, misses and reasoning, and its case's verdict."""
     results, verdicts, remarks = grader_results(report), _verdicts(report), _remarks(report)
     if not results and not any(remarks.values()):
         yield from (line.decode() for line in report.tables.scores.lines())
@@ -154,7 +154,7 @@ def _remarks(report: ReportData) -> dict[tuple[str, str], list[str]]:
 
 
 def _csv(report: ReportData) -> Iterator[str]:
-    """Iterate over one score per line, with the mean of its measure and system and its interval."""
+    """Yield one line per score, with its measure's mean and interval for the system."""
     columns = report.tables.scores.to_columns()
     if report.manifest.get("graders"):
         verdicts = _verdicts(report)
@@ -185,7 +185,7 @@ def html(
     excerpt: Excerpt | None = None,
     **sections: Json,
 ) -> Iterator[str]:
-    """Return the report as one HTML file, in pieces.
+    """Yield the report as one HTML file in pieces.
 
     Args:
         report: The report.
@@ -238,7 +238,7 @@ ENDINGS = (*FORMATS, *_PICTURES, ".parquet")
 
 
 def known_format(path: Path) -> str | None:
-    """Return the longest ending of a format, of germane or of an add-on, that a file's name has; None if it has none.
+    """Return the longest extension of a file's name that is a format of germane or an add-on, or None.
 
     Raises:
         InputError: One of germane's own add-ons writes it, and is not there.
@@ -257,7 +257,7 @@ def known_format(path: Path) -> str | None:
 
 
 def format_of(path: Path) -> str:
-    """Return the ending of the format of a file's name; InputError if it has none."""
+    """Return the format of a file's name by its extension; InputError if there is none."""
     if kind := known_format(path):
         return kind
     problem = f"{path}: no report format ends in {path.suffix or 'nothing'}"
@@ -265,7 +265,7 @@ def format_of(path: Path) -> str:
 
 
 def write(report: ReportData, path: Path, *, baseline: ReportData | None = None, **page: Any) -> None:
-    """Write a report file; InputError if it has no known ending, or is one of the report's own files.
+    """Write a report file; InputError if its extension is unknown, or if it is one of the report's own files.
 
     HTML and pictures take `baseline`, a report to compare with; Markdown takes `comparison`, and HTML the sections of `html`.
     """

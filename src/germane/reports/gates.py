@@ -94,7 +94,7 @@ class Gate:
 
     @classmethod
     def parse(cls, text: str, where: SourceLocation | None = None) -> Gate:
-        """Return the gate that a text names; InputError if it names none."""
+        """Parse a gate; InputError for anything else."""
         text = re.sub(_WORD, lambda word: _IN_WORDS[word[1]], text)
         forms = (f" {form}{_HELD}".replace(" ", r"\s*") for form in _WRITTEN)
         match = next(filter(None, (re.fullmatch(form, text) for form in forms)), None)
@@ -154,12 +154,12 @@ class Gate:
         return InputError(problem, fix="write by tag, or give the cases that metadata", place=self.location)
 
     def stored(self) -> Json:
-        """Return the entry of the manifest: the gate, and the file that declares it if one does."""
+        """Return the manifest's entry: the gate, and the file that declares it, if any."""
         return str(self) if self.location is None else [str(self), self.location.file]
 
     @classmethod
     def of_stored(cls, row: Json) -> Gate:
-        """Return the gate of an entry of a manifest."""
+        """Return the gate in a manifest's entry."""
         text, file = (row, None) if isinstance(row, str) else row
         return cls.parse(text, None if file is None else SourceLocation(file))
 
@@ -173,11 +173,11 @@ class Gate:
         return f"{how}({of}){self.op}{self.limit:g}"
 
     def name(self, system: str) -> str:
-        """Return the gate with the name of the system that it is decided for."""
+        """The gate, with the name of the system that it is decided for."""
         return f"{self} [{system}]" if system else str(self)
 
     def holds(self, low: float, high: float) -> GateOutcome:
-        """Return the outcome if its value may be anything from `low` to `high`: undecided unless all decide alike."""
+        """Return the outcome for a value between `low` and `high`: undecided unless it is the same for all of them."""
         results = {COMPARE[self.op](end, self.limit) for end in (low, high)}
         if len(results) > 1 or (self.op in {"=", "=="} and low < self.limit < high):
             return "undecided"
@@ -197,7 +197,7 @@ NO_DECISION = "judged by a stand-in for a model, which decides nothing (unless -
 
 
 class GateResult(Line, kw_only=True, rename=internal("stand_in", "few")):
-    """The result of one gate; `word` is the outcome as it is printed, `passed (stand-in)` if a stand-in judged.
+    """The result of one gate; `word` is the printed outcome, `passed (stand-in)` if a stand-in judged.
 
     `decided_by` names the figures that decided it; null if they rest on no labels, as a script's score. `sentence` is the
     result of a gate on a change: "nDCG@10 got worse: -0.14 (...)".
@@ -215,7 +215,7 @@ class GateResult(Line, kw_only=True, rename=internal("stand_in", "few")):
 
     @property
     def text(self) -> str:
-        """The gate and its detail as they are printed: its sentence if it has one."""
+        """The gate and its detail as printed, as its sentence if it has one."""
         return self.sentence or f"{self.gate}  {self.detail}"
 
     def __post_init__(self) -> None:
@@ -223,7 +223,7 @@ class GateResult(Line, kw_only=True, rename=internal("stand_in", "few")):
         self.sentence, self.decided_by = self.sentence or None, self.decided_by or None
 
     def without_stand_in(self) -> GateResult:
-        """Return the result without the verdicts of a stand-in: undecided if it rests on them."""
+        """Return the result without a stand-in's verdicts: undecided if it rests on them."""
         if not self.stand_in or self.outcome == "undecided":
             return self
         sentence = self.sentence and f"{self.sentence}; {NO_DECISION}"
@@ -238,7 +238,7 @@ def check_gate(
     slices_by: Callable[[str], Slices] | None = None,
     keep: NDArray[np.int64] | None = None,
 ) -> list[GateResult]:
-    """Return one result per system; InputError if no measure of that name was computed, or its labels are mixed.
+    """Return one result per system; InputError if no measure of that name was computed, or if its labels are mixed.
 
     Args:
         gate: The gate.
@@ -293,7 +293,7 @@ def with_count(
 
 
 def left_out_in_words(manifest: Mapping[str, Json]) -> str:
-    """Return what --limit and --filter left out of an evaluation, in words; "" if nothing."""
+    """Return a text that says what --limit and --filter left out of an evaluation; "" if nothing."""
     counts, words = manifest.get("left_out") or {}, []
     if "filter" in counts:
         words.append(f"--filter left out {counted(counts['filter'], 'case')}")
@@ -303,13 +303,13 @@ def left_out_in_words(manifest: Mapping[str, Json]) -> str:
 
 
 def decides_corrected(gate: Gate, summary: MeasureSummary) -> bool:
-    """Return True if a gate is decided by the mean that people's labels correct."""
+    """Return True if the mean corrected by people's labels decides the gate."""
     of_mean = gate.how in {"mean", "lower", "upper"} and gate.mean_of != "judged"
     return gate.mean_of == "corrected" or (of_mean and summary.corrected is not None)
 
 
 def _source(summary: MeasureSummary) -> DecidedBy:
-    """Return the source of the labels that a mean rests on, as `decided_by` names it."""
+    """Return the source of the labels behind a mean, as named in `decided_by`."""
     sources: dict[str, DecidedBy] = {"gold": "gold", "human": "labels"}
     return sources.get(summary.basis.source, "judged")
 
@@ -341,12 +341,12 @@ def _end(gate: Gate, summary: MeasureSummary) -> tuple[GateOutcome, str]:
 
 
 def _printed_end(gate: Gate, ends: Sequence[float]) -> str:
-    """Return the end that a gate is on, rounded as in its interval."""
+    """Return the interval's end that a gate is on, rounded as printed."""
     return f"{gate.how} end {interval_in_words(ends).split(' to ')[-(gate.how == 'upper')]}"
 
 
 def _of_cases(gate: Gate, summary: MeasureSummary, low: float, high: float) -> tuple[GateOutcome, str]:
-    """Decide a gate on the mean, the least or the largest value, which may be anything from `low` to `high`."""
+    """Decide a gate on the mean, least or largest value, which lies between `low` and `high`."""
     value = {"mean": summary.mean, "min": summary.low, "max": summary.high}[gate.how]
     outcome, basis = gate.holds(low, high), summary.basis
     text = "not measured" if value is None else f"{gate.how} {value:.4f}"
@@ -367,7 +367,7 @@ POINT = ", decided on the point"
 
 
 def _may_flip(limit: float, summary: MeasureSummary) -> str:
-    """Return a warning if the limit is inside the interval: how often other queries like these would flip the gate."""
+    """Return a warning if the limit is within the interval: how often other queries like these would flip the gate."""
     inside = summary.interval is not None and summary.interval[0] < limit < summary.interval[1]
     if not inside or summary.mean is None or summary.error is None or summary.units is None:
         return ""
@@ -433,7 +433,7 @@ _DRAWN, _MOST_DRAWS, _FEWEST_DRAWS, _DRAWN_TOGETHER = 8_000_000, 10_000, 100, 1 
 
 
 def _by_chance(gate: Gate, ends: Ends, slices: Sequence[Sequence[int]]) -> str:
-    """Return how often a gate on slices would fail by chance if all slices were alike: over random sets of these cases.
+    """Return how often a gate on slices would fail by chance if all slices were alike, over random sets of these cases.
 
     "" if the mean of all cases does not reach the limit: the gate does not fail by chance then.
     """
@@ -459,7 +459,7 @@ def _by_chance(gate: Gate, ends: Ends, slices: Sequence[Sequence[int]]) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """The end of an evaluation: the exit code, the sentences that explain it, and the results of its gates."""
+    """The end of an evaluation: the exit code, its reasons as sentences, and the results of the gates."""
 
     exit_code: int
     reasons: tuple[str, ...]
@@ -480,7 +480,7 @@ class Verdict:
         return _WORDS.get(self.exit_code, "interrupted")
 
     def lines(self, *, exit_code: bool = True) -> list[str]:
-        """Return the verdict with its reasons, then the gates, failed ones first, as the terminal and -q print them.
+        """Return the verdict with its reasons, then the gates, failed ones first, as printed.
 
         One line each, without control characters or workflow commands, which ids of samples may hold.
         """

@@ -1,4 +1,4 @@
-"""Entries of manifest.json: the judge, its cost, and the basis that they give each mean."""
+"""Entries of manifest.json: the judge, its cost, and the basis of each mean."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def judge_in_all(entries: Sequence[Mapping[str, Json]]) -> dict[str, Json]:
 
 
 class Bases:
-    """The basis of each measure of an evaluation, from its manifest's counts."""
+    """The basis of each measure of an evaluation, from the counts in its manifest."""
 
     def __init__(self, manifest: Mapping[str, Json], tables: Tables) -> None:
         self._manifest, self._tables = manifest, tables
@@ -130,7 +130,7 @@ class Bases:
 
     @cached_property
     def _mixed(self) -> float | None:
-        """The share of people's labels among the places with a label."""
+        """The share of people's labels among all labelled places."""
         labels = [label for label in self._tables.labels if label.kind == "relevance"]
         people = len({(label.sample, label.system, label.call, label.rank) for label in labels})
         labelled = {label.item for label in labels}
@@ -139,7 +139,7 @@ class Bases:
 
 
 def asked_how(counts: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
-    """Return the numbers of judgements that shared a request, were in a list, in windows, or had no temperature."""
+    """Return the numbers of judgements that shared a request, were in a list or in windows, or had no temperature."""
     result = dict.fromkeys(_HOW, 0)
     for count in counts:
         result["fused"] += count.get("fused", 0)
@@ -150,7 +150,7 @@ def asked_how(counts: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
 
 
 def asked_in_words(manifest: Mapping[str, Json]) -> str:
-    """Return the models, their numbers of judgements and how they were asked, in words; "" if no model was asked."""
+    """Return a text with the models, their numbers of judgements and how they were asked; "" if no model was asked."""
     counts = [*(manifest.get("asked") or {}).values()]
     models, modes = _sum(counts, "model"), _sum(counts, "mode")
     if not modes:
@@ -197,7 +197,7 @@ def spent_in_words(entry: Mapping[str, Json]) -> str:
 
 
 def models_in(identity: Mapping[str, Json]) -> Iterator[str]:
-    """Iterate over the models that a judge of that identity asks: its own, a panel's, those that divide the work."""
+    """Yield the models that a judge of that identity asks: its own, a panel's members, or those of a divided judge."""
     if identity.get("model"):
         yield str(identity["model"])
     for name in ("panel", "decisions", "rest"):
@@ -207,7 +207,7 @@ def models_in(identity: Mapping[str, Json]) -> Iterator[str]:
 
 
 def circular(manifest: Mapping[str, Json]) -> Iterator[str]:
-    """Iterate over warnings about models of a system that are of the judge's family: it may favour their output."""
+    """Yield warnings about models of a system that are of the judge's family, since it may favour their output."""
     identity = (manifest.get("judge") or {}).get("identity") or {}
     for judge in dict.fromkeys(models_in(identity)):
         for system, roles in (manifest.get("targets") or {}).items():

@@ -1,4 +1,4 @@
-"""Paired comparison of systems over the same cases: the sides, their common cases, paired differences, order of systems."""
+"""Paired comparison of systems over the same cases: sides, common cases, paired differences, and the order of systems."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ class MeasureComparison(
     kw_only=True,
     rename=internal(*_INTERNAL, ends="interval", margin_result="decision", in_words="sentence"),
 ):
-    """One measure of system `b` against system `a`; `difference` is b minus a over the `n` queries that both have.
+    """One measure of system `b` against system `a`; `difference` is b minus a over their `n` common queries.
 
     `decided_by` names the figures behind `decision` and `p_holm`: `corrected` unless that is null, else the judge's verdicts, gold,
     or people's labels; `estimand`: they are of queries like these, or of this set alone.
@@ -139,20 +139,20 @@ class MeasureComparison(
 
     @property
     def deciding(self) -> tuple[float | None, Interval, float | None]:
-        """The difference that decides, its interval and its p-value: the corrected one if there is one."""
+        """The difference that decides, its interval and p-value: the corrected one if there is one."""
         if self.corrected is None:
             return self.difference, self.interval, self.p
         return self.corrected.difference, self.corrected.interval, self.corrected.p
 
     @property
     def gain(self) -> Interval:
-        """The deciding interval of the gain of B: above 0 if B is better, also if lower is better."""
+        """The deciding interval for B's gain: above 0 if B is better, also for measures where lower is better."""
         interval = self.deciding[1]
         return interval if higher_is_better(self.type) else interval.negated()
 
     @property
     def finding(self) -> Outcome:
-        """The outcome that the figures show, whoever judged."""
+        """The outcome by the figures alone, whoever judged."""
         if self.undecided_why or (ends := self.gain.ends) is None:
             return "not shown"
         margin = self.decision.margin if self.decision else 0.0
@@ -164,7 +164,7 @@ class MeasureComparison(
 
     @property
     def figure(self) -> str:
-        """The deciding difference with its interval, in as few digits as tell it from 0."""
+        """The deciding difference with its interval, in as few digits as distinguish it from 0."""
         difference, interval, _ = self.deciding
         if difference is None:
             return "not measured"
@@ -225,7 +225,7 @@ class MeasureComparison(
 
 
 def adjusted(rows: Iterable[MeasureComparison], primary: Collection[str]) -> list[MeasureComparison]:
-    """Return the rows with p-values adjusted by Holm over these measures of all systems, except diagnostic ones.
+    """Return the rows with p-values adjusted by Holm over these measures and all systems, diagnostic measures excepted.
 
     A row without a p-value (scores are missing) counts as 0.05 if its interval excludes 0, else as 1.
     """
@@ -245,7 +245,7 @@ def _p(row: MeasureComparison) -> float | None:
 
 
 class Side:
-    """One system that is compared.
+    """One of the systems compared.
 
     Attributes:
         name: The name that is printed.
@@ -260,12 +260,12 @@ class Side:
         self.scores = report.case_scores
 
     def read(self) -> Iterator[Sample]:
-        """Iterate over the system's samples in input order."""
+        """Yield the system's samples in input order."""
         return (sample for sample in self.report.samples() if sample.system == self.system)
 
     @cached_property
     def has_samples(self) -> bool:
-        """True if the report holds the system's samples, which a document of `--json` does not."""
+        """True if the report holds the system's samples; a `--json` document does not."""
         first = next((key for key in self.report.tables.scores.keys if key[1] == self.system), None)
         return first is not None and any(True for _ in self.report.tables.samples_of({first}))
 
@@ -321,7 +321,7 @@ def sides_of(reports: Sequence[ReportData], systems: Sequence[str] = ()) -> list
 def pairs_of(
     reports: Sequence[ReportData], systems: Sequence[str] = (), names: Sequence[str] = ()
 ) -> list[tuple[Side, Side]]:
-    """Return the pairs to compare: the first system with each other one; `names` are their names.
+    """Return the pairs to compare, with these names: the first system with each other one.
 
     If two reports hold the same several systems and none is named: each system with itself in the other report. InputError as
     of `sides_of`.
@@ -338,7 +338,7 @@ def pairs_of(
 
 
 def _checked(names: Sequence[str], n: int) -> Sequence[str]:
-    """Return the given names; InputError unless there is a different one for each of the n systems."""
+    """Return the given names; InputError unless there are n different ones."""
     if names and (isinstance(names, str) or len(names) != n or len(set(names)) != n):
         fix = f"give {n} different names, the first system's first"
         raise InputError(f"names={names!r} for {n} systems", fix=fix)
@@ -346,7 +346,7 @@ def _checked(names: Sequence[str], n: int) -> Sequence[str]:
 
 
 def _names(chosen: Sequence[tuple[ReportData, str]]) -> list[str]:
-    """Return the shortest names that differ: those given to reports, of the systems, of the folders, both, or letters."""
+    """Return the shortest distinct names: the given ones, or those of systems, of folders, of both, or letters."""
     given, stems = [report.given_name for report, _ in chosen], [report.name for report, _ in chosen]
     systems = [system for _, system in chosen]
     both = [f"{stem}:{system}" for stem, system in zip(stems, systems, strict=True)]
@@ -392,7 +392,7 @@ class PairedSystems:
 
     @cached_property
     def by_query(self) -> Mapping[str, str | None]:
-        """The id in A of each case of B if cases without ids are paired by their queries; {} if ids pair them."""
+        """The id in A of each case of B, if cases without ids are paired by their queries; {} if paired by id."""
         sides = self.a, self.b
         for side in sides:
             ids = (side.scores.cases[number] for number in side.scores.cases_of(side.system))
@@ -406,7 +406,7 @@ class PairedSystems:
 
     @cached_property
     def _in_a(self) -> NDArray[np.int64]:
-        """The number in A of each case of B's report; -1 = A's report does not have it."""
+        """The index in A of each case of B's report; -1 = A's report lacks it."""
         ours, theirs = self.a.scores, self.b.scores
         if ours is theirs and not self.by_query:
             return np.arange(len(ours.cases))
@@ -420,7 +420,7 @@ class PairedSystems:
 
     @cached_property
     def left_out(self) -> str:
-        """The cases that --limit and --filter left out of the reports, in words."""
+        """A text with the cases that --limit and --filter left out of the reports."""
         words = {
             id(side.report): (left_out_in_words(side.report.manifest), side.name) for side in (self.a, self.b)
         }
@@ -443,7 +443,7 @@ class PairedSystems:
         return [side.scores.of(side.system, of, span) for side in (self.a, self.b)]
 
     def values(self, measure: str) -> tuple[CaseValues, CaseValues]:
-        """Return the cases due for both sides, in A's order, numbered as in A."""
+        """Return the cases due for both sides, in A's order, with A's numbers."""
         ours, theirs = self._due(measure)
         at = self._in_a[theirs.case]
         rows = np.flatnonzero(at >= 0)

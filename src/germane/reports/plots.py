@@ -1,4 +1,4 @@
-"""The charts of a report as SVG: relevance by rank, differences per query. Colours are light or dark as the reader's system is."""
+"""The charts of a report as SVG: relevance by rank, and differences per query. Colours follow the reader's light or dark mode."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ _MOST_BARS = 3_000
 
 
 def tag(name: str, *children: str, **attributes: object) -> str:
-    """Return an element; children are SVG already, attributes are not.
+    """Return an SVG element; children are SVG, attributes are escaped.
 
     `color` names one of our colours, light and dark. A trailing underscore of an attribute's name is dropped, others become
     hyphens: `class_`, `text_anchor`.
@@ -82,7 +82,7 @@ def _text(words: object, x: float, y: float, color: str = "quiet", **more: objec
 
 
 def _rect(x1: float, y1: float, x2: float, y2: float, color: str, words: str = "", **more: object) -> str:
-    """Return a rectangle, filled unless `more` says otherwise; `words` are its tooltip."""
+    """Return a rectangle, filled unless `more` says otherwise; `words` is its tooltip."""
     title = [tag("title", escape(clean(words)))] if words else []
     size = {"x": x1, "y": y1, "width": x2 - x1, "height": y2 - y1}
     return tag("rect", *title, **size, **{"color": color, "fill": "currentColor", **more})
@@ -149,7 +149,7 @@ class Frame:
         )
 
     def polyline(self, points: Sequence[tuple[float, float]], number: int) -> str:
-        """Return a line with its points, in the colour and dashes of series `number`."""
+        """Return a line with points, in the colour and dashes of series `number`."""
         placed = [(self.across(x), self.up(y)) for x, y in points]
         path = "M" + "L".join(f"{x:.1f} {y:.1f}" for x, y in placed)
         dash = (None, "7 3", "2 3", "9 3 2 3")[number % 4]
@@ -159,7 +159,7 @@ class Frame:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Chart:
-    """A chart: its title, what it says in words, its drawing (WIDTH x HEIGHT), a note, and its series.
+    """A chart: its title, its content as a sentence, its drawing (WIDTH x HEIGHT), a note, and its series.
 
     Each series is a mark as SVG, centred on 0 0, and a name.
     """
@@ -171,12 +171,12 @@ class Chart:
     note: str = ""
 
     def svg(self) -> str:
-        """Return the chart as an element whose colours are those of the page around it."""
+        """Return the chart as an element in the colours of the surrounding page."""
         drawing, height = self.drawn()
         return _element(drawing, WIDTH, height, f"{self.title}: {self.words}")
 
     def drawn(self) -> tuple[str, float]:
-        """Return title, drawing, names and note, from 0 0, and their height."""
+        """Return title, drawing, names and note at the origin, and their height."""
         names, tall = legend(self.series)
         notes = textwrap.wrap(clean(self.note), 88)
         drawing = _text(self.title, LEFT - 44, 18, "ink", font_size=15, font_weight=600)
@@ -188,7 +188,7 @@ class Chart:
 
 
 def legend(series: Sequence[tuple[str, str]]) -> tuple[str, float]:
-    """Return the names of the series, as many on a line as fit, and their height. No name is cut."""
+    """Return the names of the series, as many per line as fit, and their height."""
     drawn, x, y = "", float(LEFT), 0.0
     for mark, name in series:
         lines = textwrap.wrap(clean(name), 70) or ["-"]
@@ -202,7 +202,7 @@ def legend(series: Sequence[tuple[str, str]]) -> tuple[str, float]:
 
 
 def document(charts: Sequence[Chart]) -> str:
-    """Return a file of its own with the charts below each other."""
+    """Return a standalone file with the charts one below the other."""
     placed, y = "", 12.0
     for drawing, height in (chart.drawn() for chart in charts):
         placed += tag("g", drawing, transform=f"translate(12 {y:.0f})")
@@ -214,7 +214,7 @@ def document(charts: Sequence[Chart]) -> str:
 
 
 def dark_colours(inside: str = "") -> str:
-    """Return the style by which our colours are dark if the system is; `inside` limits it to the content of these elements."""
+    """Return the CSS that darkens the colours in dark mode; `inside` limits it to the content of these elements."""
     rules = "".join(f"{inside} .c-{name}{{color:{dark}}}".strip() for name, (_, dark) in _COLOURS.items())
     return f"@media screen and (prefers-color-scheme: dark) {{{rules}}}"
 

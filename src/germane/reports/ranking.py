@@ -29,7 +29,7 @@ def means_table(
     counts: Sequence[str] | None = None,
     of_all: str = "n",
 ) -> Table:
-    """Return a line per measure and system, of these slices (named under `first`) or of the whole report.
+    """Return a table with a line per measure and system, for these slices (named under `first`) or the whole report.
 
     Means that people's labels corrected come first, with their intervals. `counts` are the columns of counts, None = those that
     are not all 0; `of_all` is the heading of the number of scores.
@@ -57,7 +57,7 @@ def means_table(
 
 
 def ranked_table(report: ReportData) -> Table:
-    """Return the means of a ranking: a row per measure; of several systems a column for each, the best of a row bold."""
+    """Return the means of a ranking: a row per measure; for several systems a column each, the best of a row in bold."""
     measures, systems = list(report), report.systems
     if len(systems) == 1:
         return means_table(report, counts=(), of_all="n/N")
@@ -74,7 +74,7 @@ def ranked_table(report: ReportData) -> Table:
 
 
 def queries_table(report: ReportData) -> Table:
-    """Return the values of every query, a line each."""
+    """Return a table with a line per query."""
     heads = ["system", "query"] if len(report.systems) > 1 else ["query"]
     rows = (
         [*(system, query)[-len(heads) :], *map(in_digits, values)]
@@ -84,7 +84,7 @@ def queries_table(report: ReportData) -> Table:
 
 
 def print_trec(report: ReportData, out: TextIO, *, queries: bool) -> None:
-    """Print as trec_eval does: measure, query, value, with tabs between; the means last, as query `all`."""
+    """Print as trec_eval does: measure, query, value, separated by tabs; the means last, as query `all`."""
     rows = list(per_query(report)) if queries else []
     for system in report.systems:
         for (query, of, _), values in rows:
@@ -105,7 +105,7 @@ WRITTEN = (".csv", ".parquet", ".md", ".tex")
 
 
 def check_output(path: Path) -> None:
-    """Raise InputError if `write` makes no file of this name."""
+    """Raise InputError if `write` has no format for this name."""
     if path.suffix.lower() not in WRITTEN:
         raise InputError(f"-o {path}: rank writes no such file", fix=f"name it {', '.join(WRITTEN)}")
 
@@ -135,7 +135,7 @@ def write(report: ReportData, path: Path) -> None:
 
 
 def per_query(report: ReportData) -> Iterable[tuple[SampleKey, list[float | None]]]:
-    """Iterate over the values of every query, one per measure; None if there is none."""
+    """Yield the values of every query, one per measure; None if there is none."""
     scores = report.tables.scores
     values = np.full((len(scores.samples), len(scores.measures)), np.nan)
     values[scores.sample, scores.measure] = scores.value

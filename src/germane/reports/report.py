@@ -111,7 +111,7 @@ class Report(ReportData):
     def so_far(
         cls, tables: Tables, manifest: Mapping[str, Json], verdict: Verdict, *, stopped: str
     ) -> Report:
-        """Return the report of an evaluation that was stopped: its finished blocks, its costs, the command that continues it."""
+        """Return the report of a stopped evaluation: its finished blocks, its costs, and the command that resumes it."""
         made = {**_counted(tables), **manifest}
         if sampled := made.get("sampled"):
             made["sampled"] = {**sampled, "n": len(CaseScores(tables.scores).numbers)}
@@ -119,7 +119,7 @@ class Report(ReportData):
 
     @classmethod
     def open(cls, folder: str | Path, *, corrected: bool = True) -> Report:
-        """Read a report folder; `corrected`: with its judged means corrected with people's labels.
+        """Read a report folder; `corrected` also corrects its judged means with people's labels.
 
         InputError if it is none, was never finished, is of another version, or a file was changed since.
         """
@@ -129,7 +129,7 @@ class Report(ReportData):
 
     @classmethod
     def unfinished(cls, folder: str | Path) -> Report:
-        """Return the report of an interrupted evaluation: the means so far, and the command that continues it."""
+        """Return the report of an interrupted evaluation: the means so far, and the command that resumes it."""
         tables = StoredTables.unfinished(folder)
         check_ranges(tables)
         again = f"continue it: germane run --resume {folder}"
@@ -167,12 +167,12 @@ class Report(ReportData):
         return saved
 
     def finish(self, writer: FolderWriter) -> None:
-        """Complete the folder that the report's rows were written to: they take their places, with its manifest."""
+        """Complete the folder that the report's rows were written to: publish them with the manifest."""
         writer.finish({**self.manifest, "verdict": self.verdict.as_json()})
         self.manifest = writer.manifest
 
     def store_verdict(self) -> None:
-        """Write what was decided since the report was completed into its folder's manifest."""
+        """Write the current verdict into the manifest of the report's folder."""
         if self.folder is not None:
             made = {**self.manifest, "verdict": self.verdict.as_json()}
             self.manifest = write_manifest(self.folder, made, "complete")
@@ -205,7 +205,7 @@ class Report(ReportData):
 
     @property
     def misses_gold(self) -> bool:
-        """True if some sample has a 0 for a measure over gold."""
+        """True if some sample has a 0 for a gold measure."""
         names = {summary.measure for summary in self.summaries if summary.basis.source == "gold"}
         return bool(names) and bool((self.tables.scores.value == 0).any())
 
@@ -244,7 +244,7 @@ def reports_in(folder: Path) -> list[Path]:
 
 
 def complete_in(folder: Path) -> Iterator[Path]:
-    """Iterate over the complete report folders in a folder, the latest first."""
+    """Yield the complete report folders in a folder, latest first."""
     for report in reports_in(folder):
         with suppress(InputError):
             if read_manifest(report).get("status") == "complete":
@@ -252,7 +252,7 @@ def complete_in(folder: Path) -> Iterator[Path]:
 
 
 def same_command(folder: Path) -> dict[str, Path]:
-    """Return the report folders next to this one that the same command wrote, by the path that each evaluates.
+    """Return the report folders beside this one that the same command wrote, by the path that each evaluates.
 
     Empty if that command wrote one report.
     """
@@ -269,7 +269,7 @@ def same_command(folder: Path) -> dict[str, Path]:
 
 
 def find_report(path: str | Path, *, corrected: bool = True) -> ReportData:
-    """Return the report that a path names: a report folder, a `--json` document, or the latest report in a folder of reports.
+    """Return the report at a path: a report folder, a `--json` document, or the latest report in a folder of reports.
 
     `corrected` as of `Report.open`. InputError if there is none.
     """
@@ -292,7 +292,7 @@ def find_report(path: str | Path, *, corrected: bool = True) -> ReportData:
 
 
 def find_baseline(path: str | Path | None) -> ReportData:
-    """Return the report that --baseline names; InputError if it names none."""
+    """Return the report given by --baseline; InputError if there is none."""
     if path is None:
         raise InputError("--fail-on-regression needs a baseline", fix="give --baseline REPORT")
     return find_report(path)
@@ -303,7 +303,7 @@ ANOTHER_PROGRAM = "another program"
 
 
 class ScoredDocument(Line):
-    """The fields of a `--json` document that `compare` and a baseline read; `reports` if it is of several evaluations."""
+    """The fields of a `--json` document that `compare` and baselines read; `reports` if it covers several evaluations."""
 
     schema_version: int = 1
     scores: list[ScoreRow] | UnsetType = UNSET
@@ -350,7 +350,7 @@ def _of_scores(tables: BlockRows, manifest: Mapping[str, Json]) -> ReportData:
 
 
 def report_of_results(results: ResultFile, types: Mapping[str, str]) -> ReportData:
-    """Return the scores of a file of another program, as a report without samples and verdicts.
+    """Return the scores in another program's file as a report without samples and verdicts.
 
     `types` name what each measure is, as `germane.results.naming.types_of` does.
     """
@@ -377,7 +377,7 @@ def open_together(
     ranges: Mapping[str, tuple[float, float]],
     directions: Mapping[str, bool],
 ) -> tuple[list[ReportData], list[str]]:
-    """Return the reports that are given or named by paths, without corrected means, and notes on guesses about measures.
+    """Return the reports given as such or as paths, without corrected means, and notes on guesses about measures.
 
     For files of other programs the `ranges` and `directions` of measures are those given, else what is known of their names in
     all of these files and reports.
@@ -436,7 +436,7 @@ def required_gates(
 
 
 def _checked(gate: Gate, report: ReportData) -> list[GateResult]:
-    """Return the results of a gate, per system; a gate of one of several eval files is decided by the cases of that file."""
+    """Return the results of a gate per system; a gate of one of several eval files is decided by that file's cases."""
     for file in report.files:
         if gate.location is not None and gate.location.file == file.name:
             if not file.summaries:
@@ -473,7 +473,7 @@ _SLACK = 1e-9
 
 
 def check_ranges(tables: StoredTables) -> None:
-    """Raise InputError at the first stored score outside its measure's range, or if a sample is stored twice."""
+    """Raise InputError at the first stored score outside its measure's range, or a sample stored twice."""
     if tables.is_complete and tables.files["samples"].count() > len(tables.scores.keys):
         deque(tables.samples, 0)  # names the one that is stored twice
     _check_values(tables.scores, tables.files["scores"].path, lines=True)

@@ -1,4 +1,4 @@
-"""The summary of each measure: its mean and interval, the source of its labels, and the values that it could still have."""
+"""The summary of each measure: its mean and interval, the source of its labels, and its bounds."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ IntegerEnds = Annotated[Sequence[int], Meta(min_length=2, max_length=2, descript
 class Basis(
     Line, kw_only=True, rename=internal("labels", "stand_in", "outdated", "counts_from", "interval_note")
 ):
-    """The source of the labels that a mean rests on: gold, judge, human or best; `mixed` is the share of people's labels under best.
+    """The source of the labels behind a mean: gold, judge, human or best; `mixed` is the share of people's labels under best.
 
     `models` and `modes` count judgements by the model that answered and by output mode, `fused` those that shared a request,
     `listed` and `windowed` those asked in a list and in windows, `without_temperature` those of a model that takes none.
@@ -182,14 +182,14 @@ class MeasureSummary(Line, kw_only=True, rename=internal(*_INTERNAL, finite_boun
         return f"<{self.measure}{system} {self.in_words()}{interval}, {self.count_in_words()}>"
 
     def remarks(self) -> Iterator[str]:
-        """Iterate over the remarks that belong to the mean wherever it is printed."""
+        """Yield the notes that accompany the mean wherever it is printed."""
         if self.mean is not None:
             yield from self.basis.remarks
             if self.basis.labels and self.corrected_why:
                 yield f"not corrected: {self.corrected_why}"
 
     def in_words(self) -> str:
-        """Return the mean; if cases or trials failed, also over how many it is and what it could be over all."""
+        """Return the mean as text; if cases or trials failed, also their number and the possible range."""
         if self.mean is None:
             return "-"
         if not self.failed or self.mean_bounds is None:
@@ -207,7 +207,7 @@ class MeasureSummary(Line, kw_only=True, rename=internal(*_INTERNAL, finite_boun
         return f"{self.mean:.4f} {over} ({could} over all)"
 
     def count_in_words(self) -> str:
-        """Return the number of cases with a value and of all cases, their trials, and the share that was sampled."""
+        """Return the number of cases with a value and of all cases, their trials, and the sampled share, as text."""
         share = f"{100 * self.sampled.n / self.sampled.of:.3g}%" if self.sampled else ""
         more = ", ".join(filter(None, (self.trials_in_words(), share)))
         return f"{self.n}/{self.total}" + (f" ({more})" if more else "")
@@ -221,12 +221,12 @@ class MeasureSummary(Line, kw_only=True, rename=internal(*_INTERNAL, finite_boun
         )
 
     def interval_in_words(self) -> str:
-        """Return the interval as it is printed."""
+        """Return the interval as printed."""
         return interval_in_words(self.interval)
 
 
 def with_thresholds(lines: Sequence[MeasureSummary], scale: str) -> list[MeasureSummary]:
-    """Return the summaries; if labels count from different grades, each says from which.
+    """Return the summaries; if measures count labels from different grades, each states its own.
 
     `scale` is that of the judge: graded or binary.
     """
@@ -262,12 +262,12 @@ def known_measure(name: str) -> Measure | None:
 
 
 def canonical_name(name: str) -> str:
-    """Return the canonical spelling of a measure; a name from an eval file is returned as it is."""
+    """Return the canonical spelling of a measure; a name from an eval file is returned unchanged."""
     return str(known_measure(name) or name.strip())
 
 
 def range_of(canonical: str) -> tuple[float, float]:
-    """Return the range of a measure by its canonical name; 0 to 1 if it is not known."""
+    """Return the range of a measure by its canonical name; 0 to 1 if unknown."""
     if stated := declared(canonical):
         return stated.range
     measure = known_measure(canonical)
@@ -283,7 +283,7 @@ def check_change(canonical: str, change: float, problem: str, location: SourceLo
 
 
 def higher_is_better(canonical: str) -> bool:
-    """Return True if higher values of a measure are better, or the measure is not known."""
+    """Return True if higher values of a measure are better, or if it is unknown."""
     if stated := declared(canonical):
         return stated.higher
     measure = known_measure(canonical)
@@ -381,7 +381,7 @@ def _summary(
 
 
 def _sum(values: NDArray[np.float64]) -> float:
-    """Return the sum, rounded once; values become Python objects block by block."""
+    """Return the correctly rounded sum; values become Python objects block by block."""
     blocks = (values[at : at + _BLOCK].tolist() for at in range(0, len(values), _BLOCK))
     return fsum(chain.from_iterable(blocks))
 
@@ -407,18 +407,18 @@ def interval_of_cases(
 
 
 def limits_of(span: tuple[float, float], *sides: CaseValues) -> tuple[float, float] | None:
-    """Return the range of a measure; None if a value lies outside it, as with a measure that is not loaded."""
+    """Return the range of a measure; None if a value lies outside it, as for a measure that is not loaded."""
     ends = [(side.low.min(), side.high.max()) for side in sides if len(side.low)]
     return span if all(span[0] <= low and high <= span[1] for low, high in ends) else None
 
 
 def in_digits(value: float | None, sign: str = "", digits: int = 4) -> str:
-    """Return a number as it is printed, "-" for None; `sign` "+" keeps its sign."""
+    """Return a number as printed, "-" for None; `sign` "+" keeps its sign."""
     return "-" if value is None else f"{value:{sign}.{digits}f}"
 
 
 def p_in_words(value: float | None) -> str:
-    """Return a p-value as it is printed."""
+    """Return a p-value as printed."""
     return in_digits(value) if value is None or value >= 0.00005 else f"{value:.1g}"
 
 
@@ -431,7 +431,7 @@ LIKE_THESE, THESE = "for queries like these", "for these queries"
 
 
 def interval_in_words(ends: Sequence[float] | None, digits: int = 4, sign: str = "") -> str:
-    """Return an interval as it is printed: rounded outwards, one number if it has no width, "-" for None.
+    """Return an interval as printed: rounded outwards, one number if it has no width, "-" for None.
 
     `sign` "+" keeps the signs.
     """
@@ -494,7 +494,7 @@ def slices_of(samples: Iterable[Sample], by: str) -> dict[str, set[str]]:
 
 
 def _by_number(name: str) -> list[tuple[int, str]]:
-    """Return a sort key by which numbers in names are in order: turn=2 before turn=10."""
+    """Return a sort key that orders numbers in names numerically: turn=2 before turn=10."""
     return [(int(piece), "") if piece.isdecimal() else (-1, piece) for piece in re.split(r"(\d+)", name)]
 
 
@@ -507,7 +507,7 @@ def with_measures(rows: Iterable[tuple[str, str]]) -> Iterator[str]:
 
 
 def corrected_in_words(summaries: Iterable[MeasureSummary]) -> Iterator[str]:
-    """Iterate over a sentence for each corrected mean: the judge's mean, the corrected one and its intervals."""
+    """Yield a sentence for each corrected mean: the judge's mean, the corrected one and its intervals."""
     for summary in summaries:
         if (mean := summary.corrected) is not None:
             measure = Measure.remembered(summary.type)

@@ -1,4 +1,4 @@
-"""Result files of other programs: their rows as scores, and the names, ranges and directions of their measures."""
+"""Result files of other programs: their rows as scores, and their measures' names, ranges and directions."""
 
 from __future__ import annotations
 

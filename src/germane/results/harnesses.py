@@ -22,7 +22,7 @@ Object = Mapping[str, Any]
 
 
 def export_of(document: Object, name: str) -> ResultFile | None:
-    """Return the results in a JSON document of another program; None where the program is not known."""
+    """Return the results in a JSON document of another program; None if the program is unknown."""
     tests = document.get("testRunData") or document
     if isinstance(document.get("eval"), Mapping) and not {"plan", "samples"}.isdisjoint(document):
         return ResultFile(name, "Inspect", list(_inspect(document["eval"], document.get("samples") or ())))
@@ -37,7 +37,7 @@ def export_of(document: Object, name: str) -> ResultFile | None:
 
 
 def _frame(document: Object) -> tuple[str, list[Object]]:
-    """Return the program and the rows of a table written as one object: by MLflow and pandas, or by query, as pytrec_eval does."""
+    """Return the program and rows of a table written as one object: MLflow's or pandas' form, or pytrec_eval's form by query."""
     columns, data = document.get("columns"), document.get("data")
     if isinstance(columns, list) and isinstance(data, list):
         return "MLflow", [dict(zip(columns, row, strict=False)) for row in data]
@@ -52,7 +52,7 @@ def _frame(document: Object) -> tuple[str, list[Object]]:
 
 
 def export_of_rows(rows: Sequence[Located], name: str) -> ResultFile | None:
-    """Return the results in rows of JSON that are promptfoo's, DeepEval's or known to an add-on; None for other rows."""
+    """Return the results in JSON rows of promptfoo, DeepEval or a program known to an add-on; None for other rows."""
     first = rows[0][1] if rows else {}
     if {"promptIdx", "testIdx", "namedScores"} <= first.keys():
         return ResultFile(name, "promptfoo", list(_promptfoo([row for _, row in rows])))
@@ -70,7 +70,7 @@ _ZSTANDARD = 93
 
 
 def inspect_log(path: str | Path) -> ResultFile | None:
-    """Return the results in an Inspect log of the format .eval; None for another ZIP archive."""
+    """Return the results in an Inspect log (.eval); None for any other ZIP archive."""
     name = shown_name(path)
     try:
         with zipfile.ZipFile(path) as archive:
@@ -91,7 +91,7 @@ def inspect_log(path: str | Path) -> ResultFile | None:
 
 
 def _member(archive: zipfile.ZipFile, member: zipfile.ZipInfo, name: str) -> Any:
-    """Return the JSON of a member, which Inspect packs with Zstandard; `zipfile` reads that from Python 3.14 on."""
+    """Return the JSON of a member, which Inspect compresses with Zstandard; `zipfile` reads that from Python 3.14 on."""
     where = f"{name}/{member.filename}"
     if member.compress_type != _ZSTANDARD:
         content = archive.read(member)
@@ -113,7 +113,7 @@ def _member(archive: zipfile.ZipFile, member: zipfile.ZipInfo, name: str) -> Any
 
 
 def _inspect(evaluation: Object, samples: Iterable[Object]) -> Iterator[MeasuredRow]:
-    """Yield a row per sample, epoch and scorer; of a scorer with several values a row for each, under the value's name."""
+    """Yield a row per sample, epoch and scorer; a scorer with several values gets a row for each, under the value's name."""
     listed = list(samples)
     values = [
         {
@@ -156,7 +156,7 @@ _RAN_INTO_AN_ERROR = 2
 
 
 def _promptfoo(results: Sequence[Object]) -> Iterator[MeasuredRow]:
-    """Yield a row per result and named score, and per type of assertion without a name; without either, the test's score.
+    """Yield a row per result and named score, and per type of unnamed assertion; without either, the test's score.
 
     Systems are the providers, with the prompt where there are several. The same test again is a repetition.
     """
@@ -204,7 +204,7 @@ def _provider(row: Object) -> str:
 
 
 def _named_scores(row: Object) -> dict[str, Any]:
-    """Return the named scores of a result and the mean score of each type of other assertion; a text is why a grader failed."""
+    """Return the named scores of a result, and the mean score of each type of unnamed assertion; a text says why a grader failed."""
     scores: dict[str, Any] = dict(row.get("namedScores") or {})
     others: dict[str, list[float]] = {}
     for part in (row.get("gradingResult") or {}).get("componentResults") or ():
@@ -224,7 +224,7 @@ def _named_scores(row: Object) -> dict[str, Any]:
 
 
 def _deepeval(cases: Iterable[Object]) -> Iterator[MeasuredRow]:
-    """Yield a row per test case and metric; a metric with an error has no value. Score, threshold and success tell the direction."""
+    """Yield a row per test case and metric; a metric with an error has no value. The direction follows from score, threshold and success."""
     times: Counter[tuple[str, str]] = Counter()
     for case in cases:
         name = str(case.get("name") or "")

@@ -47,22 +47,22 @@ LESS = re.compile(
 
 
 def _words(name: str) -> list[str]:
-    """Return the words of a name in lower case: of `responseTime_ms` response, time and ms."""
+    """Return the words of a name in lower case: response, time and ms for `responseTime_ms`."""
     return [word.lower() for word in re.findall(r"[A-Z]?[a-z]+|[A-Z]+", name)]
 
 
 def is_measure(name: str) -> bool:
-    """Return whether a name, in any spelling, is that of a measure of rankings that germane has."""
+    """Return whether a name, in any spelling, is that of one of germane's ranking measures."""
     return _parsed(name) is not None
 
 
 def canonical_measure(name: str) -> str:
-    """Return the canonical name of a measure of rankings, such as nDCG@10 for ndcg_cut_10 or ndcg_at_10/score; else the name."""
+    """Return the canonical name of a ranking measure, such as nDCG@10 for ndcg_cut_10 or ndcg_at_10/score; else the name."""
     return str(_parsed(name) or _plain(name))
 
 
 def _plain(name: str) -> str:
-    """Return the name without the ending that MLflow gives the column of a metric's values; /v1/score belongs to the name."""
+    """Return the name without the suffix of MLflow's value columns; /v1/score belongs to the name."""
     return re.sub(r"(?<!/v\d)/(score|value)$", "", name.strip())
 
 
@@ -83,7 +83,7 @@ def _parsed(name: str) -> Measure | None:
 
 
 def parse_ranges(texts: Iterable[str] | Mapping[str, Range]) -> dict[str, Range]:
-    """Return ranges by canonical name, from texts like 'cost=0..5' or 'cost=0..'; InputError for another text."""
+    """Parse ranges by canonical name from texts like 'cost=0..5' or 'cost=0..'; InputError for anything else."""
     result = {}
     if isinstance(texts, Mapping):
         texts = [f"{name}={low}..{high}" for name, (low, high) in texts.items()]
@@ -124,7 +124,7 @@ def types_of(
     directions: Mapping[str, bool],
     exported: Mapping[str, bool],
 ) -> tuple[dict[str, str], list[str]]:
-    """Return the type of each measure of result files, which has its range and direction, and notes on what was guessed.
+    """Return the type of each measure in result files, with range and direction, and notes on guesses.
 
     Args:
         scores: The measure and value of every row of the result files.
@@ -171,7 +171,7 @@ def types_of(
 
 
 def _own(canonical: str) -> Declared:
-    """Return the range and direction that every report gives a measure of this type."""
+    """Return the fixed range and direction of a measure of this type."""
     measure = None
     if (stated := declared(canonical)) is None and not re.search(r"[:/\\]", canonical):
         with suppress(InputError):
@@ -182,7 +182,7 @@ def _own(canonical: str) -> Declared:
 
 
 def _known(name: str) -> Declared | None:
-    """Return the range and direction of a measure of rankings or of another program; None = unknown."""
+    """Return the range and direction of a ranking measure or another program's measure; None = unknown."""
     if measure := _parsed(name):
         return _own(str(measure))
     found = next((row for row in KNOWN if re.fullmatch(row[0], fold(name))), None)

@@ -1,4 +1,4 @@
-"""Files of results of any program: which format one is, and its rows."""
+"""Read result files of any program: detect the format and return the rows."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ Lines = Sequence[tuple[int, str]]
 
 
 def read_results(path: str | Path) -> ResultFile | None:
-    """Return the results in a file of another program; None for a JSON object of none, such as germane's own documents.
+    """Return the results in another program's file; None for a JSON object without results, such as germane's own documents.
 
     InputError where the file cannot be read, is of no known format, or holds a value twice.
     """
@@ -54,7 +54,7 @@ def _results(path: str | Path, name: str) -> ResultFile | None:
 
 
 def stated_directions(files: Iterable[ResultFile]) -> dict[str, bool]:
-    """Return whether more is better, for the measures whose files say so; InputError where two disagree."""
+    """Return whether more is better for the measures whose files say so; InputError if two disagree."""
     result: dict[str, tuple[bool, str]] = {}
     for file in files:
         own = {row.measure: row.higher for row in reversed(file.rows) if row.higher is not None}
@@ -68,7 +68,7 @@ def stated_directions(files: Iterable[ResultFile]) -> dict[str, bool]:
 
 
 def _json_rows(lines: Lines, name: str) -> list[Located] | Mapping[str, Any]:
-    """Return the rows of a JSON list or of lines of JSON, each with its place; an object that is the whole file as it is."""
+    """Return the rows of a JSON list or of JSON lines, each with its location; a single object is returned as it is."""
     number, first = lines[0]
     if len(lines) > 1 and first.lstrip().startswith("{"):
         try:

@@ -45,7 +45,7 @@ EMPTY = "no value"
 
 
 class MeasuredRow(NamedTuple):
-    """The value of one measure for one case; `value` None = it could not be measured, for the reason in `why`.
+    """The value of one measure for one case; `value` None = it could not be measured, and `why` is the reason.
 
     `higher` says whether more is better, where the program does.
     """
@@ -62,14 +62,14 @@ class MeasuredRow(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class ResultFile:
-    """The rows of one file of results; `program` is what wrote them, where the format tells."""
+    """The rows of one result file; `program` wrote them, if the format shows it."""
 
     path: str
     program: str
     rows: Sequence[MeasuredRow]
 
     def checked(self) -> ResultFile:
-        """Return these results; InputError where there are none, or a case has two values of one measure."""
+        """Return these results; InputError if there are none, or if a case has two values of one measure."""
         if not self.rows:
             fix = "write rows of (id, measure, value), or a column of ids and one per measure; of a log, with its samples"
             raise InputError(
@@ -86,7 +86,7 @@ class ResultFile:
 
 
 def number_in(value: Any) -> float | None:
-    """Return the number of a value or a cell (25% is 0.25), NaN where it is too large; None where it is another text."""
+    """Return the number in a value or cell (25% is 0.25); NaN if too large, None if it is not a number."""
     if isinstance(value, bool):
         return float(value)
     if isinstance(value, int | float):
@@ -102,7 +102,7 @@ def number_in(value: Any) -> float | None:
 
 
 def measured(value: Any, fault: str = "", where: SourceLocation | None = None) -> tuple[float | None, str]:
-    """Return the value and the reason why there is none: what failed (`fault`), nothing there, NaN, or a text."""
+    """Return the value, or the reason why there is none: a failure (`fault`), an empty cell, NaN, or a text."""
     if fault:
         return None, shorten(fault, 200)
     if value is None or (isinstance(value, str) and is_empty(value)):
@@ -118,7 +118,7 @@ def measured(value: Any, fault: str = "", where: SourceLocation | None = None) -
 
 
 def case_id(row: Mapping[str, Any], names: Sequence[str] = IDS) -> str:
-    """Return the id in a row, by the first of the names that has one, also in an object that names a case; "" = none."""
+    """Return the case id in a row, from the first of these names that has one, also inside an object; "" = none."""
     folded = {fold(str(key)).strip(): value for key, value in row.items()}
     value = next((folded[name] for name in names if not is_empty(_text(folded.get(name)))), None)
     text = _text(value)
@@ -142,7 +142,7 @@ _Roles: TypeAlias = dict[str, str | None]
 
 
 def _columns(rows: Sequence[Mapping[str, Any]], where: SourceLocation) -> tuple[_Roles, list[str]]:
-    """Return the column that has each role in a table, None where it has none, and the columns that hold a measure."""
+    """Return the column for each role in a table (None without one), and the columns with measures."""
     names = list(dict.fromkeys(name for row in rows for name in row))
     folded = {fold(name).strip(): name for name in reversed(names)}
     filled = {name for name in names if any(not is_empty(_text(row.get(name))) for row in rows)}
@@ -170,7 +170,7 @@ def _columns(rows: Sequence[Mapping[str, Any]], where: SourceLocation) -> tuple[
 
 
 def _tells_systems(name: str, case: str, rows: Sequence[Mapping[str, Any]]) -> bool:
-    """Return whether a column names the systems: `system` does, another where a case has several or all have one.
+    """Return whether a column names the systems: `system` does; others if a case has several values or all cases have one.
 
     `target` may be a gold answer.
     """
@@ -185,7 +185,7 @@ def _cell(row: Mapping[str, Any], column: str | None) -> str:
 
 
 def _fault(row: Mapping[str, Any], roles: _Roles) -> str:
-    """Return why a row failed, in its own words; "" where it did not."""
+    """Return the reason why a row failed, as stated; "" if it did not."""
     text, status = _cell(row, roles["error"]), _cell(row, roles["status"])
     if not is_empty(text) and text.casefold() not in {"false", "0", "{}", "[]"}:
         return text
@@ -193,7 +193,7 @@ def _fault(row: Mapping[str, Any], roles: _Roles) -> str:
 
 
 def table_results(rows: Sequence[Located]) -> Iterator[MeasuredRow]:
-    """Yield the results of a table: long where it has a column of measures and one of values, else a column per measure.
+    """Yield the results of a table: long if it has columns for measure and value, else one column per measure.
 
     A row that failed and names no measure failed for each.
     """
@@ -226,13 +226,13 @@ def table_results(rows: Sequence[Located]) -> Iterator[MeasuredRow]:
 
 
 def _fault_of(name: str, row: Mapping[str, Any]) -> str:
-    """Return why one measure has no value: MLflow has a column `NAME/error_message` for each `NAME/value`."""
+    """Return why one measure has no value, from MLflow's column `NAME/error_message` beside `NAME/value`."""
     text = _cell(row, f"{name.rpartition('/')[0]}/error_message") if "/" in name else ""
     return "" if is_empty(text) else text
 
 
 def _flat(row: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a row with the numbers of `scores`, `metrics` or `measures` as columns of their own."""
+    """Return a row with the numbers in `scores`, `metrics` or `measures` as columns."""
     result: dict[str, Any] = {}
     for name, value in row.items():
         if isinstance(value, Mapping) and fold(name) in NESTED:
@@ -245,7 +245,7 @@ def _flat(row: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _measures(rows: Sequence[Mapping[str, Any]], names: Iterable[str]) -> list[str]:
-    """Return the columns that hold a measure: those with the name of one, and those of whose cells half are numbers."""
+    """Return the columns with measures: those with a measure's name, and those with numbers in half of their cells."""
     result = []
     exported = [
         name for name in names if name.endswith(("/value", "/score"))
@@ -264,7 +264,7 @@ def _measures(rows: Sequence[Mapping[str, Any]], names: Iterable[str]) -> list[s
 
 
 def _pointed(cell: Any) -> Any:
-    """Return the cell with a decimal point for a comma, to find columns of numbers."""
+    """Return the cell with a decimal point instead of a comma, for finding columns of numbers."""
     return cell.replace(",", ".", 1) if isinstance(cell, str) else cell
 
 
@@ -285,13 +285,13 @@ def _fields(line: str) -> list[str]:
 
 
 def is_printed(line: str) -> bool:
-    """Return whether a line is one of `trec_eval -q` or of ir_measures: three fields, the last a number."""
+    """Return whether a line is printed by `trec_eval -q` or ir_measures: three fields, the last a number."""
     fields = _fields(line)
     return len(fields) == 3 and (number_in(fields[2]) is not None or fields[0] in {"runid", "relstring"})
 
 
 def printed_results(lines: Iterable[tuple[int, str]], path: str) -> tuple[str, list[MeasuredRow]]:
-    """Return the program and the results of what trec_eval -q (measure, query, value) or ir_measures (query, measure, value) printed."""
+    """Return the program and results in the output of trec_eval -q (measure, query, value) or ir_measures (query, measure, value)."""
     rows: list[tuple[str, str, str]] = []
     system = ""
     for number, line in lines:

@@ -138,7 +138,7 @@ def _tsv_rows(lines: Iterable[str], number: int, width: int) -> Iterator[tuple[i
 
 
 def _rest_of_cell(waiting: list[str], left: Iterator[str]) -> list[str]:
-    """Return the next lines up to the closing quote of a cell; [] (and the lines are put back) where there is none."""
+    """Return the next lines up to a cell's closing quote; [] if there is none, and the lines are put back."""
     taken: list[str] = []
     size = 0
     while size < _LONGEST_CELL and (line := waiting.pop() if waiting else next(left, None)) is not None:
@@ -391,7 +391,7 @@ _NUMBERED = re.compile(r"(?P<name>.+?)[_. \[]?(?P<number>\d+)\]?")
 
 
 def _notice(what: str, name: str, count: int, first: SourceLocation) -> Notice:
-    """Return the notice about cells of a column."""
+    """Return a note about cells of a column."""
     if what == "missing":
         problem = f"{name!r} holds a word like nan, None or N/A in {counted(count, 'row')}, read as missing"
         return Notice(problem, "leave such cells empty", first)

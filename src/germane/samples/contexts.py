@@ -295,7 +295,7 @@ class DocumentIds:
         return (self._read(sample),)
 
     def rest(self) -> Iterator[Sample]:
-        """Choose the column, and yield the samples that are held."""
+        """Choose the column, and yield the samples held back."""
         if self.own and self.column is None and self.whole is not None:
             all_ids, samples = self.whole()
             next((1 for _ in samples if all_ids.column is not None), None)
@@ -306,7 +306,7 @@ class DocumentIds:
         yield from map(self._read, held)
 
     def _decide(self) -> None:
-        """Choose the column by the samples that are held."""
+        """Choose the column from the samples held back."""
         gold = {key_of(sample): _gold(sample, self._doc_id) for sample in self._held}
         lists = {
             name: partial(_lists, self._held, "" if name == self.own else name)

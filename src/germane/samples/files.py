@@ -144,7 +144,7 @@ def check_readable(path: str | Path, named_at: SourceLocation | None = None) -> 
 
 
 class OnDisk:
-    """A file that can be opened several times; standard input and packed Parquet are copied to a temporary file.
+    """A file that can be opened repeatedly; standard input and packed Parquet are copied to a temporary file.
 
     The copy is made when `path` is first used, and deleted with this object if not before.
     """

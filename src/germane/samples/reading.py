@@ -229,7 +229,7 @@ def samples_from(
 
 
 def _as_samples(rows: Iterator[Row], warn: Warn | None = None) -> Iterator[Row]:
-    """Iterate over the rows, or over the samples that an add-on makes of them where it knows the first row's shape."""
+    """Yield the rows, or the samples that an add-on makes of them if it knows the first row's shape."""
     first = next(rows, None)
     if first is None:
         return

@@ -113,7 +113,7 @@ class RowReader:
         return self.cells.values(row, where) if isinstance(row, TableRow) else row
 
     def _as_wanted(self, row: Json, only: Callable[[str], bool]) -> Json:
-        """Return the row, reduced to the fields that name its sample where its query is not wanted."""
+        """Return the row, reduced to the fields that identify its sample if its query is not wanted."""
         fields = self._plan(tuple(row), tuple(row)).fields if isinstance(row, dict) else ()
         query = next((row[key] for key, name, _ in fields if name == "query"), None)
         if not isinstance(query, str) or only(query):
@@ -254,7 +254,7 @@ _NAMING = {"id", "query", "system", "trial", "tags"}
 
 
 class _Plan(NamedTuple):
-    """The meaning of a row's keys: (key, field, reader of its value), the keys of ids, the metadata keys, and all keys."""
+    """The meaning of a row's keys: (key, field, reader of its value), the id keys, the metadata keys, and all keys."""
 
     fields: tuple[tuple[str, str, Callable[[Json], Json] | None], ...]
     ids: tuple[str, ...]

@@ -17,7 +17,7 @@ _URL = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+):/+(.*)", re.DOTALL)
 
 
 def url_of(path: str | Path) -> str:
-    """Return the URL that a path is meant as; "" for a file of this machine."""
+    """Return the URL that a path stands for; "" for a local file."""
     match = _URL.fullmatch(str(path))
     if match is None:
         return ""
@@ -26,11 +26,11 @@ def url_of(path: str | Path) -> str:
 
 
 def with_urls(work: str) -> Any:
-    """Return an add-on's function that does this with files at URLs; `Addon.urls` lists them. InputError without the add-on."""
+    """Return an add-on's function for files at URLs; `Addon.urls` lists them. InputError without the add-on."""
     return addons.required("urls", work, "a path that is a URL", "name a file or folder of this machine")
 
 
 def local(named: str | Path) -> Path:
-    """Return the file or folder at a path, or a copy of what stands at a URL, which messages call by the URL."""
+    """Return the file or folder at a path, or a local copy of a URL, which messages name by the URL."""
     path = without_scheme(str(named))
     return copied(with_urls("fetched")(url), mask_urls(url)) if (url := url_of(path)) else Path(path)

@@ -1,1 +1,1 @@
-"""Tables and other text as a terminal, plain text, Markdown, HTML, CSV and TeX show it."""
+"""Tables and other text in the formats of a terminal, plain text, Markdown, HTML, CSV and TeX."""

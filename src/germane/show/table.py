@@ -48,13 +48,13 @@ class Table:
             self.add(row)
 
     def add(self, row: Iterable[object], bold: Collection[int] = ()) -> None:
-        """Append a row; None is shown as a dash, and `bold` are the numbers of the bold cells."""
+        """Append a row; None is shown as a dash, and `bold` holds the indices of bold cells."""
         cells = ("-" if value is None else value for value in row)
         self.rows.append([cell if isinstance(cell, Markup) else clean(str(cell)) for cell in cells])
         self.bold.append(bold)
 
     def plain(self) -> Iterator[str]:
-        """Iterate over the lines in columns, however wide, between the title and the notes."""
+        """Yield the lines with aligned columns of any width, between the title and the notes."""
         yield from filter(None, [self.title])
         widths = [max(map(len, cells)) for cells in zip(self.heads, *self.rows, strict=True)]
         for row in (self.heads, *self.rows):
@@ -64,7 +64,7 @@ class Table:
         yield from (f"  {clean(note)}" for note in self.notes)
 
     def rich(self, *, edge: bool = True) -> RenderableType:
-        """Return the table for a console, fitted to its width without cutting anything; `edge`: with space around it."""
+        """Return the table for a console, fitted to its width without cutting anything; `edge` adds space around it."""
         from rich.text import Text
 
         from germane.show.terminal import FittedTable
@@ -87,7 +87,7 @@ class Table:
         Console(file=out, highlight=False).print(self.rich(edge=False))
 
     def _written(self, escape: Callable[[str], str], bold: str) -> list[list[str]]:
-        """Return headings and rows with their cells escaped; bold ones take the place of @ in `bold`."""
+        """Return headings and rows with escaped cells; a bold one replaces @ in `bold`."""
         return [
             [bold.replace("@", escape(cell)) if at in marked else escape(cell) for at, cell in enumerate(row)]
             for row, marked in zip((self.heads, *self.rows), ((), *self.bold), strict=True)
@@ -108,7 +108,7 @@ class Table:
         return text + "".join(f"{escape(note)}\n\n" for note in self.notes)
 
     def html(self) -> str:
-        """Return the table for a notebook, title and notes below it; without script or colour, it is light or dark as its page."""
+        """Return the table for a notebook with title and notes; without scripts, and in the page's light or dark colours."""
         from html import escape  # not at the top: it loads the names of 2,000 characters
 
         left = "style='text-align:left'"
@@ -137,7 +137,7 @@ _TEX = str.maketrans(
 
 
 class TextDocument(list[str | Table]):
-    """Lines and tables, one below the other; a line may begin with #, ## or - as in Markdown, and is cleaned."""
+    """A document of lines and tables; a line may begin with #, ## or - as in Markdown, and is cleaned."""
 
     def text(self) -> str:
         """Return the document as plain text: Markdown whose texts are not escaped."""
@@ -154,7 +154,7 @@ class TextDocument(list[str | Table]):
         )
 
     def _blocks(self) -> Iterator[Table | tuple[str, str]]:
-        """Iterate over the tables, and over each line as its mark (heading, list) and the rest."""
+        """Yield the tables, and each line as its mark (heading, list) and the rest."""
         for block in self:
             if isinstance(block, str):
                 mark = next((mark for mark in ("# ", "## ", "- ") if block.startswith(mark)), "")

@@ -45,7 +45,7 @@ class FittedTable:
     cut: bool
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        """Render the title, the rows in the first way that fits, and the notes."""
+        """Render the title, the rows in the first layout that fits, and the notes."""
         width = options.max_width
         if self.title:
             yield HangingText(Text(self.title))
@@ -62,7 +62,7 @@ class FittedTable:
         return [max((row[n].cell_len for row in rows), default=0) for n in columns]
 
     def _line(self, row: Sequence[Text], columns: Sequence[int], widths: Sequence[int], gap: str) -> Text:
-        """Return these cells of a row, each padded to its width on the side opposite to its alignment."""
+        """Return these cells of a row, each padded to its width."""
         result = Text()
         for at, (n, width) in enumerate(zip(columns, widths, strict=True)):
             space = Text(" " * (width - row[n].cell_len))
@@ -84,7 +84,7 @@ class FittedTable:
         return [*outer, head, Text(f"{side}{'─' * total}{side}"), *rows, *outer]
 
     def _stacked(self, width: int, *, beside: bool = False) -> list[RenderableType]:
-        """Return each row as its names and below them its numbers, or `beside` as one line; empty if they do not fit."""
+        """Return each row as its names with its numbers below, or `beside` on one line; empty if they do not fit."""
         names = [n for n, side in enumerate(self.align) if side == "l"]
         numbers = [n for n, side in enumerate(self.align) if side == "r"]
         if not names or not numbers:
@@ -122,7 +122,7 @@ class FittedTable:
         return [*result, Text()]
 
     def _records(self, width: int) -> RenderResult:
-        """Iterate over each row as pairs of heading and value, as many on a line as fit; further lines are indented."""
+        """Yield each row as pairs of heading and value, as many per line as fit; further lines are indented."""
         for row in self.rows:
             line = Text()
             for head, cell in zip(self.heads, row, strict=True):
@@ -134,7 +134,7 @@ class FittedTable:
             yield HangingText(line)
 
     def _cut(self, width: int) -> RenderResult:
-        """Iterate over each row, whose last cell is cut, or on a line of its own if it had too little room."""
+        """Yield each row with its last cell cut, or on a line of its own if it had too little room."""
         every = range(len(self.heads) - 1)
         filled = {n: width for n, width in zip(every, self._widths(every, heads=False), strict=True) if width}
         columns, widths = list(filled), list(filled.values())
@@ -155,7 +155,7 @@ _LEAD = re.compile(r"[a-z]+ {2,}| +")
 
 
 class HangingText:
-    """Lines of text with hanging indents: as wide as a word in front (`judge    `), else two more than the line's own."""
+    """Lines of text with hanging indents: by the width of the first word (`judge `), else two more than the line's own."""
 
     def __init__(self, text: Text) -> None:
         self.text = text

@@ -39,7 +39,7 @@ class Confusion(Line):
 
 
 class Bias(Line, rename={"ends": "interval"}):
-    """The mean of judge minus people; `interval` is null where nothing varies."""
+    """The mean of judge minus people; `interval` is null if the values do not vary."""
 
     mean: float | None
     ends: IntervalEnds | None
@@ -58,7 +58,7 @@ class Spread(Line):
 
 
 class Agreement(Line, kw_only=True):
-    """Agreement on `n` items: the share of equal grades, and what is left of it beyond chance; null where one grade is all.
+    """Agreement on `n` items: the share of equal grades, and the share beyond chance; null if only one grade occurs.
 
     In an audit it is of one `kind` of verdict and `scale`; `people` are the two whose labels are compared.
     """
@@ -156,7 +156,7 @@ def confusion(
 
 
 def cohen_kappa(pairs: Confusion, *, quadratic: bool = False) -> float | None:
-    """Return Cohen's kappa: agreement beyond what the two distributions of grades alone would give.
+    """Return Cohen's kappa: the agreement beyond chance, given the two distributions of grades.
 
     1 - sum w_ij o_ij / sum w_ij e_ij with e the product of the margins and w_ij = 1 for i != j, or the squared distance
     of the grades (Cohen 1960; 1968). At most 1, 0 = chance; None where both give one and the same grade only.
@@ -173,7 +173,7 @@ def cohen_kappa(pairs: Confusion, *, quadratic: bool = False) -> float | None:
 
 
 class KappaDifference(Line):
-    """One judge's kappa and how far it is from another's on the same items.
+    """One judge's kappa and its difference from another's on the same items.
 
     `difference` is this judge's kappa less the other's, with its interval and its p-value; all None for that one itself, and
     where a kappa is not known.
@@ -231,7 +231,7 @@ def compare_kappas(
 
 
 def _binary_kappa(table: Floats) -> Floats:
-    """Return kappa from the weights of (yes, yes), of the judge's yes, of people's yes and of all; nan where either never varies."""
+    """Return kappa from the weights of (yes, yes), of the judge's yes, of people's yes and of all; nan if either never varies."""
     both, judge, people, total = table / np.where(table[3] > 0, table[3], np.nan)
     equal, chance = 1 - judge - people + 2 * both, judge * people + (total - judge) * (total - people)
     return np.asarray(
@@ -260,7 +260,7 @@ def krippendorff_alpha(ratings: ArrayLike) -> float | None:
 
 
 def _alpha(coincidences: Floats, unit: float) -> float | None:
-    """Return alpha of a symmetric table of coincidences; `unit` scales weights so that they count items."""
+    """Return alpha of a symmetric table of coincidences; `unit` is the weight of one item."""
     table = coincidences * unit
     margin = table.sum(axis=1)
     n = float(margin.sum())
@@ -273,7 +273,7 @@ def _alpha(coincidences: Floats, unit: float) -> float | None:
 
 
 def spread_between(values: ArrayLike, groups: ArrayLike) -> Spread:
-    """Return the spread of a mean between groups (queries, systems), beyond what the spread within them explains.
+    """Return the spread of a mean between groups (queries, systems), beyond what the variation within them explains.
 
     One-way analysis of variance: deviation^2 = (mean square between - within) / n0, not below 0, with n0 the groups'
     size corrected for inequality (Searle, Casella and McCulloch 1992, section 3.6). Where no group has two values all
@@ -298,7 +298,7 @@ def spread_between(values: ArrayLike, groups: ArrayLike) -> Spread:
 
 
 def doubt_of_labels(labels: ArrayLike, judged: ArrayLike, queries: ArrayLike) -> Floats:
-    """Return the probability that each yes or no is wrong, from judges' grades and the other labels of its query.
+    """Return the probability that each yes or no is wrong, from judges' grades and the other labels of the query.
 
     Logistic regression of the label on the grades and the query, with a ridge penalty of 1 on every weight (Hoerl and
     Kennard 1970): each grade of each judge has a weight, so that a judge is as sure as its grades have been right, and each query
@@ -401,7 +401,7 @@ def compare_answers(
 
 
 def _shift(effects: np.ndarray, largest: float) -> Interval:
-    """Return the mean effect, within the largest that is expected, or that was seen."""
+    """Return the mean effect, limited to the largest expected or observed one."""
     end = max(largest, float(np.abs(effects).max(initial=0.0)))
     return mean_interval(effects, value_range=(-end, end), differences=True)
 
@@ -411,6 +411,6 @@ def _is_narrow(shift: Interval) -> bool:
 
 
 def kappa_of(stored: Sequence[str], new: Sequence[str]) -> float | None:
-    """Return Cohen's kappa of answers by name; None where all are one and the same."""
+    """Return Cohen's kappa of answers by name; None if all answers are the same."""
     number = {name: at for at, name in enumerate(dict.fromkeys([*stored, *new]))}
     return cohen_kappa(confusion([number[name] for name in stored], [number[name] for name in new]))

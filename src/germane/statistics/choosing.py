@@ -1,4 +1,4 @@
-"""The gain of the best of several systems, without what choosing it adds."""
+"""The gain of the best of several systems, without selection bias."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def best_system(
     value_range: tuple[float, float] | None = None,
     seed: int = 0,
 ) -> BestSystem:
-    """Return the best system with its gain over the first, as it is and as it holds on cases that did not choose.
+    """Return the best system with its observed gain over the first, and the gain on cases that were not used to choose it.
 
     The lower end of the interval is the held-out gain less sqrt(sum p_s l_s^2): p_s is how often system s was chosen, l_s the distance
     from its mean gain to the lower end of its own interval (Gaffke or Student t, no correction). The upper end is the largest upper end of any

@@ -1,4 +1,4 @@
-"""Paired comparison of two systems over the same cases: difference, interval, test, decision, and the difference by cause."""
+"""Paired comparison of two systems over the same cases: difference, interval, test, decision, and parts by cause."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ TestName = Literal["interval", "sign-flip"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PairedDifference:
-    """One measure of two systems over the same cases; `difference` is B minus A, None where scores are incomplete.
+    """One measure of two systems over the same cases; `difference` is B minus A, None if scores are incomplete.
 
     `p` is the two-sided p-value of no difference and `test` how it was computed. `detectable` is the smallest true difference that this many units show with a power of 0.8; None where differences do
     not vary.
@@ -57,7 +57,7 @@ class Decision:
 
 
 class DifferenceParts(Line, rename={"ends": "intervals"}):
-    """The parts of a difference, which sum to it, over the `n` queries whose scores are known in both.
+    """The parts of a difference, which sum to it, over the `n` queries with known scores in both.
 
     `retrieval` is what other lists change, `labels` what other verdicts or gold on the same passages do. `intervals` are of the
     parts that are not 0 in every query: a part whose interval holds 0 is not a finding. `share` is the share of the labels in what
@@ -179,14 +179,14 @@ def sign_flip_test(
 
 
 def _tables(d: Floats) -> Floats:
-    """Return the sums of every subset of each eight differences, shape (ceil(n / 8), 256); bit j of a place = the j-th is in."""
+    """Return the sums of every subset of each eight differences, shape (ceil(n / 8), 256); bit j of an index selects the j-th."""
     padded = np.concatenate([d, np.zeros(-len(d) % 8)]).reshape(-1, 8)
     bits = np.unpackbits(np.arange(256, dtype=np.uint8)[:, None], axis=1, bitorder="little")
     return np.asarray(np.einsum("ij,kj->ik", padded, bits.astype(float)), float)
 
 
 def _looked_up(tables: Floats, patterns: NDArray[np.uint8]) -> Floats:
-    """Return the sum of what each pattern picks, shape (patterns,); `patterns` has a row per table."""
+    """Return the sum of the entries that each pattern selects, shape (patterns,); `patterns` has a row per table."""
     sums = np.zeros(patterns.shape[1])
     for table, row in zip(tables, patterns, strict=True):
         sums += table[row]
@@ -237,7 +237,7 @@ def split_difference(
     clusters: ArrayLike | None = None,
     value_range: tuple[float, float] | None = None,
 ) -> DifferenceParts:
-    """Return the means of the two parts of a difference, each with the interval of a paired difference.
+    """Return the means of a difference's two parts, each with its paired interval.
 
     Args:
         retrieval: What other lists add to the difference of every case, shape (n,).

@@ -50,7 +50,7 @@ _RARE = 5
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LabelPilot:
-    """A forecast, from some labels, of the interval of a corrected mean over queries with more of them.
+    """A forecast, from some labels, of a corrected mean's interval with more labels.
 
     Labels are drawn in rounds, one of every query and then the next. With m of a query's M passages labelled the variance is
     that of `_Stages`: mean (1 - m/M) within / m over the Q queries, plus `between` where the mean is of queries like these,
@@ -75,7 +75,7 @@ class LabelPilot:
     labels: int
 
     def width(self, labels: int, population: Population = "queries", *, off: float = 0.0) -> float:
-        """Return the width of the interval that this many labels would give; at least one per query.
+        """Return the width of the interval with this many labels; at least one per query.
 
         Args:
             labels: Labels in all.
@@ -90,13 +90,13 @@ class LabelPilot:
         return 2 * t_quantile(UPPER, df) * sqrt(variance)
 
     def _noise(self, labels: int) -> float:
-        """Return the mean over queries of the variance within, with this many labels."""
+        """Return the mean over queries of the variance within them, with this many labels."""
         sizes = np.array(self.sizes)
         drawn = chances_of_rounds(sizes, min(labels, int(sizes.sum()))) * sizes
         return float(((1 - drawn / sizes) * self.within / drawn).mean())
 
     def _between(self, off: float) -> float:
-        """Return the variance b of the queries' means that is `off` of its own standard errors from the estimate."""
+        """Return the variance of the queries' means, `off` of its own standard errors from the estimate."""
         many, noise = len(self.sizes), self._noise(self.labels)
         slope = 2 * off**2 * noise / (many - 1)
         rest = 2 * (off * noise) ** 2 * (1 / (many - 1) + 1 / (self.labels - many))
@@ -269,7 +269,7 @@ def corrected_query_mean(
 
 
 def between(low: CorrectedMean, high: CorrectedMean, *, unsure: int) -> CorrectedMean:
-    """Return the corrected mean where people could not tell of some, from those with all of these at 0 and at 1.
+    """Return the corrected mean with unsure items, from the ones with all of them at 0 and at 1.
 
     The interval covers both; the mean is the middle of the two.
     """
@@ -290,7 +290,7 @@ def _estimated(
     weight: float,
     limits: Ends,
 ) -> CorrectedMean:
-    """Return the result: the corrected mean and the labels' own, each with its interval."""
+    """Return the corrected mean and the labels' own mean, each with its interval."""
     return CorrectedMean(
         **base,
         mean=min(max(mean, limits[0]), limits[1]),
@@ -303,7 +303,7 @@ def _estimated(
 
 
 class _Fit(NamedTuple):
-    """The judge's weight, the jackknife variance of that weight, and the sum of squares that is left."""
+    """The judge's weight, its jackknife variance, and the residual sum of squares."""
 
     weight: float = 0.0
     weight_variance: float = 0.0
@@ -354,7 +354,7 @@ class _Stages:
         return np.asarray(share[self.group], float)
 
     def pilot(self, within: Floats, between: Floats, fit: _Fit, gap: float) -> LabelPilot | None:
-        """Return the forecast from these labels; None where nearly every query has one, or some have none."""
+        """Return the forecast from these labels; None if nearly every query has one, or some have none."""
         free = self.free - (fit.weight > 0)
         if self.free < _FREE or len(self.counts) < self.queries:
             return None
@@ -369,7 +369,7 @@ class _Stages:
         )
 
     def half_width(self, within: Floats, between: Floats, fitted: tuple[bool, bool], doubt: float) -> float:
-        """Return half the interval, from deviations within queries, values per query, and what the weights add.
+        """Return half the interval's width, from deviations within queries, values per query, and the weights' part.
 
         Queries with one label get the mean variance of the others; where nearly all have one, the variance between queries
         stands for both stages and no finite population correction is made, which is too wide, never too narrow.
@@ -404,7 +404,7 @@ def _degrees(variances: Floats, df: Ints) -> float:
 
 
 def _unvaried(labels: Floats) -> bool:
-    """Return True if all but a few labels are equal: a variance of them says little."""
+    """Return True if all but a few labels are equal, so that their variance says little."""
     return int(np.unique(labels, return_counts=True)[1].max()) > len(labels) - _RARE
 
 

@@ -29,7 +29,7 @@ _QUERIES = 3
 class CorrectedDifference(
     Line, kw_only=True, rename=internal("interval", ends="interval", set_ends="set_interval")
 ):
-    """The difference of two systems' means as people's labels correct it.
+    """The difference of two systems' means, corrected by people's labels.
 
     `interval` and `p` are of queries like these, `set_interval` of these alone: of zero width where everything is labelled.
     `labels` were given, in `queries` queries; of `unsure` nobody could tell: the interval covers whatever they are.
@@ -60,7 +60,7 @@ def corrected_difference(
     units: ArrayLike | None = None,
     clusters: ArrayLike | None = None,
 ) -> CorrectedDifference | str:
-    """Return the mean difference over queries that people would see, from the judge's grades and a sample of labels, or why not.
+    """Return the mean difference over queries that people would see, from the judge's grades and a sample of labels, or the reason for none.
 
     With c the weight of a passage, y its label, x the judge's grade, p the chance with which it was drawn, and y' = a + l x
     with a and l (not below 0) fitted to the labels of the other queries by least squares with the weights c^2 (1 - p) / p^2:
@@ -168,7 +168,7 @@ def _spread(
 
 
 def _p_of(mean: float, deviation: float, degrees: float) -> float:
-    """Return the two-sided p-value of a mean of 0, with Student's t."""
+    """Return the two-sided p-value of the hypothesis that the mean is 0, by Student's t."""
     if not deviation:
         return float(mean == 0)
     return 2 * t_cdf(-abs(mean) / deviation, degrees)

@@ -35,7 +35,7 @@ _MIDDLE = 1e-3
 
 
 def lower_limit(sums: Floats, sizes: Floats, end: float, tail: float, times: float = 1.0) -> float:
-    """Return the mean at and below which lies the probability `tail`.
+    """Return the mean at or below which the probability is `tail`.
 
     Args:
         sums: Sum of each unit, shape (n,).
@@ -48,7 +48,7 @@ def lower_limit(sums: Floats, sizes: Floats, end: float, tail: float, times: flo
 
 
 def upper_limit(sums: Floats, sizes: Floats, end: float, tail: float, times: float = 1.0) -> float:
-    """Return the mean at and above which lies the probability `tail`; `end` is the upper end of the range."""
+    """Return the mean at or above which the probability is `tail`; `end` is the upper end of the range."""
     return -_limit(*_with_end(sums, sizes, -end, times, sign=-1.0), -end, tail)
 
 
@@ -100,7 +100,7 @@ def _dot(first: Floats, other: Floats) -> float:
 
 
 def _signed_root(a: Floats, k: Floats, t: float | None = None) -> tuple[float, float | None]:
-    """Return r* with P(sum G a <= 0) = Phi(r*), and the saddlepoint t, which a neighbouring problem can start from."""
+    """Return r* with P(sum G a <= 0) = Phi(r*), and the saddlepoint t, as a start for a neighbouring problem."""
     least, most = float(a.min()), float(a.max())
     if least >= 0 or most <= 0:  # all on one side
         return (0.0 if least == most else -inf if least >= 0 else inf), None

@@ -139,7 +139,7 @@ class Units:
 
     @property
     def note(self) -> str:
-        """The note on clusters of unequal size that are worth fewer than 20 of equal size, (sum w)^2 / sum w^2; "" without."""
+        """The note on clusters of unequal size with an effective number below 20, (sum w)^2 / sum w^2; "" without."""
         worth = float(self.sizes.sum() ** 2 / np.square(self.sizes).sum())
         if self.name != "clusters" or worth >= FEW_CLUSTERS or np.ptp(self.sizes) <= SAME:
             return ""
@@ -155,7 +155,7 @@ class Units:
 
 
 def group_cases(values: ArrayLike, clusters: ArrayLike | None, weights: ArrayLike | None = None) -> Units:
-    """Return the sums and sizes of the clusters of values, or every value as a unit of its own where there are none.
+    """Return the sums and sizes of the clusters of values, or each value as a unit of its own without clusters.
 
     Args:
         values: One value per case, shape (n,).
@@ -187,7 +187,7 @@ def mean_interval(
     differences: bool = False,
     times: float = 1.0,
 ) -> Interval:
-    """Return the confidence interval of the mean over cases, by the method that the values call for.
+    """Return the confidence interval of the mean over cases, by the method that suits the values.
 
     - Clopper and Pearson (1934) where every case is 0 or 1: exact, at least the nominal coverage.
     - Gaffke's limits (`germane.statistics.gaffke`) for other values within a range. For clusters they are those of
@@ -249,7 +249,7 @@ def mean_interval(
 def _filled(
     values: Floats, bounds: tuple[ArrayLike, ArrayLike] | None, value_range: tuple[float, float] | None
 ) -> tuple[Floats, Floats, bool]:
-    """Return the lower and the upper bound of every case, and whether all are complete."""
+    """Return the lower and upper bound of every case, and whether all are complete."""
     open_ = np.isnan(values)
     low = high = values
     if open_.any():
@@ -281,7 +281,7 @@ def clopper_pearson(successes: float, n: float, tail: float = 1 - UPPER) -> tupl
 
 
 def reach(largest: float, end: float) -> tuple[float, float]:
-    """Return the range that differences are taken to have, for any number of units.
+    """Return the assumed range of differences, for any number of units.
 
     Args:
         largest: The largest |difference| of a unit.
@@ -309,7 +309,7 @@ def _gaffke(
 def _student(
     below: Units, above: Units, limits: tuple[float, float], tail: float, more: float
 ) -> tuple[tuple[float, float] | None, float | None]:
-    """Return the Student t interval from the mean of the lower bounds to that of the upper ones, and p; None without a width."""
+    """Return the Student t interval from the mean of the lower bounds to that of the upper ones, and p; None without variation."""
     df = more * len(below.sums) - 1
     errors = below.error / sqrt(more), above.error / sqrt(more)
     flat = max(errors) <= 1e-14 * max(abs(below.mean), abs(above.mean)) and above.mean <= below.mean
@@ -322,7 +322,7 @@ def _student(
 
 
 def _tail(below: Units, above: Units, more: float) -> float:
-    """Return the probability beyond each end of the interval of a mean that lies between two others."""
+    """Return the probability beyond each end of the interval of a mean that is only known to lie between two others."""
     error, df = max(below.error, above.error) / sqrt(more), max(more * len(below.sums) - 1, 1)
     return t_cdf(-imbens_manski((above.mean - below.mean) / error if error else inf, df), df)
 

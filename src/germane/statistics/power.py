@@ -17,7 +17,7 @@ _FEW = 1000
 
 
 def detectable(units: Units, end: float | None = 1.0) -> float | None:
-    """Return the smallest true difference that units like these show with probability POWER; None where nothing varies.
+    """Return the smallest true difference that units like these show with probability POWER; None if nothing varies.
 
     With h(d) the distance from the mean to the lower limit of n units that are spread as these are around the true
     difference d, s their standard deviation and t the quantile of Student's t with n - 1 degrees of freedom
@@ -42,7 +42,7 @@ def detectable(units: Units, end: float | None = 1.0) -> float | None:
 
 
 def _half_width(units: Units, end: float, difference: float) -> float:
-    """Return h(d), the distance from the mean to the lower limit of units whose true difference this is."""
+    """Return h(d), the distance from the mean to the lower limit for units with this true difference."""
     n = len(units.sums)
     sums = units.sums + (difference - units.mean) * units.sizes
     moved = np.abs(sums) / units.sizes

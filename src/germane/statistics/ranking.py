@@ -48,7 +48,7 @@ def rank_biased_overlap(a: Sequence[Hashable], b: Sequence[Hashable], p: float =
 
 
 class Overlap(Line):
-    """The mean rank-biased overlap (p = 0.9) of a system's lists with those of the system that it is compared with, over `n` queries."""
+    """The mean rank-biased overlap (p = 0.9) of a system's lists with the compared system's, over `n` queries."""
 
     mean: float
     n: int
@@ -64,7 +64,7 @@ def mean_overlap(overlaps: Iterable[float]) -> Overlap | None:
 
 
 def list_changes(a: Sequence[T], b: Sequence[T]) -> tuple[list[T], list[T], list[tuple[T, int, int]]]:
-    """Return the items added to, dropped from and moved in list a to make list b; of repeated items the first place counts.
+    """Return the items added to, dropped from and moved in list a to make list b; repeated items count at their first rank.
 
     What moved is (item, old rank, new rank), ranks from 1.
     """

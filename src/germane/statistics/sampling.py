@@ -16,7 +16,7 @@ Design: TypeAlias = Literal["passages", "queries"]
 
 
 def drawing_order(groups: ArrayLike, design: Design, seed: int, n: int) -> tuple[Ints, Floats]:
-    """Return the first n units of a random order, and the probability of each to be among them.
+    """Return the first n units of a random order, and each one's probability of being among them.
 
     passages: one of every group, then another one of every group, ...; queries: as many whole groups as n covers, at least
     one. The order is nested: a larger n goes on where a smaller one ended.
@@ -55,7 +55,7 @@ def _earlier(codes: Ints) -> Ints:
 
 
 def chances_of_rounds(sizes: ArrayLike, n: int) -> Floats:
-    """Return the probability that a unit of each group is among n drawn in rounds: one of every group, then another, ...
+    """Return the probability that a unit of each group is among n drawn in rounds, one of every group at a time.
 
     Formula, with r the rounds that n pays for and m_g = min(size_g, r): m_g / size_g, to which the rest of n adds an equal
     share of a unit in every group that has units left.
@@ -73,7 +73,7 @@ def chances_of_rounds(sizes: ArrayLike, n: int) -> Floats:
 
 
 def drawn_alike(groups: ArrayLike, strata: ArrayLike, drawn: ArrayLike) -> float:
-    """Return the p-value of the hypothesis that what was drawn within each group is a random sample, whatever its stratum.
+    """Return the p-value of the hypothesis that the drawn items of each group are a random sample with regard to their stratum.
 
     The generalised test of Cochran, Mantel and Haenszel (Landis, Heyman and Koch 1978): with m of the N units of a group
     drawn, of which N_s are in stratum s, expected are m N_s / N of it, with the covariances

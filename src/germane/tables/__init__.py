@@ -1,4 +1,4 @@
-"""The tables of an evaluation as columns: samples, items, judgements, labels, scores; and the folder that holds them.
+"""The tables of an evaluation as columns: samples, items, judgements, labels and scores.
 
 They join by `item`, and by (sample, system, trial).
 """

@@ -1,4 +1,4 @@
-"""The scores of each case as arrays: trials are averaged, missing scores have bounds. The case is the unit of every statistic."""
+"""The scores of each case as arrays: trials are averaged, missing scores have bounds. The case is the unit of statistics."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class CaseValues:
         return self.low if self.complete.all() else np.where(self.complete, self.low, np.nan)
 
     def taken(self, rows: NDArray[np.intp]) -> CaseValues:
-        """Return the values of these rows, in their order."""
+        """Return the values of these rows in order."""
         complete = self.complete[rows]
         return CaseValues(
             self.case[rows], self.low[rows], self.high[rows], complete, self.low[rows][complete]
@@ -109,13 +109,13 @@ class CaseScores:
     def of(
         self, system: str, measure: tuple[str, str], span: tuple[float, float], keep: Ints | None = None
     ) -> CaseValues:
-        """Return a measure, named (reported, canonical), of a system; without cases where it has no rows. `keep` as in `groups`."""
+        """Return a measure, named (reported, canonical), of a system; without cases if it has no rows. `keep` is as in `groups`."""
         groups = self._rows if keep is None else {(name, at): rows for name, at, rows in self.groups(keep)}
         rows = groups.get((system, self.measures.index(measure)), np.empty(0, np.int64))
         return self.of_rows(rows, span)
 
     def of_rows(self, rows: Ints, span: tuple[float, float]) -> CaseValues:
-        """Return the cases in the rows of one system and measure; `span` bounds a score that is unknown."""
+        """Return the cases in the rows of one system and measure; `span` bounds unknown scores."""
         score_rows = self.table.taken(rows)
         due = score_rows.status != _SKIPPED
         ok = score_rows.status[due] == _OK
@@ -154,7 +154,7 @@ class CaseScores:
         return self.table.width
 
     def counts(self, rows: Ints, status: NDArray[np.uint8]) -> Ints:
-        """Return the number of trials by status, shape (cases, statuses); `status` is that of the rows."""
+        """Return the number of trials by status, shape (cases, statuses); `status` is each row's."""
         codes = np.unique(self._case_of(rows), return_inverse=True)[1]
         size = len(STATUSES)
         cells = np.bincount(codes * size + status, minlength=size * (codes.max(initial=-1) + 1))
@@ -187,7 +187,7 @@ def _groups(keys: Ints) -> Iterator[tuple[int, Ints]]:
 
 
 def _means(values: Floats, codes: Ints, n: int) -> tuple[Floats, NDArray[np.bool_]]:
-    """Return the mean of the values of each code, independent of their order, and which codes have values."""
+    """Return the mean of the values of each code, independent of order, and which codes have values."""
     order = np.lexsort((values, codes))
     counts = np.bincount(codes, minlength=n)
     return np.bincount(codes[order], values[order], n) / np.maximum(counts, 1), counts > 0

@@ -1,4 +1,4 @@
-"""Shared by all tables: rows as lines of JSON, and columns as DataFrames."""
+"""Shared by all tables: rows as JSON lines, and columns as DataFrames."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def batched(rows: Iterable[T], size: int = _AT_ONCE) -> Iterator[list[T]]:
 
 
 def json_lines(rows: Iterable[Struct]) -> Iterator[bytes]:
-    """Iterate over lines of JSON, each item many lines."""
+    """Yield lines of JSON, many lines per item."""
     return map(encode_records, batched(rows))
 
 
@@ -54,6 +54,6 @@ def _flat(value: Json) -> Json:
 
 
 def _series(pandas: Any, values: list[Json]) -> Any:
-    """Return a column in which whole numbers stay whole beside missing values."""
+    """Return a column that keeps whole numbers whole beside missing values."""
     kinds = set(map(type, values)) - {type(None)}
     return pandas.array(values, dtype="Int64") if kinds == {int} else pandas.Series(values)

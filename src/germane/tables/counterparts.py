@@ -1,4 +1,4 @@
-"""Matches the cases of two sets whose ids are only line numbers, by the texts of their queries."""
+"""Match the cases of two sets whose ids are only line numbers, by the texts of their queries."""
 
 from __future__ import annotations
 
@@ -35,12 +35,12 @@ def ids_of(texts: Mapping[str, str]) -> dict[str, list[str]]:
 
 
 def differing(ours: Mapping[str, str], theirs: Mapping[str, str]) -> list[str]:
-    """Return the ids that have another query in the other set."""
+    """Return the ids with different queries in the two sets."""
     return [case for case, text in theirs.items() if ours.get(case, text) != text]
 
 
 def counterparts(ours: Mapping[str, str], theirs: Mapping[str, str]) -> dict[str, str | None]:
-    """Map each case of `theirs` to its id in `ours`, None = it has none; {} where equal ids are the same case.
+    """Map each case of `theirs` to its id in `ours` or None; {} if equal ids are the same case.
 
     Cases are matched by their queries where all ids may be line numbers and some id has different queries in the two sets. Equal
     queries are matched in order if both sets have as many of them, else not at all. Rising ids other than 1, 2, 3, ... may have

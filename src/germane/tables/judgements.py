@@ -1,4 +1,4 @@
-"""The table of judgements: one flat row per answer of a judge, and counts of how they were asked."""
+"""The table of judgements: one flat row per answer of a judge, and counts by how they were asked."""
 
 from __future__ import annotations
 
@@ -40,13 +40,13 @@ GRADED = "graded"
 
 
 def result_of_case(sample: SampleKey, grader: str) -> tuple[str, ...]:
-    """Return the name of a grader's result in a case: id, system and trial of the sample, and the grader."""
+    """Return the name of a grader's result for a case: id, system and trial of the sample, and the grader."""
     name, system, trial = sample
     return name, system, str(trial), grader
 
 
 def result_item(sample: SampleKey, grader: str) -> str:
-    """Return the item of a grader's result in a case."""
+    """Return the item of a grader's result for a case."""
     return digest({"kind": GRADED, "of": result_of_case(sample, grader)})
 
 
@@ -90,7 +90,7 @@ def judgement_columns(judgements: Iterable[Judgement]) -> dict[str, Sequence[Jso
 
 
 def is_asked_again(judgement: Judgement) -> bool:
-    """Return True for a judgement of `germane audit --again`, which only a comparison reads."""
+    """Return True for a judgement of `germane audit --again`, which no measure reads."""
     how = judgement.provenance
     merged_again = judgement.parent is not None and (
         "votes" in how or "failed" in how

@@ -45,7 +45,7 @@ class SampleKeys:
         return self._numbers.get(_as_stored(key))
 
     def extend(self, keys: Sequence[SampleKey]) -> None:
-        """Add keys that are all new."""
+        """Add keys, all of them new."""
         ids = [key[0].encode(errors="replace") for key in keys]
         systems = [self._systems.setdefault(key[1], len(self._systems)) for key in keys]
         self._append(b"".join(ids), np.cumsum(list(map(len, ids))), systems, [key[2] for key in keys])

@@ -120,7 +120,7 @@ def time_of(label: Label, location: SourceLocation | None = None) -> datetime:
 
 
 def _checked(label: Label, location: SourceLocation | None) -> Label:
-    """Return the label. Raises InputError for an invalid time, and an answer that is not on the scale."""
+    """Return the label. Raises InputError for an invalid time or an answer outside the scale."""
     time_of(label, location)
     low, high = _ends(label.scale) or scale_ends(label.scale, location)
     answer = label.answer
@@ -156,7 +156,7 @@ UNNAMED = "unnamed"
 
 
 class LabelBook:
-    """The labels that count for each item: the newest of each person (by `at`, then file order), all of UNNAMED.
+    """The labels that count for each item: the newest of each person (by `at`, then file order), and all of UNNAMED.
 
     `votes` has one answer per person on the scale of the newest answer; `by_person` has all answers of UNNAMED. Measures average
     over each person's answers, then over people. `get` returns the lower median, or the newest answer where answers are not
@@ -192,7 +192,7 @@ class LabelBook:
                 self._unsure[item] = tuple(unsure)
 
     def get(self, item: str) -> Label | None:
-        """Return the label that stands for all labels of an item, or None."""
+        """Return the label that represents all labels of an item, or None."""
         return self._standing.get(item)
 
     def votes(self, item: str) -> tuple[Label, ...]:
@@ -207,11 +207,11 @@ class LabelBook:
         return () if label is None else ((label,),)
 
     def unsure(self, item: str) -> int:
-        """Return the number of people who said that they cannot tell."""
+        """Return the number of people who were unsure."""
         return len(self._unsure.get(item, ()))
 
     def people(self, items: Iterable[str]) -> tuple[str | None, ...]:
-        """Return the people who spoke of any of these items, where several spoke of one or one was unsure; else ()."""
+        """Return the people who labelled any of these items, if several labelled one or one was unsure; else ()."""
         distinct = dict.fromkeys(items) if self._several or self._unsure else {}
         if not any(item in self._several or item in self._unsure for item in distinct):
             return ()
@@ -220,7 +220,7 @@ class LabelBook:
         return tuple(sorted(names, key=lambda name: (name is None, name or "")))
 
     def answers(self, item: str, who: str | None) -> tuple[tuple[Label, ...], ...]:
-        """Return the labels that a person's label of an item derives from: their own, else all others'; () if unsure."""
+        """Return the labels that determine a person's label of an item: their own, else all others'; () if unsure."""
         if who in self._unsure.get(item, ()):
             return ()
         people = self.by_person(item)
@@ -237,7 +237,7 @@ class LabelBook:
 
 
 def newest_labels(labels: Iterable[Label]) -> list[Label]:
-    """Return the newest label of each item and person (of equal times the later row), all of UNNAMED.
+    """Return the newest label of each item and person (of equal times the later row), and all of UNNAMED.
 
     They are in the order of the last label of each.
     """
@@ -258,7 +258,7 @@ def newest_labels(labels: Iterable[Label]) -> list[Label]:
 
 
 def _agreed(newest: list[Label]) -> tuple[Label, tuple[tuple[Label, ...], ...]]:
-    """Return the label that stands for all, and the labels of each person, of the newest ones of several people."""
+    """Return the label that represents several people's newest labels, and each person's."""
     newest.sort(key=time_of)  # stable: the later row of one time comes last
     latest = newest[-1]
     votes = [label for label in newest if label.scale == latest.scale]

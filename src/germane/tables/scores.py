@@ -97,7 +97,7 @@ class ScoreTable:
         why: str | None = None,
         bounds: tuple[float, float] | None = None,
     ) -> None:
-        """Append a row. Raises ValueError for a missing value without a reason, and a value that is not finite or not ok."""
+        """Append a row. Raises ValueError for a missing value without a reason, and for a value that is not finite or not ok."""
         if value is None:
             if status == "ok" or not why:
                 raise ValueError(f"a score that is {status} has a value or says why it has none")
@@ -188,7 +188,7 @@ class ScoreTable:
         return list(self._measures)
 
     def spell(self, canonical: Callable[[str], str]) -> None:
-        """Rename the measures of a stored table to today's spelling. Raises InputError where two become one."""
+        """Rename the measures of a stored table to their current spelling. Raises InputError if two become one."""
         measures = {
             (canonical(of) if name == of else name, canonical(of)): at
             for (name, of), at in self._measures.items()
@@ -336,7 +336,7 @@ class ScoreTable:
     # on disk
 
     def lines(self) -> Iterator[bytes]:
-        """Iterate over the lines of scores.jsonl; equal scores have equal bytes."""
+        """Yield the lines of scores.jsonl; equal scores have equal bytes."""
         return chain.from_iterable(map(BytesIO, self.texts()))
 
     def texts(self) -> Iterator[bytes]:

@@ -158,7 +158,7 @@ def read_file(
 
 
 def _cases_apart(root: Node, folder: Path, parsed: Callable[[Path], Node]) -> tuple[Node, list[Node], bool]:
-    """Return the file, its cases, and whether their graders replace the file's; of a file of samples the file, with `data`.
+    """Return the file, its cases, and whether their graders replace the file's; a file of samples is returned with `data`.
 
     Cases stand in the file, or in files that it names.
     """
@@ -281,7 +281,7 @@ class CaseEntry(GraderLists):
 def _case(
     node: Node, number: int, file: AgentVFile, warn: Warn | None, faults: list[InputError], *, replaced: bool
 ) -> Case:
-    """Return one case; `number` is its id where it has none. What is wrong is added to the faults, as far as can be."""
+    """Return one case; without an id it gets `number`. Faults are appended where reading can go on."""
     folder, before = file.path.resolve().parent, len(faults)
     node = _completed(node, file)
     entry = read_model(CaseEntry, node, faults, folder=folder, warn=warn)

@@ -55,7 +55,7 @@ def included_nodes(value: Any, info: ValidationInfo) -> list[Node]:
 
 
 def _included(nodes: Iterable[Node], folder: Path, above: tuple[Path, ...] = ()) -> list[Node]:
-    """Put in place of `- include: NAME` the assertions of .agentv/templates/NAME.yaml, or of a file with that path."""
+    """Replace `- include: NAME` by the assertions of .agentv/templates/NAME.yaml, or of the file at that path."""
     result: list[Node] = []
     for node in nodes:
         pairs = node.pairs or {}

@@ -1,4 +1,4 @@
-"""One case in, one graded result out: the code-judge protocol, so that another eval runner can use our measures.
+"""Grade one case by the code-judge protocol, so that other eval runners can use germane's measures.
 
 The document is what such a runner sends its scripts (either generation), or one of our own sample lines.
 """
@@ -96,7 +96,7 @@ def _mapping(value: Json) -> Mapping[str, Json]:
 def options_of(
     document: Mapping[str, Json], options: Mapping[str, Json], warn: Warn | None = None
 ) -> GradeOptions:
-    """Return the options that are given, or stand in the document's `config` or next to it.
+    """Return the options given as flags, in the document's `config`, or beside it.
 
     `warn`, for a measure, gets a Notice for each that is not known. InputError for one that cannot be as it is.
     """
@@ -177,7 +177,7 @@ def grader_named(
 
 
 def document_case(document: Mapping[str, Json], sample: Sample) -> Case:
-    """Return the whole case in a code-judge document: what graders read that are no measures."""
+    """Return the case in a code-judge document, for graders that are not measures."""
     measured = {name: document[name] for name in _MEASURED if document.get(name) is not None}
     metadata = _mapping(document.get("metadata"))
     return Case(

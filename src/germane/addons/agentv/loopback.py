@@ -1,4 +1,4 @@
-"""The judge that a grading script is lent: a server on 127.0.0.1 that puts its questions to the evaluation's own judge.
+"""A judge for grading scripts: a server on 127.0.0.1 that forwards questions to the evaluation's judge.
 
 What is asked goes through the ledger and counts against the budget like any other question.
 """
@@ -30,7 +30,7 @@ _NO_QUESTION = "Missing required field: question"
 
 
 class Loopback:
-    """Lends a judge for at most `max_calls` calls; an async context manager.
+    """Serves the judge to a script, for at most `max_calls` calls; an async context manager.
 
     `GET /info` tells the limit and the calls so far, `POST /invoke {question, systemPrompt?}` asks once,
     `POST /invokeBatch {requests: [...]}` several times at once; every request needs the bearer token.
@@ -51,7 +51,7 @@ class Loopback:
 
     @property
     def environment(self) -> dict[str, str]:
-        """The variables that tell a script where the server is, and its token."""
+        """Environment variables that give a script the server's address and token."""
         url = f"http://127.0.0.1:{self._server.server_address[1]}"
         token = self._authorization.removeprefix("Bearer ")
         return {"AGENTV_TARGET_PROXY_URL": url, "AGENTV_TARGET_PROXY_TOKEN": token}
@@ -109,7 +109,7 @@ class Loopback:
 
 
 class _Denied(Exception):
-    """A request is not answered: the status, and why."""
+    """A refused request: the HTTP status and the reason."""
 
 
 def _question(request: Json) -> TextCompletion | None:
@@ -121,7 +121,7 @@ def _question(request: Json) -> TextCompletion | None:
 
 
 def _response(answer: Answer | None) -> dict[str, Json]:
-    """Return an answer in the words of both generations of the protocol; an error is its text."""
+    """Return an answer with the keys of both generations of the protocol; an error is returned as its text."""
     if answer is None or isinstance(answer.value, Unanswered):
         why = _NO_QUESTION if answer is None else answer.value.why
         return {"outputMessages": [], "output": [], "rawText": f"Error: {why}"}
@@ -165,4 +165,4 @@ class _Handler(BaseHTTPRequestHandler):
             self.wfile.write(body)
 
     def log_message(self, format: str, *args: Any) -> None:  # noqa: A002 - as the base class has it
-        """Print nothing: the terminal shows no calls of scripts."""
+        """Log nothing."""

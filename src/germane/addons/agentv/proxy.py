@@ -1,4 +1,4 @@
-"""The judge that an eval runner lends its scripts: a loopback address that puts one text to its own model."""
+"""A judge behind an eval runner's loopback proxy, which sends one text to the runner's model."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Grading programs of the user's (the code-judge protocol): their results, and what they ask the judge that they are lent."""
+"""Questions to grading programs (the code-judge protocol): their results, and the prompts that they send to the judge."""
 
 from __future__ import annotations
 

@@ -80,7 +80,7 @@ class ScriptJudge(LocalJudge):
 
 
 def _reply(question: AnyScript, finished: Finished) -> Reply:
-    """Return the answer of a program that has ended, or what was wrong with it: in our words, and in AgentV's."""
+    """Return a finished program's answer, or its fault as germane and as AgentV report it."""
     command, ms, seconds = question.command_line, finished.ms, f"after {question.timeout:g} s"
     if finished.timed_out:
         why = f"`{command}` was stopped {seconds}{_printed(question, finished)}"
@@ -119,7 +119,7 @@ _KEYS = ("_KEY", "_TOKEN", "_SECRET")
 
 
 def _printed(question: AnyScript, finished: Finished) -> str:
-    """Return the end of what a program printed, for an error, and how to pass on a variable that it names and did not get."""
+    """Return the tail of a program's output for an error message, with advice about an environment variable that it lacked."""
     ends = {
         "stderr": finished.tail(TAIL),
         "stdout": finished.stdout.decode("utf-8", "replace").strip()[-TAIL:],

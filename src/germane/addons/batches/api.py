@@ -41,12 +41,12 @@ class Request:
 
 
 class AbsentBatch(JudgeError):
-    """The provider does not know the batch, or no longer."""
+    """The provider does not know the batch, or has deleted it."""
 
 
 @dataclass(frozen=True, slots=True)
 class BatchState:
-    """The state of a batch, as its provider calls it; `why` it failed as a whole."""
+    """The state of a batch, in the provider's words; `why` is the reason if it failed as a whole."""
 
     called: str
     ended: bool = False
@@ -69,13 +69,13 @@ class BatchAPI(Protocol):
     most_bytes: int
 
     async def line(self, request: str, body: bytes) -> bytes:
-        """Return the line of a request of this name (32 characters), made from the body of a chat completion."""
+        """Return the line of a batch file for a request with this name (32 characters) and the body of a chat completion."""
 
     async def create(self, batch: str, requests: Sequence[Request]) -> str:
-        """Make a batch of these requests under our name `batch`, and return the provider's name of it."""
+        """Create a batch of these requests with our name `batch`, and return the provider's name for it."""
 
     async def find(self, batch: str, requests: set[str], since: str) -> str | None:
-        """Return the provider's name of a batch that has our name or holds these requests, made since then.
+        """Find a batch created since then by our name or its requests, and return the provider's name for it.
 
         None where there is none, "" where that cannot be told yet.
         """
@@ -87,14 +87,14 @@ class BatchAPI(Protocol):
         """Yield the answers of a batch that has ended, in any order: `custom_id`, and the `response` or an `error`."""
 
     async def cancel(self, name: str) -> None:
-        """Cancel a batch; what is answered can be read when it has ended."""
+        """Cancel a batch; answers that exist can be read once it has ended."""
 
     async def close(self) -> None:
         """Close the connections to the provider."""
 
 
 def unrun(request: str, why: str) -> Json:
-    """Return the line of a request that its batch did not run."""
+    """Return the answer line of a request that its batch did not run."""
     return {"custom_id": request, "response": None, "error": {"code": UNRUN, "message": why}}
 
 

@@ -1,4 +1,4 @@
-"""Batches of providers with a protocol of their own: pydantic-ai encodes, reads and cancels them, and we name them.
+"""Batches of providers with their own protocol; pydantic-ai encodes, reads and cancels them.
 
 What goes in and what comes out has the shape of OpenAI's: the body of a chat completion, and lines with one.
 """
@@ -37,7 +37,7 @@ class _ForeignBatches:
         self._group = ""
 
     async def line(self, request: str, body: bytes) -> bytes:
-        """Return the line as pydantic-ai encodes it; JudgeError where the batches do not take it."""
+        """Return the line as pydantic-ai encodes it; JudgeError if batches do not accept the request."""
         await self._transport.enter()
         try:
             encoded = await self._model.batch_encode(self._transport.batch_request(request, body))
@@ -61,14 +61,14 @@ class _ForeignBatches:
         )
 
     async def state(self, name: str) -> BatchState:
-        """Return the state as pydantic-ai calls it; a batch that failed as a whole may show that with its answers."""
+        """Return the state in pydantic-ai's terms; a batch that failed as a whole may be known only by its answers."""
         batch = await self._asked(self._model.batch_status(await self._handle(name)))
         called = str((batch.provider_details or {}).get("state") or batch.status)
         why = "the job failed" if called == "JOB_STATE_FAILED" else ""
         return BatchState(called, ended=batch.status == "ended", why=why)
 
     async def answers(self, name: str) -> AsyncIterator[Json]:
-        """Yield the lines of all requests that the provider has something to say of."""
+        """Yield the answer lines of all requests that the provider answered or failed."""
         batch = await self._asked(self._model.batch_status(await self._handle(name)))
         for result in await self._asked(self._model.batch_results(batch)):
             yield self._line(result)
@@ -97,7 +97,7 @@ class _ForeignBatches:
         await self._transport.close()
 
     async def _asked(self, work: Any) -> Any:
-        """Return the result of a request of the provider's library, its failures as our errors."""
+        """Return the result of a request of the provider's library, with its exceptions raised as ours."""
         await self._transport.enter()
         try:
             return await work
@@ -115,10 +115,10 @@ class _ForeignBatches:
 
 
 class AnthropicBatches(_ForeignBatches):
-    """Message batches. They take no name of ours: a batch is known again by the ids of its requests."""
+    """Anthropic's message batches. They carry no name of ours, so a batch is found by the ids of its requests."""
 
     async def create(self, batch: str, requests: Sequence[Request]) -> str:  # noqa: ARG002 - it takes no name
-        """Make a batch of these requests, and return its name at Anthropic."""
+        """Create a batch and return its name at Anthropic."""
         encoded = [
             EncodedBatchRequest(custom_id=row.custom_id, group=self._group, body=row.line.decode())
             for row in requests
@@ -127,7 +127,7 @@ class AnthropicBatches(_ForeignBatches):
         return made.id
 
     async def find(self, batch: str, requests: set[str], since: str) -> str | None:  # noqa: ARG002 - it takes no name
-        """Find the batch by the ids of its requests, which are shown when it has ended; until then by their number."""
+        """Find the batch by the ids of its requests, which are visible once it has ended; until then by their number."""
         oldest = datetime.fromisoformat(since) - _SKEW
         batches = self._client.beta.messages.batches
         pending = False
@@ -150,10 +150,10 @@ class AnthropicBatches(_ForeignBatches):
 
 
 class GeminiBatches(_ForeignBatches):
-    """The Gemini API's batch jobs, of an uploaded file; our name of a job is its display name."""
+    """Batch jobs of the Gemini API, made from an uploaded file; our name is the display name."""
 
     async def create(self, batch: str, requests: Sequence[Request]) -> str:
-        """Upload the file, then make the job; a file whose job was refused is deleted."""
+        """Upload the file, then create the job; the file is deleted if the job is refused."""
         client = self._client.aio
         content = b"\n".join(
             b'{"key":%b,"request":%b}' % (json.dumps(row.custom_id).encode(), row.line) for row in requests
@@ -180,7 +180,7 @@ class GeminiBatches(_ForeignBatches):
         return None
 
     async def answers(self, name: str) -> AsyncIterator[Json]:
-        """Yield the lines of the file of answers; a job that failed, or ended before it ran a request, has none."""
+        """Yield the lines of the answer file; a job that failed or ended before it ran a request has none."""
         job = await self._asked(self._client.aio.batches.get(name=name))
         if job.dest is not None and job.dest.file_name:
             async for line in super().answers(name):

@@ -29,7 +29,7 @@ _SECONDS = {"connect": 20.0, "read": 300.0, "write": 300.0, "pool": None}
 
 
 class OpenAIBatches:
-    """The batches of a server that speaks OpenAI's files and batches."""
+    """Batches of a server that speaks OpenAI's files and batches APIs."""
 
     most_requests = 50_000
     most_bytes = 200_000_000
@@ -45,7 +45,7 @@ class OpenAIBatches:
         return line_of(request, body)
 
     async def create(self, batch: str, requests: Sequence[Request]) -> str:
-        """Upload the file, then make the batch; a file whose batch was refused is deleted."""
+        """Upload the file, then create the batch; the file is deleted if the batch is refused."""
         content = b"\n".join(request.line for request in requests) + b"\n"
         parts = {"file": (f"{batch}.jsonl", content, "application/jsonl")}
         file = (await self._call("POST", "files", data={"purpose": "batch"}, files=parts))["id"]
@@ -86,7 +86,7 @@ class OpenAIBatches:
         )
 
     async def answers(self, name: str) -> AsyncIterator[Json]:
-        """Yield the lines of both files: what was answered before a batch expired or was cancelled is there and paid for."""
+        """Yield the lines of both result files; answers from before a batch expired or was cancelled are there and paid for."""
         result = await self._call("GET", f"batches/{name}")
         for file in filter(None, (result.get("output_file_id"), result.get("error_file_id"))):
             async for line in self._lines(file):

@@ -13,13 +13,13 @@ _OWN_PROTOCOL = ("anthropic", "google")
 
 
 def has_batches(model: LLMJudge) -> bool:
-    """Return whether its provider may have batches: a server of OpenAI's protocol may have its batches too."""
+    """Return whether the provider may have batches; any server of OpenAI's protocol may."""
     traits = model.service.traits
     return model.service.provider in _OWN_PROTOCOL if traits.extra else not traits.local
 
 
 def price_later(judge: Judge) -> Price | None:
-    """Return the price of a judge's tokens in batches, which know no tiers; None = not known, or it has none."""
+    """Return the price of a judge's tokens in batches, which have no tiers; None if unknown or without batches."""
     model = model_of(judge)
     if model is None or model.price is None or not has_batches(model):
         return None

@@ -32,7 +32,7 @@ Asked: TypeAlias = tuple[Judge, AnyQuestion]
 
 
 def by_judge(asked: Iterable[Asked]) -> list[tuple[Judge, list[AnyQuestion]]]:
-    """Return the questions that each judge has to be asked; questions about an empty text are left out."""
+    """Return the questions for each judge, without those about an empty text."""
     result: dict[int, tuple[Judge, list[AnyQuestion]]] = {}
     for judge, question in asked:
         if trivial_answer(question) is None:
@@ -41,7 +41,7 @@ def by_judge(asked: Iterable[Asked]) -> list[tuple[Judge, list[AnyQuestion]]]:
 
 
 def known_at_once(asked: Iterable[Asked]) -> list[Judgement]:
-    """Return the judgements of questions about an empty text, which no judge is asked."""
+    """Return the judgements of questions about an empty text, which need no judge."""
     replies = ((judge, question, trivial_answer(question)) for judge, question in asked)
     return [
         judgement_of(judge.key(question), question, judge, reply)
@@ -53,7 +53,7 @@ def known_at_once(asked: Iterable[Asked]) -> list[Judgement]:
 def requests_of(
     judge: Judge, model: LLMJudge, questions: Sequence[AnyQuestion], price: Price | None = None
 ) -> Iterator[Request]:
-    """Yield the requests that ask these questions, grouped as their judge does; `price` is what their answers will cost."""
+    """Yield the requests for these questions, grouped as the judge groups them; `price` is that of their answers."""
     capabilities, identity = model.capabilities, mask_urls(judge.identity)
     for group in judge.group(questions):
         ask = render_request(model.fused(group), model.prompts)
@@ -77,14 +77,14 @@ def requests_of(
 
 
 def _row(judge: Judge, question: AnyQuestion) -> dict[str, Json]:
-    """Return what a record says of one question."""
+    """Return the part of a record that describes one question."""
     values = {field.name: getattr(question, field.name) for field in fields(question) if field.init}  # type: ignore[arg-type]
     prompt = judge.prompt_hash(question)
     return {"kind": question.kind, "key": judge.key(question), "prompt": prompt, "fields": values}
 
 
 def requests_for_file(asked: Iterable[Asked]) -> Iterator[Request]:
-    """Yield the requests that ask these questions as chat completions; InputError where a judge is asked by other requests."""
+    """Yield these questions' requests as chat completions; InputError if a judge is not a chat model."""
     for judge, questions in by_judge(asked):
         model = model_of(judge)
         if model is None or model.service.provider not in PROVIDERS or model.service.traits.extra:
@@ -101,7 +101,7 @@ class _Asker(Judge):
         self._key = "" if record.get("keyed", True) else row["key"]
 
     def key(self, question: AnyQuestion) -> str:
-        """Return the record's key where its identity is masked, else the question's."""
+        """Return the record's key if its identity is masked, else the question's key."""
         return self._key or super().key(question)
 
     def prompt_hash(self, _question: AnyQuestion) -> str:
@@ -162,7 +162,7 @@ class Answers:
 
 
 def read_answers(path: Path, damaged: list[str]) -> Iterator[dict[str, Json]]:
-    """Yield the lines of a file of answers, and add the places of damaged ones to `damaged`; InputError where no line is an answer."""
+    """Yield the lines of a file of answers; places of damaged lines are added to `damaged`. InputError if no line is an answer."""
     name, whole, before = shown_name(path), 0, len(damaged)
     with opened(path) as file:
         for number, text in numbered_lines(file):
@@ -215,7 +215,7 @@ def _completion(line: Mapping[str, Json], name: str) -> Completion:
 def _judgements(
     request: str, record: Mapping[str, Json], got: Completion, source: str, session: str
 ) -> list[Judgement]:
-    """Return a judgement for each question of a request, with an error where its part cannot be used."""
+    """Return a judgement for each question of a request, with an error if its part is unusable."""
     askers = dict[int, _Asker]()
     ask = Ask(
         record["name"], "", "", {}, tuple(_request_of(rows, record, askers) for rows in record["items"])
@@ -249,7 +249,7 @@ def _judgements(
 def _request_of(
     rows: Iterable[Mapping[str, Json]], record: Mapping[str, Json], askers: dict[int, _Asker]
 ) -> FusedRequest:
-    """Return the questions that shared a text, as they were asked, and put their judges into `askers`, by id()."""
+    """Rebuild the questions of a request from its record, and put their judges into `askers` by id()."""
     kinds, request = known_kinds(), FusedRequest("")
     for row in rows:
         if row["kind"] not in kinds and row["kind"] not in (kinds := known_kinds(installed=True)):
@@ -263,7 +263,7 @@ def _request_of(
 
 
 def _tupled(value: Any) -> Any:
-    """Turn lists into tuples and mappings into frozen ones, as questions hold them."""
+    """Convert lists to tuples and mappings to frozen ones, as questions hold them."""
     if isinstance(value, list):
         return tuple(map(_tupled, value))
     return freeze(value) if isinstance(value, dict) else value

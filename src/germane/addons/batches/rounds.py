@@ -1,4 +1,4 @@
-"""A run's questions in batches of the providers: rounds that end when nothing is left to ask.
+"""Send a run's questions in provider batches, in rounds, until none is left to ask.
 
 Nothing is paid twice. What a batch asks, and that it is about to be made, is committed to the ledger before it is made, under a
 name that the provider is told; its answers are committed before it is marked as done. Whatever is killed in between, the next
@@ -54,7 +54,7 @@ T = TypeVar("T")
 
 
 class Later:
-    """The source of answers of `--later`: what the judge can be asked in batches is asked so, before anything is asked live.
+    """The source of answers for `--later`: it asks in batches what can be asked in batches, before anything is asked live.
 
     Without `--later` it cancels the batches of the run's earlier sessions, and keeps what they have answered.
 
@@ -72,7 +72,7 @@ class Later:
                 raise InputError(f"--{name} and --later do not go together", fix="leave one of them out")
 
     def check(self, judge: Judge, run: str, other: str) -> None:
-        """Raise InputError where the judge has no batches, or the ledger `other` holds batches of this run that are not done."""
+        """Raise InputError if the judge has no batches, or if ledger `other` holds open batches of this run."""
         models = filter(None, map(model_of, members_of(judge)))
         if self._later and not any(map(has_batches, models)):
             problem = f"{judge.name}: this provider has no batch API"
@@ -98,7 +98,7 @@ class Later:
         check: Callable[[], object],
         open_questions: Callable[[], Awaitable[Sequence[Asked]]],
     ) -> None:
-        """Ask round by round until nothing can be asked in batches; AskedLater where nobody waits for their answers."""
+        """Ask in rounds until nothing more can be asked in batches; AskedLater unless the run waits for the answers."""
         if not isinstance(ledger, LedgerTable) or not (self._later or _has_open(ledger, run)):
             return
         check()
@@ -121,12 +121,12 @@ class Later:
 
 
 def endpoint_of(model: LLMJudge) -> tuple[str, str, str]:
-    """Return the provider, name and URL of a model, as a batch's row has them."""
+    """Return a model's provider, name and URL as in the row of a batch."""
     return model.service.provider, model.service.model, mask_urls(model.service.custom)
 
 
 def _has_open(ledger: LedgerTable, run: str) -> bool:
-    """Return whether a run has sent batches that are not done."""
+    """Return whether a run has batches that are not done."""
     return any(row.run == run for row in AskedTable(ledger).batches(opened=True))
 
 
@@ -170,14 +170,14 @@ class Batches:
             await api.close()
 
     def open(self, *, own: bool = False) -> list[BatchRow]:
-        """Return the batches at these judges' providers that are not done; `own`: those that this evaluation has sent."""
+        """Return the open batches at these judges' providers; `own`: only those of this evaluation."""
         rows = self._table.batches(opened=True)
         return [row for row in rows if row.endpoint in self._apis and (not own or row.run == self._run)]
 
     # Answers
 
     async def fetch(self) -> int:
-        """Store the answers of batches that have ended, and return how many these were; JudgeError where a provider fails."""
+        """Store the answers of batches that have ended and return their number; JudgeError if a provider fails."""
         count = 0
         for row in self.open():
             try:
@@ -187,7 +187,7 @@ class Batches:
         return count
 
     async def _fetch(self, row: BatchRow, api: BatchAPI) -> bool:
-        """Store the answers of a batch if it has ended, and return whether it has.
+        """Store the answers of a batch if it has ended; return whether it has.
 
         One whose maker was killed, or got no reply, is looked for, and forgotten where the provider does not list it.
         """
@@ -208,7 +208,7 @@ class Batches:
         return state.ended
 
     async def _read_answers(self, row: BatchRow, api: BatchAPI, state: BatchState) -> None:
-        """Store the answers of a batch that has ended, mark it as done, and remember its failures."""
+        """Store the answers of an ended batch, mark it as done, and record its failures."""
         why = state.why
         failures, refused = Counter[str]({why: row.requests} if why else {}), Counter[str]()
         seen, lines_read = set[str](), 0
@@ -244,7 +244,7 @@ class Batches:
         self._ledger.put(answers.rows)
 
     def _pay(self, row: BatchRow, answers: Answers) -> None:
-        """Count what this evaluation has paid, once: a batch may be read again after a kill."""
+        """Count a batch's cost for this evaluation once, even if it is read again after a kill."""
         for group in answers.groups if row.run == self._run else ():
             stored = self._ledger.find([judgement.key for judgement in group])
             known = sum(map(self._usage_log.has_paid, stored.values()))
@@ -254,7 +254,7 @@ class Batches:
     # Questions
 
     async def send(self, asked: Sequence[Asked], note: Callable[[str], None] = lambda _: None) -> bool:
-        """Send the questions that no batch holds yet, and return whether batches hold any of them now.
+        """Send the questions that are in no batch yet; return whether any question is in a batch now.
 
         Raises:
             LimitReached: A limit forbids it.
@@ -290,7 +290,7 @@ class Batches:
         return None if model is None else self._apis.get(endpoint_of(model))
 
     def in_words(self) -> str:
-        """Return how much is under way, in words."""
+        """Return a text that says how much is in progress."""
         rows = self.open()
         asked = counted(sum(row.requests for row in rows), "request is", "requests are")
         way_out = "without --later they are cancelled, and the rest is asked live"
@@ -305,14 +305,14 @@ class Batches:
         return changed or _LIMIT.search(row.why) is not None
 
     def _room(self, model: LLMJudge) -> float:
-        """Return how many tokens may still be queued at the provider, as far as a failed batch has told it."""
+        """Return how many tokens may still be queued at the provider, if a failed batch has stated a limit."""
         rows = [row for row in self._table.batches() if row.endpoint == endpoint_of(model)]
         limits = [match[1] for row in rows if (match := _LIMIT.search(row.why))]
         most = int(re.sub(r"\D", "", limits[-1])) if limits else inf
         return most - sum(row.tokens for row in rows if row.state != DONE)
 
     async def _split(self, requests: Iterable[Request], api: BatchAPI) -> AsyncIterator[list[Request]]:
-        """Yield the requests in batches that the provider takes; those that find no room in its queue wait for the next round."""
+        """Yield the requests in batches of the size that the provider accepts; those beyond its queue limit wait for the next round."""
         some, size, room = list[Request](), 0, self._room(api.model)
         for request in requests:
             request.line = await api.line(request.custom_id, request.body)
@@ -328,7 +328,7 @@ class Batches:
             yield some
 
     async def _create(self, api: BatchAPI, some: Sequence[Request]) -> BatchRow | None:
-        """Make a batch of those requests that no other process is sending; None where there are none."""
+        """Create a batch of the requests that no other process is sending; None if there are none."""
         row = self._reserve_batch(api.model, some)
         while (claimed := self._table.requests_in(row.id)) != {request.custom_id for request in some}:
             self._table.forget(row)
@@ -348,7 +348,7 @@ class Batches:
         return row
 
     def _reserve_batch(self, model: LLMJudge, some: Sequence[Request]) -> BatchRow:
-        """Store that a batch of these requests is about to be made, and return its row."""
+        """Store the intent to create a batch of these requests, and return its row."""
         provider, name, url = endpoint_of(model)
         price = price_later(model)
         tokens = sum(request.tokens for request in some)
@@ -371,7 +371,7 @@ class Batches:
         return row
 
     def _check_limits(self, row: BatchRow) -> None:
-        """Raise LimitReached where this batch, with what is paid and what is under way, would be too much."""
+        """Raise LimitReached if this batch, together with what is paid or in progress, would exceed a limit."""
         batches = [*self.open(own=True), row]
         paid = self._usage_log.earlier + self._usage_log.spent
         calls = paid.calls + sum(batch.questions for batch in batches)
@@ -386,7 +386,7 @@ class Batches:
     # Waiting
 
     async def wait(self) -> None:
-        """Wait until this evaluation's batches have ended and are read, or, where it has none, another's."""
+        """Wait until this evaluation's batches, or else another's, have ended and are read."""
         pause, faults = FIRST_PAUSE, 0
         while self.open():
             await asyncio.sleep(pause)
@@ -403,7 +403,7 @@ class Batches:
                 return
 
     async def cancel(self) -> None:
-        """Cancel this evaluation's batches, and wait until what they have answered is stored."""
+        """Cancel this evaluation's batches, and wait until their existing answers are stored."""
         await self.fetch()
         for row in self.open(own=True):
             await cancel(row, self._apis[row.endpoint], self._table)
@@ -414,7 +414,7 @@ class Batches:
 
 
 async def cancel(row: BatchRow, api: BatchAPI, table: AskedTable) -> None:
-    """Cancel a batch at its provider; one that was never made is forgotten. JudgeError where that fails."""
+    """Cancel a batch at its provider, or forget one that was never created. JudgeError if that fails."""
     try:
         name = row.name or await api.find(row.id, table.requests_in(row.id), row.at)
         if name is None:

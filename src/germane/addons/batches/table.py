@@ -1,4 +1,4 @@
-"""The requests that wait for an answer, and the batches that hold them: two more tables of a ledger.
+"""Two more tables of a ledger: requests that wait for an answer, and the batches that hold them.
 
 They are made in a ledger of any age when the first request goes out. Requests that `germane questions` has written to a file
 belong to the batch "".
@@ -80,7 +80,7 @@ _SCHEMA = (
 
 
 class AskedTable:
-    """The requests without an answer, and the batches, of a ledger."""
+    """The ledger's tables of unanswered requests and of batches."""
 
     def __init__(self, ledger: LedgerTable) -> None:
         self._ledger = ledger
@@ -89,7 +89,7 @@ class AskedTable:
     # Requests
 
     def add(self, batch: str, requests: Iterable[Request]) -> None:
-        """Store requests as part of this batch, except those that another batch holds which is not done."""
+        """Store requests as part of this batch, except those in another open batch."""
         for some in batched(requests, _MANY):
             rows = [
                 (row.custom_id, batch, " ".join(row.keys), encode(dict(row.record)).decode()) for row in some
@@ -103,7 +103,7 @@ class AskedTable:
             )
 
     def records(self, requests: Sequence[str]) -> dict[str, dict[str, Json]]:
-        """Return the records of those of these requests that wait for an answer."""
+        """Return the records of these requests that wait for an answer."""
         result: dict[str, dict[str, Json]] = {}
         for some in batched(requests, _MANY):
             sql = f"SELECT request, record FROM asked WHERE request IN ({_marks(some)})"  # noqa: S608 - question marks
@@ -111,45 +111,45 @@ class AskedTable:
         return result
 
     def answered(self, requests: Sequence[str]) -> None:
-        """Delete requests that are answered."""
+        """Delete requests that have been answered."""
         for some in batched(requests, _MANY):
             self._ledger.change(f"DELETE FROM asked WHERE request IN ({_marks(some)})", some)  # noqa: S608 - question marks
 
     def in_flight(self) -> set[str]:
-        """Return the keys of the questions in batches that are not done."""
+        """Return the keys of the questions in open batches."""
         sql = "SELECT keys FROM asked WHERE batch IN (SELECT id FROM batches WHERE state <> ?)"
         return {key for (keys,) in self._ledger.rows(sql, [DONE]) for key in keys.split()}
 
     def requests_in(self, batch: str) -> set[str]:
-        """Return the requests of a batch that wait for an answer."""
+        """Return the unanswered requests of a batch."""
         rows = self._ledger.rows("SELECT request FROM asked WHERE batch = ?", [batch])
         return {request for (request,) in rows}
 
     # Batches
 
     def batches(self, *, opened: bool = False) -> list[BatchRow]:
-        """Return all batches, or those that are not done, in the order in which they were made."""
+        """Return all batches, or only open ones, oldest first."""
         test, values = ("WHERE state <> ?", [DONE]) if opened else ("", [])
         sql = f"SELECT {', '.join(_COLUMNS)} FROM batches {test} ORDER BY at, id"  # noqa: S608 - constants
         return [BatchRow(**dict(zip(_COLUMNS, row, strict=True))) for row in self._ledger.rows(sql, values)]
 
     def begin(self, batch: BatchRow) -> None:
-        """Store that a batch is about to be made; its requests are added afterwards."""
+        """Store a batch that is about to be created; its requests are added afterwards."""
         sql = f"INSERT INTO batches ({', '.join(_COLUMNS)}) VALUES ({_marks(_COLUMNS)})"  # noqa: S608 - constants and question marks
         self._ledger.change(sql, structs.astuple(batch))
 
     def sent(self, batch: BatchRow, name: str) -> None:
-        """Store that the provider has the batch under this name."""
+        """Store the name that the provider gave the batch."""
         self._ledger.change("UPDATE batches SET name = ?, state = ? WHERE id = ?", [name, SENT, batch.id])
         batch.name, batch.state = name, SENT
 
     def forget(self, batch: BatchRow) -> None:
-        """Delete a batch that was never made."""
+        """Delete a batch that was never created."""
         self._ledger.change("DELETE FROM asked WHERE batch = ?", [batch.id])
         self._ledger.change("DELETE FROM batches WHERE id = ?", [batch.id])
 
     def done(self, batch: BatchRow, why: str = "", *, refused: bool = False) -> None:
-        """Store that all answers of a batch are read; what it did not answer may be asked again."""
+        """Mark a batch as done once its answers are read; unanswered requests may be asked again."""
         self._ledger.change("DELETE FROM asked WHERE batch = ?", [batch.id])
         sql = "UPDATE batches SET state = ?, why = ?, refused = ? WHERE id = ?"
         self._ledger.change(sql, [DONE, why, int(refused), batch.id])

@@ -1,4 +1,4 @@
-"""`germane questions` and `germane answers`, for another engine of models, and `germane ledger batches`."""
+"""The commands `germane questions` and `germane answers`, for other inference engines, and `germane ledger batches`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One evaluation on many cores or machines: in parts that are merged, by an engine, with a shared ledger and files at URLs."""
+"""One evaluation on many cores or machines: parts and their merge, engines, a shared ledger, and files at URLs."""
 
 from pathlib import Path
 

@@ -35,7 +35,7 @@ def parse_engine(text: str) -> tuple[str, str]:
 
 @contextmanager
 def executor_of(text: str) -> Iterator[tuple[Executor, int]]:
-    """Start an engine for the duration of the context, and yield its executor and how many parts this runs at a time.
+    """Start an engine for the duration of the context; yield its executor and the number of parts that it runs at a time.
 
     Raises:
         MissingPart: The engine's extra is not installed.

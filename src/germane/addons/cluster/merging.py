@@ -1,4 +1,4 @@
-"""Several parts of an evaluation as one report: what each part says of itself, and how their rows and counts become one.
+"""Merge the parts of an evaluation into one report: their rows, their counts and their manifests.
 
 Each part's rows stand in the order of its own samples, so that merging reads every table once, from its beginning to its end,
 and copies lines as they are: what an evaluation in one part would have written.
@@ -48,7 +48,7 @@ def merge_parts(
     locked: FolderWriter | None = None,
     more: Mapping[str, Json] | None = None,
 ) -> tuple[Report, ReportData | None]:
-    """Write the report of all parts of an evaluation to a folder of its own; return it, and the baseline that it is compared with.
+    """Write the report of all parts of an evaluation to a new folder; return it and its baseline.
 
     Scores, means and intervals are those of the same evaluation in one part, to the byte; its gates are decided here.
 
@@ -147,7 +147,7 @@ def _check_counts(parts: Sequence[StoredTables], rows: Sequence[array[int]]) -> 
 
 
 def _differing(row: Mapping[str, Any], other: Mapping[str, Any]) -> list[str]:
-    """Return the names of what belongs to one evaluation and differs between two parts."""
+    """Return the names of the settings that should be the same in two parts and are not."""
     results = [name for name in ("of", "cases", "gates") if row["part"].get(name) != other["part"].get(name)]
     pairs = zip_longest(*(one["part"].get("inputs") or () for one in (row, other)))
     results += [
@@ -160,7 +160,7 @@ def _differing(row: Mapping[str, Any], other: Mapping[str, Any]) -> list[str]:
 
 
 def _add_counts(tables: StoredTables, manifests: Sequence[Mapping[str, Any]]) -> None:
-    """Add what the parts' manifests count of their rows."""
+    """Add up the parts' counts of their rows."""
     for manifest in manifests:
         derived = panel_notes(asked_counts(manifest["asked"]))
         counts = BlockRows(
@@ -177,7 +177,7 @@ def _add_counts(tables: StoredTables, manifests: Sequence[Mapping[str, Any]]) ->
 
 
 def _manifest(manifests: Sequence[Mapping[str, Any]]) -> dict[str, Json]:
-    """Return the manifest of the whole: what all parts share, and the sums of their counts."""
+    """Return the merged manifest: what all parts share, and the sums of their counts."""
     first = manifests[0]
     kept = ("created", "cwd", "settings", "places", "by", "sampled", "left_out", "corpus")
     made: dict[str, Json] = {name: first[name] for name in kept if name in first}
@@ -204,7 +204,7 @@ def _manifest(manifests: Sequence[Mapping[str, Any]]) -> dict[str, Json]:
 
 
 class _Named(msgspec.Struct, frozen=True):
-    """The names of a sample's own line (`id`), or of the sample that a line of items, labels or scores is about."""
+    """The names of a sample in its own line (`id`), or in a line of items, labels or scores about it."""
 
     id: str = ""
     sample: str = ""
@@ -224,13 +224,13 @@ def _name_in(line: bytes) -> _Name:
 
 
 def _name_in_label(line: bytes) -> _Name:
-    """Return the name in a label's line, without a trial, which labels do not have."""
+    """Return the sample's name in a line of labels, which have no trial."""
     name, system, _ = _name_in(line)
     return name, system, 0
 
 
 def merge_rows(parts: Sequence[StoredTables], rows: Sequence[Sequence[int]], target: FolderWriter) -> None:
-    """Write the rows of these folders to another one, which was started; `rows` are the places of each one's samples.
+    """Write the merged rows of these folders to a new folder; `rows` holds the position of each sample.
 
     Judgements stand part by part, each key once. Their counts and the grader sets of the parts are added to the target's.
     InputError where two samples have the same name.
@@ -260,7 +260,7 @@ def _samples(
     names: Sequence[tuple[bytearray, bytearray]],
     target: FolderWriter | None,
 ) -> Iterator[bytes]:
-    """Iterate over the lines of all samples, adding their names to `names` of their part: as in places and scores, and as in labels.
+    """Iterate over the lines of all samples, and add their names, as used in places, scores and labels, to `names` of their part.
 
     The grader sets of samples are numbered as those of the `target`; None = they are alike in all parts.
     """
@@ -290,7 +290,7 @@ def _each(names: bytearray) -> Iterator[bytes]:
 def _placed(
     file: TableFile, name_of: Callable[[bytes], _Name], samples: Iterator[tuple[bytes, int]]
 ) -> Iterator[tuple[int, bytes]]:
-    """Iterate over the lines of a part's table, each with the place of its sample; labels that people gave in the folder come last."""
+    """Iterate over the lines of a part's table with the position of each sample; labels added in the folder come last."""
     name, position = b"", -1
     for _, _, line in file.lines():
         key = _short(name_of(line))
@@ -300,14 +300,14 @@ def _placed(
 
 
 def _regraded(line: bytes, graders: Sequence[GraderSet], target: FolderWriter) -> bytes:
-    """Return the line of a sample with the number of its grader set in the target, which adds new sets."""
+    """Return a sample's line with the number of its grader set in the merged report, adding new sets."""
     written = decode(line).get("graders", 0)
     bare = line[: line.rindex(b',"graders":')] + b"}\n" if written else line
     return numbered(bare, target.tables.number_of(graders[written]))
 
 
 def _judgements(parts: Sequence[StoredTables], asked: AskedCounts) -> Iterator[bytes]:
-    """Iterate over the stored judgements of all parts, each key once, and count by kind how they were asked."""
+    """Iterate over the judgements of all parts, each key once, and count by kind how they were asked."""
     written = set[bytes]()
     for part in parts:
         asked.update(asked_counts(part.manifest.get("asked") or {}))

@@ -1,4 +1,4 @@
-"""The ledger in a PostgreSQL database: shared by machines and by a team, and left behind when a machine dies.
+"""The ledger in a PostgreSQL database, shared by machines and by a team.
 
 It holds the same rows under the same keys as the ledger in a file. The first committed answer to a key wins, whoever
 writes it: rows are inserted in the order of their keys, so that no two writers wait for each other, and what stands already
@@ -64,7 +64,7 @@ _LOGIN = "; set PGPASSWORD, or write it to ~/.pgpass, wherever a worker runs"
 
 
 class PostgresLedger(LedgerTable):
-    """A ledger in one table of a PostgreSQL database, which is made where there is none.
+    """A ledger in one table of a PostgreSQL database, created if it is missing.
 
     An answer is committed when it arrives, on the server's disk. A server that goes away is waited for up to a minute. With
     `read_only`, nothing is changed or made. A password may stand in the URL, in PGPASSWORD or in ~/.pgpass; it is shown nowhere.
@@ -113,7 +113,7 @@ class PostgresLedger(LedgerTable):
 
     @contextmanager
     def _locked(self, db: Any) -> Iterator[None]:
-        """Open a transaction in which tables are made; other processes wait for its end.
+        """Open a transaction that creates tables; other processes wait until it ends.
 
         `IF NOT EXISTS` alone fails where two connections make a table at the same time.
         """
@@ -122,7 +122,7 @@ class PostgresLedger(LedgerTable):
             yield
 
     def _prepare(self, db: Any) -> None:
-        """Make the table where there is none. LedgerError where it is another program's, or of another version."""
+        """Create the table if it is missing. LedgerError if it belongs to another program or version."""
         with nullcontext() if self._read_only else self._locked(db):
             value = db.execute(
                 "SELECT obj_description(oid, 'pg_class') FROM pg_class WHERE oid = to_regclass('judgements')"
@@ -143,7 +143,7 @@ class PostgresLedger(LedgerTable):
         return LedgerError(f"the ledger {self.place} cannot be used: {words}{hint}")
 
     def _with(self, work: Callable[[Any], T], *, writing: bool = False) -> T:
-        """Return what `work` returns for the connection that reads or writes.
+        """Call `work` with the connection for reading or writing, and return its result.
 
         It is done again where the server went away meanwhile: doing it twice must be the same as once.
         """
@@ -168,7 +168,7 @@ class PostgresLedger(LedgerTable):
                     return result
 
     def ready(self) -> None:
-        """Ask whether rows may be written. LedgerError where they may not."""
+        """Check that rows can be written. LedgerError if not."""
 
         def ask(db: Any) -> None:
             row = db.execute(
@@ -197,7 +197,7 @@ class PostgresLedger(LedgerTable):
         return self._with(store, writing=True)
 
     def rows(self, sql: str, values: Sequence[Any] = (), read: Callable[[Row], Any] = tuple) -> Iterator[Any]:
-        """Iterate over the rows of a query, each through `read`."""
+        """Yield the rows of a query, each through `read`."""
         if self._empty:
             return
         with self._locks[False]:
@@ -211,7 +211,7 @@ class PostgresLedger(LedgerTable):
                 raise self._explained(error) from None
 
     def make(self, statements: Sequence[str]) -> None:
-        """Execute them in one transaction under the ledger's lock."""
+        """Execute statements in one transaction under the ledger's lock."""
 
         def execute(db: Any) -> None:
             with self._locked(db):

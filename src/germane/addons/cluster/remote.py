@@ -1,4 +1,4 @@
-"""Files at URLs through fsspec: copied here to be read, put there when they are whole."""
+"""Files at URLs, through fsspec: copied to this machine to be read, and uploaded when complete."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _LAST = "manifest.json"
 
 @contextmanager
 def _store(url: str) -> Iterator[tuple[Any, str]]:
-    """Yield the file system of a URL and the path in it; errors within the context become an InputError that names the URL."""
+    """Yield a URL's file system and path; errors in the context become an InputError that names the URL."""
     shown = mask_urls(url)
     check_unmasked(url)
     try:
@@ -47,7 +47,7 @@ def _store(url: str) -> Iterator[tuple[Any, str]]:
 
 
 def check_store(url: str) -> None:
-    """Raise InputError, before anything is spent, if what reads a URL is not installed or does not know it."""
+    """Raise InputError, before anything is spent, if the package for a URL is missing or does not know it."""
     with _store(url):
         pass
 
@@ -61,7 +61,7 @@ def scratch() -> Path:
 
 @cache
 def fetched(url: str) -> Path:
-    """Return a copy of the file or folder at a URL, under its own name; it is made once."""
+    """Return a local copy of the file or folder at a URL, with the same name; it is downloaded once."""
     with _store(url) as (files, path):
         local = scratch() / (Path(path).name or "data")
         files.get(path, str(local), recursive=True)
@@ -69,7 +69,7 @@ def fetched(url: str) -> Path:
 
 
 def put(local: Path, url: str) -> None:
-    """Put a file, or what a folder holds, at a URL: of a report's folder its manifest last."""
+    """Upload a file or the files of a folder to a URL; a report's manifest comes last."""
     with _store(url) as (files, path):
         if local.is_file():
             files.makedirs(path.rpartition("/")[0], exist_ok=True)
@@ -86,7 +86,7 @@ def put(local: Path, url: str) -> None:
 
 
 def pack(folder: Path, url: str) -> None:
-    """Put a part's folder at a URL as one object, which is there whole or not at all."""
+    """Upload a part's folder to a URL as one object, which appears whole or not at all."""
     packed = scratch() / "part.zip"
     with zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED, compresslevel=1) as archive:
         for file in sorted(folder.rglob("*")):
@@ -99,20 +99,20 @@ def pack(folder: Path, url: str) -> None:
 
 
 def is_there(url: str) -> bool:
-    """Return True if something stands at a URL."""
+    """Return True if there is something at a URL."""
     with _store(url) as (files, path):
         return bool(files.exists(path))
 
 
 def remove(url: str) -> None:
-    """Remove what stands at a URL, if anything does."""
+    """Delete what is at a URL, if anything is."""
     with _store(url) as (files, path):
         if files.exists(path):
             files.rm(path, recursive=True)
 
 
 def unpacked(url: str) -> list[Path]:
-    """Return the folders of the parts at a URL: of one packed part, or of all in a folder."""
+    """Return the folders of the parts at a URL: of one packed part, or of all parts in a folder."""
     with _store(url) as (files, path):
         packed = [path] if path.endswith(".zip") else sorted(files.glob(f"{path}/*.zip"))
         if not packed:

@@ -1,4 +1,4 @@
-"""An evaluation whose parts are run at the same time, by processes or Dask, and merged into one report."""
+"""Run an evaluation's parts in parallel, by processes or Dask, and merge them into one report."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ _LOOK_SECONDS = 1.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Inputs:
-    """What every worker is sent: the folder of the whole and its options, without any key.
+    """What every worker receives: the folder of the whole evaluation and its options, without keys.
 
     Attributes:
         spec: What was asked of the whole, without the options that a part finds in its own manifest.
@@ -66,7 +66,7 @@ class Inputs:
         return f"{self.store}/{_PARTS}/{share.folder}.zip"
 
     def has_finished(self, part: Path) -> bool:
-        """Return True if the part in a folder is complete, has today's options, and asks nothing again."""
+        """Return True if the part in a folder is complete, has the current options, and needs no question asked again."""
         stored = read_manifest(part)
         same = not differing_options(stored.get("options") or {}, decode(encode(self.options)))
         failed = any(field in {"errors", "failed"} for _, field, _ in asked_counts(stored.get("asked") or {}))
@@ -134,7 +134,7 @@ def _is_free(folder: Path) -> bool:
 
 
 def run_in_parts(spec: Spec, callbacks: Callbacks) -> tuple[Report, ReportData | None]:
-    """Run an evaluation in as many parts as its engine has workers; return the report and the baseline that it is compared with.
+    """Run an evaluation in as many parts as its engine has workers; return the report and its baseline.
 
     Another worker continues a part whose worker is killed. With `resume`, finished parts are kept and the others
     continued. Raises as `run` does, and InputError if the engine cannot be used.
@@ -197,7 +197,7 @@ def _write_start(
     given: Spec,
     workers: int,
 ) -> tuple[Inputs, list[Share]]:
-    """Write the manifest of the whole; return what its workers are sent, and the parts: of a resumed one as many as before."""
+    """Write the manifest of the whole evaluation; return the workers' inputs and the parts, as many as before if resumed."""
     spec, address = plan.spec, None
     if keeps_answers(plan.judge) and not spec.no_cache:
         address = ledger_of(spec, target.path)
@@ -233,7 +233,7 @@ _LAST_SECONDS = 10
 def _all_parts(
     engine: str, begin: Callable[[int], tuple[Inputs, list[Share]]], callbacks: Callbacks, again: str
 ) -> list[Path]:
-    """Run all parts to their end, those of killed workers again, and return their folders."""
+    """Run all parts to their end, repeating those of killed workers, and return their folders."""
     lost: BaseException | None
     inputs, shares, left = None, list[Share](), list[Share]()
     for _ in range(_ATTEMPTS):
@@ -273,7 +273,7 @@ def _all_parts(
 
 
 def _end_workers() -> None:
-    """End the workers of a pool that has lost one, once they have finished what is in flight.
+    """Shut down the workers of a pool that has lost one, after they have finished the requests in flight.
 
     The pool has sent them SIGTERM, after which they wait for more work; since Python 3.12 it then waits for them for ever.
     """
@@ -283,14 +283,14 @@ def _end_workers() -> None:
 
 
 def _weight(error: GermaneError) -> int:
-    """Return the rank of an error among those of several parts: input errors before those of judges before interruptions."""
+    """Return an error's rank among those of several parts: input errors first, then judge errors, then interruptions."""
     order = (LimitReached, Interrupted, JudgeError, GermaneError, InputError)
     return max(number for number, kind in enumerate(order) if isinstance(error, kind))
 
 
 @contextmanager
 def _passed_on(futures: Iterable[Future[None]]) -> Iterator[list[int]]:
-    """Pass signals to stop on to our worker processes, which finish what is in flight, and yield the list of these signals.
+    """Pass stop signals on to the worker processes, which finish requests in flight; yield the list of these signals.
 
     On a cluster, parts that have not begun are cancelled, and the others run to their end.
     """

@@ -1,4 +1,4 @@
-"""One of several parts: its cases, its share of the limits, and what it says of itself."""
+"""One of several parts of an evaluation: its cases, its share of the limits, and its entry in the manifest."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ _SHARE = re.compile(r"([0-9]{1,6})(?:/|-of-)([0-9]{1,6})")
 
 @dataclass(frozen=True, slots=True)
 class Share:
-    """One of `of` parts; `number` counts from 1."""
+    """Part `number` (from 1) of `of` parts."""
 
     number: int
     of: int
 
     @classmethod
     def parse(cls, text: str) -> Self:
-        """Return the part that a text such as `3/16` names; InputError if it names none."""
+        """Parse a part such as `3/16`; InputError for anything else."""
         match = _SHARE.fullmatch(text.strip())
         number, of = (int(match[1]), int(match[2])) if match else (0, 0)
         if not 1 <= number <= of:
@@ -40,7 +40,7 @@ class Share:
         return cls(number, of)
 
     def has(self, query: str) -> bool:
-        """Return True if the cases with this query are in the part.
+        """Return True if cases with this query belong to the part.
 
         By a hash of the query's text: equal questions are in one part, and are asked and paid for once.
         """
@@ -48,7 +48,7 @@ class Share:
         return int.from_bytes(result, "big") % self.of == self.number - 1
 
     def of_limits(self, spec: Spec) -> Spec:
-        """Return the specification with this part's share of the limits, which are meant for all parts together.
+        """Return the specification with this part's share of the limits, which apply to all parts together.
 
         Each gets 1/N of the requests and tokens per minute and of the dollars; calls and requests in flight are
         whole numbers, of which the first parts get one more, and at least one request is in flight.
@@ -71,7 +71,7 @@ class Share:
 
     @property
     def folder(self) -> str:
-        """The name of the part's folder: one without a slash."""
+        """The name of the part's folder, without a slash."""
         return f"{self.number}-of-{self.of}"
 
     def __str__(self) -> str:
@@ -85,7 +85,7 @@ class Share:
         inputs: Sequence[Path],
         gates: Iterable[Gate],
     ) -> dict[str, Json]:
-        """Return what merging needs of a part: its number, the count of `cases`, the digests of the inputs, and the gates of the whole.
+        """Return what merging needs to know of a part: its number, the count of `cases`, the digests of the inputs, and the gates.
 
         Means that belong beside others are means over all parts: their values are kept, each with how often it came. Which
         cases the part's samples are is written next to its tables.
@@ -105,7 +105,7 @@ class Share:
 
 
 def read_rows(folder: Path) -> array[int]:
-    """Return the places of a part's samples among all cases; InputError if they are missing or damaged."""
+    """Return the positions of a part's samples among all cases; InputError if they are missing or damaged."""
     try:
         return array("q", map(int, (folder / _ROWS).read_text("ascii").split()))
     except (OSError, ValueError):

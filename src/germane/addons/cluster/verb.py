@@ -43,7 +43,7 @@ def merge(
 
 
 def _parts_in(folder: Path) -> Iterator[Path]:
-    """Iterate over the folders of the parts that a path names: one part, a folder of them, or either packed or at a URL."""
+    """Iterate over the part folders at a path: one part, a folder of parts, or packed parts, also at a URL."""
     if (url := url_of(folder)) or folder.suffix == ".zip" or any(folder.glob("*.zip")):
         yield from unpacked(url or folder.resolve().as_uri())
     elif (folder / "manifest.json").exists():

@@ -1,4 +1,4 @@
-"""The call shapes of other tools: Ragas, DeepEval and Mastra by an import, LiveRAG by its command."""
+"""The call shapes of other tools: Ragas, DeepEval and Mastra as imports, LiveRAG as a command."""
 
 from pathlib import Path
 

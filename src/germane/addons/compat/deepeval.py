@@ -1,4 +1,4 @@
-"""Metrics that are called like DeepEval's: `ContextualPrecisionMetric(threshold=0.7, model=judge).measure(case)`.
+"""Metrics with DeepEval's call shape: `ContextualPrecisionMetric(threshold=0.7, model=judge).measure(case)`.
 
 `case` is anything with the attributes `input`, `actual_output`, `expected_output` and `retrieval_context`; they may be
 given by keyword instead. `model` is a judge, its name, a bare model of OpenAI's or a `DeepEvalBaseLLM`; without one
@@ -30,11 +30,11 @@ else:
     else:
 
         class Missing(InputError, MissingTestCaseParamsError):
-            """A case lacks what a metric needs, as DeepEval knows it: `skip_on_missing_params` passes over it."""
+            """A case lacks what a metric needs; with `skip_on_missing_params` it is skipped, as in DeepEval."""
 
 
 class _Metric(BaseMetric):
-    """The base of the metrics.
+    """Base class of the metrics.
 
     After `measure`: `score` (None = could not be measured), `reason`, `success`, `error`, `evaluation_model` and
     `evaluation_cost`. `async_mode` changes nothing: what can be asked at the same time is; `verbose_mode` prints the reason to
@@ -122,7 +122,7 @@ class _Metric(BaseMetric):
 
 
 def _metric(name: str, measure: str, *needs: str) -> type[_Metric]:
-    """Return the class `name` of a metric that computes this measure from these fields; its title is the measure's name."""
+    """Return a metric class called `name` that computes this measure from these fields."""
     title = measure.replace("context_", "contextual_").replace("_", " ").title()
     members = {"title": title, "measures": measure, "needs": ("input", *needs), "__module__": __name__}
     return type(name, (_Metric,), {**members, "__doc__": f"germane's {measure}, under DeepEval's name."})

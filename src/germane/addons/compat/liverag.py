@@ -178,7 +178,7 @@ def ids_in(value: object, *, strict: bool = True) -> tuple[Id, ...]:
 
 
 def _ids_in_text(text: str, *, strict: bool) -> object:
-    """Return the list in a cell, or a list of the one id that it is."""
+    """Return the list in a cell, or the one id in it as a list."""
     if strict:
         refuse_printed_array(text)
     for read in (parse_strict_json, ast.literal_eval) if text else ():
@@ -196,7 +196,7 @@ def _ids_in_text(text: str, *, strict: bool) -> object:
 
 
 class _Listed(NamedTuple):
-    """One result or one reference: its question and its ids as they were written."""
+    """One result or reference: its question and its ids as written."""
 
     qid: Id | None
     ids: tuple[Id, ...]
@@ -239,7 +239,7 @@ _Found: TypeAlias = tuple[dict[str, Number], _Rows, list[str]]
 
 
 def _corrected(results: Sequence[_Listed], references: Sequence[_Listed]) -> _Found:
-    """Return one row for every reference, those with a result first, in the results' order.
+    """Return one row per reference; those with a result come first, in the results' order.
 
     qids are compared as text; a missing one is the record's number. Gold ids are normalised as retrieved ones are.
     """
@@ -290,7 +290,7 @@ def _by_qid(entries: Iterable[_Listed], what: str) -> dict[Id, _Listed]:
 
 
 def _as_the_original(results: Sequence[_Listed], references: Sequence[_Listed]) -> _Found:
-    """Return the rows of the results that the original looks at: qids match by value and type, 0 and "" never."""
+    """Return the rows of the results that the original reads: qids match by value and type, and 0 and "" never match."""
     gold_of = {entry.qid: frozenset(entry.ids) for entry in references}
     pairs = [(entry, gold_of[entry.qid]) for entry in results if entry.qid and entry.qid in gold_of]
     gold = [ids for _, ids in pairs]
@@ -312,7 +312,7 @@ def _as_the_original(results: Sequence[_Listed], references: Sequence[_Listed]) 
 
 
 def _batch_ndcg(pairs: Sequence[tuple[_Listed, frozenset[Id]]]) -> float:
-    """Return the mean over the questions that got anything; results of one question are merged, rank by rank."""
+    """Return the mean over questions with results; several results of one question are merged rank by rank."""
     merged = defaultdict[str, list[tuple[int, str]]](list)
     for entry, _ in pairs:
         merged[str(entry.qid)] += enumerate(map(str, entry.ids))
@@ -324,7 +324,7 @@ def _batch_ndcg(pairs: Sequence[tuple[_Listed, frozenset[Id]]]) -> float:
 
 
 def _breaks_the_run(qid: str, chunks: Sequence[Id]) -> bool:
-    """Return True if the TREC file that the original writes cannot be read back: an id twice, or a blank in one."""
+    """Return True if the TREC file that the original writes cannot be read back: it has a repeated id, or a blank in one."""
     names = list(map(str, chunks))
     return len(set(names)) < len(names) or any(re.search(r"\s", name) for name in (qid, *names))
 
@@ -346,7 +346,7 @@ def _values(retrieved: Sequence[Sequence[str]], gold: Sequence[frozenset[Id]]) -
 
 
 def _own_ideal_ndcg(retrieved: Sequence[Sequence[Id]], gold: Sequence[frozenset[Id]]) -> list[float]:
-    """Return nDCG@10 over chunks, repeated documents and all, with its ideal over the relevant chunks that came back.
+    """Return nDCG@10 over chunks, repeated documents included, with the ideal over the relevant retrieved chunks.
 
     The original's: a document that was not found costs nothing.
     """

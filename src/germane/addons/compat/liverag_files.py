@@ -34,7 +34,7 @@ OutputFormat: TypeAlias = Literal["tsv", "jsonl"]
 
 
 def read_rows(path: str | Path, needed: str, *, parity: Parity | None = None) -> list[dict[str, Json]]:
-    """Return the rows of a file, each with its `place`: results, of which `doc_ids` are needed, or references with `document_ids`.
+    """Return the rows of a file, each with its `place`: results with `doc_ids`, or references with `document_ids`.
 
     `qid` tells the question; ids are a JSON list ([] = nothing retrieved), a Python list literal, or one id. Raises
     InputError, with file and line, at the first row that cannot be read. `parity="liverag"` reads a TSV's column of whole
@@ -70,7 +70,7 @@ def _checked(location: SourceLocation, row: Json, needed: str) -> dict[str, Json
 
 
 def _tsv(path: Path) -> _Placed:
-    """Yield the rows of a table with a header, tabs between its columns and quotes around what needs them, as pandas writes it."""
+    """Yield the rows of a tab-separated table with a header, quoted as pandas writes it."""
     file = shown_name(path)
     rows = table_rows((line for _, line in read_lines(path)), "\t", file)
     line, first = next(rows, (1, []))
@@ -156,7 +156,7 @@ def _written(header: Sequence[str], rows: Iterable[Mapping[str, Json]], fmt: Out
 
 
 def report(result: EvaluationResult) -> str:
-    """Return the aggregates as text, recall first: it is what the challenge looks at."""
+    """Return the aggregates as text, recall first, as in the challenge."""
     of = counted(len(result.rows), "question")
     lines = [f"{result.evaluator_name}: {result.sample_count} of {of} measured"]
     width = max(map(len, AGGREGATES))

@@ -1,4 +1,4 @@
-"""The Mastra shape: `ContextPositionMetric(model, context=[...]).measure(input, output)`, and the newer scorers' `run`.
+"""Metrics with Mastra's call shape: `ContextPositionMetric(model, context=[...]).measure(input, output)`, and the newer scorers' `run`.
 
 The normal scores are germane's own: exact, unrounded, None where a verdict is missing. `parity="mastra"` computes from the
 verdicts what Mastra does, to its last digit. Sources: @mastra/evals 0.13 (metrics) and 1.10 (scorers).
@@ -48,7 +48,7 @@ def rounded(value: float) -> float:
 
 
 def scored(measure: str, verdicts: Sequence[Verdict], scale: float = 1) -> float:
-    """Return the score of some verdicts, in their order: over as many as there are, whatever was asked about.
+    """Return the score of some verdicts in order, over as many verdicts as there are.
 
     A yes counts, in the spellings that the original takes for one: " YES " for position and precision, "Yes" for
     relevancy, nothing but "yes" for recall. Rounding comes after scaling. No verdicts: 0.
@@ -158,7 +158,7 @@ class _Scorer(_Metric):
             raise InputError("context is empty", fix="leave it out and give context_extractor=")
 
     def run(self, input: Any, output: Any = None, ground_truth: str | None = None) -> Result:  # noqa: A002
-        """Score one run: the question, the answer and, for recall, what is known to be right.
+        """Score one run: the question, the answer and, for recall, the ground truth.
 
         Without a ground truth recall has no score; Mastra gives 0.
         """
@@ -212,7 +212,7 @@ class ContextRelevanceScorer(_Scorer):
 
 
 def _level(check: Mapping[str, Json]) -> Level:
-    """Return the level of a grade; a judge that only says yes says high."""
+    """Return the level of a grade; a yes of a binary judge counts as high."""
     if check["relevant"]:
         return "medium" if check["grade"] == 2 else "high"
     return "low" if check["grade"] == 1 else "none"

@@ -1,4 +1,4 @@
-"""Metrics and an `evaluate` that are called like Ragas', over its column names and its calls of every generation.
+"""Metrics and an `evaluate` with Ragas' call shapes of every generation, over its column names.
 
 ::
 
@@ -47,7 +47,7 @@ class MetricResult:
 
 @dataclass
 class Metric:
-    """A measure under Ragas' name; `llm` is its judge, else that of the call, of GERMANE_JUDGE or the config.
+    """A measure under Ragas' name; the judge is `llm`, else that of the call, of GERMANE_JUDGE or of the config.
 
     `against` is what relevance is judged against: the query, and the reference where there is one (auto), or the
     response, as Ragas does without a reference. `needs` are the fields that the calls by keyword cannot do without.
@@ -61,11 +61,11 @@ class Metric:
 
     @cached_property
     def judge(self) -> SharedJudge:
-        """The judge of its own, for all of its calls."""
+        """The judge for all of the metric's calls."""
         return SharedJudge(self.llm, called="llm")
 
     def score(self, row: Any = None, llm: Any = None, **fields: Json) -> Any:
-        """Return the value of one row, None where it could not be measured; of `fields` by keyword a MetricResult."""
+        """Return the value of one row, or None if it could not be measured; for `fields` given by keyword a MetricResult."""
         if row is None:
             return run_coroutine(self.ascore(**fields))
         return evaluate([row], [self], llm=llm)[self.name][0]
@@ -79,7 +79,7 @@ class Metric:
         return run_coroutine(self.abatch_score(inputs))
 
     async def abatch_score(self, inputs: Sequence[Mapping[str, Json]]) -> list[MetricResult]:
-        """Do the same in an event loop."""
+        """Return the values of several cases in one evaluation, in an event loop."""
         for fields, name in product(inputs, self.needs):
             required(fields.get(name), name, type(self).__name__)
         # who compares a reference with contexts alone is shown no query, and a sample has one
@@ -97,7 +97,7 @@ class Metric:
         callbacks: Any = None,
         timeout: float | None = None,  # noqa: ASYNC109 - as in Ragas
     ) -> float | None:
-        """Do the same in an event loop; TimeoutError after `timeout` seconds."""
+        """Return the value of a SingleTurnSample in an event loop; TimeoutError after `timeout` seconds."""
         del callbacks
         async with asyncio.timeout(timeout):
             return (await aevaluate([sample], [self]))[self.name][0]
@@ -151,7 +151,7 @@ _WORD = re.compile(r"(?<=[a-z])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
 
 
 def _class(name: str, measure: str, *needs: str, called: str = "", against: str = "auto") -> type[_Class]:
-    """Return the class `name` of a metric that computes this measure from these fields; it is `called` like its class."""
+    """Return a metric class called `name` that computes this measure from these fields; instances are `called` like it."""
     named = called or _WORD.sub("_", name).lower()
     members = {"called": (named, measure, against), "needs": needs, "__module__": __name__}
     return type(name, (_Class,), {**members, "__doc__": f"germane's {measure}, under Ragas' name."})
@@ -191,7 +191,7 @@ answer_relevancy = Metric(_RELEVANCY, _RELEVANCY)
 def evaluate(
     dataset: Any, metrics: Sequence[Any] | None = None, llm: Any = None, **settings: Any
 ) -> EvaluationResult:
-    """Score every row of a data set, and wait for it: see `aevaluate`."""
+    """Score every row of a data set, synchronously: see `aevaluate`."""
     return run_coroutine(aevaluate(dataset, metrics, llm, **settings))
 
 
@@ -252,7 +252,7 @@ async def aevaluate(
 
 
 def _groups(metrics: Sequence[Metric], llm: Any) -> Iterable[list[Metric]]:
-    """Return the metrics that can be one evaluation: same judge, relevance judged against the same."""
+    """Return the metrics grouped into evaluations: those with the same judge and the same `against`."""
     groups = defaultdict[tuple[object, str], list[Metric]](list)
     for metric in metrics:
         judge = metric.llm or llm
@@ -261,7 +261,7 @@ def _groups(metrics: Sequence[Metric], llm: Any) -> Iterable[list[Metric]]:
 
 
 def _rows(dataset: Any) -> Iterator[dict[str, Json]]:
-    """Yield the rows as mappings: a list of ground truths, as the oldest data sets have it, is one reference."""
+    """Yield the rows as mappings; a list of ground truths, as in the oldest data sets, becomes one reference."""
     if isinstance(dataset, Mapping):
         columns = zip(*dataset.values(), strict=True)
         dataset = [dict(zip(dataset, row, strict=True)) for row in columns]

@@ -1,4 +1,4 @@
-"""A test set from a corpus: questions with gold that stands in the text, what was dropped, and how easy the set is."""
+"""Draft a test set from a corpus: questions whose gold is quoted from the text, the dropped ones, and how easy the set is."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""BM25 over passages, in numpy: the search that gold is ranked by and rivals are looked for with."""
+"""BM25 over passages in numpy: it ranks gold and finds rival passages."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def terms(text: str) -> list[str]:
 
 
 def is_unspaced(text: str) -> bool:
-    """Return True if most letters of a text are of scripts that do not space their words."""
+    """Return True if most letters of a text are of scripts without spaces between words."""
     return 2 * len(_UNSPACED.findall(text)) > sum(map(str.isalpha, text))
 
 
@@ -73,7 +73,7 @@ class BM25:
         return result
 
     def search(self, query: str, k: int) -> list[int]:
-        """Return the places of the k best texts that share a term with the query (0 = all); of equal ones the earlier first."""
+        """Return the positions of the k best texts that share a term with the query (0 = all); of equal ones the earlier first."""
         scores = self.scores(query)
         if 0 < k < self.size:
             least = np.partition(scores, self.size - k)[self.size - k]

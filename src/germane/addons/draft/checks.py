@@ -1,4 +1,4 @@
-"""The checks of a candidate that cost nothing. Each drops it with a reason; none is asked twice and none has a threshold that moves."""
+"""The checks of a candidate that need no judge. Each drops it with a reason; no threshold changes during a run."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ FEWEST, MOST, COPIED, AVOIDED, ALIKE = 3, 40, 8, 8, 0.8
 
 
 class Language(NamedTuple):
-    """A language: its script, words that give it away and phrases that point at a text which is not shown."""
+    """A language: its script, its function words, and phrases that refer to a text which is not shown."""
 
     name: str
     script: str
@@ -59,7 +59,7 @@ def scripts_in(text: str) -> Counter[str]:
 
 
 def language_of(text: str) -> tuple[str, Counter[str]]:
-    """Return the script of most letters of a text, and for each language of it how many of its words are in the text."""
+    """Return the script of most letters of a text, and the number of words of each language of that script."""
     script = next((name for name, _ in scripts_in(text).most_common(1)), "")
     listed = re.findall(r"[^\W\d_]+", folded(text))
     own = (language for language in _languages() if language.script == script)
@@ -71,7 +71,7 @@ _CHINESE_ALONE = frozenset("吗嗎么麼哪怎们們这這呢谁誰您")
 
 
 def other_language(question: str, passage: str, wanted: str) -> bool:
-    """Return True if a question is not in the named language, else not in that of the passage, as far as that can be told."""
+    """Return True if a question is recognisably not in the named language, or else not in that of the passage."""
     script, hits = language_of(question)
     spoken = sum(hits.values())
     if name := wanted.strip().lower():
@@ -95,7 +95,7 @@ def other_language(question: str, passage: str, wanted: str) -> bool:
 
 @cache
 def function_words() -> frozenset[str]:
-    """Return the words of all languages that carry no content."""
+    """Return the function words of all languages."""
     return frozenset().union(*(language.words for language in _languages()))
 
 
@@ -105,7 +105,7 @@ def content_words(text: str) -> list[str]:
 
 
 def words_to_avoid(passage: str) -> tuple[str, ...]:
-    """Return the eight longest content words of a passage, one of each stem: rare words are long, and no other document changes them."""
+    """Return the eight longest content words of a passage, one per stem: rare words tend to be long, and this needs no other document."""
     by_stem: dict[str, str] = {}
     for word in re.findall(r"[^\W\d_]{4,}", folded(passage)):
         if word not in function_words():
@@ -117,14 +117,14 @@ def words_to_avoid(passage: str) -> tuple[str, ...]:
 
 
 def find_quote(quote: str, text: str) -> tuple[int, int] | None:
-    """Return the span of a text that equals the quote, white space folded; None where there is none."""
+    """Return the span of a text that equals the quote after folding white space, or None."""
     pieces = [re.escape(piece) for piece in quote.split()]
     matches = re.finditer(r"\s+".join(pieces), text) if pieces else ()
     return next((match.span() for match in matches if _is_whole(text, *match.span())), None)
 
 
 def _is_whole(text: str, start: int, end: int) -> bool:
-    """Return True if a span begins and ends between words; scripts without spaces have no such places."""
+    """Return True if a span begins and ends between words; always in scripts without spaces."""
     edges = (text[max(0, at - 1) : at + 1] for at in (start, end))
     return not any(len(edge) == 2 and edge.isalnum() and not is_unspaced(edge) for edge in edges)
 
@@ -143,13 +143,13 @@ _PERSONAL = {
 
 
 def _is_card(number: str) -> bool:
-    """Return True if the Luhn check digit is right."""
+    """Return True if the Luhn check digit of a card number is right."""
     digits = [int(char) for char in number if char.isdigit()][::-1]
     return not (sum(digits[::2]) + sum(sum(divmod(2 * digit, 10)) for digit in digits[1::2])) % 10
 
 
 def personal_data(text: str) -> str:
-    """Return the kind of personal data in a text; "" where there is none that can be told."""
+    """Return the kind of personal data found in a text, or ""."""
     for kind, pattern in _PERSONAL.items():
         if any(pattern is not _CARD or _is_card(match.group()) for match in pattern.finditer(text)):
             return kind
@@ -163,7 +163,7 @@ _NAME = re.compile(r"(?<![.!?:…]\s)(?<=\S\s)[A-ZÀ-ÖØ-ÞА-ЯΑ-Ω][\w'’-]
 
 
 def unsupported(candidate: Candidate) -> str:
-    """Return the first number or name of the answer that stands neither in the quotes nor in the question; "" where all do."""
+    """Return the first number or name of the answer that is neither in the quotes nor in the question, or ""."""
     known = folded(" ".join([*candidate.quotes, candidate.question]))
     numbers, stated = set(_NUMBER.findall(known)), list[str](_NUMBER.findall(candidate.answer))
     if number := next((number for number in stated if number not in numbers), ""):
@@ -175,7 +175,7 @@ def unsupported(candidate: Candidate) -> str:
 
 
 def is_copied(question: str, passage: str) -> bool:
-    """Return True if eight words in a row stand in the passage, of scripts without spaces sixteen pairs of characters."""
+    """Return True if eight consecutive words of the question are in the passage (sixteen character pairs in scripts without spaces)."""
     listed, whole = terms(question), f" {' '.join(terms(passage))} "
     size = COPIED * (1 + is_unspaced(question))
     return any(f" {' '.join(listed[at : at + size])} " in whole for at in range(len(listed) - size + 1))
@@ -190,7 +190,7 @@ def faults(
     answerable: bool,
     allow_personal: bool,
 ) -> Iterator[tuple[str, str]]:
-    """Yield each fault of a candidate, with what shows it; the first decides."""
+    """Yield each fault of a candidate with its evidence; the first decides."""
     question = candidate.question
     if answerable:
         yield from _faults_of_answer(candidate, passage)
@@ -223,7 +223,7 @@ def _faults_of_answer(candidate: Candidate, passage: str) -> Iterator[tuple[str,
 
 
 def _pointing(question: str) -> str:
-    """Return the phrase by which a question points at a text that is not shown; "" where there is none."""
+    """Return the phrase by which a question refers to a text that is not shown, or ""."""
     text, scripts, hits = folded(question), scripts_in(question), language_of(question)[1]
     for known in _languages():
         spoken = known.script != "Latin" or known.name == "english" or hits[known.name]

@@ -1,4 +1,4 @@
-"""draft.json, and the files beside it: each is written whole, under another name first."""
+"""draft.json and the files beside it, written atomically."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ class DraftDocument(Struct, kw_only=True):
     """questions that people found bad and that `--drop-bad` removed"""
 
     def as_json(self) -> dict[str, Any]:
-        """Return the document as plain data, its fields in their order."""
+        """Return the document as plain data, in the order of its fields."""
         return {name: getattr(self, name) for name in self.__struct_fields__}
 
 
@@ -98,7 +98,7 @@ def read_document(folder: Path) -> dict[str, Any] | None:
 
 
 def check_folder(folder: Path, source: DraftCorpus) -> dict[str, Any]:
-    """Return the document that is there already, or {}; InputError for samples of another origin or another corpus."""
+    """Return the existing document or {}; InputError if the folder's samples have another origin or another corpus."""
     fix = "name another folder with -o"
     before = read_document(folder)
     if before is None:
@@ -119,7 +119,7 @@ def check_folder(folder: Path, source: DraftCorpus) -> dict[str, Any]:
 def write_folder(
     folder: Path, document: DraftDocument, rows: Iterable[Mapping[str, Json]], attempts: Sequence[Attempt]
 ) -> None:
-    """Write the files, the document first: samples without a draft.json were not drafted. Without an attempt write nothing."""
+    """Write the files, the document first, so that samples without a draft.json were not drafted. Without attempts write nothing."""
     if attempts:
         folder.mkdir(parents=True, exist_ok=True)
         write_document(folder, document.as_json())
@@ -131,7 +131,7 @@ def write_folder(
 def read_labels(
     folder: Path, rows: Sequence[Mapping[str, Any]], removed: Collection[str] = ()
 ) -> list[dict[str, Any]]:
-    """Return people's labels of these questions: an id stays when another model writes another question, its labels do not."""
+    """Return people's labels of these questions; labels of another question under the same id are left out."""
     queries = {row["id"]: row["query"] for row in rows}
     return [
         label
@@ -142,7 +142,7 @@ def read_labels(
 
 
 def checked_by_people(labels: Iterable[Mapping[str, Any]]) -> dict[str, Json] | None:
-    """Return how many questions people looked at, how many are bad, and the interval of that share; None where nobody looked.
+    """Return how many questions people checked, how many are bad, and the interval of that share; None if none was checked.
 
     The newest label of each question counts; "unsure" does not.
     """
@@ -155,7 +155,7 @@ def checked_by_people(labels: Iterable[Mapping[str, Any]]) -> dict[str, Json] | 
 
 
 def reason_counts(attempts: Iterable[Attempt]) -> dict[str, dict[str, int]]:
-    """Count, by step and reason, what ended each attempt that kept nothing: the fault of the candidate that came furthest."""
+    """Count, by step and reason, the attempts that kept nothing; of an attempt's candidates the one that came furthest counts."""
     ended = [attempt.dropped for attempt in attempts if attempt.dropped and not attempt.row]
     last = [max(rows, key=lambda row: _STEPS.index(row["step"])) for rows in ended]
     steps = dict.fromkeys(row["step"] for row in last)

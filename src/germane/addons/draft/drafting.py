@@ -1,4 +1,4 @@
-"""The attempts: one passage, one attempt, at most four calls; decided in their order, whenever answers arrive."""
+"""The attempts: one passage each, at most four calls; decided in order, whatever order answers arrive in."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ FIRST, EXAMPLES, ROUND_TRIP, LOOKED_AT, MOST_RIVALS = 20, 3, 9, 20, 2
 
 
 class Dropped(Exception):
-    """An attempt, or one of its candidates, is dropped: at which step, for which reason, shown by what."""
+    """An attempt, or one of its candidates, is dropped: the step, the reason, and the evidence."""
 
     def __init__(self, step: str, reason: str, detail: str = "", **more: Json) -> None:
         self.fields = {"step": step, "reason": reason, "detail": detail}
@@ -39,7 +39,7 @@ class Dropped(Exception):
 
 @dataclass
 class Attempt:
-    """What one passage, or one of its candidates, came to.
+    """The result of an attempt, or of one of its candidates.
 
     Attributes:
         turn: The passage, and what is written from it.
@@ -62,7 +62,7 @@ class Attempt:
     followed: Attempt | None = None
 
     def drop(self, why: Dropped, candidate: Candidate | None = None) -> None:
-        """Write down why a candidate, or the passage, is dropped."""
+        """Record why a candidate, or the passage, is dropped."""
         turn, place = self.turn, self.turn.passage
         row: dict[str, Json] = {"id": turn.id, "kind": turn.kind, "style": turn.style, **why.fields}
         row |= {"doc": place.doc, "start": place.start, "end": place.end}
@@ -72,7 +72,7 @@ class Attempt:
 
 @dataclass
 class Drafter:
-    """Drafts questions until there are n, no turns, or none of the first 20 attempts is kept.
+    """Drafts questions until n are kept, no turns are left, or none of the first 20 attempts is kept.
 
     Attributes:
         pool: Asks the writer and the judge, through the ledger.
@@ -106,7 +106,7 @@ class Drafter:
         return [attempt for attempt in self.attempts if attempt.row]
 
     async def run(self) -> None:
-        """Decide attempt after attempt, while those ahead are asked."""
+        """Decide the attempts in order, while later ones are being asked."""
         try:
             while not self.stopped:
                 self._begin_ahead()
@@ -131,7 +131,7 @@ class Drafter:
             self._tasks[turn.id] = asyncio.ensure_future(self._write(turn))
 
     def _begin_ahead(self) -> None:
-        """Begin the attempts that come next if all are kept."""
+        """Begin the next attempts that would be needed if all were kept."""
         order = copy.copy(self.order)
         room = self.ahead if self.kept else min(self.ahead, FIRST - len(self.attempts))
         for _ in range(max(1, room)):
@@ -141,7 +141,7 @@ class Drafter:
             order.settle(turn, kept=True)
 
     async def _decide(self, attempt: Attempt) -> None:
-        """Complete an attempt, now that all before it are decided: a repeat is one of an earlier attempt."""
+        """Complete an attempt once all earlier ones are decided, as a repeat is checked against them."""
         for candidate in attempt.candidates:
             if what := repeat_of(candidate, self._texts, self._bags):
                 attempt.drop(Dropped("check", "repeat", what), candidate)
@@ -154,7 +154,7 @@ class Drafter:
             return
 
     async def _ask(self, question: Question[A], judgements: list[Judgement]) -> A:
-        """Return the answer; raise Dropped where there is none: a failure is asked again by the next run."""
+        """Return the answer, or raise Dropped if there is none; the next run asks a failed question again."""
         (answer,) = await self.pool.judge([question])
         judgements.append(answer.judgement)
         if isinstance(answer.value, Unanswered):
@@ -163,7 +163,7 @@ class Drafter:
         return value
 
     async def _write(self, turn: Turn) -> Attempt:
-        """Ask for candidates, check them, and follow the first that passes."""
+        """Ask for candidates, check them, and continue with the first that passes."""
         passage, result = turn.passage, Attempt(turn)
         avoid = words_to_avoid(passage.text) if turn.kind == "paraphrased" else ()
         at, shown = int(passage.digest[:8], 16), self.examples
@@ -193,7 +193,7 @@ class Drafter:
         return result
 
     async def _follow(self, written: Attempt, candidate: Candidate) -> Attempt:
-        """Ask what comes after writing: is it clear alone, then the round trip, or for a near-miss is there an answer."""
+        """Ask the later questions: whether the candidate is clear alone, then the round trip or, for a near-miss, whether an answer exists."""
         result = Attempt(written.turn)
         try:
             alone = await self._ask(Standalone(candidate.question), result.judgements)
@@ -208,7 +208,7 @@ class Drafter:
         return result
 
     async def _look_for_answer(self, written: Attempt, candidate: Candidate, result: Attempt) -> None:
-        """Keep a near-miss where the first 20 passages are found insufficient twice, in two orders."""
+        """Keep a near-miss if the first 20 passages are judged insufficient twice, in two orders."""
         found = await self.search.top(written.turn.id, candidate.question, LOOKED_AT)
         result.searched = [self.search.place_of(*pair) for pair in found]
         texts = tuple(text for _, text in found)
@@ -223,7 +223,7 @@ class Drafter:
     async def _round_trip(
         self, written: Attempt, candidate: Candidate, alone: Alone, result: Attempt
     ) -> None:
-        """Put the answer as a claim to the passage among others: its own must state it, and few others."""
+        """Ask which passages support the answer as a claim: its own must, and only few others may."""
         passage, question, answer = written.turn.passage, candidate.question.strip(), candidate.answer.strip()
         gold = list(dict.fromkeys([passage.doc, *self.search.holders(candidate.quotes)]))
         if len(gold) > 1 + MOST_RIVALS:
@@ -260,7 +260,7 @@ class Drafter:
     def _evidence(
         self, passage: Passage, quotes: Sequence[str], gold: Sequence[str]
     ) -> list[dict[str, Json]]:
-        """Return the places of the quotes, in the passage first and then in the other documents that hold them."""
+        """Return the positions of the quotes, in the passage first and then in other documents that contain them."""
         result: list[dict[str, Json]] = []
         for doc, quote in product(gold, dict.fromkeys(quotes)):
             own = doc == passage.doc
@@ -273,7 +273,7 @@ class Drafter:
     def _row(
         self, written: Attempt, query: str, labels: dict[str, Any], facts: dict[str, Json]
     ) -> dict[str, Any]:
-        """Return the sample, with who wrote the question, by which prompt, and where the answer is kept."""
+        """Return the sample, with its writer, its prompt, and the key of its stored answer."""
         turn, by = written.turn, written.judgements[0]
         source = {
             "writer": by.judge,
@@ -302,7 +302,7 @@ _FAILURES = {
 
 
 def _failure(why: str) -> str:
-    """Return the reason of a failed call, without what differs from one call to the next."""
+    """Return the reason of a failed call without the parts that differ between calls."""
     for pattern, reason in _FAILURES.items():
         if found := re.search(pattern, why):
             return f"HTTP {found[0]}" if reason == "HTTP" else reason

@@ -1,4 +1,4 @@
-"""The draw: which passage gets which kind and style of question, and in which order. It depends on the texts and the seed alone."""
+"""The draw of passages, kinds and styles, and their order. It depends on the texts and the seed alone."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ TRIES = 4
 
 @dataclass(frozen=True, slots=True)
 class Turn:
-    """One attempt: a passage, and the kind and the style of the question that is written from it."""
+    """One attempt: a passage, and the kind and style of its question."""
 
     passage: Passage
     kind: str
@@ -32,7 +32,7 @@ class Turn:
 
 
 def parse_shares(text: str, flag: str, names: Mapping[str, int]) -> dict[str, int]:
-    """Read `direct=45 near-miss=15` as shares; names that are left out get none."""
+    """Parse shares such as `direct=45 near-miss=15`; omitted names get 0."""
     pairs = [word.partition("=")[::2] for word in text.replace(",", " ").split()]
     result = {name: int(share) for name, share in pairs if name in names and share.isdecimal()}
     if len(result) < len(pairs) or not any(result.values()):
@@ -68,7 +68,7 @@ def _pick(shares: Mapping[str, int], digest: str) -> str:
 def draw(
     passages: Iterable[Passage], seed: int, mix: Mapping[str, int], styles: Mapping[str, int]
 ) -> dict[str, list[Turn]]:
-    """Return the turns of each kind in order: by a digest of seed and text, every document once before any has a second turn.
+    """Return the turns of each kind in order: by a digest of seed and text, each document once before any is repeated.
 
     A document that is added inserts its turns and moves no other.
     """
@@ -89,7 +89,7 @@ def draw(
 
 
 class TurnOrder:
-    """The order of attempts: slot after slot, each kind with at most four attempts for each of its slots so far."""
+    """The order of attempts: slot by slot, with at most four attempts of a kind for each of its slots so far."""
 
     def __init__(self, turns: Mapping[str, list[Turn]], shares: Mapping[str, int], n: int) -> None:
         self._turns, self._slots, self._at = turns, list(slots(shares, n)), 0
@@ -103,7 +103,7 @@ class TurnOrder:
         return other
 
     def next(self) -> Turn | None:
-        """Return the next attempt, or None at the end. `settle` must follow."""
+        """Return the next attempt, or None at the end. Call `settle` afterwards."""
         while True:
             kind = self._slots[self._at - 1] if self._at else ""
             most = min(TRIES * self._wanted[kind], len(self._turns.get(kind, ())))
@@ -116,5 +116,5 @@ class TurnOrder:
             self._at += 1
 
     def settle(self, turn: Turn, *, kept: bool) -> None:
-        """Count an attempt, and whether its question was kept."""
+        """Record whether an attempt's question was kept."""
         self.kept[turn.kind] += kept

@@ -1,4 +1,4 @@
-"""How easy the questions are for word search, how far they repeat their passages, and what their number can show."""
+"""How easy the questions are for keyword search, how much they repeat their passages, and how precise a result over them is."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class MeasuredQuestion(NamedTuple):
 
 
 def measured(query: str, gold: Sequence[str], search: Search) -> MeasuredQuestion:
-    """Look a question up in the corpus; its overlap is the mean over its gold documents, of each with its nearest passage."""
+    """Search for a question in the corpus; its overlap is averaged over its gold documents, each by its nearest passage."""
     present = [doc for doc in gold if doc in search.of_doc]
     mine, shares, listed = content_words(query), list[float](), terms(query)
     for doc in present if mine else ():
@@ -57,7 +57,7 @@ def measured(query: str, gold: Sequence[str], search: Search) -> MeasuredQuestio
 
 
 def of_sample(sample: Sample, search: Search) -> MeasuredQuestion:
-    """Look up a real question, with the gold that it has."""
+    """Search for a real question, with its gold if it has any."""
     gold = [doc for doc, grade in (sample.qrels or {}).items() if grade > 0]
     return measured(sample.query, [*gold, *(doc for group in sample.gold or () for doc in group)], search)
 
@@ -76,7 +76,7 @@ def _median(values: Sequence[float]) -> float | None:
 
 
 def summary(questions: Sequence[MeasuredQuestion], clusters: Sequence[str] | None = None) -> dict[str, Json]:
-    """Return the facts about a set of questions; those of gold over the questions that have some."""
+    """Return the figures for a set of questions; those about gold cover the questions that have some."""
     with_gold = [at for at, question in enumerate(questions) if question.has_gold]
     ranks = [questions[at].rank or np.inf for at in with_gold]
     theirs = None if clusters is None else [clusters[at] for at in with_gold]
@@ -115,7 +115,7 @@ def compared(drafted: Mapping[str, Json], real: Mapping[str, Json]) -> dict[str,
 
 
 def precision(clusters: Sequence[str]) -> dict[str, Any]:
-    """Return how precisely this many questions measure, with every document's questions alike at worst (design effect)."""
+    """Return the precision of a mean over this many questions; the worst case treats all questions of a document as alike."""
     n, sizes = len(clusters), list(Counter(clusters).values())
     effect = sum(size * size for size in sizes) / n if n else 1.0
     low, high = clopper_pearson(0.7 * n / effect, n / effect) if n else (0.0, 0.0)

@@ -1,4 +1,4 @@
-"""The price of drafting, before and while: calls, tokens and dollars for a low, a typical and a high share of attempts that fail."""
+"""Forecast the price of drafting: calls, tokens and dollars for a low, a typical and a high failure rate."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def forecast(
     examples: Sequence[str],
     others: Sequence[Passage],
 ) -> dict[str, Json]:
-    """Return calls, tokens and cost of n questions for each share, by the mean request of the first turns."""
+    """Return calls, tokens and cost of n questions for each failure rate, from the mean request of the first turns."""
     judge, writer = judges
     first = [(turn, turn.passage) for turn in turns[:_LOOKED_AT]]
     texts = tuple(passage.text for passage in others[:20])
@@ -61,7 +61,7 @@ def forecast(
 
 
 def _mean(judge: Judge, questions: Sequence[Question[Any]]) -> tuple[float, float, float]:
-    """Return the mean input, output and cost of a question (NaN without a price); 0 for a judge that sends no requests."""
+    """Return the mean input, output and cost of a question (NaN without a price); 0 for a judge without requests."""
     estimate = getattr(judge, "forecast", None)
     usages: list[Usage] = [estimate((question,)) for question in questions] if estimate is not None else []
     costs = [nan if usage.cost_usd is None else usage.cost_usd for usage in usages]

@@ -1,4 +1,4 @@
-"""Passages of a corpus: long documents cut at headings and paragraphs, and passages that no question should come from."""
+"""Passages of a corpus: long documents cut at headings and paragraphs, and passages unsuitable for questions."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _HEADER_SHARE, _SHINGLE, _NEAR, _SKETCH = 0.2, 5, 0.9, 8
 
 @dataclass(frozen=True, slots=True)
 class Passage:
-    """A piece of a document: `text` is `document[start:end]`; `headings` are those above it, outermost first."""
+    """A passage of a document: `text` is `document[start:end]`; `headings` are the headings above it, outermost first."""
 
     doc: str
     start: int
@@ -47,7 +47,7 @@ class Passage:
 
 @dataclass(frozen=True, slots=True)
 class DraftCorpus:
-    """A corpus that has been read: the text of each document, all passages, and those that questions come from."""
+    """A corpus in memory: the text of each document, all passages, and those that questions may come from."""
 
     digest: str
     name: str
@@ -58,7 +58,7 @@ class DraftCorpus:
 
 
 def read_corpus(path: Path) -> DraftCorpus:
-    """Read a corpus, cut it into passages and set aside what no question should come from; counted by reason."""
+    """Read a corpus, cut it into passages, and exclude unsuitable ones, counted by reason."""
     office_files(path)
     corpus = Corpus(path)
     documents = dict(corpus.documents())
@@ -69,7 +69,7 @@ def read_corpus(path: Path) -> DraftCorpus:
 
 
 def office_files(path: Path) -> list[str]:
-    """Return the names of the PDF and office files of a corpus that have no text file of the same name beside them.
+    """Return the PDF and office files of a corpus that have no text file of the same name beside them.
 
     Raises:
         InputError: There is no other file.
@@ -86,7 +86,7 @@ def office_files(path: Path) -> list[str]:
 
 
 def cut(doc: str, text: str) -> Iterator[Passage]:
-    """Cut a document of more than 400 words at its headings, then at paragraphs, then between words."""
+    """Cut a document of more than 400 words at headings, then at paragraphs, then between words."""
     if len(_words(text)) <= LONGEST:
         yield Passage(doc, 0, len(text), text)
         return
@@ -107,7 +107,7 @@ def cut(doc: str, text: str) -> Iterator[Passage]:
 
 
 def _pieces(text: str, start: int, end: int) -> Iterator[tuple[int, int]]:
-    """Yield the spans of a section: as many whole paragraphs as fit, and a paragraph that is too long in pieces."""
+    """Yield the spans of a section: as many whole paragraphs as fit, and long paragraphs in pieces."""
     breaks = [start, *(match.end() for match in _PARAGRAPH.finditer(text, start, end)), end]
     begun, count = start, 0
     for first, last in pairwise(breaks):
@@ -124,12 +124,12 @@ def _pieces(text: str, start: int, end: int) -> Iterator[tuple[int, int]]:
 
 
 def _words(text: str) -> list[int]:
-    """Return where the words of a text begin; two characters are one in scripts without spaces."""
+    """Return the offsets of the words in a text; two characters count as a word in scripts without spaces."""
     return [match.start() for match in re.finditer(r"\S{1,2}" if is_unspaced(text) else r"\S+", text)]
 
 
 def _sort_out(passages: Sequence[Passage], documents: dict[str, str]) -> tuple[list[Passage], dict[str, int]]:
-    """Return the passages that questions may come from, and how many others there are for each reason."""
+    """Return the passages that questions may come from, and the number of others by reason."""
     lines = Counter(
         line for text in documents.values() for line in {line.strip() for line in text.splitlines()} - {""}
     )
@@ -174,6 +174,6 @@ def _is_near(words: Sequence[str], shingles: list[np.ndarray], by_value: dict[in
 
 
 def _is_filling(text: str) -> bool:
-    """Return True if more than half of what is not white space is digits, dots and links."""
+    """Return True if more than half of the characters, white space aside, are digits, dots and links."""
     whole = sum(not char.isspace() for char in text)
     return 2 * sum(len(match.group()) for match in _FILLING.finditer(text)) > whole

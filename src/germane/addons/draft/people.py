@@ -1,4 +1,4 @@
-"""`germane label` of a drafted set: a person looks at questions drawn at random, one key each; no model's opinion is shown."""
+"""`germane label` for a drafted set: a person checks questions drawn at random, one key each, without a model's opinion."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ KEYS = {
 def label(
     folder: Path, *, who: str, budget: int | None, seed: int, json: bool, drop_bad: bool = False, **_: Any
 ) -> None:
-    """Ask a person about drafted questions until the budget is used up; every answer is stored at once."""
+    """Ask a person about drafted questions until the budget is used up; every answer is saved at once."""
     document = files.read_document(folder)
     if document is None:
         raise InputError(f"{folder} holds no drafted set", fix="name the folder of germane draft -o")
@@ -60,7 +60,7 @@ def _ask(
     folder: Path, document: Mapping[str, Any], rows: Sequence[dict[str, Any]], labels: list[dict[str, Any]],
     *, who: str, budget: int | None, seed: int, silent: bool,
 ) -> None:  # fmt: skip
-    """Show one question after the other and store each answer."""
+    """Show the questions one by one and save each answer."""
 
     def show(text: str) -> None:
         if not silent:
@@ -90,7 +90,7 @@ def _ask(
 
 
 def _shown(row: Mapping[str, Any], document: Mapping[str, Any]) -> list[str]:
-    """Return the question, its answer and the quotes; of a near-miss where no answer was found."""
+    """Return the question, its answer and the quotes; for a near-miss, where no answer was found."""
     lines = [f"question  {clean(row['query'])}"]
     if row.get("answerable") is False:
         found = document.get("searched", {}).get(row["id"], [])

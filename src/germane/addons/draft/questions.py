@@ -58,11 +58,11 @@ class Draft(Question[DraftPayload]):
 
     @property
     def wording(self) -> Wording:
-        """The prompt of drafting; the kind and the style are filled in as instructions."""
+        """The prompt of drafting, with the instructions for the kind and style."""
         return Wording(_WRITE, frozenset((*self.item_fields, *self.context_fields)))
 
     def settings(self) -> dict[str, str]:
-        """Return the seed, so that another seed asks for other questions."""
+        """Return the seed, so that another seed asks anew."""
         return {"seed": str(self.seed)}
 
     def answer(self, payload: DraftPayload) -> DraftPayload:

@@ -1,4 +1,4 @@
-"""Where else an answer may stand: the first passages of BM25 and of the user's own retriever for a question."""
+"""Passages that may also answer a question: the best of BM25 and of the user's own retriever."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from germane.types import Context, Json, Sample
 
 
 class Search:
-    """The search for passages that may answer: BM25, and a pool that looks further and never makes gold.
+    """The search for rival passages: BM25, and a pool of other results, which never makes gold.
 
     Args:
         source: The corpus.
@@ -48,7 +48,7 @@ class Search:
         return {"doc": doc}
 
     def holders(self, quotes: Sequence[str]) -> list[str]:
-        """Return the documents that hold every one of these quotes to the letter, white space folded."""
+        """Return the documents that contain every one of these quotes verbatim, apart from white space."""
         folded = [" ".join(quote.split()) for quote in quotes]
         texts = self._folded.items()
         return [doc for doc, text in texts if all(q in text and find_quote(q, text) for q in folded)]
@@ -59,7 +59,7 @@ class Search:
         return next((rank for rank, doc in enumerate(found, 1) if doc in docs), None)
 
     async def top(self, name: str, query: str, k: int) -> list[tuple[str, str]]:
-        """Return the first k passages of BM25 and those of the pool, each once: document and text."""
+        """Return the first k passages of BM25 and those of the pool, without duplicates, as document and text."""
         found = [(self.passages[at].doc, self.passages[at].text) for at in self.index.search(query, k)]
         pooled = self._runs[name] if name in self._runs else self._runs.get(_normal(query), [])
         live = await self._of_target(name, query)

@@ -1,4 +1,4 @@
-"""`germane draft`: from the flags to the folder, the last line and the exit code."""
+"""The command `germane draft`."""
 
 from __future__ import annotations
 
@@ -131,7 +131,7 @@ def draft(
 def _looked_at(
     folder: Path, rows: Sequence[dict[str, Any]], before: Sequence[str]
 ) -> tuple[list[dict[str, Any]], list[str]]:
-    """Return the labels of these questions, marked in their rows, and the ids of the questions that stay removed."""
+    """Return people's labels of these questions, marked in their rows, and the ids of removed questions."""
     labels = files.read_labels(folder, rows)
     looked_at = {label["sample"] for label in labels}
     for row in rows:
@@ -144,7 +144,7 @@ def _document(
     drafter: Drafter, source: DraftCorpus, rows: Sequence[Mapping[str, Any]], real: Sequence[Sample], shares: Mapping[str, int], n: int,
     writer: str, judge: str,
 ) -> files.DraftDocument:  # fmt: skip
-    """Return what draft.json says, without what people did."""
+    """Return the content of draft.json, without people's checks."""
     clusters = [row["cluster"] for row in rows]
     wanted, order = Counter(slots(shares, n)), drafter.order
     calls, tokens, cost = files.spending(
@@ -177,7 +177,7 @@ def _document(
 
 
 def _print(document: dict[str, Json], text: str, *, json: bool) -> None:
-    """Print the document, or the same in words."""
+    """Print the document as JSON or as text."""
     if json:
         print_document(document)
     else:
@@ -185,7 +185,7 @@ def _print(document: dict[str, Json], text: str, *, json: bool) -> None:
 
 
 def _judges(judge: str | None, writer: str | None, flags: dict[str, Any]) -> tuple[Judge, Judge]:
-    """Return the judge and the writer; raise InputError for one that cannot write."""
+    """Return the judge and the writer; InputError if a judge cannot write."""
     spec = Spec.of(judge=judge, reading="single", **flags).in_project()
     checker = pick_judge(spec)
     author = checker if writer is None else pick_judge(spec.but(judge=writer))
@@ -199,7 +199,7 @@ def _judges(judge: str | None, writer: str | None, flags: dict[str, Any]) -> tup
 
 
 def _read(corpus: Path, n: int) -> DraftCorpus:
-    """Read the corpus, and note its files that are no text; InputError where fewer than n / 3 passages can have a question."""
+    """Read the corpus and note files that are not text; InputError if fewer than n / 3 passages are suitable."""
     unread, source = office_files(corpus), read_corpus(corpus)
     if unread:
         names = ", ".join(unread[:3]) + " ..." * (len(unread) > 3)
@@ -213,7 +213,7 @@ def _read(corpus: Path, n: int) -> DraftCorpus:
 
 
 def _real_questions(path: Path) -> list[Sample]:
-    """Return real questions: samples with whatever gold they have, or one question a line of a text file."""
+    """Return real questions: samples, or the lines of a text file."""
     if path.suffix.lower() in {".txt", ""} and path.is_file():
         lines = enumerate(map(str.strip, path.read_text("utf-8-sig").splitlines()), 1)
         result = [Sample(id=str(number), query=line) for number, line in lines if line]
@@ -252,7 +252,7 @@ def _dry_run(
     shown: Sequence[str],
     judges: tuple[Judge, Judge],
 ) -> tuple[dict[str, Json], str]:
-    """Return what drafting would ask, cost and send, as a document and as text; no calls are made."""
+    """Return calls, price and content of what drafting would send, as a document and as text; no calls are made."""
     kinds = [some for some in turns.values() if some]
     listed = [turn for some in zip(*kinds, strict=False) for turn in some]
     guess, sent_to = forecast(n, listed, judges, shown, source.passages), sorted({one.name for one in judges})
@@ -279,7 +279,7 @@ def _dry_run(
 
 
 def _progress(drafter: Drafter, n: int, done: int) -> None:
-    """Say after 20 attempts what the whole will cost, in place of the guess."""
+    """Return a function that prints the expected total cost after 20 attempts."""
     kept = len(drafter.kept)
     if done == FIRST and 0 < kept < n:
         calls, _, cost = files.spending(
@@ -292,7 +292,7 @@ def _progress(drafter: Drafter, n: int, done: int) -> None:
 def _ease(
     rows: Sequence[Mapping[str, Any]], clusters: Sequence[str], real: Sequence[Sample], search: Search
 ) -> dict[str, Json]:
-    """Return how easy the questions are for word search, and the same of the user's own."""
+    """Return how easy the questions are for keyword search, and the same for the user's own questions."""
     drafted = [ease.measured(row["query"], list(row.get("qrels") or ()), search) for row in rows]
     own = ease.summary(drafted, clusters)
     if not real:
@@ -302,7 +302,7 @@ def _ease(
 
 
 def _why_fewer(document: files.DraftDocument) -> str:
-    """Return a sentence: attempts kept, made and wanted, and which steps dropped the rest."""
+    """Return a sentence about attempts kept, made and wanted, and which steps dropped the rest."""
     counts = [
         (count, f"{count} {step}: {reason}")
         for step, reasons in document.dropped.items()
@@ -316,7 +316,7 @@ def _why_fewer(document: files.DraftDocument) -> str:
 
 
 def last_line(document: Mapping[str, Any], folder: Path) -> str:
-    """Return the set in one line: its size, how easy it is, its rivals, and whether people looked at it."""
+    """Summarize the set in one line: its size, its ease, its rivals, and whether people checked it."""
     kept, near_misses = document["kept"], document["kinds"].get("near-miss", {}).get("kept", 0)
     price = "" if document["cost_usd"] is None else f", ${document['cost_usd']:.2f}"
     documents = f"{document['documents_covered']} of {counted(document['corpus']['documents'], 'document')}"
@@ -352,7 +352,7 @@ def last_line(document: Mapping[str, Any], folder: Path) -> str:
 
 
 def _ease_in_words(facts: Mapping[str, Any]) -> list[str]:
-    """Return what BM25 finds, and what it finds for the user's own questions."""
+    """Return a text with what BM25 finds, for these and for the user's own questions."""
     first = facts["drafted"]["bm25_at_1"]
     if not first["interval"]:
         return []

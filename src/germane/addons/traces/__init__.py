@@ -1,4 +1,4 @@
-"""Exports of traces as samples, and scores written back as annotations of spans."""
+"""Read exported traces as samples, and write scores back as annotations of spans."""
 
 from germane.addons import Addon, Reader
 

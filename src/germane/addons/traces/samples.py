@@ -1,4 +1,4 @@
-"""Traces as samples: the question, what came back in the end, and what each step of the retrieval handed on.
+"""Convert traces to samples: the question, the final results, and the results of each retrieval step.
 
 A search is an outermost retriever span with the spans inside it, and the reranker that was given its documents; a reranker of
 several searches makes one of them. A trace with one search is a sample with `contexts`, one with several (an agent's) one with
@@ -43,7 +43,7 @@ def rows_of_traces(rows: Rows, warn: Warn | None = None) -> Rows:
 
 
 def _of_spans(rows: Rows, place: Any, warn: Warn | None) -> Rows:
-    """Yield the samples of traces; each stands where its first span does."""
+    """Yield the samples of traces, in the order of their first spans."""
     traces: dict[str, list[Span]] = {}
     where_of: dict[str, Callable[..., Any]] = {}
     for _, row, where in rows:
@@ -87,7 +87,7 @@ def _of_spans(rows: Rows, place: Any, warn: Warn | None) -> Rows:
 
 
 def _without_empty(row: Json) -> Json:
-    """Return a row of a table without its empty cells: what they would be is not known."""
+    """Return a row of a table without its empty cells, whose values are unknown."""
     return {key: value for key, value in row.items() if value != ""} if isinstance(row, TableRow) else row
 
 
@@ -95,7 +95,7 @@ _OPT_IN = "OpenTelemetry's gen_ai.retrieval.{} is opt-in: record it; of Langfuse
 
 
 def _sample(name: str, spans: Sequence[Span]) -> dict[str, Json] | None:
-    """Return a trace as a row of samples; None where nothing was retrieved in it."""
+    """Return a trace as a row of samples; None if it retrieved nothing."""
     own = {span.id: span for span in spans if span.id}
     searches = _searches(spans, own)
     if not searches:
@@ -144,12 +144,12 @@ def _sample(name: str, spans: Sequence[Span]) -> dict[str, Json] | None:
 
 
 def _asked(search: Sequence[Span]) -> str | None:
-    """Return the query of a search: the outermost span knows the user's words, the first one may have others."""
+    """Return the query of a search, preferably from the outermost span, which has the user's words."""
     return next((span.query for span in reversed(search) if span.query), None)
 
 
 def _failed(search: Sequence[Span]) -> str | None:
-    """Return the error of a search: of its last span that failed, unless a later one returned documents."""
+    """Return the error of a search's last failed span, unless a later span returned documents."""
     error = None
     for span in search:
         error = span.error or (None if span.documents else error)
@@ -157,12 +157,12 @@ def _failed(search: Sequence[Span]) -> str | None:
 
 
 def _final(search: Sequence[Span]) -> Span:
-    """Return the span whose list is that of the search: the last one that recorded any."""
+    """Return the last span of a search that recorded a list; that is the search's list."""
     return next((span for span in reversed(search) if span.documents is not None), search[-1])
 
 
 def _searches(spans: Sequence[Span], own: dict[str, Span]) -> list[list[Span]]:
-    """Return the searches of a trace in their order, each with its spans in the order in which they ended."""
+    """Return the searches of a trace in order, each with its spans in the order in which they ended."""
     units: dict[int, list[Span]] = {}
     outermost: dict[int, Span] = {}
     for span in sorted(filter(_retrieves, spans), key=lambda span: span.start):
@@ -187,7 +187,7 @@ def _retrieves(span: Span) -> bool:
 
 
 def _ancestors(span: Span, own: dict[str, Span]) -> Iterator[Span]:
-    """Yield the spans around a span, from the inside."""
+    """Yield the spans around a span, innermost first."""
     seen = {span.id}
     while span.parent not in seen and span.parent in own:
         span = own[span.parent]
@@ -196,12 +196,12 @@ def _ancestors(span: Span, own: dict[str, Span]) -> Iterator[Span]:
 
 
 def _ids(documents: Iterable[dict[str, Json]] | None) -> list[str]:
-    """Return the ids of a list in their order, each once."""
+    """Return the ids of a list in order, without duplicates."""
     return list(dict.fromkeys(document["id"] for document in documents or ()))
 
 
 def _stages(searches: Sequence[Sequence[Span]]) -> list[dict[str, Json]]:
-    """Return the ids that each step returned, by the name of its span; of several searches each document at its best rank.
+    """Return the ids that each step returned, by its span's name; over several searches each document at its best rank.
 
     What a reranker was given is a step of its own where no span handed that on. Nothing where there is one list alone.
     """

@@ -1,4 +1,4 @@
-"""Spans of traces, as tools export them: OTLP/JSON (Tempo's too), Jaeger, Phoenix's spans and data frames, Langfuse's observations.
+"""Read spans in the formats of tracing tools: OTLP/JSON (also Tempo's), Jaeger, Phoenix's spans and data frames, Langfuse's observations.
 
 Read are OpenInference's retriever, reranker and embedding spans (semantic conventions 0.1.42), OpenTelemetry's GenAI retrieval and
 embedding spans (semantic conventions 1.41.1, in development), and Langfuse's observations of type RETRIEVER and EMBEDDING (blob
@@ -40,7 +40,7 @@ Rows: TypeAlias = Iterator[tuple[int, Json, Callable[..., Any]]]
 
 
 class Span(NamedTuple):
-    """One step of a trace, with what is known of a retrieval.
+    """One step of a trace, with its retrieval if it has one.
 
     `documents` are what it handed on, best first, `inputs` what a reranker was given: contexts as a sample has them; None where
     that was not recorded. `start` and `end` are seconds since 1970.
@@ -73,7 +73,7 @@ _OF_SAMPLES = {"query", "question", "contexts", "retrieved_contexts"}
 
 
 def spans_in(row: Json) -> Iterator[Span]:
-    """Yield the spans of one row of an export. Raises Invalid where it is not one."""
+    """Yield the spans of one row of an export. Raises Invalid if it is not one."""
     exported = _exported(row)
     if exported is None:
         own = _with_context(row) if isinstance(row, dict) and _OF_SAMPLES.isdisjoint(row) else {}
@@ -92,7 +92,7 @@ _SCOPES = ("scopeSpans", "scope_spans", "instrumentationLibrarySpans", "instrume
 
 
 def _exported(row: Json) -> list[dict[str, Json]] | None:
-    """Return the spans of a document of OTLP, Tempo or Jaeger, with plain attributes; None where a row is not one."""
+    """Return the spans of an OTLP, Tempo or Jaeger document, with plain attributes; None for any other row."""
     if not isinstance(row, Mapping):
         return None
     for holder in (row, row.get("trace"), row.get("result")):  # Tempo's second and Jaeger's third API
@@ -104,7 +104,7 @@ def _exported(row: Json) -> list[dict[str, Json]] | None:
 
 
 def _of_otlp(span: Json) -> dict[str, Json]:
-    """Return a span of OTLP with plain attributes, and with ids in hex where they are written in base64."""
+    """Return a span of OTLP with plain attributes and hexadecimal ids, also where they are written in base64."""
     if not isinstance(span, Mapping):
         return {}
     ids = {name: _in_hex(span[name]) for name in (*_TRACE, *_SPAN, *_PARENT) if name in span}
@@ -112,7 +112,7 @@ def _of_otlp(span: Json) -> dict[str, Json]:
 
 
 def _in_hex(value: Json) -> Json:
-    """Return an id in hex; any other that is not 8 or 16 bytes in base64 as it is."""
+    """Return an id in hex if it is 8 or 16 bytes in base64; any other unchanged."""
     if isinstance(value, str) and len(value) in {12, 24} and value.endswith("="):
         with suppress(ValueError):
             return base64.b64decode(value, validate=True).hex()
@@ -120,7 +120,7 @@ def _in_hex(value: Json) -> Json:
 
 
 def _of_jaeger(span: Json) -> dict[str, Json]:
-    """Return a span of Jaeger as one of OTLP: its times are microseconds, its parent is a reference."""
+    """Convert a Jaeger span to OTLP: its times are in microseconds, its parent is a reference."""
     if not isinstance(span, Mapping):
         return {}
     tags = {str(tag.get("key")): tag.get("value") for tag in _mappings(span, "tags")}
@@ -147,7 +147,7 @@ def is_document_row(row: Json) -> bool:
 
 
 def samples_of_documents(rows: Rows) -> Rows:
-    """Yield a sample for each span among rows of documents; it stands where its first document does."""
+    """Yield a sample for each span among rows of documents, in the order of their first documents."""
     spans: dict[str, tuple[Callable[..., Any], list[tuple[float, dict[str, Json]]]]] = {}
     for _, row, where in rows:
         if not is_document_row(row) or not (span := name_of(_first(row, _SPAN))):
@@ -185,7 +185,7 @@ def _mappings(holder: Json, key: str) -> list[dict[str, Json]]:
 
 
 def _with_context(row: dict[str, Json]) -> dict[str, Json]:
-    """Return the row, with the ids that stand in an object `context` as columns."""
+    """Return the row with the ids in its object `context` as columns."""
     context = parsed(row.get("context"))
     return {**row, **{f"context.{k}": v for k, v in context.items()}} if isinstance(context, dict) else row
 
@@ -238,7 +238,7 @@ def _query(attributes: Mapping[str, Json]) -> str | None:
 
 
 def _error(row: Mapping[str, Json]) -> str | None:
-    """Return the error of a span; None where it has none."""
+    """Return the error of a span, or None."""
     status: Json = row.get("status") if isinstance(row.get("status"), dict) else {}
     codes = (status.get("code"), status.get("status_code"), row.get("status_code"), row.get("level"))
     if next((code for code in codes if code is not None), None) not in (2, "STATUS_CODE_ERROR", "ERROR"):
@@ -251,7 +251,7 @@ _OPERATIONS = {"retrieval": RETRIEVER, "embeddings": EMBEDDING, "chat": MODEL}
 
 
 def _kind(row: Mapping[str, Json], attributes: Mapping[str, Json]) -> str:
-    """Return the kind of a span: as it names it, else by the documents that it has."""
+    """Return the kind of a span: as stated, else inferred from its documents."""
     values = (value_at(attributes, "openinference.span.kind"), row.get("span_kind"), row.get("type"))
     words = {str(word).upper() for word in values}
     words.add(_OPERATIONS.get(str(value_at(attributes, "gen_ai.operation.name")), ""))
@@ -266,7 +266,7 @@ _PREFIXES = {"retrieval", "reranker", "embedding", "gen_ai", "input", "output", 
 
 
 def _attributes(row: Mapping[str, Json]) -> dict[str, Json]:
-    """Return the attributes of a span by their dotted names, however the export holds them."""
+    """Return the attributes of a span by dotted names, in whatever form the export holds them."""
     metadata = parsed(row.get("metadata"))  # of a span that Langfuse took by OpenTelemetry
     more = parsed(metadata.get("attributes")) if isinstance(metadata, Mapping) else None
     columns = {
@@ -287,7 +287,7 @@ _LISTS = ("reranker.output_documents", "retrieval.documents", "gen_ai.retrieval.
 
 
 def _documents(attributes: Mapping[str, Json]) -> list[dict[str, Json]] | None:
-    """Return the documents that a retrieval returned: by the conventions, else the list in its output."""
+    """Return the documents that a retrieval returned: from the conventional attributes, else from a list in its output."""
     for name in _LISTS:
         if (result := documents_in(value_at(attributes, name))) is not None:
             return result
@@ -295,7 +295,7 @@ def _documents(attributes: Mapping[str, Json]) -> list[dict[str, Json]] | None:
 
 
 def _time(row: Mapping[str, Json], names: tuple[str, ...]) -> float:
-    """Return the time under the first of these names that has one; a name says whether it is of nanoseconds."""
+    """Return the time under the first of these names that has one; the name tells whether it is in nanoseconds."""
     name = next((name for name in names if row.get(name) not in (None, "")), names[0])
     number = number_of(row.get(name)) if "nano" in name.lower() else None
     return seconds_of(row.get(name)) if number is None else number / 1e9

@@ -1,4 +1,4 @@
-"""Values in the attributes of spans: trees, lists, documents, messages, names, numbers and times, in the forms of every tool."""
+"""Values in spans' attributes, in the forms of every tool: trees, lists, documents, messages, names, numbers and times."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def tree_of(values: Mapping[str, Json]) -> dict[str, Json]:
 
 
 def value_at(tree: Json, path: str) -> Json:
-    """Return the value at a dotted path; None where there is none, or where it was hidden."""
+    """Return the value at a dotted path; None if it is absent or redacted."""
     for step in path.split("."):
         tree = tree.get(step) if isinstance(tree, Mapping) else None
     return None if tree == _HIDDEN else tree
@@ -58,7 +58,7 @@ def _value(value: Json) -> Json:
 
 
 def parsed(value: Json) -> Json:
-    """Return the list, object or text that a text writes as JSON; anything else as it is."""
+    """Return the value of a text that is JSON for a list, object or text; anything else unchanged."""
     start = value.lstrip()[:1] if isinstance(value, str) else ""
     if start == '"':
         with suppress(ValueError):
@@ -70,7 +70,7 @@ def parsed(value: Json) -> Json:
 
 
 def items_of(value: Json) -> list[Json] | None:
-    """Return a list as it is, from JSON, or as an object whose names are the places; None where it is not one."""
+    """Return a list given as a list, as JSON, or as an object with positions as keys; None for anything else."""
     value = parsed(value)
     if isinstance(value, Mapping) and value and all(str(key).isdecimal() for key in value):
         return [value[key] for key in sorted(value, key=int)]
@@ -78,7 +78,7 @@ def items_of(value: Json) -> list[Json] | None:
 
 
 def documents_in(value: Json) -> list[dict[str, Json]] | None:
-    """Return the contexts in a list of documents; None where it is not a list, or one of something else."""
+    """Return the contexts in a list of documents; None if it is not a list of documents."""
     items = items_of(value)
     if items is None:
         return None
@@ -90,7 +90,7 @@ _TEXTS = ("content", "text", "page_content", "pageContent", "chunk")
 
 
 def _document(value: Json) -> dict[str, Json] | None:
-    """Return one document as a context. Where nothing names it, its text does."""
+    """Return one document as a context; without an id its text identifies it."""
     value = {"text": value} if isinstance(value, str) else value
     if not isinstance(value, Mapping):
         return None
@@ -119,7 +119,7 @@ _OTHERS = frozenset({"system", "developer", "tool", "function"})
 def text_in(
     value: Json, names: tuple[str, ...], levels: int = 4, speaker: frozenset[str] = _USER
 ) -> str | None:
-    """Return the text that a person wrote in an input or read in an output: the value itself, or that under one of these names.
+    """Return the text of an input or output: the value itself, or the value under one of these names.
 
     Of messages the last text of the speaker; of a recorded call (`args`, `kwargs`) its first argument. None where there is no such
     text.
@@ -141,7 +141,7 @@ def text_in(
 
 
 def _message(value: Json) -> tuple[str, Json] | None:
-    """Return the role and the content of a message: with a role, of LangChain's types and constructors, or a pair; else None."""
+    """Return role and content of a message: with a role, of a LangChain type or constructor, or as a pair; else None."""
     if isinstance(value, list | tuple) and len(value) == 2:
         return (first, value[1]) if (first := _role(value[0])) else None
     if not isinstance(value, Mapping):
@@ -157,13 +157,13 @@ def _message(value: Json) -> tuple[str, Json] | None:
 
 
 def _role(value: Json) -> str:
-    """Return the role that a role, or the name of a class of messages, stands for: `human` of HumanMessageChunk; "" where it is not one."""
+    """Return the role for a role's name or a message class (`human` for HumanMessageChunk); "" for anything else."""
     name = value.lower().removesuffix("chunk").removesuffix("message") if isinstance(value, str) else ""
     return name if name in _USER | ASSISTANT | _OTHERS else ""
 
 
 def _content(content: Json) -> str | None:
-    """Return the text of a message's content: itself, or that of its parts that are text."""
+    """Return the text of a message's content, or of its text parts."""
     blocks = items_of(content)
     if isinstance(content, str) and not (blocks and all(isinstance(block, Mapping) for block in blocks)):
         return _shown(content)
@@ -181,13 +181,13 @@ def _shown(text: str) -> str | None:
 
 
 def name_of(value: Json) -> str:
-    """Return a text or a whole number as a name; "" for anything else."""
+    """Return a text or whole number as a name, and "" for anything else."""
     whole = isinstance(value, int) and not isinstance(value, bool) and value.bit_length() <= 64
     return str(value) if whole or isinstance(value, str) else ""
 
 
 def number_of(value: Json) -> float | None:
-    """Return a finite number, also one in a text; None for anything else."""
+    """Return a finite number, also from a text; None for anything else."""
     try:
         number = float(value) if not isinstance(value, bool) else math.nan
     except (TypeError, ValueError, OverflowError):
@@ -196,13 +196,13 @@ def number_of(value: Json) -> float | None:
 
 
 def listed_under(holder: Json, *keys: str) -> list[Json] | None:
-    """Return the list under the first of these keys that has one; None where there is none."""
+    """Return the list under the first of these keys that has one, or None."""
     values = (holder.get(key) for key in keys) if isinstance(holder, Mapping) else ()
     return next((value for value in values if isinstance(value, list)), None)
 
 
 def seconds_of(value: Any) -> float:
-    """Return a time in seconds since 1970: of seconds, milliseconds, microseconds or nanoseconds, a text or a datetime; else 0."""
+    """Return a time in seconds since 1970, from seconds, milli-, micro- or nanoseconds, a text or a datetime; else 0."""
     if isinstance(value, datetime.datetime):
         return value.replace(tzinfo=value.tzinfo or datetime.UTC).timestamp()
     if (number := number_of(value)) is not None:

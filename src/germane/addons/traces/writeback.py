@@ -1,4 +1,4 @@
-"""A report of traces as JSON lines that are ready to be posted: each line is the body of one request. Nothing is sent.
+"""Write a report of traces as JSON lines ready to be posted: each line is the body of one request. Nothing is sent.
 
 - OpenTelemetry: `gen_ai.evaluation.result` events as OTLP/JSON logs (`/v1/logs`), by the GenAI semantic conventions of 1.41.1,
   whose status is "development".
@@ -35,7 +35,7 @@ _SEVERITY = 9
 
 
 class _Traced:
-    """The samples of a report that are traces, with their scores and what stands behind these."""
+    """The samples of a report that are traces, with their scores and the sources of these."""
 
     def __init__(self, report: ReportData) -> None:
         self._report = report
@@ -48,7 +48,7 @@ class _Traced:
         """The kind of annotator that the judge is, in the words of OpenInference."""
 
     def __iter__(self) -> Iterator[tuple[Sample, Sequence[str], list[Score]]]:
-        """Yield each trace with the spans whose lists were judged and its scores. InputError where no sample is a trace."""
+        """Yield each trace with the spans whose lists were judged and its scores. InputError if no sample is a trace."""
         traces = {
             sample.key: (sample, spans) for sample in self._report.samples() if (spans := _spans_of(sample))
         }
@@ -60,7 +60,7 @@ class _Traced:
                 yield *traces[key], list(scores)
 
     def source(self, score: Score) -> dict[str, Json]:
-        """Return the judge behind a score, the prompts that it was asked with, and the source of the labels."""
+        """Return the judge and prompts behind a score, and the source of its labels."""
         source = self._basis.get((score.measure, score.system), "judge")
         if source not in {"judge", "best"}:
             return {"label_source": source}
@@ -78,19 +78,19 @@ class _Traced:
 
     @cached_property
     def asked(self) -> Mapping[str, dict[str, Json]]:
-        """The judge of each judged passage and its prompt, by its item."""
+        """The judge and prompt of each judged passage, by item."""
         rows = (row for row in self._report.judgements() if row.kind == "relevance" and row.parent is None)
         return {row.item: {"judge": row.judge, "prompts": [row.prompt] if row.prompt else []} for row in rows}
 
 
 def _spans_of(sample: Sample) -> Sequence[str]:
-    """Return the ids of the spans whose lists were judged, one for each search."""
+    """Return the ids of the spans whose lists were judged, one per search."""
     spans = sample.metadata.get("spans")
     return spans if isinstance(spans, tuple) and all(isinstance(span, str) for span in spans) else ()
 
 
 def otel(report: ReportData) -> Iterator[str]:
-    """Yield the events of each trace as one OTLP/JSON export of logs."""
+    """Yield the events of each trace as an OTLP/JSON export of logs."""
     traced = _Traced(report)
     nano = str(int(datetime.datetime.fromisoformat(traced.created).timestamp()) * 10**9)
     scope = {"scope": {"name": "germane", "version": __version__}, "schemaUrl": SCHEMA_URL}
@@ -109,7 +109,7 @@ def otel(report: ReportData) -> Iterator[str]:
 
 
 def _attributes(sample: Sample, score: Score, source: Mapping[str, Json]) -> list[Json]:
-    """Return the attributes of the event of a score."""
+    """Return the attributes of a score's event."""
     values = {
         "gen_ai.evaluation.name": score.measure,
         "gen_ai.evaluation.score.value": score.value,
@@ -136,7 +136,7 @@ def _value(value: Any) -> dict[str, Json]:
 
 
 def phoenix(report: ReportData) -> Iterator[str]:
-    """Yield the labels of the documents of each trace, a judge's and people's, as document annotations of the spans."""
+    """Yield the labels of each trace's documents, a judge's and people's, as document annotations of the spans."""
     traced, explainer, some = _Traced(report), Explainer(report), False
     for sample, spans, scores in traced:
         calls = explainer.facts(sample, scores, changes=False).calls
@@ -174,7 +174,7 @@ def _annotation(span: str, context: Any, label: Any, traced: _Traced) -> dict[st
 
 
 def langfuse(report: ReportData) -> Iterator[str]:
-    """Yield each score of each trace, of the observation that retrieved where there was one search."""
+    """Yield each score of each trace; with one search it belongs to the observation that retrieved."""
     traced = _Traced(report)
     for sample, spans, score in (
         (sample, spans, score) for sample, spans, scores in traced for score in scores

@@ -1,4 +1,4 @@
-"""One group of questions: asked, read, asked again, until each has an answer or an error.
+"""One group of questions: asked until each has an answer or an error.
 
 What comes back wrong is asked again with what was wrong with it. A list that stays wrong, or does not end, is asked text by
 text, such a fused request question by question, verdicts that a model cannot keep apart one by one, and contexts that
@@ -56,7 +56,7 @@ class GroupCall:
         self._spent = self._unended = False
 
     async def run(self) -> None:
-        """Ask all together, then what failed in smaller requests: the texts of a list, the questions of a fused request."""
+        """Ask all questions together, then failed ones in smaller requests: single texts of a list, single questions of a fused request."""
         try:
             alone = self.client.capabilities.alone and _asks_several(self.items)
             for items in [[item] for item in self._one_by_one(self.items)] if alone else [self.items]:
@@ -111,7 +111,7 @@ class GroupCall:
                 yield from fused_requests(left, self.prompts)
 
     async def _ask(self, items: Sequence[FusedRequest]) -> None:
-        """Get an answer or an error for each question; what is too long for the model, or failed, is asked in parts."""
+        """Get an answer or an error for each question; what is too long for the model, or fails, is asked in parts."""
         self._spent = self._unended = False
         try:
             try:
@@ -131,7 +131,7 @@ class GroupCall:
             await self._ask([item])
 
     def _split_questions(self, items: Sequence[FusedRequest]) -> list[FusedRequest]:
-        """Return the questions to ask again in smaller requests: none in an outage, or of a model that never gave a usable answer."""
+        """Return the questions to ask again in smaller requests; none in an outage, or for a model that never gave a usable answer."""
         left = list(self._open(items))
         if not left or self.client.breaker.open:
             return []
@@ -142,13 +142,13 @@ class GroupCall:
         return self._one_by_one(left) if hopeful and _asks_several(items) else []
 
     def _one_by_one(self, items: Sequence[FusedRequest]) -> list[FusedRequest]:
-        """Return each question as a request of its own."""
+        """Return one request per question."""
         questions = [question for item in items for question in item.questions]
         self._singly += questions
         return fused_requests(questions, self.prompts, fuse=False)
 
     async def _in_windows(self, question: AnyQuestion, error: GaveUp) -> None:
-        """Ask about parts of the contexts that may support claims, and merge the answers; GaveUp where one has none."""
+        """Ask about parts of the contexts that may support claims, and merge the answers; GaveUp if a part has none."""
         if not isinstance(question, Support) or (halves := question.halves()) is None:
             raise error
         todo, answered = [*halves], list[tuple[Support, Reply]]()
@@ -173,7 +173,7 @@ class GroupCall:
         self._results[id(question)] = Reply(payload=payload, provenance=how, children=tuple(answered))
 
     async def _answers(self, items: Sequence[FusedRequest]) -> None:
-        """Get an answer or an error for each question; verdicts that a model cannot keep apart are asked one by one."""
+        """Get an answer or an error for each question; verdicts that a model mixes up are asked one by one."""
         problem = await self._attempts(items)
         left = [question for item in self._open(items) for question in item.questions]
         singles = left[0].split_by_item() if isinstance(problem, Miscounted) and len(left) == 1 else ()
@@ -188,7 +188,7 @@ class GroupCall:
             self._results[id(left[0])] = Reply(payload=payload)
 
     async def _attempts(self, items: Sequence[FusedRequest]) -> AnswerError | None:
-        """Ask until there is a usable answer or no attempt left; each shows what was wrong with the one before.
+        """Ask until there is a usable answer or no attempt is left; each attempt shows the fault of the previous one.
 
         Returns what was wrong with the last.
         """
@@ -219,7 +219,7 @@ class GroupCall:
     async def _attempt(
         self, ask: Ask, note: Correction | None
     ) -> tuple[AnswerError | None, Correction | None]:
-        """Ask once and keep what can be used; return what was wrong, and what the next attempt shows of it."""
+        """Ask once and keep the usable part; return the fault, and what the next attempt shows of it."""
         try:
             got = await self.client.complete(ask, self.state, note)
         except AnswerError as error:
@@ -247,7 +247,7 @@ class GroupCall:
         return problem, (got.text[:_SHOWN], str(problem)[:_PROBLEM])
 
     def _keep(self, ask: Ask, got: Completion) -> AnswerError | None:
-        """Keep what can be used of an answer; return what is wrong with the rest."""
+        """Keep the usable part of an answer; return the fault of the rest."""
         problem: AnswerError | None = None
         decides = self.client.capabilities.decides  # no chat model's own claim about probabilities is one
         try:

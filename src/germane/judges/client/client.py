@@ -1,4 +1,4 @@
-"""One model endpoint: a request is sent, and what follows is decided by its response, until there is an answer or none will be.
+"""One model endpoint: sends requests, and decides from each response what to do next.
 
 Asked to wait (429, 503, 529), the client waits as long as Retry-After says, or backs off, until the call's deadline.
 Failures on the way (5xx, timeouts, broken connections) have `attempts`; when they come in a row, all requests are held
@@ -198,14 +198,14 @@ class ModelClient:
         return call.slot
 
     def _check_usable(self) -> None:
-        """Raise what any request would end with, where the endpoint is not asked any more."""
+        """Raise the error that any request would end with, if the endpoint is not used any more."""
         if self._unusable:
             raise JudgeError(self._unusable)
         if self.breaker.exhausted:
             raise self._no_answer(self.breaker.exhausted)
 
     def _expected_tokens(self, ask: Ask) -> float:
-        """Estimate the tokens of a request and its answer: the mean answer so far, before the first a typical one."""
+        """Estimate the tokens of a request and its answer, from the mean answer so far or a typical one."""
         size = len(ask.system) + len(ask.user) + len(str(ask.schema))
         if self._answers:
             return size / BYTES_PER_TOKEN + self._output_tokens / self._answers
@@ -227,7 +227,7 @@ class ModelClient:
         return capabilities.body(ask, note, limit, call.mode), limit, own
 
     async def _send(self, body: bytes, call: ModelCall, slot: Slot) -> RetryDecision:
-        """Send one request; return what follows from its response."""
+        """Send one request and return the decision that follows from its response."""
         started, seconds = monotonic(), min(self.policy.read, call.left)
         secrets = self.transport.secrets
         try:
@@ -252,7 +252,7 @@ class ModelClient:
         return decision._replace(text=secrets.mask_text(decision.text))
 
     def _timed_out(self, seconds: float) -> str:
-        """Return why a request was cancelled; the first that outlives --timeout is a warning that names the flag."""
+        """Return why a request was cancelled; the first to exceed --timeout causes a warning that names the flag."""
         why = f"no answer within {seconds:.3g} s"
         if seconds < self.policy.read:  # the end of the call's deadline
             return why
@@ -294,7 +294,7 @@ class ModelClient:
         return got
 
     def _check_read(self, read: int, ask: Ask, sent: int) -> None:
-        """Raise GaveUp where the server read far fewer tokens than it was sent: Ollama cuts texts off in silence."""
+        """Raise GaveUp if the server read far fewer tokens than it was sent: Ollama truncates texts silently."""
         size = len(" ".join(ask.user.split()))
         if read > self._cuts_at + _SAME_TOKENS:
             self._cuts_at = 0  # it reads more after all
@@ -309,7 +309,7 @@ class ModelClient:
             )
 
     def widen(self, got: Completion, ask: Ask, call: ModelCall) -> bool:
-        """Give the next answer more room, since this one was cut off; return False where it does not end.
+        """Allow the next answer more tokens, since this one was cut off; return False if that cannot help.
 
         That is one that used all of the question's own limit, unless nothing but thoughts was written: these get more
         room, in later requests too. One that was cut off earlier met a limit of the server's own.
@@ -326,7 +326,7 @@ class ModelClient:
         return True
 
     def _pause(self, decision: RetryDecision, call: ModelCall, slot: Slot) -> float:
-        """Return the seconds to wait before a request is sent again, taken from what is left of the call's time.
+        """Return the seconds to wait before a request is sent again, within the time left for the call.
 
         A Retry-After costs no attempt. A fault costs one, unless the circuit is open: then it pauses all requests.
 
@@ -363,11 +363,11 @@ class ModelClient:
         return pause
 
     def _no_answer(self, why: str) -> GaveUp | JudgeError:
-        """Return what is raised where there is no answer: an endpoint that has never answered is asked nothing more."""
+        """Return the error for a request without an answer; an endpoint that has never answered is not asked again."""
         return GaveUp(why, spent=True) if self.breaker.reached else self._stop(f"does not answer: {why}")
 
     def _stop(self, why: str) -> JudgeError:
-        """Send nothing more to this endpoint; return what is raised."""
+        """Stop using this endpoint; return the error to raise."""
         self._unusable = f"{self.transport.url} {why}"
         return JudgeError(self._unusable)
 
@@ -420,7 +420,7 @@ class ModelClient:
 
 
 def _clock(seconds: float) -> str:
-    """Return the time then, with its date where that is not today's."""
+    """Return the time after some seconds, with the date if it is not today."""
     now = datetime.now().astimezone()
     then = now + timedelta(seconds=min(seconds, _LATEST_SECONDS))
     return f"{then:%H:%M}" if then.date() == now.date() else f"{then:%Y-%m-%d %H:%M}"

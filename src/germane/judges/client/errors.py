@@ -1,4 +1,4 @@
-"""Read the responses of model endpoints, and decide what follows: take it, retry, wait, change the request, give up, or stop.
+"""Read the responses of model endpoints and decide what follows: accept, retry, wait, change the request, give up, or stop.
 
 `next_action` holds the one table of that. The expressions before it match the error messages of real servers.
 """
@@ -61,7 +61,7 @@ def message_of(raw: bytes, status: int = 400, headers: Mapping[str, str] | None 
 
 
 def failure_in(body: Mapping[str, Json]) -> tuple[int, Json] | None:
-    """Return the error in the body of a 2xx response with the status it should have had; None where there is none.
+    """Return the error in the body of a 2xx response with the status it should have had, or None.
 
     It stands next to the choices, in the first of them (OpenRouter), or alone. The status is the error's own number or
     the one that its words mean, else 500; UNKNOWN where nothing says that it is an error. A completion without choices
@@ -77,7 +77,7 @@ def failure_in(body: Mapping[str, Json]) -> tuple[int, Json] | None:
 
 
 def _status(error: Json) -> int | None:
-    """Return the HTTP status that an error names by number or by words."""
+    """Return the HTTP status that an error states as a number or in words."""
     inner, text = _inner(error), _text(error)
     codes = [inner.get(name) for name in _CODES] if isinstance(inner, dict) else []
     numbers = (int(code) for code in map(str, codes) if _ERROR.fullmatch(code))
@@ -162,7 +162,7 @@ _PARAMETER = re.compile(
 
 
 def is_refusal(text: str) -> bool:
-    """Return whether an error refuses a parameter or a schema, which no repetition mends, whatever its status."""
+    """Return whether an error refuses a parameter or a schema, so that repeating the request cannot help, whatever the status."""
     low = text.lower()
     return UNFIT.search(low) is not None or (
         _REFUSED.search(low) is not None and _PARAMETER.search(low) is not None
@@ -170,7 +170,7 @@ def is_refusal(text: str) -> bool:
 
 
 def is_out_of_money(text: str, body: str = "") -> bool:
-    """Return whether there is no money left, which no waiting mends.
+    """Return whether the account has no money left, so that waiting cannot help.
 
     A quota per minute comes back, though Google words it as OpenAI words an empty account: the whole `body` tells them
     apart. A quota per day, or of 0, does not come back soon enough.
@@ -200,7 +200,7 @@ _OVER = re.compile(
 
 
 def is_over_limit(text: str) -> bool:
-    """Return whether an error says that an answer may not have that many tokens."""
+    """Return whether an error says that the answer limit is too high."""
     low = text.lower()
     return _LENGTH.search(low) is not None and _OVER.search(low) is not None
 
@@ -266,12 +266,12 @@ class RetryDecision(NamedTuple):
 
     @property
     def why(self) -> str:
-        """The text of the response, after its HTTP status where it has one."""
+        """The text of the response, after its HTTP status if it has one."""
         return f"HTTP {self.status}: {self.text}" if self.status else self.text
 
 
 def decide(status: int, headers: Mapping[str, str], raw: bytes, *, worked: bool) -> RetryDecision:
-    """Return the decision that follows from a response; `worked`: the endpoint has answered before."""
+    """Return the decision for a response; `worked`: the endpoint has answered before."""
     result: Json = None
     if sent_as_success := 200 <= status < 300:
         with suppress(ValueError, RecursionError):

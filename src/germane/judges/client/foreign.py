@@ -1,4 +1,4 @@
-"""Providers that do not speak the OpenAI protocol, through pydantic-ai's direct requests.
+"""Providers with a protocol other than OpenAI's, through pydantic-ai's direct requests.
 
 Only the last step differs: what would have been posted is put into pydantic-ai's messages, and what comes back
 is put into the shape of a chat completion. Retries, limits, output modes and the parsing of answers stay the same.
@@ -63,7 +63,7 @@ are not rounded from 1."""
 
 
 class PydanticAITransport:
-    """One model of a provider with a protocol of its own; takes and gives bodies as OpenAI-compatible servers do."""
+    """One model of a provider with its own protocol; bodies in and out are those of OpenAI-compatible servers."""
 
     def __init__(self, service: Service, key: str, headers: Mapping[str, str]) -> None:
         self.url = mask_urls(service.url)
@@ -76,7 +76,7 @@ class PydanticAITransport:
 
     @property
     def takes_temperature(self) -> bool:
-        """True if pydantic-ai would send a temperature; it warns where it would not."""
+        """True if pydantic-ai would send a temperature."""
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             settings, _ = self.model.prepare_request({"temperature": 0.0}, ModelRequestParameters())
@@ -84,7 +84,7 @@ class PydanticAITransport:
 
     @property
     def mode(self) -> int:
-        """The first output mode that this model takes, as far as pydantic-ai knows."""
+        """The first output mode that this model accepts, as far as pydantic-ai knows."""
         profile = self.model.profile
         if profile.get("supports_json_schema_output", False):
             return MODES.index("schema")
@@ -135,7 +135,7 @@ class PydanticAITransport:
         return chat_completion(message, finish, response.model_name, vars(response.usage))
 
     def batch_request(self, name: str, body: bytes) -> BatchRequest:
-        """Return a request of a batch, which takes no number of retries."""
+        """Return a request for a batch, without a number of retries."""
         request = json.loads(body)
         settings: Any = self._settings(request)
         del settings["max_retries"]
@@ -147,7 +147,7 @@ class PydanticAITransport:
         )
 
     def _settings(self, request: Mapping[str, Json]) -> ModelSettings:
-        """Return pydantic-ai's settings; parameters that it does not know go into the body."""
+        """Return pydantic-ai's settings; parameters unknown to it go into the body."""
         settings: dict[str, Json] = {} if self.provider == "bedrock" else {"max_retries": 0}
         settings |= {name: request[name] for name in ("max_tokens", "temperature") if name in request}
         if "max_completion_tokens" in request:
@@ -165,7 +165,7 @@ class PydanticAITransport:
         return settings  # type: ignore[return-value]
 
     async def enter(self) -> None:
-        """Open connections on the running loop; those left over from another are dropped."""
+        """Open connections on the running loop; those of another loop are dropped."""
         loop = asyncio.get_running_loop()
         if not self._entered or self._loop is not loop:
             self._entered, self._loop = True, loop
@@ -198,7 +198,7 @@ def _model(service: Service, key: str) -> Model:
 
 
 def _withheld(service: Service) -> dict[str, Any]:
-    """Return the headers that a provider's library takes from the environment, marked as omitted: they are not for a file's URL."""
+    """Return the headers that a provider's library would take from the environment, marked as omitted, as they must not go to a file's URL."""
     library = {"anthropic": "anthropic", "openai-decisions": "openai"}.get(service.provider)
     if library is None or service.trusted:
         return {}

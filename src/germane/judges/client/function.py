@@ -1,4 +1,4 @@
-"""A model of the user's own: a chat model of LangChain's, or any function that answers a prompt.
+"""A model of the user's own: a LangChain chat model, or any function that answers a prompt.
 
 As with a provider's own protocol only the last step differs: what would have been posted is handed over as messages, or as one
 text, and what comes back is put into the shape of a chat completion.
@@ -30,7 +30,7 @@ _AT_ONCE = 4
 
 
 def service_of(model: OwnModel, name: str | None = None) -> Service:
-    """Return the service of a model: called `name`, else as a chat model calls itself; a function has no name of its own.
+    """Return the service of a model under the given name, else the chat model's own; a function must be given one.
 
     InputError where it cannot be asked.
     """
@@ -49,7 +49,7 @@ def service_of(model: OwnModel, name: str | None = None) -> Service:
 
 
 def settings_of(model: OwnModel) -> dict[str, Json]:
-    """Return the settings of a chat model that can change an answer, as far as it tells: plain values, no keys."""
+    """Return the settings of a chat model that can change an answer: plain values, without keys."""
     if not _chats(model):
         return {}
     params = getattr(model, "_identifying_params", None)
@@ -69,7 +69,7 @@ def at_once(model: OwnModel) -> int | None:
 
 
 class FunctionTransport:
-    """One model of the user's own; takes and gives bodies as OpenAI-compatible servers do."""
+    """One model of the user's own; bodies in and out are those of OpenAI-compatible servers."""
 
     secrets = Secrets({})
 
@@ -93,7 +93,7 @@ class FunctionTransport:
         return 200, {}, json.dumps(_completion(answer), ensure_ascii=False).encode("utf-8", "replace")
 
     async def _call(self, turns: Sequence[tuple[str, str]]) -> Any:
-        """Return the answer; what is not asynchronous runs in a thread."""
+        """Return the answer; synchronous functions run in a thread."""
         value: Any = turns
         if _chats(self._model):
             function = getattr(self._model, "ainvoke", None) or self._model.invoke
@@ -113,7 +113,7 @@ def _chats(model: Any) -> bool:
 
 
 def _function(model: Any) -> Any:
-    """Return the function that is called: of an object its `__call__`."""
+    """Return the function to call; for an object its `__call__`."""
     return model if inspect.isroutine(model) else getattr(model, "__call__", model)  # noqa: B004 - to look at it
 
 
@@ -123,7 +123,7 @@ def prompt_of(turns: Iterable[tuple[str, str]]) -> str:
 
 
 def _completion(answer: Any) -> dict[str, Json]:
-    """Return the answer, a text or a message of LangChain's with its token counts, as a chat completion."""
+    """Return the answer, a text or a LangChain message with token counts, as a chat completion."""
     content = answer if isinstance(answer, str) else getattr(answer, "content", answer)
     if isinstance(content, list):
         content = "".join(

@@ -1,4 +1,4 @@
-"""Request bodies for one model at one endpoint, and what the endpoint's refusals teach.
+"""Request bodies for one model at one endpoint, and what is learned from the endpoint's refusals.
 
 An answer is asked for in the first mode that the endpoint takes: a strict JSON Schema, a call of a tool with that
 schema, or the schema in the words of the prompt. What is refused is remembered per endpoint and model.
@@ -63,7 +63,7 @@ Correction: TypeAlias = tuple[str, str]
 
 @dataclass(slots=True, kw_only=True)
 class ModelCapabilities:
-    """The forms of request that a model at an endpoint takes, as far as its answers and refusals have shown.
+    """The forms of request that a model at an endpoint accepts, as far as known from its responses.
 
     Attributes:
         model: Its name.
@@ -100,7 +100,7 @@ class ModelCapabilities:
     _endless: int = 0
 
     def __post_init__(self) -> None:
-        """Take a token limit among the user's own parameters as the limit, under the name that they gave it."""
+        """Use a token limit among the user's own parameters as the limit, under the name given."""
         own = dict(self.parameters)
         for name in LIMIT_NAMES:
             if type(own.get(name)) is int:
@@ -109,7 +109,7 @@ class ModelCapabilities:
         self.parameters = own
 
     def reason(self, setting: str, provider: str) -> None:
-        """Ask the model to reason as the setting says: "off" or "low"."""
+        """Ask the model to reason as set: "off" or "low"."""
         self.reasoning = _REASONING[setting]
         if setting == "off" and provider in {"vllm", "llamacpp"}:  # they leave it to the template of the chat
             self.parameters = {"chat_template_kwargs": {"enable_thinking": False}, **self.parameters}
@@ -144,7 +144,7 @@ class ModelCapabilities:
         return json.dumps(request, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "replace")
 
     def limit(self, ask: Ask) -> int:
-        """Return the tokens that an answer may have: the user's limit, else the question's own; 0 = none is named."""
+        """Return the token limit of an answer: the user's, else the question's own; 0 = none."""
         return self.max_tokens or (ask.room + self.thoughts if self.token_limits and ask.room else 0)
 
     def _messages(self, ask: Ask, note: Correction | None, mode: int) -> list[Json]:
@@ -168,7 +168,7 @@ class ModelCapabilities:
         return messages
 
     def learn(self, error: str, mode: int, *, limited: bool = False) -> bool:
-        """Learn from the text of a refusal what to leave out, rename or ask for otherwise; False where it does not say.
+        """Learn from a refusal what to omit, rename or ask for differently; return False if it does not say.
 
         Args:
             error: The text.
@@ -228,7 +228,7 @@ class ModelCapabilities:
             self.lower(mode, "it took no other request")
 
     def shared(self, *, ended: bool) -> None:
-        """Record whether an answer to several questions ended: a model that cannot end them is asked one at a time."""
+        """Record whether an answer to several questions was complete; a model that cannot complete them is asked one at a time."""
         self._endless = 0 if ended else self._endless + 1
         if self._endless >= _ENDLESS and not self.alone:
             self.alone = True
@@ -238,7 +238,7 @@ class ModelCapabilities:
             )
 
     def schema_ignored(self) -> None:
-        """Record an answer that does not match the schema: a server that ignores it is asked by the prompt."""
+        """Record an answer that does not match the schema; a server that ignores schemas is asked by the prompt."""
         if not self.proven:
             self._ignored += 1
             if self._ignored >= _IGNORED_ANSWERS:

@@ -1,4 +1,4 @@
-"""The answer of a model in a chat completion: the one JSON object in what it wrote, and what it used.
+"""Parse a model's answer from a chat completion: the one JSON object in its text, and the usage.
 
 Nothing in a response is trusted, and nothing is guessed: a fence, thoughts and a short lead-in before the object are passed
 over, and so are words after it that hold no second object. An object that is cut off, names a field twice or is quoted
@@ -59,7 +59,7 @@ class Completion:
 
     @property
     def fault(self) -> str:
-        """The reason why the text is not a JSON object; "" where it is one."""
+        """The reason why the text is not a JSON object; "" if it is one."""
         try:
             self.payload()
         except AnswerError as error:
@@ -73,12 +73,12 @@ class Completion:
 
     @property
     def thought(self) -> bool:
-        """True if the tokens went into thoughts, which did not end or are not shown: less than a byte is left of each."""
+        """True if the tokens went into thoughts that did not end or are not shown: less than a byte per token is left."""
         few = self.size < (self.output_tokens or 0)
         return few or not self.text.strip() or self.fault == _ENDLESS
 
     def payload(self) -> dict[str, Json]:
-        """Return the JSON object in the answer; AnswerError where there is none."""
+        """Return the JSON object in the answer; AnswerError if there is none."""
         if self.problem:
             raise AnswerError(self.problem)
         if not self.text.strip():
@@ -94,7 +94,7 @@ NOTHING = Completion("")
 def chat_completion(
     message: Mapping[str, Json], finish: str | None, model: str | None, used: Mapping[str, Json]
 ) -> dict[str, Json]:
-    """Return the body of a chat completion with that message, from the tokens that LangChain and pydantic-ai count."""
+    """Return the body of a chat completion with that message, and the token counts of LangChain or pydantic-ai."""
     result: dict[str, Json] = {
         "choices": [{"message": message, "finish_reason": finish}],
         "model": model or "",
@@ -109,7 +109,7 @@ def chat_completion(
 
 
 def completion_in(body: Mapping[str, Json], name: str) -> Completion:
-    """Return the completion in a response's JSON; `name` is the schema or tool that was asked for."""
+    """Return the completion in a response's JSON; `name` is that of the requested schema or tool."""
     choices = body.get("choices")
     choice = _object(choices[0]) if isinstance(choices, list) and choices else {}
     message = _object(choice.get("message"))
@@ -139,7 +139,7 @@ def _text(value: Json) -> str:
 
 
 def _misplaced(message: Mapping[str, Json]) -> str:
-    """Return the problem of an answer with reasoning and no content, and the setting that mends it; "" = no reasoning either."""
+    """Return the problem of an answer with reasoning but no content, and the setting that fixes it; "" without reasoning."""
     name = next((name for name in _REASONING if _text(message.get(name)).strip()), None)
     if name is None:
         return ""
@@ -150,7 +150,7 @@ def _misplaced(message: Mapping[str, Json]) -> str:
 
 
 def _called(calls: Json, name: str) -> tuple[str, str]:
-    """Return the arguments of the call of `name`, and what is wrong: another function, or calls that differ."""
+    """Return the arguments of the call to `name`, and the fault: another function, or calls that differ."""
     functions = [_object(_object(call).get("function")) for call in calls] if isinstance(calls, list) else []
     fitting = [
         function.get("arguments") for function in functions if function.get("name") in {name, None, ""}
@@ -165,7 +165,7 @@ def _called(calls: Json, name: str) -> tuple[str, str]:
 
 
 def tokens_in(body: Mapping[str, Json]) -> tuple[int | None, int | None, int]:
-    """Return input, output and cached input tokens; None = not counted, which is also what 0 input means."""
+    """Return input, output and cached input tokens; None = not counted, as also 0 input means."""
     usage = _object(body.get("usage"))
     sent, back = _count(usage.get("prompt_tokens")), _count(usage.get("completion_tokens"))
     cached = _count(_object(usage.get("prompt_tokens_details")).get("cached_tokens")) or 0
@@ -217,7 +217,7 @@ LEAD_IN = 300
 
 
 def object_in(text: str) -> dict[str, Json]:
-    """Return the one JSON object of a model's answer: bare, in a fence, after thoughts or a short lead-in, before other words.
+    """Return the one JSON object of a model's answer: bare, fenced, after thoughts or a short lead-in, or before other text.
 
     Raises:
         AnswerError: There is no object, more than one, a long text before it, or a sentence around it.
@@ -234,7 +234,7 @@ def object_in(text: str) -> dict[str, Json]:
 
 
 def _last_object(text: str) -> dict[str, Json]:
-    """Return the object after the last thought. The mark of a thought inside an object's strings does not count."""
+    """Return the object after the last thought. A thought's mark within an object's strings does not count."""
     begin = 0
     while (mark := _MARK.search(text, begin)) is not None:
         if mark["opens"]:
@@ -254,7 +254,7 @@ def _last_object(text: str) -> dict[str, Json]:
 
 
 def _decoded(text: str, begin: int) -> tuple[dict[str, Json] | None, int]:
-    """Return the object that begins there and where it ends; None where it is broken."""
+    """Return the object that begins there and its end; None if it is broken."""
     try:
         return _DECODER.raw_decode(text, begin)
     except (ValueError, RecursionError):
@@ -262,7 +262,7 @@ def _decoded(text: str, begin: int) -> tuple[dict[str, Json] | None, int]:
 
 
 def _alone(before: str, value: dict[str, Json] | None, after: str) -> dict[str, Json]:
-    """Return the object, if it is not a quotation: a short lead-in before it, and no other object or thought after it."""
+    """Return the object unless it is a quotation: only a short lead-in before it, and no other object or thought after it."""
     if value is None:
         raise AnswerError("the answer is not valid JSON: an object begins, but is broken or cut off")
     words = after[_REST.match(after).end() :]  # type: ignore[union-attr]  # it matches everything

@@ -22,7 +22,7 @@ __all__ = ["PROVIDERS", "Service"]
 
 @dataclass(frozen=True, slots=True)
 class Provider:
-    """One provider: base URL, environment variables of the key and of the base URL, and its other particulars.
+    """One provider: its base URL, the environment variables of its key and base URL, and its peculiarities.
 
     Attributes:
         url: The base URL; "" = it must be given.
@@ -103,7 +103,7 @@ _OWN = Provider("", "", "", local=True)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Service:
-    """The endpoint of one model: resolved, without the key. `custom` is the base URL where it is not the default."""
+    """The resolved endpoint of one model, without the key. `custom` is the base URL if it is not the default."""
 
     provider: str
     model: str
@@ -113,12 +113,12 @@ class Service:
 
     @property
     def name(self) -> str:
-        """The name of the judge: `provider:model`, or the provider alone where there is no model."""
+        """The name of the judge: `provider:model`, or the provider alone without a model."""
         return f"{self.provider}:{self.model}" if self.model else self.provider
 
     @property
     def traits(self) -> Provider:
-        """The particulars of its provider; the defaults for a model of the user's own."""
+        """The provider's peculiarities; defaults for a model of the user's own."""
         return PROVIDERS.get(self.provider, _OWN)
 
     def at(self, path: str) -> str:
@@ -127,14 +127,14 @@ class Service:
         return urlunsplit((scheme, host, f"{base}/{path}", query, ""))
 
     def headers(self, api_key: str | None, own: Mapping[str, str]) -> dict[str, str]:
-        """Return the user's `own` headers, and the one with the key unless it is among them or there is no key."""
+        """Return the user's `own` headers, and the key's unless it is among them or there is no key."""
         header, result = self.traits.header, {name.lower(): value for name, value in own.items()}
         if header not in result and (key := self.secret(api_key)):
             result[header] = key if header != "authorization" else f"Bearer {key}"
         return result
 
     def secret(self, api_key: str | None) -> str:
-        """Return the key, from the call or the environment; JudgeError where one is needed and absent."""
+        """Return the key, from the call or the environment; JudgeError if a required one is missing."""
         variable = self.traits.key
         key = api_key or (os.environ.get(variable, "").strip() if self.trusted else "")
         if not (key or self.traits.local or self.custom):
@@ -151,7 +151,7 @@ def decides(name: str) -> bool:
 
 
 def check_form(service: Service, *, decides: bool) -> None:
-    """Raise InputError where a judge that reads text would ask a decisions model, or the reverse."""
+    """Raise InputError if a text-reading judge would ask a decisions model, or the reverse."""
     if decides and not service.traits.decides:
         deciders = ", ".join(key for key, provider in PROVIDERS.items() if provider.decides)
         problem = f"{service.name} is not a decisions model"
@@ -212,7 +212,7 @@ _LIKE_A_URL = re.compile(
 
 
 def check_headers(headers: Mapping[str, str]) -> None:
-    """Raise InputError where a header cannot be sent. Its value may be a key and is not shown."""
+    """Raise InputError for a header that cannot be sent. Its value may be a key and is not shown."""
     for name, value in headers.items():
         if not re.fullmatch(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+", name):
             raise InputError(
@@ -226,7 +226,7 @@ def check_headers(headers: Mapping[str, str]) -> None:
 
 
 def _split(spec: str) -> tuple[str, str]:
-    """Return the name and the URL after its @; InputError where that looks like a URL and is not one."""
+    """Return the name and the URL after its @; InputError if that resembles a URL but is none."""
     if match := _URL.search(spec):
         return spec[: match.start()], match[1]
     if spec.endswith("@") or ("@" in spec and _LIKE_A_URL.fullmatch(spec, spec.index("@"))):
@@ -242,7 +242,7 @@ def _split(spec: str) -> tuple[str, str]:
 
 
 def _ollama(host: str) -> str:
-    """Return the URL of OLLAMA_HOST, read as Ollama reads it: any part may be left out. InputError for an invalid port."""
+    """Return the URL in OLLAMA_HOST, read as Ollama does: any part may be missing. InputError for an invalid port."""
     scheme, mark, rest = host.partition("://") if "://" in host else ("http", "", host)
     parts = urlsplit(f"//{rest}")
     name = "127.0.0.1" if parts.hostname in {None, "0.0.0.0", "::"} else str(parts.hostname)  # noqa: S104 - read, not bound
@@ -254,7 +254,7 @@ def _ollama(host: str) -> str:
 
 
 def _tidy(url: str, provider: Provider) -> str:
-    """Return the canonical spelling of a base URL: without the path of a call and outer slashes; a bare host is http."""
+    """Return a base URL in canonical form: without the path of a call and outer slashes; a bare host gets http."""
     parts = urlsplit(url if "://" in url else f"http://{url}")
     if parts.scheme not in {"http", "https"} or not parts.hostname:
         raise InputError(
@@ -279,7 +279,7 @@ MILLION = 1_000_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Price:
-    """US dollars for a million tokens; `cached` is what input from the provider's prompt cache costs (None = as any).
+    """US dollars per million tokens; `cached` is the price of input from the provider's prompt cache (None = the same).
 
     InputError where one is not a number from 0.
     """
@@ -289,14 +289,14 @@ class Price:
     cached: float | None = None
 
     def __post_init__(self) -> None:
-        """Check the prices: one that is not a number would be noticed only after the first paid answer."""
+        """Check the prices, as an invalid one would be noticed only after the first paid answer."""
         for name in ("input", "output", "cached"):
             rate = getattr(self, name)
             if rate is not None or name != "cached":
                 check_number(name, rate, "write dollars for a million tokens, from 0", of="Price", least=0)
 
     def times(self, rate: float) -> Price:
-        """Return the price times `rate`: what a cheaper service tier costs."""
+        """Return the price times `rate`, as for a cheaper service tier."""
         cached = None if self.cached is None else self.cached * rate
         return self if rate == 1 else Price(input=self.input * rate, output=self.output * rate, cached=cached)
 

@@ -1,4 +1,4 @@
-"""Limits of what is sent to an endpoint: concurrency, requests and tokens per minute, pauses, the circuit breaker.
+"""Limits of an endpoint: concurrency, requests and tokens per minute, pauses, the circuit breaker.
 
 Nothing here knows HTTP.
 """
@@ -49,7 +49,7 @@ class AdaptiveConcurrency:
         self._round = int(self.size)
 
     async def acquire(self) -> None:
-        """Wait until fewer requests than the limit are in flight, then count one more."""
+        """Wait until fewer requests than the limit are in flight, then add one."""
         if not self._waiting and self.in_flight < int(self.size):
             self.in_flight += 1
             return
@@ -63,7 +63,7 @@ class AdaptiveConcurrency:
             raise
 
     def release(self) -> None:
-        """Count one request less in flight, and admit the next one that waits."""
+        """Remove one request from those in flight, and admit the next one that waits."""
         self.in_flight -= 1
         self._admit()
 
@@ -75,7 +75,7 @@ class AdaptiveConcurrency:
                 future.set_result(None)
 
     def succeeded(self, sent: float) -> None:
-        """Increase the size: the endpoint answered a request that was sent at that time (monotonic)."""
+        """Increase the size after an answer to a request that was sent at that time (monotonic)."""
         latency = monotonic() - sent
         self._latencies.append(latency)
         self._fastest = min(self._fastest, latency)
@@ -95,7 +95,7 @@ class AdaptiveConcurrency:
             self._admit()
 
     def throttled(self, sent: float) -> None:
-        """Halve the size, once per round trip: a request sent at that time was refused or timed out."""
+        """Halve the size, once per round trip, after a request sent at that time was refused or timed out."""
         self._slow_start = False
         if sent > self._halved_at:
             self._halved_at = monotonic()
@@ -107,7 +107,7 @@ _Entry: TypeAlias = list[float]
 
 
 class SlidingWindow:
-    """A limit of units in any minute; a request of more than that leaves when nothing else did for a minute.
+    """A limit of units in any minute; a larger request is sent when nothing else was for a minute.
 
     Args:
         per_minute: The limit; less than one is one in a longer time.
@@ -123,7 +123,7 @@ class SlidingWindow:
         self._sum = self._next = 0.0
 
     def wait(self, units: float) -> float:
-        """Return the seconds until that many units may be taken, as far as is known now."""
+        """Return the seconds until that many units may be taken, as far as known."""
         now = monotonic()
         while self._log and self._log[0][0] + self._period <= now:
             self._sum -= self._log.popleft()[1]
@@ -139,7 +139,7 @@ class SlidingWindow:
         return max(0.0, free - now)
 
     def take(self, units: float) -> _Entry:
-        """Count these units (requests or tokens) against the limit, and return the entry that `correct` changes."""
+        """Count these units (requests or tokens) against the limit; return the entry for `correct`."""
         now = monotonic()
         self._next = min(max(self._next, now - BURST) + units * self._interval, now + self._period)
         self._sum += units
@@ -147,7 +147,7 @@ class SlidingWindow:
         return entry
 
     def correct(self, entry: _Entry, units: float) -> None:
-        """Replace an estimate by the real number of units; 0 gives them back."""
+        """Replace an estimate by the real number of units; 0 returns them."""
         more = units - entry[1]
         self._next += more * self._interval
         if self._log and entry[0] >= self._log[0][0]:
@@ -160,7 +160,7 @@ Taken: TypeAlias = list[_Entry]
 
 
 class RateLimiter:
-    """Requests and tokens per minute, and requests in flight, for all judges that share it; None = no limit.
+    """Requests and tokens per minute, and requests in flight, shared by several judges; None = no limit.
 
     Requests leave in the order of their arrival.
 
@@ -204,25 +204,25 @@ class RateLimiter:
             raise
 
     def correct(self, taken: Taken, tokens: float) -> None:
-        """Replace the estimate by the tokens that the request and its answer really had."""
+        """Replace the estimate by the real tokens of the request and its answer."""
         for window, entry in zip(self._windows, taken, strict=True):
             if window.tokens:
                 window.correct(entry, tokens)
 
     def give_back(self, taken: Taken) -> None:
-        """Give back what a request has taken that was not sent."""
+        """Return the units of a request that was not sent."""
         for window, entry in zip(self._windows, taken, strict=True):
             window.correct(entry, 0)
         self.release()
 
     def release(self) -> None:
-        """Count one request less in flight."""
+        """Remove one request from those in flight."""
         if self._in_flight is not None:
             self._in_flight.release()
 
 
 class CircuitBreaker:
-    """Opens after failures in a row of an endpoint that has answered before, closes with any answer, and is `exhausted` after an outage."""
+    """Opens after consecutive failures of an endpoint that has answered before, closes with any answer, and is `exhausted` after an outage."""
 
     def __init__(self, policy: RetryPolicy) -> None:
         self.reached = False
@@ -260,7 +260,7 @@ class CircuitBreaker:
 
 
 class EndpointLimits:
-    """All that can hold a request to one endpoint back: requests in flight, rates, and a pause.
+    """All limits of one endpoint: requests in flight, rates, and a pause.
 
     A pause holds all requests back until the time of a Retry-After, or for the backoff of an endpoint that is down. An
     answer to a request that was sent after the refused one ends it early: it was not meant for all.
@@ -275,7 +275,7 @@ class EndpointLimits:
         self._paused_until = self._refused = 0.0
 
     async def acquire(self, tokens: Callable[[], float], check: Callable[[], None]) -> Slot:
-        """Wait until a request of about that many tokens may be sent; `check` raises if none is to be sent any more."""
+        """Wait until a request of about that many tokens may be sent; `check` raises if none may be any more."""
         while True:
             await self.pause()
             await self.concurrency.acquire()
@@ -289,7 +289,7 @@ class EndpointLimits:
                     return Slot(self, taken)
 
     async def pause(self) -> None:
-        """Wait for the end of a pause; requests that wait leave spread over a tenth of it, a second at most."""
+        """Wait for the end of a pause; waiting requests then start spread over a tenth of it, at most a second."""
         left = self._paused_until - monotonic()
         late = random.random() * min(1.0, left / 10)  # noqa: S311 - no secret
         while self._paused_until and left > 0:
@@ -297,13 +297,13 @@ class EndpointLimits:
             left = self._paused_until + late - monotonic()
 
     def succeeded(self, sent: float) -> None:
-        """Record the answer to a request sent at that time (monotonic): a pause ends, and more may be in flight."""
+        """Record an answer to a request sent at that time (monotonic): it ends a pause, and allows more in flight."""
         if sent >= self._refused:
             self._paused_until = 0.0
         self.concurrency.succeeded(sent)
 
     def throttled(self, sent: float, seconds: float | None = None) -> None:
-        """Have fewer requests in flight, and none for some seconds: one sent at that time was refused or failed."""
+        """Reduce the requests in flight and pause for some seconds, after a request sent at that time was refused or failed."""
         self.concurrency.throttled(sent)
         if seconds is not None:
             self._refused = max(self._refused, sent)
@@ -312,7 +312,7 @@ class EndpointLimits:
 
 @dataclass(slots=True)
 class Slot:
-    """The place of one request among those in flight, from just before it is sent until it is released."""
+    """One request among those in flight, from just before it is sent until its release."""
 
     limits: EndpointLimits
     taken: Taken
@@ -320,11 +320,11 @@ class Slot:
     _released: bool = False
 
     def correct(self, tokens: float) -> None:
-        """Replace the estimate by the tokens that the request and its answer really had."""
+        """Replace the estimate by the real tokens of the request and its answer."""
         self.limits.limiter.correct(self.taken, tokens)
 
     def release(self) -> None:
-        """Let another request be sent; a second time it does nothing."""
+        """Admit another request; repeated calls do nothing."""
         if not self._released:
             self._released = True
             self.limits.concurrency.release()

@@ -1,4 +1,4 @@
-"""When a request is tried again: timeouts, attempts, exponential backoff, Retry-After."""
+"""When a request is retried: timeouts, attempts, exponential backoff, Retry-After."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _COUNTS = ("attempts", "list_attempts", "circuit_failures", "hopeless")
 def check_number(
     name: str, value: object, fix: str, *, of: str = "", least: float | None = None, whole: bool = False
 ) -> None:
-    """Raise InputError unless a setting (`of` a class) is a finite number of at least `least`; without one, more than 0."""
+    """Raise InputError unless a setting (`of` a class) is a finite number of at least `least`, or above 0 without one."""
     number = isinstance(value, int if whole else int | float) and not isinstance(value, bool)
     if not number or not (value > 0 if least is None else least <= value) or value == math.inf:  # type: ignore[operator]
         text = f"{of}({name}={value!r})" if of else f"{name}={value!r}"
@@ -63,7 +63,7 @@ class RetryPolicy:
     hopeless: int = 30
 
     def __post_init__(self) -> None:
-        """Check the values: a judge that never waits, or never tries, would fail every question."""
+        """Check the values, since a judge that never waits or never tries would fail every question."""
         for field in fields(self):
             kind: dict[str, Json] = {"least": 1, "whole": True} if field.name in _COUNTS else {}
             fix = f"write {'a whole number from 1' if kind else 'seconds: a number more than 0'}"
@@ -100,7 +100,7 @@ _SECONDS = {"ms": 0.001, "milli": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
 
 
 def retry_after(headers: Mapping[str, str], body: str = "") -> float | None:
-    """Return the seconds that a response asks to wait; None where it names no time.
+    """Return the seconds that a response asks to wait; None if it does not say.
 
     The headers go first: `retry-after-ms`, then `retry-after` in seconds or as a date; then what the body says in
     Google's `retryDelay` or in words ("Please try again in 7m26.4s"). A negative time and a past date say nothing.
@@ -127,7 +127,7 @@ def _number(text: str | None) -> float | None:
 
 
 def _in_words(body: str) -> float | None:
-    """Return the longest time in the body: Google rounds it in one place and not in the other."""
+    """Return the longest waiting time in the body, as Google rounds one of them."""
     durations = [_PART.findall(match[1] or match[2]) for match in _WORDS.finditer(body)]
     seconds = (sum(float(number) * _SECONDS[unit.lower()] for number, unit in parts) for parts in durations)
     return max(seconds, default=None)

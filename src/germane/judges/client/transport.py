@@ -1,4 +1,4 @@
-"""Requests over HTTP: bytes to one URL and back, without retries, limits or meaning."""
+"""Requests over HTTP: bytes to one URL and back, without retries or limits."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ _OF_KEYS = re.compile("auth|key|token|secret|cookie|^sig|^code$|pass", re.IGNORE
 
 
 class Secrets:
-    """The keys sent to one server, in headers and in its URL: it may repeat them in errors and answers."""
+    """The keys sent to one server, in headers and its URL, which it may repeat in errors and answers."""
 
     def __init__(self, headers: Mapping[str, str], key: str = "", url: str = "") -> None:
         sent = [*headers.items(), *hidden_in(url).items()]
@@ -66,14 +66,14 @@ class Secrets:
         self._escaped = re.compile("|".join(spelt).encode()) if long else None
 
     def mask(self, data: bytes) -> bytes:
-        """Return a response's bytes with every long key masked, however JSON spells it."""
+        """Return a response's bytes with every long key masked, in any JSON escaping."""
         escapes = b"u00" in data or b"\\/" in data
         if self._escaped is None or not (escapes or any(key in data for key in self._plain)):
             return data
         return self._escaped.sub(MASK.encode(), data)
 
     def mask_text(self, text: str) -> str:
-        """Return an error or a header with every key masked: a short one as a whole word."""
+        """Return an error or header with every key masked; short keys only as whole words."""
         for key in self._keys:
             word = re.escape(key) if len(key) >= _LONG else rf"(?<!\w){re.escape(key)}(?!\w)"
             text = re.sub(word, MASK, text)
@@ -111,7 +111,7 @@ class HTTPTransport:
         self._loop: asyncio.AbstractEventLoop | None = None
 
     async def send(self, body: bytes) -> Response:
-        """Send one request over the client with the fewest in flight; TransportError where there is no whole response."""
+        """Send one request over the client with the fewest in flight; TransportError if there is no complete response."""
         import httpx2
 
         clients = self._open()
@@ -132,7 +132,7 @@ class HTTPTransport:
             clients[client] -= 1
 
     def _open(self) -> dict[httpx2.AsyncClient, int]:
-        """Return the clients of the running event loop; those left over from another loop are dropped."""
+        """Return the clients of the running event loop; those of another loop are dropped."""
         loop = asyncio.get_running_loop()
         if not self._clients or self._loop is not loop:
             import httpx2
@@ -152,7 +152,7 @@ class HTTPTransport:
 
 
 async def _read(response: httpx2.Response) -> bytes:
-    """Return the body, up to LARGEST bytes; nothing is decompressed, so that none is larger than it looks."""
+    """Return the body, up to LARGEST bytes; compressed bodies are not decompressed, so that size is checked."""
     if (encoding := response.headers.get("content-encoding", "identity").lower()) != "identity":
         raise TransportError(f"the body is encoded as {encoding[:20]}, though only identity was accepted")
     parts, size = [], 0

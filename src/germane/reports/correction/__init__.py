@@ -1,1 +1,1 @@
-"""The draws of labels, and the chances that they give."""
+"""Draws of labels and their probabilities."""

@@ -1,4 +1,4 @@
-"""Draws of labels: which labels were drawn at random, from which items, and with which probability each was drawn.
+"""Draws of labels: which labels were drawn at random, from which items, and with which probabilities.
 
 A draw is a set of labels of one queue, design and seed from one pool: everything of a kind that a report judged, or what
 two reports do not share (`germane label A B`). Probabilities are those of the labels given, not of the budget, so a
@@ -24,7 +24,7 @@ Pool: TypeAlias = Mapping[str, frozenset[str]]
 
 
 def design_of(label: Label) -> Mapping[str, Any]:
-    """Return the design by which a label's item was drawn; {} if it is not known."""
+    """Return the design by which a label's item was drawn; {} if unknown."""
     return label.design or {}
 
 
@@ -59,7 +59,7 @@ class Draw:
 
     @cached_property
     def items(self) -> frozenset[str]:
-        """The items of the pool that were drawn; of whole queries only those that are labelled completely."""
+        """The drawn items of the pool; for whole queries only those labelled completely."""
         drawn = {label.item for label in self.labels}
         items = (items for items in self.pool.values() if items <= drawn or not self.whole)
         return frozenset(item for some in items for item in some if item in drawn)
@@ -92,7 +92,7 @@ def chance_of(draws: Iterable[Draw], case: str, item: str) -> float:
 
 
 def draws_of(labels: Iterable[Label], pool: Pool) -> Iterator[Draw]:
-    """Iterate over the draws from this pool by which labels were made: one for each queue, design and seed."""
+    """Yield the draws from this pool behind these labels: one per queue, design and seed."""
     groups: dict[tuple[object, ...], list[Label]] = defaultdict(list)
     for label in labels:
         design = design_of(label)

@@ -1,4 +1,4 @@
-"""The labels that correct the judged means of a report, and how many answers that takes."""
+"""The labels that correct a report's judged means, and how many answers that takes."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _LEAST_QUERIES = 3
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LabelTarget:
-    """The judged means of a report that one queue of labels corrects.
+    """The judged means of a report that are corrected by one queue of labels.
 
     Attributes:
         kind: The kind of the labels: relevance, support or sufficiency.
@@ -57,7 +57,7 @@ class LabelTarget:
         return len(cases)
 
     def announcement(self, cases: Sequence[str], size: int) -> str:
-        """Return which means the first `size` answers correct, and after how many of them, as a sentence."""
+        """Return a sentence about which means the first `size` answers correct, and after how many."""
         names, needed = some_of(self.measures, 4), self.answers_needed(cases)
         what = {"relevance": "passages", "support": "claims"}.get(self.kind, "sets of passages")
         how = "whole queries" if self.design == "queries" else what
@@ -120,7 +120,7 @@ def choose_targets(
 def shared_budget(
     targets: Sequence[LabelTarget], orders: Sequence[Sequence[str]], budget: int | None
 ) -> list[int]:
-    """Return the number of answers of each queue: each leaves the later ones what they need; None = all.
+    """Return the number of answers for each queue, reserving what later queues need; None = all.
 
     `orders` hold the query of each thing to label, in the order of each queue.
     """
@@ -133,7 +133,7 @@ def shared_budget(
 
 
 def _kind_of(measure: Measure) -> str:
-    """Return the kind of labels that a judged measure can be computed from; "" if people cannot give them."""
+    """Return the kind of label from which a judged measure can be computed; "" if people cannot give it."""
     if measure.name in VERDICT_MEANS:
         return "sufficiency" if measure.name == "context_sufficiency" else "support"
     if measure.definition.family != "ranked":

@@ -104,7 +104,7 @@ class ScoreTerms:
         return np.where(np.isnan(self.chance), grade, self.chance)
 
     def people(self, items: Iterable[str], book: LabelBook, unsure: float) -> Floats:
-        """Return for each item the share of the people asked who call it a hit; nan if nobody was asked.
+        """Return for each item the share of people who call it a hit; nan if nobody labelled it.
 
         A person who could not tell counts as `unsure`: 0 gives the smallest possible share, 1 the largest.
         """
@@ -118,7 +118,7 @@ class ScoreTerms:
         return np.array(shares)
 
     def unreadable(self, book: LabelBook) -> str | None:
-        """Return why people's labels do not say what counts (their scale has no known threshold), or None."""
+        """Return why people's labels cannot be read as hits (their scale has no known threshold), or None."""
         other = {label.scale for label in book} - {"graded", "binary"}
         if other and self.measure.settings.get("rel", 0) is None:
             where = f"people's grades are on the scale {min(other)}"
@@ -127,7 +127,7 @@ class ScoreTerms:
 
 
 def _counted(measure: Measure, answer: Any, scale: str) -> Any:
-    """Return 1 if a verdict is a hit, else 0; of an array elementwise."""
+    """Return 1 for a hit, else 0; for an array elementwise."""
     threshold = 1.0 if scale == "binary" else float(measure.settings.get("rel") or HELPS)
     hit = np.asarray(answer) >= threshold
     return np.where(hit ^ (measure.name in _COMPLEMENTS), 1.0, 0.0)

@@ -1,1 +1,1 @@
-"""Results derived from the rows of a report: verdicts on cases, results of searches, columns for a DataFrame."""
+"""Results derived from a report's rows: verdicts on cases, results of searches, columns for a DataFrame."""

@@ -26,7 +26,7 @@ CaseVerdict = Literal["pass", "borderline", "fail", "undecided", "skipped"]
 
 
 class ResultRow(Line):
-    """The result of one grader in a case, in words; reports of more than 5,000 scores leave it out."""
+    """The result of one grader for a case, with its texts; reports of more than 5,000 scores leave it out."""
 
     measure: str
     score: float | None
@@ -43,7 +43,7 @@ class CaseResult(
     kw_only=True,
     rename=internal("undecided_required"),
 ):
-    """The score of one sample over all of its graders, and the verdict on it.
+    """The score of one sample over all graders, with its verdict.
 
     `score` is their weighted mean, null if one of them could not be measured; skipped graders are left out. If lower is
     better, the goodness of the value counts: 1 - hallucination, 1 / (1 + leaks).
@@ -64,19 +64,19 @@ class CaseResult(
 
     @property
     def key(self) -> SampleKey:
-        """Return the key of its sample within an evaluation: id, system and trial."""
+        """Return the key of its sample: id, system and trial."""
         return self.sample, self.system or "", self.trial or 0
 
     @property
     def failed(self) -> bool:
-        """True if it counts as a failed case, in every format."""
+        """True if the case counts as failed, in every format."""
         return self.verdict == "fail"
 
 
 def case_of(
     key: SampleKey, scores: Sequence[Score], graders: Mapping[str, Grader], open_to: Collection[str]
 ) -> CaseResult:
-    """Return the result of one case; scores by the names in `open_to` decide nothing."""
+    """Return the result of one case; scores with names in `open_to` decide nothing."""
     from germane.measures.graders import BORDERLINE, PASS, STRICT  # not at the top: `germane rank` has none
 
     rows = [(score, graders.get(score.measure)) for score in scores]
@@ -135,7 +135,7 @@ def _is_below(score: Score, grader: Grader, least: float) -> bool | None:
 
 
 def dump_grader(grader: Grader) -> dict[str, Json]:
-    """Return a grader as a JSON object: what a stored report needs to compute cases and verdicts again.
+    """Return a grader as a JSON object, from which a stored report can compute cases and verdicts again.
 
     A grader that is not a measure comes from the eval file; its results are stored in the judgements.
     """

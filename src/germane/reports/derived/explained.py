@@ -27,7 +27,7 @@ class LabelLine(Line):
 
 
 class PlaceLine(Line):
-    """A passage that came back, at its `rank` from 1, with the label of every source; `score` is the retriever's."""
+    """A retrieved passage at its `rank` from 1, with the label of every source; `score` is the retriever's."""
 
     rank: int
     id: str | None
@@ -38,7 +38,7 @@ class PlaceLine(Line):
 
 
 class CallLine(Line):
-    """One search: its query and the passages that came back, best first; or the `final` list of an agent, which is no search."""
+    """One search: its query and the retrieved passages, best first; or an agent's `final` list, which is no search."""
 
     query: str
     contexts: list[PlaceLine]
@@ -46,7 +46,7 @@ class CallLine(Line):
 
 
 class MissingLine(Line):
-    """A gold document that did not come back."""
+    """A gold document that was not retrieved."""
 
     id: str
     grade: int
@@ -68,7 +68,7 @@ class MatrixLine(Line):
 
 
 class ChangedLine(Line):
-    """A move that would change a score: the value after it, and the difference."""
+    """A change of the list, with the score after it and the difference."""
 
     what: str
     value: float

@@ -15,7 +15,7 @@ from germane.types import Sample
 
 
 class SystemLine(Line, kw_only=True):
-    """The measures of one system: over all cases, over one `slice` of them, or over those of one eval `file` of several."""
+    """The measures of one system: over all cases, over a `slice`, or over the cases of one eval `file`."""
 
     system: str
     measures: dict[str, MeasureSummary]
@@ -24,7 +24,7 @@ class SystemLine(Line, kw_only=True):
 
 
 def system_lines(summaries: Iterable[MeasureSummary], **of: str) -> list[SystemLine]:
-    """Return one line per system; `of` is the slice or the file."""
+    """Return one line per system; `of` is the slice or file."""
     measures: dict[str, dict[str, MeasureSummary]] = {}
     for summary in summaries:
         measures.setdefault(summary.system, {})[summary.measure] = summary
@@ -32,7 +32,7 @@ def system_lines(summaries: Iterable[MeasureSummary], **of: str) -> list[SystemL
 
 
 class RankedLine(Line, rename=internal("n")):
-    """One system in its place, and its paired difference from the first over `difference_n` cases; null for the first itself.
+    """One system with its rank, and its paired difference from the first over `difference_n` cases; null for the first.
 
     `mde` is the smallest difference that this number of cases could have shown; a smaller one is not `distinguishable`.
     """
@@ -51,7 +51,7 @@ class RankedLine(Line, rename=internal("n")):
     """The number of cases that its mean is of."""
 
     def in_words(self, width: int, n_first: int) -> str:
-        """Return the line as it is printed, the system's name filled up to a width; `n_first` is the `n` of the first system."""
+        """Return the line as printed, the system's name padded to a width; `n_first` is the first system's `n`."""
         text = f"  {clean(self.system) or '-':{width}}  {in_digits(self.mean)} ({interval_in_words(self.interval)})"
         if self.difference_n is None:
             return text
@@ -115,7 +115,7 @@ def searches_of(samples: Iterable[Sample]) -> list[SearchLine]:
 def _search_line(
     system: str, call: int, repeats: Sequence[Sequence[bool]], recalls: Sequence[tuple[str, Sequence[float]]]
 ) -> SearchLine:
-    """Return the line of a number of search, from the repeats of each sample and its recall after each search."""
+    """Return the line of a search number, from the repeats of each sample and its recall after each search."""
     made = [row[call - 1] for row in repeats if len(row) >= call]
     line = SearchLine(system, call, len(made), None, None, None, None, sum(made))
     if recalls:

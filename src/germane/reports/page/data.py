@@ -1,4 +1,4 @@
-"""The data of a report's page: columns of the queries on it, and blocks of texts that are read when looked at."""
+"""The data of a report's page: columns of the queries, and blocks of texts that are loaded on demand."""
 
 from __future__ import annotations
 
@@ -130,7 +130,7 @@ def _blocks(rows: Sequence[Json], size: int) -> list[bytes]:
 def _queries(
     report: ReportData, drawn: Collection[SampleKey], passages: dict[str, int] | None
 ) -> tuple[list[Facts], dict[str, Any], list[LabelSlot]]:
-    """Return the details of each query, columns over all queries, and the places where a label may be given.
+    """Return the details of each query, columns over all queries, and the places where labels can be given.
 
     Labels are given in the `drawn` samples. New texts are added to the `passages`, each with its number; None = without texts.
     """
@@ -187,7 +187,7 @@ def _stored(facts: Facts, passages: dict[str, int] | None) -> Facts:
 
 
 def _without_text(facts: Facts) -> None:
-    """Remove what quotes the data: queries, references, claims and reasons."""
+    """Remove everything that quotes the data: queries, references, claims and reasons."""
     for name in ("query", "reference", "criterion", "response", "error"):
         facts[name] = None
     facts["matrices"] = []
@@ -205,7 +205,7 @@ def _without_text(facts: Facts) -> None:
 
 
 def _signs(labels: Sequence[Facts]) -> str:
-    """Return four characters for a place: its label by gold, by the judge, by people, and the best of the last two."""
+    """Return four characters per place: its label by gold, by the judge, by people, and the best of the last two."""
     of = {label["source"]: _sign(label) for label in labels}
     gold, judge, human = (of.get(source, ".") for source in ("gold", "judge", "human"))
     return gold + judge + human + (judge if human == "." else human)
@@ -221,7 +221,7 @@ def _sign(label: Facts) -> str:
 
 
 def _sources(report: ReportData, strips: Sequence[Sequence[str]]) -> list[str]:
-    """Return the sources that label any place, that of the first ranked measure first; `strips` has one per source."""
+    """Return the sources that label any place, the first ranked measure's first; `strips` has one string per source."""
     read = list(dict.fromkeys(summary.basis.source for summary in report.summaries))
     labelling = [
         source
@@ -265,7 +265,7 @@ def _measure(summary: MeasureSummary, report: ReportData) -> Json:
 
 
 def _slices_of(report: ReportData) -> list[Slice]:
-    """Return the slices that the report is shown in, else its tags and the turns of conversations."""
+    """Return the report's slices, else its tags and the turns of conversations."""
     if report.by:
         return report.own_slices()[0]
     turns = report.slices("turn") if report.tables.any_has("history") else []
@@ -273,7 +273,7 @@ def _slices_of(report: ReportData) -> list[Slice]:
 
 
 def _label_order(slots: Sequence[LabelSlot], ids: Sequence[str], excerpt: Excerpt) -> Json:
-    """Return the passages that are offered for labels, as `germane label` draws them: of those that were judged, else of all.
+    """Return the passages offered for labels, as `germane label` draws them: judged ones, or all if none was.
 
     `ids` are those of the queries on the page.
     """
@@ -306,7 +306,7 @@ def _last_list(facts: Facts) -> list[Json]:
 
 
 def _rounded(value: float | None) -> float | None:
-    """Return a score as the page holds it, and the baseline's, so that equal scores stay equal."""
+    """Return a score, and the baseline's, rounded for the page so that equal scores stay equal."""
     return None if value is None else round(value, 6)
 
 

@@ -1,4 +1,4 @@
-"""The queries that a page has room for: the worst and a random sample of them, with every row that belongs to them."""
+"""The queries shown on a page: the worst and a random sample, with all rows about them."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ DEFAULT = 200, 1000
 
 
 class Excerpt:
-    """The queries of a report that a page shows; all of them unless it is larger.
+    """The queries of a report that its page shows; all of them unless there are too many.
 
     The random queries are a simple random sample of all queries, so that charts over them and labels drawn from them stand
     for all. The worst are others: failed cases, then the lowest by the first measure that has a value.
@@ -60,11 +60,11 @@ class Excerpt:
 
     @cached_property
     def random(self) -> ReportData:
-        """The report with the random queries alone; the whole one if every query is shown."""
+        """The report restricted to the random queries; the whole one if every query is shown."""
         return self.report if self._drawn is None else self._cut(self.report, self._drawn)
 
     def of_other(self, other: ReportData) -> ReportData:
-        """Return another report with the rows of the shown queries alone."""
+        """Return another report restricted to the shown queries."""
         if isinstance(other.tables, BlockRows) and not self.capped:
             return other
         ids = set(self.report.tables.scores.keys.ids())
@@ -73,20 +73,20 @@ class Excerpt:
 
     @property
     def share(self) -> float:
-        """The share of all queries that are among the random ones, 0 to 1."""
+        """The share of all queries that are in the random sample, 0 to 1."""
         return 1.0 if self._drawn is None else len(self._drawn) / self.total
 
     def absent(self, other: ReportData) -> int:
-        """Return the number of cases of another report that are not in this one."""
+        """Return the number of another report's cases that this one lacks."""
         ours = self.whole.case_scores.numbers
         return sum(case not in ours for case in other.case_scores.numbers)
 
     def in_words(self) -> str:
-        """Return the numbers of queries shown and of all; "" if all are shown."""
+        """Return a text with the numbers of queries shown and of all; "" if all are shown."""
         return f"{self.kept:,} of {self.total:,}" if self.capped else ""
 
     def _cut(self, report: ReportData, cases: NDArray[np.int64] | None) -> ReportData:
-        """Return a report with the rows of these of the whole report's cases alone."""
+        """Return a report restricted to these of the whole report's cases."""
         if cases is None and isinstance(report.tables, BlockRows):
             return report
         keys = self.whole.tables.scores.keys
@@ -97,7 +97,7 @@ class Excerpt:
 
 
 def _worst_first(report: ReportData, case: NDArray[np.int64], total: int) -> NDArray[np.int64]:
-    """Return the numbers of all cases: failed ones, then by their least value of the first measure; ties in input order."""
+    """Return the numbers of all cases: failed ones first, then by their lowest value of the first measure; ties in input order."""
     table, least = report.tables.scores, np.full(total, np.inf)
     first = next((summary for summary in report.summaries if summary.n), None)
     if first is not None:
@@ -132,7 +132,7 @@ def _cut(report: ReportData, keys: Collection[SampleKey], summaries: Sequence[Me
 
 
 def _passages_of(sample: Sample) -> Iterator[str]:
-    """Iterate over the items of a sample's passages, which people may label whether or not a judge was asked."""
+    """Yield the items of a sample's passages, which people may label whether or not a judge was asked."""
     pairs = [
         (query, context.passage)
         for own, contexts in sample.lists()

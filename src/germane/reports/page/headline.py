@@ -1,4 +1,4 @@
-"""The first lines of a report's page: the answer, the slice that does worst, and the next steps."""
+"""The top of a report's page: the result, the worst slice, and the next steps."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _LABELLED = 0.5
 
 
 def answer(report: ReportData) -> Json:
-    """Return the first measure's mean, and what it rests on in sentences; None if nothing could be measured."""
+    """Return the first measure's mean, and sentences about its basis; None if nothing could be measured."""
     lines = _first(report)
     if not lines:
         return None
@@ -50,7 +50,7 @@ def in_a_sentence(doc: str) -> str:
 
 
 def weakest(report: ReportData, slices: Sequence[Slice]) -> Json:
-    """Return the slice with the worst mean of the first measure, and whether that is more than chance; None without slices."""
+    """Return the slice with the worst mean of the first measure, and whether it differs beyond chance; None without slices."""
     lines = _first(report)
     if not lines or not slices:
         return None
@@ -79,7 +79,7 @@ def weakest(report: ReportData, slices: Sequence[Slice]) -> Json:
 
 
 def next_steps(report: ReportData) -> list[Json]:
-    """Return the next steps, the most urgent first: a sentence each, with a part of the page or a command."""
+    """Return the next steps, most urgent first: a sentence each, with a link within the page or a command."""
     return list(islice(_steps(report), _STEPS))
 
 
@@ -125,7 +125,7 @@ def _steps(report: ReportData) -> Iterator[Json]:
 
 
 def _for_missing(scores: str, where: str, judge: Mapping[str, Json]) -> tuple[str, str, str]:
-    """Return the step for missing scores: a label if people are the judge, else another try."""
+    """Return the step for missing scores: a label if people are the judge, else another attempt."""
     if judge.get("source") == "labels":
         text = f"Label more passages: for lack of a label {scores} could not be measured."
         return text, f"germane label {where}", "label"
@@ -138,7 +138,7 @@ def _step(text: str, command: str = "", link: str = "") -> Json:
 
 
 def _first(report: ReportData) -> list[MeasureSummary]:
-    """Return the summary of each system by the first measure that has a mean and tells how good the lists are."""
+    """Return the summary of each system for the first measure with a mean that rates the lists."""
     summaries = [summary for summary in report.summaries if summary.mean is not None]
     first = next((line for line in summaries if not is_diagnostic(line.type)), next(iter(summaries), None))
     return [summary for summary in summaries if first is not None and summary.measure == first.measure]
@@ -150,7 +150,7 @@ def _best(lines: Sequence[MeasureSummary]) -> MeasureSummary:
 
 
 def _spread(report: ReportData, line: MeasureSummary) -> str:
-    """Return the numbers of queries at the ends of the measure's range, in words."""
+    """Return a text with the numbers of queries at the ends of the measure's range."""
     values = report.values_of(line)
     low, high = Measure.remembered(line.type).definition.range
     at_low, at_high = (int(np.isclose(values, end).sum()) for end in (low, high))

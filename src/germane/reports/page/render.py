@@ -1,4 +1,4 @@
-"""One HTML file: the page's modules, styles and data joined, with a policy that lets nothing else in; and one of several pages."""
+"""The HTML file: the page's modules, styles and data under a strict content policy; and one page for several reports."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def page_html(
     blocks: Iterable[Iterable[bytes]] = (),
     charts: Mapping[str, str] = FrozenDict(),
 ) -> Iterator[str]:
-    """Return the HTML file in pieces.
+    """Yield the HTML file in pieces.
 
     Args:
         data: What the page shows at once; written as JSON in which no text can end its element.
@@ -49,7 +49,7 @@ def page_html(
 
 
 def embedded(value: Json) -> str:
-    """Return JSON for the inside of a script element: no text can end the element, open a comment or break a line."""
+    """Return JSON for use in a script element, escaped so that no text can end the element or open a comment."""
     text = encode(value).decode()
     for char in "<>&\u2028\u2029":
         text = text.replace(char, f"\\u{ord(char):04x}")
@@ -62,7 +62,7 @@ _SAFE = bytes.maketrans(b"<&>", b",./")
 
 @cache
 def script_text() -> str:
-    """Return all modules as one, in the order of their imports, without the words import and export."""
+    """Return all modules as one script, in the order of their imports, without import and export statements."""
     done: dict[str, str] = {}
 
     def add(name: str) -> None:
@@ -88,7 +88,7 @@ def style_text() -> str:
 
 
 def policy_of(scripts: Iterable[str], styles: Iterable[str]) -> str:
-    """Return the content security policy that allows these scripts and styles, by their hashes, and nothing else."""
+    """Return the content security policy that allows only these scripts and styles, by their hashes."""
 
     def hashes(texts: Iterable[str]) -> str:
         digests = (hashlib.sha256(text.encode()).digest() for text in texts)
@@ -103,7 +103,7 @@ _MOST = 4
 
 
 def several_html(pages: Sequence[tuple[str, ReportData, Iterable[str]]]) -> Iterator[str]:
-    """Return one file for several evaluations, in pieces: an index, whose links open the page of each from the same file.
+    """Yield one file for several evaluations: an index that links to each one's page in the same file.
 
     The number of the page follows the ? of the address; what a page keeps there follows the #. Each evaluation has its name, its
     report and the pieces of its page.

@@ -17,7 +17,7 @@ from germane.show.table import Table
 
 
 def lines_of(facts: ExplainDocument, width: int = 100) -> Iterator[str]:
-    """Iterate over the lines of an explanation, wrapped to the width."""
+    """Yield the lines of an explanation, wrapped to the width."""
     wrap = functools.partial(textwrap.wrap, width=width, break_long_words=False, break_on_hyphens=False)
     system = f"  [{facts.system}]" if facts.system else ""
     yield from wrap(f"{clean(facts.sample)}{system}  {clean(facts.query)}", subsequent_indent="  ")

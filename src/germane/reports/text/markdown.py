@@ -37,7 +37,7 @@ _MOST_PLACES = 10
 
 
 def markdown(report: ReportData, comparison: Mapping[str, Json] | None = None) -> Iterator[str]:
-    """Return the report for a pull request: who won, verdict, gates, means, changes and the ten worst; the rest is folded.
+    """Return the report for a pull request: outcome, verdict, gates, means, changes and the ten worst queries; the rest is folded.
 
     At most 60 lines are not folded. `comparison` is the document of `germane compare --json`.
     """
@@ -76,7 +76,7 @@ def markdown(report: ReportData, comparison: Mapping[str, Json] | None = None) -
 def markdown_of(
     reports: Mapping[str, ReportData], comparisons: Mapping[str, Mapping[str, Json] | None]
 ) -> Iterator[str]:
-    """Return the report of one evaluation, or of several by their paths: a line for each, and each folded beneath.
+    """Return the report of one evaluation, or of several by path: a line for each, and the details folded below.
 
     Those that did not pass are open.
     """
@@ -92,7 +92,7 @@ def markdown_of(
 
 
 def _first(lines: Sequence[str], most: int) -> Iterator[str]:
-    """Iterate over the first of these lines and how many more there are, as a paragraph; empty without lines."""
+    """Yield the first of these lines and the number of others, as a paragraph; nothing without lines."""
     if lines:
         yield from lines[:most]
         more = len(lines) - most
@@ -100,13 +100,13 @@ def _first(lines: Sequence[str], most: int) -> Iterator[str]:
 
 
 def _folded(title: str, parts: Iterable[str]) -> Iterator[str]:
-    """Iterate over the sections behind a title that opens them; empty without sections."""
+    """Yield the sections folded under a title; nothing without sections."""
     if text := "".join(parts):
         yield f"<details><summary>{title}</summary>\n\n{text}\n</details>\n"
 
 
 def _further_means(report: ReportData, means: Table) -> Iterator[str]:
-    """Iterate over the means that the first table leaves out: its further rows, the means per file and per slice."""
+    """Yield the means that the first table omits: its further rows, and the means per file and slice."""
     if len(means.rows) > _MOST_MEANS:
         yield means.markdown(most=3 * _MOST_ROWS)
     for file in report.files:
@@ -119,7 +119,7 @@ def _further_means(report: ReportData, means: Table) -> Iterator[str]:
 
 
 def _changes(comparison: Mapping[str, Json]) -> Iterator[str]:
-    """Iterate over the table of the differences to the baseline."""
+    """Yield the table of the differences from the baseline."""
     table = Table(["measure", "baseline", "now", "difference", "interval", "p", "n"])
     rows = comparison["comparisons"]
     for row in rows:
@@ -135,7 +135,7 @@ def _changes(comparison: Mapping[str, Json]) -> Iterator[str]:
 
 
 def _worst_cases(report: ReportData, results: Results) -> Iterator[tuple[SampleKey, str, str, str]]:
-    """Iterate over key, name, score and reason of the ten worst: failed cases, then the lowest by the first measure."""
+    """Yield key, name, score and reason of the ten worst cases: failed ones, then the lowest by the first measure."""
     failed = {case.key: (case, rows) for case, rows in failed_cases(report, results)}
     for key, (case, rows) in islice(failed.items(), _MOST_WORST):
         message = "; ".join(f"{row['measure']}: {miss}" for row in rows for miss in row["misses"][:3])
@@ -159,7 +159,7 @@ def _worst(report: ReportData, worst: Sequence[tuple[SampleKey, str, str, str]])
 
 
 def _lists(report: ReportData, keys: Sequence[SampleKey]) -> Iterator[str]:
-    """Iterate over the table of what came back for the worst queries, with a sign per label, and the missing gold."""
+    """Yield the table of the worst queries' lists, with a sign per label, and the missing gold."""
     samples = report.samples_of(set(keys))
     scores = [next(iter(report.tables.scores.of_sample(key)), None) for key in keys]
     table = Table(["query", "came back", "missing gold"], "l")
@@ -178,7 +178,7 @@ def _lists(report: ReportData, keys: Sequence[SampleKey]) -> Iterator[str]:
 
 
 def _cases(keys: Sequence[SampleKey], results: Results, report: ReportData) -> Iterator[str]:
-    """Iterate over the folded table of the results of each grader in the worst cases."""
+    """Yield the folded table of each grader's results in the worst cases."""
     cases = {case.key: case for case in report.cases() if case.key in results} if results else {}
     gold = {line.measure for line in report.summaries if line.basis.source == "gold"}
     rows = [

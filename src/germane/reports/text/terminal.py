@@ -1,4 +1,4 @@
-"""A report for people: in the terminal, as plain text, and in a notebook; and the sentences that every format shares."""
+"""A report for people: in the terminal, as plain text and in notebooks; and the sentences that all formats share."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ _MOST_CALLS = 20
 
 
 def by_call_table(report: ReportData) -> Table:
-    """Return the results of each search of the samples, a line per number of the search."""
+    """Return a table of the results of each search, a line per search number."""
     several = len(report.systems) > 1
     note = "made by how many samples; spare: all gold had come; repeated: the same query again"
     if (more := len(report.by_call) - _MOST_CALLS) > 0:
@@ -110,12 +110,12 @@ def by_call_table(report: ReportData) -> Table:
 
 
 def render(report: ReportData, *, every: bool = True) -> RenderableType:
-    """Return the report for a rich console, with `every` note or only those that change what a number means and a few more."""
+    """Return the report for a rich console, with every note, or those that change the meaning of a number and a few more."""
     return hanging(_sections(report, every=every))
 
 
 def _sections(report: ReportData, *, every: bool) -> Iterator[RenderableType]:
-    """Iterate over the sections in the order of a terminal, which stops at the last: details, notes, means, gates, verdict."""
+    """Yield the sections in the order of a terminal, where the last is read first: details, notes, means, gates, verdict."""
     slices, problem = report.own_slices()
     if problem:
         yield Text(f"no slices: {clean(problem)}", style="yellow")
@@ -151,12 +151,12 @@ _MOST_NOTES = 3
 
 
 def _stand_in(report: ReportData) -> list[str]:
-    """Return the remark on a judge that stands in for a model, if it is one."""
+    """Return the note on a judge that stands in for a model; "" for any other judge."""
     return list(filter(None, [report.judge.get("stand_in")]))
 
 
 def _notes(report: ReportData, most: int | None) -> Iterator[Text]:
-    """Iterate over the notes, first those that change what a number means; others up to `most` in all, None = all."""
+    """Yield the notes, first those that change the meaning of a number; then others up to `most` in all, None = all."""
     counted_notes, whys = list(_counted_notes(report)), [(why, "dim") for why in _whys(report)]
     first = [(note, "") for note in (*_stand_in(report), *counted_notes)]
     others = [*((line, "") for line in corrected_in_words(report.summaries))]
@@ -174,7 +174,7 @@ def _notes(report: ReportData, most: int | None) -> Iterator[Text]:
 
 
 def _whys(report: ReportData, most: int = 6) -> Iterator[str]:
-    """Iterate over the reasons why scores are missing, each once, with the measures that it concerns.
+    """Yield the distinct reasons why scores are missing, with their measures.
 
     Reasons that differ only in how many verdicts a score lacks are one.
     """
@@ -192,14 +192,14 @@ def _whys(report: ReportData, most: int = 6) -> Iterator[str]:
 
 
 def remarks_of(report: ReportData) -> list[str]:
-    """Return the remarks on the basis of the means, each with the measures that it concerns."""
+    """Return the notes on the basis of the means, each with its measures."""
     return list(
         with_measures((remark, line.measure) for line in report.summaries for remark in line.remarks())
     )
 
 
 def quiet_notes(report: ReportData) -> Iterator[str]:
-    """Iterate over the notes that change what a number means: missing scores, and what was counted while measuring."""
+    """Yield the notes that change the meaning of a number: missing scores, and what was counted while measuring."""
     yield from _whys(report)
     yield from _counted_notes(report)
 
@@ -213,7 +213,7 @@ def _counted_notes(report: ReportData) -> Iterator[str]:
 
 
 def notes_of(report: ReportData) -> Iterator[str]:
-    """Iterate over the notes of a report: counted ones, and sentences as they are."""
+    """Yield the notes of a report: counted ones, and complete sentences."""
     yield from _counted_notes(report)
     if asked := asked_in_words(report.manifest):
         yield asked
@@ -222,7 +222,7 @@ def notes_of(report: ReportData) -> Iterator[str]:
 
 
 def _stop_reason(report: ReportData) -> Iterator[str]:
-    """Explain why no more cases were judged, and which intervals are wider than was asked for."""
+    """Return why no more cases were judged, and which intervals are wider than requested."""
     until, sampled = report.manifest.get("until") or {}, report.manifest.get("sampled") or {"n": 0, "of": 0}
     if not (widths := until.get("widths")):
         return
@@ -245,7 +245,7 @@ _MOST_COVERED = 20_000
 
 
 def _covered(report: ReportData) -> Iterator[str]:
-    """Tell which share of each system's judged items had a verdict for the first system."""
+    """Return the share of each system's judged items that had a verdict for the first system."""
     if len(report.systems) < 2 or len(report.tables.scores.samples) > _MOST_COVERED:
         return
     judged: dict[str, set[str]] = {}
@@ -258,7 +258,7 @@ def _covered(report: ReportData) -> Iterator[str]:
 
 
 def lowest(report: ReportData, most: int) -> list[Score]:
-    """Return the worst scores by the first measure of the first system, without those that could not be better."""
+    """Return the worst scores by the first measure of the first system, without perfect ones."""
     if not report.summaries or report.summaries[0].n == 0:
         return []
     first = report.summaries[0]
@@ -290,7 +290,7 @@ _MOST_NAMED = 3
 
 
 def evaluations_table(reports: Mapping[str, ReportData]) -> Table:
-    """Return a line for each of several evaluations: its verdict, its exit code and the first of its means."""
+    """Return a table with a line per evaluation: its verdict, exit code and first means."""
     table = Table(["evaluation", "verdict", "exit code", "means"], "l")
     for name, report in reports.items():
         means = [f"{summary.measure} {summary.in_words()}" for summary in report.summaries[:_MOST_NAMED]]
@@ -305,7 +305,7 @@ Results = Mapping[SampleKey, Sequence[dict[str, Json]]]
 
 
 def failed_cases(report: ReportData, results: Results) -> Iterator[tuple[CaseResult, list[dict[str, Json]]]]:
-    """Iterate over the failed cases, the worst first, each with the results of the graders that it does badly by."""
+    """Yield the failed cases, worst first, each with the results of its low-scoring graders."""
     for case in report.failed():
         rows = results.get(case.key, [])
         yield case, [row for row in rows if row["score"] is not None and row["misses"] and row["score"] < 1]
@@ -318,7 +318,7 @@ def case_name(case: CaseResult) -> str:
 
 
 def _failed(report: ReportData) -> Iterator[Text]:
-    """Iterate over the lines of the worst failed cases, with what each of their graders missed."""
+    """Yield the lines of the worst failed cases, with the misses of each grader."""
     if not (failed := report.failed()):
         return
     yield Text(counted(len(failed), "failed case"), style="red")

@@ -46,7 +46,7 @@ class Texts:
 
     @classmethod
     def joined(cls, several: Sequence[Texts]) -> Texts:
-        """Return all texts of several, one after another."""
+        """Return the texts of several concatenated."""
         offsets = np.cumsum([0, *(len(texts.data) for texts in several[:-1])])
         return cls(
             np.concatenate([texts.data for texts in several]),
@@ -58,7 +58,7 @@ class Texts:
         return len(self.start)
 
     def __getitem__(self, at: Any) -> Any:
-        """Return the text at a position; of a slice or an array of positions, those texts."""
+        """Return the text at a position; for a slice or an array of positions, those texts."""
         if isinstance(at, slice | np.ndarray):
             return Texts(self.data, self.start[at], self.end[at])
         return self.data[self.start[at] : self.end[at]].tobytes().decode(*_UTF8)
@@ -72,7 +72,7 @@ class Texts:
         return (data[a:b] for a, b in zip(self.start.tolist(), self.end.tolist(), strict=True))
 
     def compact(self) -> Texts:
-        """Return the same texts without the bytes between them."""
+        """Return the same texts without the unused bytes between them."""
         sizes = self.end - self.start
         ends = np.cumsum(sizes)
         source = np.arange(int(ends[-1]) if len(ends) else 0) + np.repeat(self.start - (ends - sizes), sizes)
@@ -188,7 +188,7 @@ class Rows:
 
     @classmethod
     def of(cls, rows: Iterable[tuple[Any, ...]]) -> Rows:
-        """Return the columns of rows (line, query, document, number, rank); None = nan, or no document."""
+        """Return the columns of rows (line, query, document, number, rank); None becomes nan, or no document."""
         lines, queries, docs, *numbers = zip(*rows, strict=True)
         missing = [doc is None for doc in docs]
         number, rank = (np.array(values, np.float64) for values in numbers)  # None is nan
@@ -202,7 +202,7 @@ class Rows:
 
     @classmethod
     def joined(cls, several: Sequence[Rows]) -> Rows:
-        """Return all rows of several, one after another."""
+        """Return the rows of several concatenated."""
         if len(several) == 1:
             return several[0]
         query, doc = (Texts.joined([getattr(rows, name) for rows in several]) for name in ("query", "doc"))
@@ -220,7 +220,7 @@ class Rows:
         return Rows(self.query[at], self.doc[at], self.number[at], self.line[at], rank)
 
     def compact(self) -> Rows:
-        """Return the same rows without the bytes of others."""
+        """Return the same rows without the unused bytes."""
         return Rows(self.query.compact(), self.doc.compact(), self.number, self.line, self.rank)
 
     @cached_property
@@ -325,7 +325,7 @@ def _lists(several: Sequence[Rows], starts: Numbers) -> Lists:
 
 
 def all_queries(blocks: Iterable[Rows]) -> Lists | None:
-    """Return all rows of blocks, those of each query together in their order; None of no rows."""
+    """Return all rows of blocks, grouped by query in their order; None if there are no rows."""
     several = [rows for rows in blocks if len(rows)]
     if not several:
         return None
@@ -416,7 +416,7 @@ def _numbers(data: Bytes, start: Numbers, end: Numbers, *, whole: bool = False) 
 
 
 def _digits(word: Keys, length: Numbers) -> tuple[Numbers, NDArray[np.bool_]]:
-    """Return the whole numbers spelt by the last bytes of each word, and whether these are digits; no bytes are 0."""
+    """Return the whole numbers in the last bytes of each word, and whether these are digits; no bytes are 0."""
     others = _MASKS.take(8 - length, mode="clip")
     word = (word & ~others) | (_ZEROS & others)
     are_digits = (((word + _TO_HIGH) | (word - _ZEROS)) & _HIGH) == 0

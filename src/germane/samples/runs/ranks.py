@@ -1,4 +1,4 @@
-"""The state of reading a run: faults, and what tells ranks from scores (a column that counts 1, 2, 3, ..., rising scores)."""
+"""The state of reading a run: its faults, and whether a column holds ranks (1, 2, 3, ...) or scores (rising numbers)."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class NumberedLists:
         self._most = 0
 
     def add(self, numbers: Floats, starts: Numbers) -> None:
-        """Take the numbers of some lists, which start at these rows; they are not looked at once they can only be scores."""
+        """Add the numbers of some lists, which start at these rows; nothing is done once they can only be scores."""
         if not len(numbers) or not (self._counts or (self._whole and self._rises)):
             return
         self._rises = self._rises and _all_less(numbers, starts)

@@ -1,4 +1,4 @@
-"""The graders, to be made in Python: `evaluate(samples, [FieldAccuracy(...)])`."""
+"""Graders for use from Python: `evaluate(samples, [FieldAccuracy(...)])`."""
 
 from germane.addons.agentv.graders.code_grader import CodeGrader
 from germane.addons.agentv.graders.composite import Aggregator, Composite

@@ -1,4 +1,4 @@
-"""The script as a grader: a program of the user's reads the case on stdin and prints a score."""
+"""Grade by a script: the user's program reads the case on stdin and prints a score."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ class CodeGrader(CaseGrader):
 
     @classmethod
     def complete(cls, keys: Keys) -> None:
-        """Resolve its folder from the eval file's, and put every key without a meaning into `config`, as AgentV does.
+        """Resolve the folder relative to the eval file, and put unknown keys into `config`, as AgentV does.
 
         A key that is close to one with a meaning is a fault, except under `config` itself.
         """
@@ -86,7 +86,7 @@ class CodeGrader(CaseGrader):
 
     @property
     def asks(self) -> bool:
-        """True if the program is lent a judge."""
+        """True if the program may call the judge."""
         return self.max_calls is not None
 
     def compute(self, case: Case) -> Program[GraderResult]:
@@ -106,7 +106,7 @@ class CodeGrader(CaseGrader):
 
 
 def _judge_calls(target: Node) -> Any:
-    """Return the calls of the judge that `target: {max_calls: 5}` or `target: true` lends a script; None of another target."""
+    """Return how many judge calls `target: {max_calls: 5}` or `target: true` allows a script; None for any other target."""
     if target.pairs is None:
         return MAX_CALLS if target.json() is True else None
     limits = {fold(key): for_model(inner) for key, inner in target.pairs.items()}

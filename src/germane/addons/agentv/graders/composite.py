@@ -1,4 +1,4 @@
-"""Composite: several graders make one, by a weighted mean, a share that must pass, a script or a model."""
+"""Composite graders: combine several results by a weighted mean, a share that must pass, a script or a model."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _HOW = {"weightedaverage": "weighted_average", "codegrader": "code_judge", "code
 
 
 class Aggregator(YamlModel):
-    """The rule by which the results of several graders become one.
+    """The rule that combines the results of several graders.
 
     Attributes:
         type: `weighted_average` of the scores; `threshold`: the share of graders that pass; `code_judge`: a script reads
@@ -60,7 +60,7 @@ class Aggregator(YamlModel):
 
     @classmethod
     def complete(cls, keys: Keys) -> None:
-        """Resolve its folder from the eval file's."""
+        """Resolve the folder relative to the eval file."""
         super().complete(keys)
         values, folder = keys.values, folder_of(keys).resolve()
         value, path = values.get("cwd"), plain_value(values.get("path", ()))
@@ -76,7 +76,7 @@ class Aggregator(YamlModel):
 
 
 def _members(value: Any, info: ValidationInfo) -> Any:
-    """Return the members that an eval file lists: a text among them is something that must be true of the answer."""
+    """Return the members that an eval file lists; a plain text is a statement that must be true of the answer."""
     context = info.context or {}
     if "grader_of" not in context:
         return value
@@ -181,7 +181,7 @@ class Composite(CaseGrader):
         return replace(made, verdict="fail", misses=(message, *made.misses))
 
     def _asked(self, members: Mapping[str, GraderResult], case: Case) -> Program[GraderResult]:
-        """Return the result of the script, or of the model, that reads those of the members."""
+        """Return the result of the script or model that combines the members' results."""
         results = {name: _sent(result, agentv=self.agentv) for name, result in members.items()}
         if self.aggregator.type == "llm_judge":
             values = FrozenDict({RESULTS: json.dumps(results, ensure_ascii=False, indent=2)})

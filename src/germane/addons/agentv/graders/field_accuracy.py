@@ -70,7 +70,7 @@ class FieldAccuracy(DirectGrader):
     aggregation: Literal["weighted_average", "all_or_nothing"] = "weighted_average"
 
     def check(self, case: Case) -> GraderResult:
-        """Compare every field; skipped where no answer is known."""
+        """Compare every field; skipped if no answer is known."""
         if unknown := self.unanswered(case):
             return unknown
         try:
@@ -136,7 +136,7 @@ def _exactly(_: FieldRule, mine: Json, expected: Json) -> _Comparison:
 
 
 def _expected(case: Case) -> Json:
-    """Return the last expected message of the assistant that has data, else the reference answer's; None where none has."""
+    """Return the data of the last expected assistant message that has any, else of the reference answer, else None."""
     messages = reversed(case.expected_messages)
     contents = [message.content for message in messages if message.role == "assistant"]
     for content in [*contents, reference_of(case)]:
@@ -153,7 +153,7 @@ def _expected(case: Case) -> Json:
 
 
 def _kind(value: Json) -> str:
-    """Return the type of a value by its name in JavaScript."""
+    """Return the name of a value's type in JavaScript."""
     if isinstance(value, bool):
         return "boolean"
     return "number" if isinstance(value, int | float) else "string" if isinstance(value, str) else "object"
@@ -163,7 +163,7 @@ _PREFIX = re.compile(r"\s*([+-]?(?:Infinity|(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?
 
 
 def _number(value: Json, *, prefix: bool) -> float | None:
-    """Return a number, or a text that is one; with `prefix` a text that begins with one is enough."""
+    """Return the number that a value or text is; with `prefix`, a text that begins with a number is enough."""
     if isinstance(value, int | float) and not isinstance(value, bool):
         return float(value)
     match = _PREFIX.match(value) if isinstance(value, str) else None
@@ -211,7 +211,7 @@ def date_in(text: str, formats: Sequence[str] = (), *, agentv: bool = False) -> 
 
 
 def _matched(pattern: str, text: str) -> regex.Match[str] | None:
-    """Return the match of a format from a file; None where it takes too long."""
+    """Return the match of a format taken from a file; None if matching takes too long."""
     with suppress(TimeoutError):
         return regex.fullmatch(pattern, text, timeout=PATTERN_SECONDS)
     return None
@@ -234,7 +234,7 @@ def _moment(text: str) -> date | None:
 
 
 def _rolled_over(first: int, second: int, year: int, starts: Collection[str]) -> date | None:
-    """Return a day in numbers as JavaScript has it: month first where possible; a day too many is one of the next month."""
+    """Return a date as JavaScript parses it: month first where possible, and surplus days run into the next month."""
     month_first = first <= 12 or ("MM" in starts and "DD" not in starts)
     month, day = (first, second) if month_first else (second, first)
     if not (1 <= month <= 12 and 1 <= day <= 31 and year):

@@ -1,4 +1,4 @@
-"""Limits on what an answer took: time, money, tokens. Each reads what the target reported."""
+"""Limits on the time, money and tokens of an answer, as the target reported them."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def _within(checks: Checks, reasoning: str) -> GraderResult:
 
 
 def _check(name: str, value: float, most: float, show: Callable[[float], str]) -> tuple[bool, str]:
-    """Return whether a value is within its limit, and both in words."""
+    """Return whether a value is within its limit, and a text for each."""
     return value <= most, f"{name} {show(value)} {'<=' if value <= most else '>'} {show(most)}"
 
 

@@ -68,7 +68,7 @@ class ScoreRange(YamlModel):
 
 
 def _ranges(value: Any) -> Any:
-    """Return `{0: bad, 5: fair, 9: good}` with the upper ends filled in."""
+    """Return `{0: bad, 5: fair, 9: good}` as ranges with upper ends."""
     plain = value.json() if isinstance(value, Node) else value
     if not isinstance(plain, Mapping):
         return value
@@ -117,7 +117,7 @@ class RubricItem(YamlModel):
 
     @property
     def least(self) -> float | None:
-        """The score, from 0 to 1, under which the verdict fails; None = none."""
+        """The score, from 0 to 1, below which the verdict is fail; None = no such score."""
         if not self.score_ranges:
             return None if self.required is False else 1.0
         if self.min_score is not None or self.required_min_score is None:
@@ -147,7 +147,7 @@ _ANSWER = frozenset({"candidate_answer", "output", "output_messages", "tool_call
 
 
 def unknown_variable(template: str, variables: Sequence[str]) -> Invalid | None:
-    """Return the fault of a template that names a variable which does not exist: `{{anwser}}`."""
+    """Return the fault of a template with an unknown variable, such as `{{anwser}}`."""
     names = (name for name in sorted(variables_in(template)) if name[:1].isalpha() or name[:1] == "_")
     for name in names:
         if name not in variables:
@@ -159,7 +159,7 @@ def unknown_variable(template: str, variables: Sequence[str]) -> Invalid | None:
 
 
 def template_of(variables: Sequence[str]) -> BeforeValidator:
-    """Return a reader of prompts with these variables: the text itself, or that of the file that it names.
+    """Return a parser of prompts with these variables; a prompt is a text, or the name of a file with it.
 
     It names a file by `file://`, or by a name that ends with .md, .txt or .prompt.
     """
@@ -280,7 +280,7 @@ class LLMGrader(CaseGrader):
         return any(item.score_ranges for item in self.rubrics)
 
     def compute(self, case: Case) -> Program[GraderResult]:
-        """Ask once, and read the answer; skipped where the prompt is about an answer that is not known."""
+        """Ask once and return the result; skipped if the prompt shows an answer and none is known."""
         values = self._values(case)
         own = None
         if isinstance(self.prompt, PromptCommand):
@@ -310,11 +310,11 @@ class LLMGrader(CaseGrader):
         return self._rubric(checks, message)
 
     def missing(self, why: str, *, zero: bool = False) -> GraderResult:
-        """Return an error, or AgentV's 0 in free form."""
+        """Return an error, or AgentV's score of 0 for a free-form grader."""
         return super().missing(why, zero=zero or not self.rubrics)
 
     def _rubric(self, checks: Sequence[Check], message: str) -> GraderResult:
-        """Return the result of the checked items."""
+        """Return the result for the checked items."""
         items = {item.id: item for item in self.rubrics}
         texts: dict[bool, list[str]] = {True: [], False: []}
         failed = False
@@ -375,5 +375,5 @@ def _messages(messages: Sequence[Any]) -> str:
 
 @cache
 def prompt_text(name: str) -> str:
-    """Return the text of one of the graders' own prompts."""
+    """Return the text of one of the built-in prompts."""
     return (Path(__file__).with_name("prompts") / f"{name}.md").read_text("utf-8").strip()

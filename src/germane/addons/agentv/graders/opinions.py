@@ -1,4 +1,4 @@
-"""What a model is asked as a grader: an opinion in free form, or a check of each item of a rubric."""
+"""Questions to a model as a grader: an opinion in free form, or a check of each item of a rubric."""
 
 from __future__ import annotations
 
@@ -75,13 +75,13 @@ class FreeForm(Templated[GraderResult]):
     Payload: ClassVar[type[PayloadModel]] = OpinionPayload
 
     def answer(self, payload: OpinionPayload) -> GraderResult:
-        """Return the score, and what it rests on."""
+        """Return the score and its reasons."""
         texts = ([text.strip() for text in some if text.strip()] for some in (payload.hits, payload.misses))
         hits, misses = map(tuple, texts)
         return GraderResult(score=payload.score, hits=hits, misses=misses, reasoning=payload.reasoning)
 
     def vote(self, payloads: Sequence[Json]) -> Vote:
-        """Return the lower median of the scores, with the reasons of the vote that is nearest to it."""
+        """Return the lower median of the scores, with the reasons of the vote nearest to it."""
         payloads = [self.validate(payload) for payload in payloads]
         scores = sorted(payload["score"] for payload in payloads)
         score = scores[(len(scores) - 1) // 2]
@@ -175,7 +175,7 @@ class RubricQuestion(Templated[tuple[tuple[Check, ...], str]]):
         return tuple(result[id_] for id_ in self.ids), payload.overall_reasoning
 
     def vote(self, payloads: Sequence[Json]) -> Vote | None:
-        """Vote item by item; what is said about the whole is the first one's."""
+        """Vote item by item; the overall comment is that of the first vote."""
         if self.partial:
             return None
         payloads = [self.validate(payload) for payload in payloads]

@@ -93,7 +93,7 @@ class TextAssertion(DirectGrader):
         return regex.compile(pattern, sum(_FLAGS[flag] for flag in set(self.flags)))
 
     def check(self, case: Case) -> GraderResult:
-        """Test the answer; skipped where none is known, an error where a regular expression takes too long."""
+        """Test the answer; skipped if no answer is known, an error if a regular expression takes too long."""
         try:
             return self.unanswered(case) or GraderResult.of_checks([self._tested(answer_of(case))])
         except TimeoutError:

@@ -74,7 +74,7 @@ class ToolTrajectory(DirectGrader):
         return self
 
     def check(self, case: Case) -> GraderResult:
-        """Compare the calls that were made with those that are expected."""
+        """Compare the actual tool calls with the expected ones."""
         calls = tool_calls(case)
         summary = trace_summary(case)
         silent = not case.sample.messages and not self.agentv and self.mode != "any_order"
@@ -166,7 +166,7 @@ class ToolTrajectory(DirectGrader):
 
 
 def _in_time(step: ExpectedCall, call: ToolCall | None) -> Checks:
-    """Yield a check of a call against its time limit, if it has one; without a duration none. None: no call was as expected."""
+    """Yield whether a call kept its time limit, if it has a limit and a duration."""
     most = step.max_duration_ms
     if most is not None and call is None:
         yield False, ""

@@ -1,4 +1,4 @@
-"""The parts of a case that graders read: texts, tool calls, the cost of the answer, and a grading script's document."""
+"""The parts of a case that graders read: texts, tool calls, the answer's cost, and the document for grading scripts."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _TOKENS = {
 
 
 def names_of(case: Case, grader: str) -> tuple[str, ...]:
-    """Return the sample, its system and trial, and the grader that a script is run for."""
+    """Return the sample, system, trial and grader of a script's run, as names."""
     return case.sample.id, case.sample.system, str(case.sample.trial), grader
 
 
@@ -54,7 +54,7 @@ def tool_calls(case: Case) -> list[ToolCall]:
 
 
 def _reported(case: Case, *names: str) -> Json:
-    """Return the value that the target reported under one of these names, on the answer or in its trace summary."""
+    """Return the value that the target reported under one of these names, in the answer or its trace summary."""
     metadata = case.sample.metadata
     summary = metadata.get("trace_summary")
     sources = (metadata, summary) if isinstance(summary, Mapping) else (metadata,)
@@ -89,7 +89,7 @@ def tokens_of(case: Case) -> dict[str, float] | None:
 
 
 def trace_summary(case: Case) -> dict[str, Json] | None:
-    """Return the tool calls counted, and what the answer cost: AgentV's summary, in the words of both its generations.
+    """Return the number of tool calls and the answer's cost as AgentV's summary, with the keys of both generations.
 
     A target may report one itself; else it is made from the messages. None where there are neither.
     """
@@ -114,7 +114,7 @@ def trace_summary(case: Case) -> dict[str, Json] | None:
 
 
 def json_in(text: str) -> Json:
-    """Return the JSON that a text is or holds: fences are taken off, and of prose the part from the first `{` to the last `}`.
+    """Return the JSON in a text, without code fences; in prose, the part from the first `{` to the last `}`.
 
     Raises:
         ValueError: It holds none.
@@ -172,7 +172,7 @@ _OF_CALLS = {"id": "id", "tool": "tool", "input": "input", "output": "output", "
 
 
 def message_json(message: Message) -> dict[str, Json]:
-    """Return a message as AgentV's documents show it, without the keys that have no value."""
+    """Return a message as in AgentV's documents, without empty keys."""
     made = [{name: getattr(call, field) for name, field in _OF_CALLS.items()} for call in message.tool_calls]
     calls = [{name: value for name, value in call.items() if value is not None} for call in made]
     content = {} if message.content is None else {"content": message.content}
@@ -194,7 +194,7 @@ def value_at(value: Json, path: str) -> Json:
 
 
 def same(first: Json, other: Json) -> bool:
-    """Return True if two JSON values are equal, with types: 1 is 1.0, and neither is "1" nor true."""
+    """Return True if two JSON values are equal and of the same type: 1 equals 1.0, but neither "1" nor true."""
     if isinstance(first, bool) or isinstance(other, bool):
         return first is other
     if isinstance(first, int | float) and isinstance(other, int | float):
@@ -207,7 +207,7 @@ def same(first: Json, other: Json) -> bool:
 
 
 def plain_number(value: float) -> str:
-    """Return a number without a needless `.0`."""
+    """Return a whole number as an int, and any other as it is."""
     if value == int(value) and abs(value) < 1e21:
         return str(int(value))
     return repr(float(value)).replace("e-0", "e-")
