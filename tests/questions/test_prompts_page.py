@@ -1,7 +1,8 @@
-"""docs/prompts.md says what is sent: each wording in full, its origin, and an example of each answer."""
+"""docs/prompts.md has each wording's file, its origin, what a judge returns, and an example of each answer."""
 
 from __future__ import annotations
 
+import json
 import re
 from pathlib import Path
 
@@ -32,9 +33,9 @@ def section(name: str) -> str:
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
-def test_each_wording_stands_on_the_page_in_full(path: Path) -> None:
-    """A changed file is a changed page."""
-    assert path.read_text("utf-8").strip() in (PAGE if path.stem.startswith("_") else section(path.stem))
+def test_each_file_is_named(path: Path) -> None:
+    """A section for each question, a sentence for each fragment."""
+    assert f"`{path.name}`" in PAGE if path.stem.startswith("_") else section(path.stem)
 
 
 @pytest.mark.parametrize(
@@ -47,6 +48,17 @@ def test_each_wording_has_its_origin_and_an_example_of_each_answer(path: Path) -
     rows = re.findall(r"^\| (.+?) \| .+ \|$", text, re.MULTILINE)[2:]
     assert rows
     assert set(ANSWERS[path.stem]) <= set(rows)
+
+
+@pytest.mark.parametrize(
+    "path", [path for path in FILES if not path.stem.startswith("_")], ids=lambda path: path.stem
+)
+def test_what_a_judge_returns_is_shown(path: Path) -> None:
+    """A payload with the keys of the answer."""
+    (shown,) = re.findall(r"^Returns `(\{.+\})`\.$", section(path.stem), re.MULTILINE)
+    keys = {"relevance": "grade", "relevance_usefulness": "grade", "relevance_binary": "relevant", "sufficiency": "sufficient",
+            "support": "claims", "citations": "statements", "importance": "nuggets"}  # fmt: skip
+    assert keys.get(path.stem, path.stem) in json.loads(shown)
 
 
 @pytest.mark.parametrize("prompt", ["relevance", "relevance_usefulness"])
