@@ -165,3 +165,9 @@ def test_a_file_that_cannot_be_read_does_not_hide_the_others(
     assert (ran.code, ran.json["files"], fault in first, name in first) == (2, 4, True, True)
     assert "bad.yaml:" in second
     assert next(check["count"] for check in ran.json["checks"] if check["name"] == "width") == 2
+
+
+@pytest.mark.parametrize(("row", "code"), [('{"query": "x"}', 0), ('{"quer": "x"}', 2)])
+def test_standard_input_is_read_once(row: str, code: int) -> None:
+    """Samples from a pipe are checked like those of a file."""
+    assert invoke("validate", "-", stdin=f"{row}\n").code == code

@@ -52,11 +52,12 @@ def validate(
     count, data = len(files) + len(sets) + len(faults), list(sets)
     for path in files:
         faults = sorted(faults_of(path, warnings, unchecked), key=_sort_key)
-        if not (faults or unchecked) and path.stem != "targets":
+        once = str(path) == "-"  # standard input is read once
+        if not (faults or unchecked or once) and path.stem != "targets":
             with _noting(faults):
                 _check_plan(path)
         result |= dict.fromkeys(map(str, faults))
-        if not faults and path.suffix not in _YAML and str(path) != "-":
+        if not (faults or once) and path.suffix not in _YAML:
             data.append(path)
     checks, faults = _checks_of(data, qrels, corpus)
     result |= dict.fromkeys(map(str, faults))

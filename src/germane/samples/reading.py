@@ -117,7 +117,8 @@ def faults_in(path: Path, columns: Columns | None = None, most: int = 50) -> lis
             faults += rows.faults_of(row, number, where)
             if len(faults) >= most:
                 return faults[:most]
-        for _sample in () if faults else read_samples(path, columns=columns):
+        once = str(path) == "-"  # standard input cannot be read again
+        for _sample in () if faults or once else read_samples(path, columns=columns):
             pass  # ids that are there twice
     except InputError as fault:
         faults.append(fault)
