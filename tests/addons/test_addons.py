@@ -404,16 +404,22 @@ def test_flags_and_urls_of_an_absent_addon_are_errors_that_name_it(bare: Path, t
     said = {
         (*asked, "--part", "1/2"): "--part is a flag of the add-on cluster, which is not there",
         (*asked, "--engine=dask"): "--engine is a flag of the add-on cluster, which is not there",
-        (*asked, "--ledger", "postgresql://h/d"): "a ledger at postgresql:// needs the add-on cluster",
+        (
+            *asked,
+            "--ledger",
+            "postgresql://u:secret@h/d",
+        ): "a ledger at postgresql:// needs the add-on cluster",
         (*asked, "-o", "s3://b/out"): "a path that is a URL needs the add-on cluster",
         ("run", "memory://d.jsonl", "-m", "RR"): "a path that is a URL needs the add-on cluster",
         ("rank", "https://h/run", "--qrels", "g"): "a path that is a URL needs the add-on cluster",
         ("merge", "a", "-o", "b"): "merge is a command of the add-on cluster, which is not there",
+        (*asked, "--replay", "postgres://u:secret@h/d"): "a ledger at postgres:// needs the add-on cluster",
         ("ledger", "stats", "--ledger", "postgres://h/d"): "a ledger at postgres:// needs the add-on cluster",
     }
     for words, problem in said.items():
         done = without(bare, tmp_path, *words)
         assert (done.returncode, problem in done.stderr) == (2, True), (words, done.stderr)
+        assert "secret" not in done.stdout + done.stderr
     assert germane(tmp_path, *asked, "--part", "1/1", "-o", "p").returncode == 0
     assert "--part, which is a flag" in without(bare, tmp_path, "run", "--resume", "p").stderr
     assert "1.0000" in without(bare, tmp_path, "report", "p").stdout

@@ -99,7 +99,8 @@ class Addon(NamedTuple):
         readers: Readers of rows in other forms, by the name of the form.
         results: Readers of rows with another program's scores, which return `germane.results.MeasuredRow`.
         sources: Ways to get answers before the judge is asked live.
-        stores: Functions of a URL and `read_only` that return a ledger, a `germane.ledger.store.LedgerTable`, by scheme.
+        stores: Functions of a URL and `read_only` that return a ledger, a `germane.ledger.store.LedgerTable`, by scheme. One
+            whose URLs may hold a password has a `password_apart` that returns a URL without it, before the URL is stored.
         targets: Subclasses of `germane.targets.Target`, by the `provider` of a targets file.
         urls: What is done with files at URLs: `check_store`, `fetched`, `is_there`, `pack`, `put` and `scratch`.
         verbs: Commands: a function whose parameters are the flags, and the sentence in `germane --help`.

@@ -361,11 +361,7 @@ def open_earlier(files: Sequence[Path]) -> LedgerTable | None:
 
 def name_of_replay(spec: Spec) -> str:
     """Return the place of the replayed ledger, without a password; "" if none is replayed."""
-    if not spec.replay:
-        return ""
-    from germane.ledger.address import without_password  # SQLite, which most calls do without
-
-    return without_password(spec.replay)
+    return str(mask_urls(str(spec.replay or "")))
 
 
 def remove_ledger(path: Path) -> None:

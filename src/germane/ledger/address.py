@@ -8,12 +8,11 @@ import secrets
 import tempfile
 from contextlib import suppress
 from pathlib import Path
-from urllib.parse import SplitResult, parse_qsl, unquote, urlencode, urlsplit
 
-from germane.addons import absent, find
+from germane.addons import absent, find, load
 from germane.errors import InputError
 
-__all__ = ["is_there", "password_apart", "without_password"]
+__all__ = ["is_there", "password_apart"]
 
 _SCHEME = re.compile(r"\s*([A-Za-z][A-Za-z0-9+.-]+):/")
 """One slash, as a path leaves one of two; a Windows drive is a single letter."""
@@ -21,10 +20,6 @@ _CONNECTION = re.compile(
     r"\s*(?:(?:host|hostaddr|port|dbname|user|service|sslmode)\s*=|postgres(?:ql)?:)|(?s:.*)\bpassword\s*="
 )
 """What libpq takes besides a URL, and a URL without its slashes: no file, and it may hold a password."""
-_PASSWORD = re.compile("pass|secret|token", re.IGNORECASE)
-"""Words in the name of a URL's parameter that holds a password."""
-_SHOWN_OPTIONS = re.compile(r"(?:\s*-c\s*search_path=[\w,$]+)*\s*", re.IGNORECASE)
-"""`options` of a URL that name where the table is; others may hold anything."""
 _NO_LINK = getattr(os, "O_NOFOLLOW", 0)
 
 
@@ -86,44 +81,11 @@ def store_of(where: str | Path) -> str | None:
     return declared
 
 
-def _database_url(where: str | Path) -> SplitResult:
-    """Return the parts of a database URL; InputError, without showing it, if it cannot be parsed."""
-    text = re.sub(r"^(\w+):/(?!/)", r"\1://", str(where).strip())  # a path leaves one slash of two
-    with suppress(ValueError):  # a bracket that is not closed, a port that is not a number
-        parts = urlsplit(text)
-        _ = parts.port if "," not in parts.netloc else None
-        named = all("=" in piece for piece in parts.query.split("&") if piece)
-        if named and parts.netloc.count("@") <= 1 and "@" not in parts.path + parts.fragment:
-            return parts
-    fix = "write postgresql://USER@HOST/DATABASE, and the password to PGPASSWORD"
-    raise InputError("this is not a URL of a database", fix=fix)
-
-
-def _is_secret(name: str, value: str) -> bool:
-    return not _SHOWN_OPTIONS.fullmatch(value) if name == "options" else bool(_PASSWORD.search(name))
-
-
-def without_password(where: str | Path) -> str:
-    """Return an address without the password of a database URL, for display and storage."""
-    if not is_database(where):
-        return str(where)
-    parts = _database_url(where)
-    login, at, host = parts.netloc.rpartition("@")
-    query = urlencode([pair for pair in parse_qsl(parts.query) if not _is_secret(*pair)])
-    # not urlunsplit: it drops the slashes of a URL without a host, which means a socket here
-    return f"{parts.scheme}://{login.partition(':')[0]}{at}{host}{parts.path}" + f"?{query}" * bool(query)
-
-
 def password_apart(where: str) -> str:
-    """Return an address without its password, which is set as PGPASSWORD for this process and its children."""
-    if is_database(where):
-        parts = _database_url(where)
-        query = dict(parse_qsl(parts.query))
-        if password := query.get("password") or unquote(parts.password or ""):
-            os.environ["PGPASSWORD"] = password
-        if _is_secret("options", options := query.get("options", "")):
-            os.environ["PGOPTIONS"] = options
-    return without_password(where)
+    """Return an address without its password, which the add-on's store puts where it finds it again; a file's as it is."""
+    store = store_of(where)
+    apart = getattr(load(store), "password_apart", None) if store is not None else None
+    return where if apart is None else str(apart(where))
 
 
 def secret_beside(address: str) -> bytes | None:

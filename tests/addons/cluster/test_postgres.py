@@ -19,7 +19,7 @@ from germane.addons.batches.table import AskedTable
 from germane.addons.cluster.postgres import PostgresLedger
 from germane.errors import InputError, LedgerError
 from germane.judges import LLMJudge
-from germane.ledger.address import without_password
+from germane.ledger.address import password_apart
 from germane.ledger.opening import open_at
 from germane.ledger.sqlite import SQLiteLedger
 from germane.types import FrozenDict, Judgement, Usage
@@ -258,8 +258,10 @@ def test_what_is_no_ledger(server: PostgresServer, here: Path, monkeypatch: pyte
             db.execute("ALTER ROLE judge RESET default_transaction_read_only")
 
 
-def test_how_a_place_is_shown() -> None:
+def test_how_a_place_is_shown(monkeypatch: pytest.MonkeyPatch) -> None:
     """A URL loses its password, wherever it stands; a path stays."""
+    for variable in ("PGPASSWORD", "PGOPTIONS"):
+        monkeypatch.setenv(variable, "")
     for given, shown in (
         ("postgresql://a:b@h:1/d?sslmode=require&password=c", "postgresql://a@h:1/d?sslmode=require"),
         ("postgres://h/d", "postgres://h/d"),
@@ -276,7 +278,7 @@ def test_how_a_place_is_shown() -> None:
             "postgresql://h:1,i:2/d?options=-csearch_path%3Dx",
         ),
     ):
-        assert without_password(given) == shown
+        assert password_apart(given) == shown
 
 
 @pytest.mark.parametrize("password", ["s3[cret", "s3[cr]et", "s3/cret", "s3#cret", "55?s3cret", "s3@cret"])

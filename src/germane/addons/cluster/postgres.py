@@ -7,16 +7,16 @@ stays.
 
 from __future__ import annotations
 
+import os
 import re
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext, suppress
 from typing import Any, TypeVar
-from urllib.parse import urlsplit
+from urllib.parse import parse_qsl, unquote, urlencode, urlsplit
 
 from germane.errors import InputError, LedgerError, MissingPart, install_extra
-from germane.ledger.address import without_password
 from germane.ledger.store import (
     COLUMNS,
     DECLARED,
@@ -61,6 +61,45 @@ _HINTS = {
 }
 """The fix of an error, by PostgreSQL's code."""
 _LOGIN = "; set PGPASSWORD, or write it to ~/.pgpass, wherever a worker runs"
+_PASSWORD = re.compile("pass|secret|token", re.IGNORECASE)
+"""Words in the name of a URL's parameter that holds a password."""
+_SHOWN_OPTIONS = re.compile(r"(?:\s*-c\s*search_path=[\w,$]+)*\s*", re.IGNORECASE)
+"""`options` of a URL that name where the table is; others may hold anything."""
+_NO_URL = "this is not a URL of a database"
+_URL_FIX = "write postgresql://USER@HOST/DATABASE, and the password to PGPASSWORD"
+
+
+def _whole(url: str) -> str:
+    """Return a URL with two slashes after its scheme: a `Path` leaves one of them."""
+    return re.sub(r"^(\w+):/(?!/)", r"\1://", url.strip())
+
+
+def _split(url: str) -> tuple[str, dict[str, str]]:
+    """Return a database URL without its secrets, and the variables in which libpq reads these.
+
+    InputError, without showing the URL, if what is password and what is host cannot be told apart.
+    """
+    try:
+        parts = urlsplit(_whole(url))
+        _ = parts.port if "," not in parts.netloc else None
+    except ValueError:  # a bracket that is not closed, a port that is not a number
+        raise InputError(_NO_URL, fix=_URL_FIX) from None
+    named = all("=" in piece for piece in parts.query.split("&") if piece)
+    if not named or parts.netloc.count("@") > 1 or "@" in parts.path + parts.fragment:
+        raise InputError(_NO_URL, fix=_URL_FIX)
+    pairs = parse_qsl(parts.query)
+    secrets = {
+        name: value
+        for name, value in pairs
+        if _PASSWORD.search(name) or (name == "options" and not _SHOWN_OPTIONS.fullmatch(value))
+    }
+    query = urlencode([pair for pair in pairs if pair[0] not in secrets])
+    login, at, host = parts.netloc.rpartition("@")
+    # not urlunsplit: it drops the slashes of a URL without a host, which means a socket here
+    place = f"{parts.scheme}://{login.partition(':')[0]}{at}{host}{parts.path}" + f"?{query}" * bool(query)
+    password = secrets.get("password") or unquote(parts.password or "")
+    variables = {"PGPASSWORD": password, "PGOPTIONS": secrets.get("options", "")}
+    return place, {name: value for name, value in variables.items() if value}
 
 
 class PostgresLedger(LedgerTable):
@@ -80,19 +119,17 @@ class PostgresLedger(LedgerTable):
             import psycopg
         except ImportError:
             raise MissingPart("a ledger in PostgreSQL needs psycopg", fix=install_extra("postgres")) from None
-        url = re.sub(r"^(\w+):/(?!/)", r"\1://", url.strip())  # a path leaves one slash of two
-        self._pg, self._url, self._read_only = psycopg, url, read_only
+        self._pg, self._url, self._read_only = psycopg, _whole(url), read_only
+        self._place, _ = _split(url)
         self._locks = {False: threading.RLock(), True: threading.RLock()}
         self._connections: dict[bool, Any] = {}
         self._empty = False
         self._until: float | None = None
         """Up to when the server is waited for that went away: once, whatever is to be read or written meanwhile."""
         try:
-            urlsplit(url).port  # noqa: B018 - it raises
-            psycopg.conninfo.conninfo_to_dict(url)
-        except (ValueError, psycopg.Error):
-            fix = "write postgresql://USER@HOST/DATABASE"
-            raise InputError("this is not a URL of a database", fix=fix) from None
+            psycopg.conninfo.conninfo_to_dict(self._url)
+        except psycopg.Error:
+            raise InputError(_NO_URL, fix=_URL_FIX) from None
         try:
             self._connections[False] = self._connect()
             self._prepare(self._connections[False])
@@ -106,7 +143,14 @@ class PostgresLedger(LedgerTable):
     @property
     def place(self) -> str:
         """The URL of the database, without its password."""
-        return without_password(self._url)
+        return self._place
+
+    @staticmethod
+    def password_apart(url: str) -> str:
+        """Return a URL without its password, which is set as PGPASSWORD for this process and its children."""
+        place, variables = _split(url)
+        os.environ.update(variables)
+        return place
 
     def _connect(self) -> Any:
         return self._pg.connect(self._url, autocommit=True, connect_timeout=10, application_name="germane")
