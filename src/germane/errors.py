@@ -122,7 +122,7 @@ class Invalid(ValueError):
         return self
 
     def error(self, place: SourceLocation | None) -> InputError:
-        """Return the error that the user reads."""
+        """Return the InputError with the path in its message, and `place` as its location."""
         where = "".join(f"[{s}]" if isinstance(s, int) else f".{s}" for s in self.path).lstrip(".")
         return InputError(f"{where} {self.problem}".strip(), fix=self.fix, place=place)
 

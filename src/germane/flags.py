@@ -163,7 +163,10 @@ def prices(value: str, flag: str) -> tuple[float, float]:
     except ValueError:
         first = second = -1.0
     if not (0 <= first < float("inf") and 0 <= second < float("inf")):
-        raise InputError(f"{flag} {value!r} is not IN/OUT", fix=f"write {flag} 0.15/0.60")
+        raise InputError(
+            f"{flag} {value!r} is not a price",
+            fix=f"write dollars per million tokens in/out: {flag} 0.15/0.60",
+        )
     return first, second
 
 

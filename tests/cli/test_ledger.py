@@ -150,7 +150,10 @@ def test_a_line_that_is_no_judgement_is_named(inside: Cli, ledger: Path, tmp_pat
     (tmp_path / "bad.jsonl").write_text('{"key": "00", "kind": "relevance", "judge": "m", "answer": 1}\n')
     ran = inside("ledger", "import", "bad.jsonl", "--ledger", ledger)
     assert ran.code == 2
-    assert "bad.jsonl:1: key is not a key; write 32 hexadecimal digits" in ran.err
+    assert (
+        "bad.jsonl:1: key is not a ledger key of 32 hexadecimal digits; export the judgements again"
+        in ran.err
+    )
     assert inside("ledger", "export", "--since", "yesterday", "--ledger", ledger).code == 2
 
 

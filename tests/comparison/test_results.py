@@ -392,7 +392,7 @@ BROKEN = {
     "a short row": ("id,RR,AP\nq1,.5\n", "a.csv:2: this row has 2 cells and the header 3"),
     "two columns of one name": ("id,RR,RR\nq1,.5,.5\n", "two columns are named 'RR'"),
     "a trial": ("id,RR,trial\nq1,.5,first\n", "a.csv:2: the trial is 'first'"),
-    "no queries": ("map\tall\t0.5\n", "no values of single queries"),
+    "no queries": ("map\tall\t0.5\n", "no values per query"),
     "unknown fields": ("x\ty\t0.5\n", "neither the first nor the second field"),
     "a trial too large": ("id,RR,trial\nq1,.5,1e12\n", "the trial is '1e12'"),
     "a list of texts in an export": (

@@ -307,7 +307,7 @@ def test_parquet_is_ranked_like_its_table(tmp_path: Path) -> None:
     assert gold == {"q1": {"a": 1}, "q2": {"c": 2}}
     assert rank(tmp_path / "run.parquet", gold, "RR")["RR"].mean == 0.75
     (tmp_path / "bad.parquet").write_bytes(b"no parquet")
-    with pytest.raises(InputError, match=r"bad.parquet: this is not a Parquet file"):
+    with pytest.raises(InputError, match=r"bad.parquet: this is not a readable Parquet file"):
         read_run(tmp_path / "bad.parquet")
     with pytest.raises(InputError, match=r"none.parquet: cannot be read: No such file"):
         read_run(tmp_path / "none.parquet")

@@ -113,7 +113,7 @@ def label(
 
 
 def _labelled_by_addon(folders: Sequence[Path], flags: Mapping[str, Any], **how: Any) -> bool:
-    """Label what the folder holds with its add-on's function; return False for reports, which take no flag of an add-on."""
+    """Label a folder that an add-on knows, such as a drafted set; return False for reports. InputError for an add-on's flag with a report."""
     labeller = labeller_of(folders[0]) if len(folders) == 1 else None
     if labeller is not None:
         labeller(folders[0], **how, **flags)

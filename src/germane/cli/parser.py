@@ -66,7 +66,7 @@ class _Once(argparse.Action):
 
 
 class _Parser(argparse.ArgumentParser):
-    """A parser whose errors are InputError."""
+    """An argument parser that raises InputError."""
 
     def print_help(self, file: object = None) -> None:
         """Print help on stdout; a closed pipe is an error, not exit code 0."""

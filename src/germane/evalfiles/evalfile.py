@@ -242,8 +242,8 @@ def read_eval_file(
     """Read and check an eval file; paths in the result are absolute.
 
     `${{ NAME }}` in it is taken from the environment. A file with a key of an add-on's dialect is read by that add-on. `warn` gets
-    a Notice for each key that is not known. Raises InputError with file, line and column; with `faults` all that can be told
-    apart are added to these, and what is sound is returned.
+    a Notice for each unknown key. Raises InputError with file, line and column, or appends all separate faults to `faults` if given
+    and returns the valid part.
     """
     path = Path(path)
     warn = None if warn is None else Notices(warn)

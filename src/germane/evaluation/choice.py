@@ -220,7 +220,7 @@ def pick_judge(spec: Spec, needed: Sequence[str] = ()) -> Judge | None:
 def _keywords(spec: Spec, *, several: bool) -> dict[str, Json]:
     """Return the arguments of a model judge from the table of flags. Several judges with the same arguments share limits.
 
-    A URL counts only where it is given: a report's stands in the names of the judges, which get no key.
+    Only a URL given by flag or environment is passed on. A URL from a resumed report is part of the judges' names, and gets no key.
     """
     from germane.judges.client.providers import Price
     from germane.judges.client.ratelimits import RateLimiter

@@ -274,7 +274,7 @@ class Forecaster:
     def _answer(
         self, question: AnyQuestion, key: str, judge: Judge, judgements: Mapping[str, Judgement]
     ) -> Answer:
-        """Return the first usable answer; a typical one if an answer is still to come; else the failure."""
+        """Return the first usable answer, a typical one while an answer is outstanding, else the failure."""
         asked = self._asked[key] = self._look_up(question, key, judge, judgements)
         answers = [looked_up.answer for looked_up in asked if looked_up.answer is not None]
         if len(answers) < len(asked) or not answers:
@@ -345,9 +345,9 @@ _SECONDS = 0.5
 
 
 def expectation(forecaster: Forecaster, jobs: Iterable[Job]) -> Spent | None:
-    """Return the expected calls of a run and their cost, `estimated` if extrapolated from half a second of its first samples.
+    """Return the expected number of calls of a run, and their cost; None without jobs.
 
-    All jobs are read. None where there are none.
+    All jobs are read, but questions are only counted for half a second; `estimated` says that the rest is extrapolated.
     """
     read, seen = iter(jobs), count()
     run_coroutine(

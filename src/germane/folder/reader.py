@@ -170,7 +170,7 @@ class StoredTables(Tables):
                 yield row.item, bytes(row.answer) if row.error is None else None
 
     def people(self) -> Iterator[Label]:
-        """Yield the labels that people gave separately from the samples; other lines are skipped unread."""
+        """Yield people's labels that are not part of the samples; other lines are skipped unread."""
         return iter(self._people)
 
     @cached_property

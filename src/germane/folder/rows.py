@@ -160,7 +160,7 @@ class Tables(ABC):
                 yield row.item, None if row.error is not None else encode(row.answer)
 
     def people(self) -> Iterator[Label]:
-        """Yield the labels that people gave separately from the samples."""
+        """Yield people's labels that are not part of the samples."""
         return filter(by_people, self.labels)
 
     def any_has(self, field: Literal["calls", "history"]) -> bool:

@@ -204,8 +204,8 @@ def graders_of_specs(
 ) -> tuple[Grader, ...]:
     """Return the graders that entries of an eval file describe, with unique names.
 
-    InputError at the first fault; with `faults` all of them are added to these. With `leave` no Python file is imported: it gets
-    the name of each measure in one, and the grader that has it is left out.
+    Raises InputError at the first fault, or appends every fault to `faults` if given. If `leave` is given, no Python file is imported:
+    it is called with the name of each measure in one, and that measure's grader is omitted.
     """
     graders: dict[str, Grader] = {}
     folder = file.path.resolve().parent

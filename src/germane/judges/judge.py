@@ -159,7 +159,7 @@ def with_defaults(judge: Any) -> Judge:
     if isinstance(judge, type) or len(lacking) == 2:
         raise InputError(
             f"{judge!r} is not a judge",
-            fix='write a name ("openai:gpt-4o-mini"), a judge, or a list of these',
+            fix='give a name ("openai:gpt-4o-mini"), a judge object, a function of the prompt, or a list of these',
         )
     if lacking:
         raise InputError(

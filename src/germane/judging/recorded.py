@@ -184,7 +184,7 @@ _decode_answer = msgspec.json.Decoder(_Answer).decode
 
 
 def _names(item: bytes, several: Sequence[bytes]) -> Sequence[bytes]:
-    """Return the short names of an item with each of several settings."""
+    """Return the names under which answers about an item are found: its digest with each of several settings."""
     return [short_name(item + settings) for settings in several]
 
 

@@ -335,7 +335,7 @@ def _rows(path: Path) -> Iterator[tuple[int, _Row]]:
         cells = Cells(lambda name, among=(): "query")  # noqa: ARG005
         for number, row, where in READERS[suffix][0](path, cells):
             if not isinstance(row, dict):
-                raise InputError("this row is not an object", fix=_WRITE_GRADE, place=where(()))
+                raise InputError("this row is not a JSON object", fix=_WRITE_GRADE, place=where(()))
             yield number, row
     else:
         yield from _qrels_rows(path)

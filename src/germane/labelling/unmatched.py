@@ -81,7 +81,7 @@ def absent_note(
 
 
 def near_misses(queries: Iterable[tuple[Iterable[str], Iterable[str]]]) -> list[Pair]:
-    """Return the gold ids that were missed in their query although another spelling of them was retrieved there.
+    """Return the gold ids that a query missed but retrieved in another spelling.
 
     `queries` are the gold ids that each query missed, and the other ids that it retrieved, of which the first are compared.
     """
@@ -197,7 +197,7 @@ def _side(of_gold: bool) -> str:
 
 
 def _is_prefix(prefix: str, pairs: Sequence[Pair], *, of_gold: bool) -> bool:
-    """Return True if ids are likely to be written with and without this prefix; digits before digits are another number."""
+    """Return True if one side of the pairs seems to write ids with this prefix (gold: `of_gold`); a digit before digits does not count, since it makes another number."""
     rest = pairs[0][of_gold]
     marked = not prefix[-1].isalnum() or (prefix[-1].isalpha() and rest[0].isdigit())
     return marked or (len(pairs) > 1 and not (prefix[-1].isdigit() and rest[0].isdigit()))

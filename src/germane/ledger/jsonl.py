@@ -115,7 +115,7 @@ def _judgement(line: bytes, location: SourceLocation) -> Judgement:
 def _check(judgement: Judgement) -> None:
     """Raise Invalid for a key that is none, a name that cannot be printed, or a row with neither an answer nor an error."""
     if not _KEY.fullmatch(judgement.key):
-        raise Invalid("is not a key", "write 32 hexadecimal digits", "key")
+        raise Invalid("is not a ledger key of 32 hexadecimal digits", "export the judgements again", "key")
     for name in ("kind", "judge", "item", "prompt", "parent", "request"):
         if not (getattr(judgement, name) or "").isprintable():
             raise Invalid("cannot be printed", "leave control characters out", name)

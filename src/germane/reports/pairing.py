@@ -225,9 +225,10 @@ class MeasureComparison(
 
 
 def adjusted(rows: Iterable[MeasureComparison], primary: Collection[str]) -> list[MeasureComparison]:
-    """Return the rows with p-values adjusted by Holm over these measures and all systems, diagnostic measures excepted.
+    """Return the rows with p-values adjusted by Holm over the `primary` measures of all systems, diagnostic measures excepted.
 
-    A row without a p-value (scores are missing) counts as 0.05 if its interval excludes 0, else as 1.
+    Other rows get no adjusted p-value. A row without a p-value (scores are missing) enters the adjustment as 0.05 if its interval
+    excludes 0, else as 1.
     """
     comparisons = list(rows)
     tested = [row for row in comparisons if row.measure in primary and not is_diagnostic(row.type)]

@@ -319,5 +319,7 @@ def printed_results(lines: Iterable[tuple[int, str]], path: str) -> tuple[str, l
     ]
     if not results:
         fix = "print them: trec_eval -q, ir_measures -q"
-        raise InputError("this file holds no values of single queries", fix=fix, place=SourceLocation(path))
+        raise InputError(
+            "this file holds only averages, no values per query", fix=fix, place=SourceLocation(path)
+        )
     return ("trec_eval" if as_trec > as_ir else "ir_measures"), results

@@ -136,7 +136,7 @@ def _passage_id(value: Json) -> str:
 
 
 def _at(step: Step, read: Callable[[Json], Json], value: Json) -> Json:
-    """Return `read(value)`; the path of a fault starts with this step."""
+    """Return `read(value)`; a fault's path gets this step in front."""
     try:
         return read(value)
     except Invalid as wrong:

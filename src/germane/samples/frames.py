@@ -93,7 +93,7 @@ def parquet_batches(
         raise InputError("no such file", fix="check the path", place=location) from None
     except (polars.exceptions.PolarsError, polars.exceptions.PanicException, OSError) as fault:
         raise InputError(
-            f"this is not a Parquet file: {fault}", fix="write it again", place=location
+            f"this is not a readable Parquet file: {fault}", fix="export it again", place=location
         ) from None
 
 

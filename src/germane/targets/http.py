@@ -217,7 +217,9 @@ class HttpTarget(Target):
         if self.contexts_at is not None:
             listed = _at(document, self.contexts_at)
             if not isinstance(listed, list):
-                raise TargetError(f"{self.contexts_at} of the response is not a list of contexts")
+                raise TargetError(
+                    f"{self.contexts_at} of the response is not a list of contexts: point contexts: of the target at the list"
+                )
             result["contexts"] = [
                 {name: _at(value, pointer, needed=False) for name, pointer in self.context.items()} or value
                 for value in listed

@@ -88,7 +88,7 @@ class PythonTarget(Target):
             fix = "give a function of the query, or a retriever with invoke, retrieve or run"
             if isinstance(system, Mapping | list | tuple):
                 fix = "evaluate each system by itself and compare the reports: germane.compare(first, second)"
-            raise InputError(f"{system!r} is not a system that can be asked", fix=fix)
+            raise InputError(f"{system!r} cannot be queried", fix=fix)
         target = cls(
             name=getattr(system, "__name__", None) or type(system).__name__,
             function="python:object",

@@ -74,7 +74,7 @@ class TestNames:
 
         with ModelServer(script) as server:
             replies = judged(server)
-        assert all("takes no limit that could be raised" in str(reply.error) for reply in replies)
+        assert all("accepts no higher token limit" in str(reply.error) for reply in replies)
         assert server.count == 3 + 2
 
 

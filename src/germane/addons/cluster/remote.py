@@ -105,7 +105,7 @@ def is_there(url: str) -> bool:
 
 
 def remove(url: str) -> None:
-    """Delete what is at a URL, if anything is."""
+    """Delete the file or folder at a URL, if it exists."""
     with _store(url) as (files, path):
         if files.exists(path):
             files.rm(path, recursive=True)

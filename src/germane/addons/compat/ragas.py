@@ -213,10 +213,10 @@ async def aevaluate(
 ) -> EvaluationResult:
     """Score every row of a data set.
 
-    `dataset` is an EvaluationDataset of Ragas', an iterable of mappings or of objects with attributes, a mapping of columns, or
+    `dataset` is a Ragas EvaluationDataset, an iterable of mappings or of objects with attributes, a mapping of columns, or
     anything with `to_dict("records")`. `column_map` maps field names to the data set's own (`{"question": "Query"}`). With
-    `raise_exceptions` the first score that the judge failed is raised as a JudgeError. Ragas' other arguments are taken
-    and change nothing.
+    `raise_exceptions` the first score that the judge failed to give is raised as a JudgeError. Ragas' other arguments are accepted
+    and ignored.
     """
     metrics = (context_precision, context_recall) if metrics is None else metrics
     if unknown := of_ragas.keys() - _OF_RAGAS:

@@ -220,7 +220,9 @@ def _real_questions(path: Path) -> list[Sample]:
     else:
         result = list(read_samples(path, warn=Notices(lambda notice: say(f"warning: {notice}"))))
     if not result:
-        raise InputError(f"no question in {path}", fix="write samples, or one question a line (.txt)")
+        raise InputError(
+            f"{path} holds no question", fix="write samples (.jsonl), or one question per line (.txt)"
+        )
     return result
 
 

@@ -90,7 +90,7 @@ def _spans_of(sample: Sample) -> Sequence[str]:
 
 
 def otel(report: ReportData) -> Iterator[str]:
-    """Yield the events of each trace as an OTLP/JSON export of logs."""
+    """Yield the scores of each trace as log events, one OTLP/JSON export per trace."""
     traced = _Traced(report)
     nano = str(int(datetime.datetime.fromisoformat(traced.created).timestamp()) * 10**9)
     scope = {"scope": {"name": "germane", "version": __version__}, "schemaUrl": SCHEMA_URL}

@@ -219,7 +219,9 @@ class ModelClient:
         """
         capabilities = self.capabilities
         if call.room and not capabilities.limit_names:
-            raise GaveUp("the answer was cut off, and the endpoint takes no limit that could be raised")
+            raise GaveUp(
+                "the answer was cut off, and this endpoint accepts no higher token limit; use another model or endpoint"
+            )
         unlimited = not capabilities.limit_names or (call.no_own_limit and not capabilities.max_tokens)
         limit = call.room or (0 if unlimited else capabilities.limit(ask))
         call.mode = max(call.mode, capabilities.mode)

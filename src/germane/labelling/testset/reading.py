@@ -148,7 +148,7 @@ class TestSet:
             self.rest[at] = text
 
     def _search(self, corpus: Corpus) -> None:
-        """Take the texts of the corpus in the place of those in samples."""
+        """Read the documents' texts from the corpus, which replace those found in samples."""
         gold = {name for query in self.queries for name in query.gold}
         corpus.texts_of(gold)  # chooses among several columns that could be the id
         self._forget_texts()

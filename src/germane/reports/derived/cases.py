@@ -76,7 +76,7 @@ class CaseResult(
 def case_of(
     key: SampleKey, scores: Sequence[Score], graders: Mapping[str, Grader], open_to: Collection[str]
 ) -> CaseResult:
-    """Return the result of one case; scores with names in `open_to` decide nothing."""
+    """Return the score and verdict of one case; scores with a name in `open_to` (a stand-in judged them) decide no verdict."""
     from germane.measures.graders import BORDERLINE, PASS, STRICT  # not at the top: `germane rank` has none
 
     rows = [(score, graders.get(score.measure)) for score in scores]

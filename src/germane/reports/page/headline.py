@@ -125,7 +125,7 @@ def _steps(report: ReportData) -> Iterator[Json]:
 
 
 def _for_missing(scores: str, where: str, judge: Mapping[str, Json]) -> tuple[str, str, str]:
-    """Return the step for missing scores: a label if people are the judge, else another attempt."""
+    """Return the advice about missing scores: label the passages if people are the judge, else run again."""
     if judge.get("source") == "labels":
         text = f"Label more passages: for lack of a label {scores} could not be measured."
         return text, f"germane label {where}", "label"

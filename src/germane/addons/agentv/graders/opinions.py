@@ -159,7 +159,7 @@ class RubricQuestion(Templated[tuple[tuple[Check, ...], str]]):
         return "checks", len(self.ids)
 
     def answer(self, payload: ChecksPayload[Check]) -> tuple[tuple[Check, ...], str]:
-        """Return the checks in the order of the rubric, and what is said about the whole."""
+        """Return the checks in the order of the rubric, and the overall comment."""
         if self.partial:
             return tuple(check for check in payload.checks if check.id in self.ids), payload.overall_reasoning
         result: dict[str, Check] = {}
