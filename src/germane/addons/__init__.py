@@ -94,7 +94,9 @@ class Addon(NamedTuple):
         judges: Functions that return a judge, by the name before the colon of `--judge`; called with what follows it, or "".
         labellers: Functions that `germane label` calls, with a folder and its flags, for a folder that holds a file of this name.
         measures: Measures, what `@measure` returns, by their names.
-        parts: What `--part` makes of its text, under "part": a class with `parse`, a `germane.evaluation.plan.Part`.
+        parts: What `--part` makes of its text, under "part": a class whose `parse` returns a part. It has `of` (the number of
+            parts), `has` (whether cases with a query belong to it), `of_limits` (a Spec with its share of the limits), and `entry`
+            (its entry in the manifest).
         questions: Classes of question, by the kind under which answers are stored.
         readers: Readers of rows in other forms, by the name of the form.
         results: Readers of rows with another program's scores, which return `germane.results.MeasuredRow`.

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 from itertools import islice, product
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from msgspec import structs
 
@@ -52,47 +52,24 @@ __all__ = ["Plan", "split_evaluations"]
 if TYPE_CHECKING:
     from germane.evalfiles.case import Case
     from germane.evalfiles.evalfile import EvalFile, GraderSpec
-    from germane.folder.reader import StoredTables
     from germane.labelling.files import LabelFile
 
 
 Only: TypeAlias = Callable[[str], bool]
 """True if a query is wanted."""
+Part: TypeAlias = Any
+"""One of several parts of an evaluation that are run separately: what an add-on's `parts` returns."""
 
 _YAML = (".yaml", ".yml")
 _CHECKED_BYTES = 100_000_000
 """The largest size of data, in bytes, that is read once before anything is paid, so that a bad last line costs nothing."""
 
 
-class Part(Protocol):
-    """One of several parts of an evaluation that are run separately; made by an add-on."""
-
-    of: int
-    """The number of parts."""
-
-    def has(self, query: str) -> bool:
-        """Return True if cases with this query belong to the part."""
-
-    def of_limits(self, spec: Spec) -> Spec:
-        """Return the specification with this part's share of the limits."""
-
-    def entry(
-        self,
-        tables: StoredTables,
-        rows: Iterable[int],
-        cases: int,
-        inputs: Sequence[Path],
-        gates: Iterable[Gate],
-    ) -> dict[str, Json]:
-        """Return the part's entry in the manifest; `rows` are the positions of its samples among all `cases`."""
-
-
 def part_of(spec: Spec) -> Part | None:
     """Return the part given by `--part`; None for a whole evaluation. InputError if it is invalid."""
     if not (text := spec.get("part")):
         return None
-    part: Part = required("parts", "part", "--part", "run the whole evaluation").parse(text)
-    return part
+    return required("parts", "part", "--part", "run the whole evaluation").parse(text)
 
 
 class _NotOne(InputError):
