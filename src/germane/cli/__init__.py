@@ -16,7 +16,7 @@ __getattr__ = lazily(__name__, dict.fromkeys(("print_document", "say"), "values"
 
 
 def main() -> None:
-    """Run the command line; Ctrl-C during the imports, which are made here, leaves no traceback either."""
+    """Run the command line. Imports are made here, so that Ctrl-C during them leaves no traceback."""
     try:
         from germane.cli.starting import start
     except KeyboardInterrupt:

@@ -73,7 +73,7 @@ def audit(
 def _asked_again(
     folders: Sequence[Path], again: int | None, flags: Mapping[str, Any], *, gold: bool
 ) -> AgainLine | None:
-    """Ask stored verdicts again as the flags of a run say; None without --again.
+    """Ask stored verdicts again, with the flags of a run; None without --again.
 
     Raises:
         InputError: --again is given for several reports, or flags that are for it alone are given without it.

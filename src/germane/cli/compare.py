@@ -1,4 +1,4 @@
-"""`germane compare`: did the change help?"""
+"""The command `germane compare`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`germane stages` and `diagnose`: where relevant documents were lost, and what would help, from what is stored."""
+"""The commands `germane stages` and `germane diagnose`."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def diagnose(report: Path | None, *, measure: str | None, json: bool) -> None:
 
 
 def _of_samples(paths: Sequence[Path], chosen: Any) -> list[SystemStages]:
-    """Return the stages in a report or a file of samples."""
+    """Return the stages of a report or a file of samples."""
     from germane.samples.reading import READERS, read_samples, suffix_of  # not for runs
 
     if len(paths) > 1:
@@ -63,7 +63,7 @@ def _of_samples(paths: Sequence[Path], chosen: Any) -> list[SystemStages]:
 
 
 def _of_runs(paths: Sequence[Path], chosen: Any) -> list[SystemStages]:
-    """Return the stages in a run file each."""
+    """Return the stages given as one run file each."""
     from germane.cli.rank import files_of
     from germane.diagnosis.journeys import of_hits
     from germane.evaluation.rank import hits_of

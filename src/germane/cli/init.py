@@ -65,7 +65,7 @@ _AFTER_DEMO = (
 
 
 def shipped(name: str, folder: str = "examples") -> Path:
-    """Return a file or folder that the repository has next to src/ and a wheel brings; InputError if it is missing."""
+    """Return a file or folder that is next to src/ in the repository and part of the wheel; InputError if it is missing."""
     package = Path(__file__).resolve().parent.parent
     for path in (package / "_shipped" / name, package.parent.parent / folder / name):
         if path.exists():

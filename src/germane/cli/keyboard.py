@@ -49,7 +49,7 @@ _ESCAPE_ALONE = 0.2
 
 
 def _presses() -> Iterator[str]:
-    """Yield the keys that are pressed, without escape sequences, which may come in several reads and behind other keys."""
+    """Yield pressed keys without escape sequences, which may arrive in several reads and after other keys."""
     decoder, data, at = codecs.getincrementaldecoder("utf-8")("ignore"), b"", 0.0
     while more := os.read(sys.stdin.fileno(), 64):
         alone = data and not data.strip(b"\x1b") and more[:1] not in b"[O]PX^_"
@@ -69,7 +69,7 @@ def _presses() -> Iterator[str]:
 
 
 def _windows_presses(read: Callable[[], str]) -> Iterator[str]:
-    """Yield the keys that are pressed in a console of Windows, where two characters stand for an arrow and the like."""
+    """Yield pressed keys of a Windows console, where two characters stand for an arrow and the like."""
     for key in iter(read, "\x1a"):
         if key in "\0\xe0":
             read()

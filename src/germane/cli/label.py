@@ -130,7 +130,7 @@ def _queues(
     budget: int | None,
     seed: int,
 ) -> list[LabelQueue]:
-    """Return the queues to label: suspects of the gold audit, those that correct the report's means, or the one asked for."""
+    """Return the queues to label: suspects of the gold audit, what corrects the report's means, or the one asked for."""
     if name == "gold":
         return [suspects_queue(reports, budget)]
     if name == "random" and len(reports) == 1 and (kind is None or design is None):
@@ -158,7 +158,7 @@ def _queues_for_means(
 
 
 def _store_in(reports: Sequence[Report]) -> Callable[[Label], None]:
-    """Return a function that stores a label in each of the reports that hold its item, else in the first one."""
+    """Return a function that saves a label in each report that holds its item, else in the first."""
     items_of = [{row.item for row in report.places()} for report in reports]
 
     def store(label: Label) -> None:
@@ -170,7 +170,7 @@ def _store_in(reports: Sequence[Report]) -> Callable[[Label], None]:
 
 
 def _plan(report: Report, width: float, *, json: bool) -> None:
-    """Print the number of labels that make the corrected interval of each judged measure this narrow."""
+    """Print how many labels make the corrected interval of each judged measure this narrow."""
     plans = plan_labels(report, width)
     if json:
         measures = [asdict(plan) for plan in plans]
@@ -180,7 +180,7 @@ def _plan(report: Report, width: float, *, json: bool) -> None:
 
 
 def _check_export(export: Path | None, imported: Path | None, report: Report) -> None:
-    """Raise InputError where the labels would overwrite what is imported, or a file that the report was made of."""
+    """Raise InputError if the labels would overwrite the imported file or an input of the report."""
     if export is not None:
         options, folder = report.manifest.get("options") or {}, Path(report.manifest.get("cwd") or ".")
         names = (*(options.get("paths") or ()), options.get("labels"), options.get("corpus"))
@@ -196,7 +196,7 @@ def _user() -> str:
 
 
 def _label(sessions: Sequence[LabellingSession], report: Report | None, guideline: str) -> None:
-    """Ask until everything is labelled, the person quits, or the input ends; of one report, show the means so far."""
+    """Ask until everything is labelled, the person quits, or the input ends; for one report, print the means so far."""
     corrections = None if report is None else corrections_of(report)
     with keyboard() as keys:
         for session in sessions:
@@ -218,7 +218,7 @@ def _label(sessions: Sequence[LabellingSession], report: Report | None, guidelin
 def _ask_all(
     session: LabellingSession, keys: Iterator[str], guideline: str, show_so_far: Callable[[], None]
 ) -> bool:
-    """Ask about one task after the other; True where the person quits or the input ends before the last."""
+    """Ask about the tasks one by one; return True if the person quits or the input ends before the last."""
     begun = session.done
     how = f"{session.queue.queue} {session.queue.design}, seed {session.queue.seed}"
     print(f"{session.total} to label ({how}), {session.done} done; labels of {clean(session.who)}")
@@ -308,7 +308,7 @@ def _paragraphs(texts: Iterable[tuple[str, str]]) -> list[str]:
 
 
 def _show_so_far(report: Report | None, corrections: Corrections | None) -> None:
-    """Print the corrected means that the labels so far make, a sentence each; where there are none, why."""
+    """Print the corrected means from the labels so far, one sentence each, or why there are none."""
     if report is None or corrections is None:
         return
 

@@ -1,4 +1,4 @@
-"""`germane labels check` and `move`: gold after the corpus, or its chunks, have changed."""
+"""The commands `germane labels check` and `germane labels move`, for gold after the corpus or its chunks have changed."""
 
 from __future__ import annotations
 
@@ -97,7 +97,7 @@ def _of_people(labels: Mapping[LabelOutcome, int] | UnsetType) -> Iterator[str]:
 
 
 def _read(path: Path, labels: Path | None) -> tuple[list[Sample], list[Label]]:
-    """Return the samples of a file or a report, and people's labels of what came back for them."""
+    """Return the samples of a file or report, and people's labels of their contexts."""
     report = find_report(path) if is_report(path) else None
     samples = list(read_samples(path) if report is None else report.samples())
     return samples, labels_in(samples, report, None if labels is None else LabelFile(labels, say).passages())

@@ -1,4 +1,4 @@
-"""`germane ledger`: what is in it, out and in again, what is not wanted any more, and is it whole?"""
+"""The commands `germane ledger stats`, `export` and `import`."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def import_(files: Sequence[Path], *, ledger: str | None) -> None:
 
 
 def _opened(flag: str | None, *, read_only: bool = True) -> LedgerTable:
-    """Open the ledger; unless it is only read, it is made where there is none."""
+    """Open the ledger. It is created if missing, unless it is only read."""
     return open_at(ledger_address(flag), read_only=read_only)
 
 

@@ -1,4 +1,4 @@
-"""Parse the words after a verb and render its `--help`, both from the table of flags."""
+"""Parse the words after a verb and render its `--help`, from the table of flags."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from germane.flags import GROUPS, OUTPUT, Flag, flags_of
 
 
 def width() -> int:
-    """Return the number of columns that help may fill."""
+    """Return the width of help texts in columns."""
     return min(shutil.get_terminal_size((80, 24)).columns, 100)
 
 
@@ -32,7 +32,7 @@ def paragraphs(text: str, indent: str = "") -> str:
 
 
 def no_such(what: str, word: str, names: Iterable[str], command: str) -> InputError:
-    """Return the error for an unknown command or flag, with the nearest known one or where they are listed."""
+    """Return the error for an unknown command or flag: it names the nearest known one, or where they are listed."""
     from germane.samples.files import nearest
 
     near = nearest(word, names, 0.6)
@@ -52,7 +52,7 @@ class _HelpFormatter(argparse.RawDescriptionHelpFormatter):
 
 
 class _Once(argparse.Action):
-    """Keeps the last of repeated values and warns: scripts can append theirs."""
+    """Keeps the last of repeated values and warns, since scripts may append theirs."""
 
     previous: object = None
 
@@ -179,7 +179,7 @@ def _reader(flag: Flag) -> Callable[[str], Any]:
 
 
 def _at_url(flag: Flag, url: str) -> Path:
-    """Return a URL as it is, or the path of a copy of what it holds; InputError if the flag names a file to write."""
+    """Return the path of a local copy of what a URL holds, or the URL itself if the flag names a file to write; InputError where it cannot."""
     if flag.at_url == "kept":
         return Path(url)
     if flag.at_url == "refused":

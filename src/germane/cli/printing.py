@@ -1,4 +1,4 @@
-"""The end of every verb: write files, print the report, return the exit code of the verdict."""
+"""The end of every verb: write the files, print the report, and return the verdict's exit code."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class _Stdout(Console):
     """A console whose texts are printed without control characters; its own colours and lines stay."""
 
     def on_broken_pipe(self) -> None:
-        """Raise, as any other output does: rich would exit with 1, which means that a gate failed."""
+        """Raise BrokenPipeError as other output does; rich would exit with 1, which means that a gate failed."""
         raise BrokenPipeError
 
     def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterator[Segment]:
@@ -106,7 +106,7 @@ def finish(
 
 
 def _print(reports: Mapping[str, Report], *, quiet: bool, verbose: bool) -> None:
-    """Print the reports, several with their names and a table of all; `quiet`: only what failed, and some notes on stderr."""
+    """Print the reports, several with their names and a table of all; `quiet` prints only failures and some notes, on stderr."""
     for name, report in ((clean(name), report) for name, report in reports.items()):
         if quiet:
             for note in quiet_notes(report):
@@ -123,7 +123,7 @@ def _print(reports: Mapping[str, Report], *, quiet: bool, verbose: bool) -> None
 
 
 def _write(reports: Mapping[str, Report], path: Path, page: Callable[..., dict[str, Any]]) -> None:
-    """Write a report file, or one per report if the format holds only one; `page` gives the sections of a page."""
+    """Write a report file, or one per report if the format holds only one; `page` returns the further sections of a page."""
     several = "" not in reports
     if several and formats.write_several(reports, path, page):
         say(f"wrote {shown_name(path)}")
@@ -163,7 +163,7 @@ def page_sections(report: ReportData, excerpt: Excerpt | None = None, *, text: b
 def _tell_github(
     reports: Mapping[str, ReportData], comparisons: Mapping[str, Json], summary: str | None
 ) -> None:
-    """Show the reports on the summary page of a step of GitHub's workflows, and errors at the lines of failed cases."""
+    """Write the reports to the step summary of a GitHub workflow, and errors as annotations at the lines of failed cases."""
     if summary:
         with Path(summary).open("a", encoding="utf-8") as page:
             page.writelines(markdown_of(reports, comparisons))
@@ -180,7 +180,7 @@ def _tell_github(
 
 
 def print_console(renderable: RenderableType) -> None:
-    """Print to stdout, 120 columns wide unless that is a terminal."""
+    """Print to stdout: at the terminal's width, else 120 columns wide."""
     console = _Stdout(highlight=False)
     if not console.is_terminal:
         console.width = 120
@@ -188,7 +188,7 @@ def print_console(renderable: RenderableType) -> None:
 
 
 def opened(folder: Path | None) -> Report:
-    """Return the report in a folder (default: germane-reports), as far as it got; in a folder of reports the latest with a score.
+    """Return the report in a folder (default: germane-reports), even if incomplete; in a folder of reports the latest with a score.
 
     Prints the name of the latest on stderr. InputError if there is none.
     """
@@ -206,7 +206,7 @@ def opened(folder: Path | None) -> Report:
 
 
 def latest_reports(verb: str, n: int = 1) -> list[Path]:
-    """Return the latest complete reports in germane-reports, the latest last, and print their names on stderr.
+    """Return the latest complete reports in germane-reports, oldest first, and print their names on stderr.
 
     InputError if there are fewer.
     """
@@ -227,7 +227,7 @@ def is_report(path: Path) -> bool:
 
 
 def opened_together(folder: Path | None) -> dict[str, Report]:
-    """Return the report that `opened` finds under "", or all reports of its command if that made several.
+    """Return the report that `opened` finds for "", or all reports of its command if there are several.
 
     The latter stand under the paths that were evaluated, in their order.
     """
@@ -243,7 +243,7 @@ def opened_together(folder: Path | None) -> dict[str, Report]:
 
 @dataclass(frozen=True, slots=True)
 class Outputs:
-    """The values of `-o`: report files, a report folder, and URLs to which these are copied.
+    """The values of `-o`: report files, a report folder, and the URLs to copy these to.
 
     `files` are written here, those in `urls` are then copied to their URL; `store` is the URL of the report's folder, which is
     then made here at `made`.
@@ -273,13 +273,13 @@ class Outputs:
         return cls(files, urls, folder, store, with_urls("scratch")() / Path(store).name if store else None)
 
     def refuse_other(self, *, replace: bool) -> None:
-        """Raise InputError if another report is at the URL of the folder and shall not be replaced."""
+        """Raise InputError if the folder's URL holds another report that must not be replaced."""
         if self.store and not replace and with_urls("is_there")(f"{self.store}/manifest.json"):
             fix = "name a new URL, or give --force to replace it"
             raise InputError(f"{mask_urls(self.store)} holds the report of another evaluation", fix=fix)
 
     def put(self, reports: Mapping[str, Report], store: str | None = None) -> None:
-        """Copy what was written to its URLs: files with those next to them, then each report's folder.
+        """Upload what was written to its URLs: files first, then each report's folder.
 
         The folder goes to `store`; None = where the report's options say, "" = nowhere. InputError if that fails; what is
         here stays here.
@@ -303,7 +303,7 @@ class Outputs:
 
 
 def check_writable(path: Path, inputs: Iterable[object]) -> None:
-    """Raise InputError, before anything is spent, if no report can be written there or it is one of the inputs."""
+    """Raise InputError, before anything is spent, if a report cannot be written to these places or would replace an input."""
     formats.format_of(path)
     nearest = next(path for path in (path, *path.parents) if path.exists())
     if nearest == path and path.is_dir():

@@ -76,7 +76,7 @@ class Progress(Callbacks):
             self._bar.stop()
 
     def _beat(self) -> None:
-        """Print the last line again if nothing happened for a while: a build server ends what is silent."""
+        """Print the last line again after a silent period, since build servers end silent jobs."""
         while not self._over.wait(max(0.05, _HEARTBEAT)):
             self._say_line()
 
@@ -104,7 +104,7 @@ class Progress(Callbacks):
         self._show("judging", 0, total.calls, self._spending(Spent()))
 
     def on_stopping(self) -> None:
-        """Show that only requests in flight are finished, in place of the bar."""
+        """Replace the bar by a note that only requests in flight are finished."""
         text = "interrupted: finishing the requests in flight; press Ctrl-C again to abandon them"
         if self._bar is None:
             say(text)
@@ -117,7 +117,7 @@ class Progress(Callbacks):
         self.baselines.append(baseline)
 
     def on_progress(self, what: str, done: int, total: int) -> None:
-        """Show how much of it is done."""
+        """Show the progress."""
         self._show(what, done, total)
 
     def on_judgements(self, pool: Asker) -> None:
@@ -129,7 +129,7 @@ class Progress(Callbacks):
             self._show("looking up answers", pool.answered, pool.expected)
 
     def _spending(self, spent: Spent) -> str:
-        """Return the cost and the number of errors so far, in words."""
+        """Return a text with the cost and number of errors so far."""
         words = []
         whole = self._expected.cost if self._expected else None
         if spent.cost is not None and (spent.cost or whole):
@@ -139,7 +139,7 @@ class Progress(Callbacks):
         return ", ".join(words)
 
     def on_failures(self, command: str) -> None:
-        """Keep the command that asks again, to print it at the end."""
+        """Keep the command that asks failed questions again, for the end of the run."""
         self._hints.append(f"ask again what failed: {command}")
 
     def on_stopped(self, report: ReportData) -> None:
@@ -163,7 +163,7 @@ class Progress(Callbacks):
             self._say_line()
 
     def _how_far(self) -> str:
-        """Return the progress in words: done, time left, cost."""
+        """Return the progress as text: done, time left, cost."""
         what, done, total, more = self._state
         about = "~" if self._expected is not None and self._expected.estimated and what == "judging" else ""
         words = [f"{done:,} of {about}{total:,}"]

@@ -92,7 +92,7 @@ def files_of(
 
 
 def _scored(chosen: Any, measures: Sequence[Measure]) -> tuple[list[BlockRows], Sequence[str]]:
-    """Return the scores of each run, and the remarks on the gold."""
+    """Return the scores of each run, and the notes on the gold."""
     gold, runs, how = files_of(chosen.runs, chosen, skip=chosen.on_bad_row == "skip")
     how = {"missing": chosen.missing, **how}
     parts = [ranking.rank_part(run, gold, measures, system=system, **how) for run, system in runs]
@@ -132,7 +132,7 @@ _MOST_COMPARED = 32 << 20
 
 
 def _overlap(chosen: Any) -> Iterator[str]:
-    """Return the mean rank-biased overlap of the lists of two runs, over the queries of both."""
+    """Return the mean rank-biased overlap of two runs over the queries that both have."""
     from germane.samples.runs.hits import read_run
     from germane.statistics.ranking import mean_overlap, rank_biased_overlap
 
@@ -147,7 +147,7 @@ def _overlap(chosen: Any) -> Iterator[str]:
 
 
 def _system_names(runs: Sequence[Path]) -> list[str]:
-    """Return the names of the systems, after their files; one run needs no name."""
+    """Return the names of the systems, taken from their files; a single run needs none."""
     if len(runs) == 1:
         return [""]
     stems = [run.name.removesuffix(".gz").removesuffix(".zst").rsplit(".", 1)[0] for run in runs]

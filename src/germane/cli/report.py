@@ -1,4 +1,4 @@
-"""`germane report` and `explain`: a stored report again, as a file, and query by query."""
+"""The commands `germane report` and `germane explain`."""
 
 from __future__ import annotations
 

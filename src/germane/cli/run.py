@@ -1,4 +1,4 @@
-"""`germane run`: evaluate what the paths name, print the report and decide the gates."""
+"""The command `germane run`."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ def run(*, resume: Path | None, dry_run: bool, json: bool, quiet: bool, verbose:
 
 
 def _evaluated(chosen: Spec, callbacks: Progress) -> Iterator[tuple[str, Report]]:
-    """Run what is asked for, in this process or by an engine: each evaluation's path and its report."""
+    """Run the evaluations, in this process or by an engine; return each one's path and report."""
     whole = chosen.resuming(stored_manifest(chosen))
     if engine := whole.get("engine"):
         if (target := find("engines", str(engine).partition(":")[0].strip())) is None:

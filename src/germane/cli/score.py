@@ -1,4 +1,4 @@
-"""`germane score`: measures computed from a stored report, without judge calls."""
+"""The command `germane score`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The start and end of a command: its streams, its exit code and its error message."""
+"""Start and end a command: its streams, its exit code and its error message."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def start() -> None:
     code = 2
 
     def leave() -> None:
-        """Skip the interpreter's shutdown if a target's function may still print: it would abort on the stream's lock."""
+        """Exit without the interpreter's shutdown if a target's function may still print, which would abort on the stream's lock."""
         targets = sys.modules.get("germane.targets.python")
         if targets is not None and targets.functions_run():
             os._exit(code)
@@ -50,7 +50,7 @@ class _ClosedInput:
 
 @contextmanager
 def _clean_streams() -> Iterator[None]:
-    """Clean everything that is printed on stdout and stderr."""
+    """Clean everything printed on stdout and stderr."""
     earlier = {name: stream for name in ("stdout", "stderr") if (stream := getattr(sys, name)) is not None}
     for name, stream in earlier.items():
         setattr(sys, name, CleanStream(stream, colours=stream.isatty() or "FORCE_COLOR" in os.environ))
@@ -91,7 +91,7 @@ def _flushed(code: int) -> int:
 
 
 def _message(error: BaseException) -> str:
-    """Return the message of an error; for one of the operating system, the file and what is wrong with it."""
+    """Return an error's message; for an error of the operating system, the file and the reason."""
     if not isinstance(error, OSError) or error.filename is None:
         return str(error)
     path = str(error.filename)

@@ -122,7 +122,7 @@ def _sort_key(fault: InputError) -> tuple[str, int, int]:
 
 @contextmanager
 def _noting(faults: list[InputError]) -> Iterator[None]:
-    """Add an InputError that is raised to the faults."""
+    """Append an InputError raised in the context to the faults."""
     try:
         yield
     except InputError as fault:
@@ -189,7 +189,7 @@ def _check_plan(path: Path) -> None:
 
 
 def _check_ids(path: Path) -> None:
-    """Raise InputError for samples with gold of which no context has an id."""
+    """Raise InputError for samples with gold if no context has an id."""
     (measure,) = parse_measures(["RR"])
     whys: list[str] = []
     for sample in read_samples(path):
@@ -218,7 +218,7 @@ def _asked_at(file: EvalFile, name: str) -> SourceLocation:
 
 
 def _check_targets_file(path: Path, warn: Warn, faults: list[InputError], unchecked: dict[str, None]) -> None:
-    """Check each entry of a targets file, and add what is wrong with it to `faults`."""
+    """Check each entry of a targets file and append its faults to `faults`."""
     listed = (parse_yaml(read_text(path), str(path)).pairs or {}).get("targets")
     entries = (listed.items if listed is not None else None) or []
     names = [entry.pairs["name"].text for entry in entries if entry.pairs and "name" in entry.pairs]

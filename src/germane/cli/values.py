@@ -1,4 +1,4 @@
-"""The Spec that flags ask for, and the functions that every verb prints with."""
+"""The Spec given by flags, and functions for printing that every verb uses."""
 
 from __future__ import annotations
 
@@ -63,12 +63,12 @@ def print_lines(text: str) -> None:
 
 
 def print_document(document: object) -> None:
-    """Print a JSON document on one line, cleaned of build servers' commands."""
+    """Print a JSON document on one line, without build servers' commands."""
     print(clean_json(json.dumps(document, ensure_ascii=False, allow_nan=False)))
 
 
 def spec_of(flags: Mapping[str, Any]) -> Spec:
-    """Return the Spec that the flags of `run` or `questions` ask for."""
+    """Return the Spec given by the flags of `run` or `questions`."""
     from germane.evaluation.spec import OPTIONS, OUTPUTS, Spec
 
     for name in ("ledger", "no_cache", "resume"):

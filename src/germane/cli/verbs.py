@@ -1,4 +1,4 @@
-"""The verbs of the command line: the function of each, and the help that lists them.
+"""The verbs of the command line: their functions, and the help that lists them.
 
 The parameters of a verb's function are its flags, by the table of flags. It calls the library, prints, and returns the exit
 code; None is 0. Its docstring is the verb's help.
@@ -100,7 +100,7 @@ def call(words: Sequence[str]) -> int:
 
 
 def listing(group: str) -> str:
-    """Return the help that lists the verbs, or those of a group, each with the first line of its own help."""
+    """Return the help that lists the verbs, or those of a group, each with the first line of its help."""
     own = [verb for verb in VERBS if verb.rpartition(" ")[0] == group]
     about = {verb: help_of(verb).partition("\n")[0] for verb in own}
     more = {verb: words for verb, (_, words) in addons.all_of("verbs", installed=True).items()}

@@ -1,1 +1,1 @@
-"""Causes of the scores of a stored evaluation, by arithmetic on its labels: where documents were lost, what would help."""
+"""Diagnose a stored evaluation from its labels: where documents were lost, and which changes would help."""

@@ -1,4 +1,4 @@
-"""Retrieval or generation: which of the two is to blame for each wrong answer, from stored verdicts. No judge is asked.
+"""Retrieval or generation: which of the two failed for each wrong answer, from stored verdicts alone.
 
 Three measures tell: context_recall (do the contexts hold the reference's claims), nugget_recall(text=response) (does the response
 state them) and faithfulness (do the contexts support what it states). Each holds for a query with a value of at least one half.
@@ -98,7 +98,7 @@ def blame_lines(blame: Blame) -> Iterator[str]:
 
 
 def blame_of(report: ReportData) -> dict[str, Blame]:
-    """Return by system what became of the queries with a reference and a response; systems without any are left out."""
+    """Return, by system, the outcome of each query with a reference and a response; systems without any are left out."""
     measures, settings, answers = _measures(report), settings_of(report), recorded(report)
     graders, cases = graders_of(tuple(measures)), defaultdict[str, list[_Case]](list)
     samples = (
@@ -142,12 +142,12 @@ def _by_kind(measures: Sequence[Measure], cases: Sequence[_Case]) -> Blame:
 
 
 def _is_known(outcome: Outcome) -> bool:
-    """Return True if the verdicts are there: a response that claims nothing has none to miss."""
+    """Return True if the verdicts exist, or if a response makes no claims."""
     return outcome.status in {"ok", "skipped"}
 
 
 def _kind_of(outcomes: Sequence[Outcome]) -> BlameKind:
-    """Return what became of a query, by the outcomes of the three measures."""
+    """Return the outcome of a query from those of the three measures."""
     held, stated, faithful = outcomes
     if not all(map(_is_known, outcomes)) or held.value is None or stated.value is None:
         return "unknown"

@@ -1,4 +1,4 @@
-"""Formats of a diagnosis: for the terminal, as JSON, and as the data of the page."""
+"""Formats of a diagnosis: terminal, JSON, and the data for the page."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ def _stages(report: SystemStages, *, every: bool) -> Iterator[RenderableType]:
 
 
 def _in_depth(before: StageRow, stage: StageRow) -> str:
-    """Return the share that a stage keeps of what it got, and how deep its list would have to be."""
+    """Return the share that a stage keeps of its input, and the list depth it would need."""
     if stage.kept is None or stage.kept.keeps is None or not stage.lost:
         return ""
     words = f"{clean(stage.name)} keeps {_share(stage.kept)} of what {clean(before.name)} had"
@@ -108,7 +108,7 @@ def _share(row: DepthRow) -> str:
 
 
 def diagnosis_page(systems: Sequence[SystemDiagnosis], *, text: bool) -> Json:
-    """Return the diagnoses as the page shows them; without `text` no query."""
+    """Return the diagnoses as JSON for the page; without `text` no queries."""
     rows = json_of(systems)
     for row, system in zip(rows, systems, strict=True):
         row["blame"] = blame_in_words(system.blame) if is_shown(system.blame) else None

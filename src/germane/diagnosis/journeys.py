@@ -67,7 +67,7 @@ class Journeys:
 
 
 def of_hits(stages: Mapping[str, Hits], *, rel: int = 1, k: int | None = None) -> Journeys:
-    """Return the journeys in the runs of the stages, by their names, all with the same gold.
+    """Return the ranks in the runs of the stages, by stage name, all with the same gold.
 
     A query without results in a run has an empty list there. Queries without relevant documents are left out.
 
@@ -113,7 +113,7 @@ def of_hits(stages: Mapping[str, Hits], *, rel: int = 1, k: int | None = None) -
 
 
 def _with_cut(journeys: Journeys, k: int | None) -> Journeys:
-    """Return the journeys with the first k of the last stage as one more; None = as they are."""
+    """Return the journeys with the first k of the last stage added as one more stage; None = unchanged."""
     if k is None:
         return journeys
     last = journeys.ranks[-1]
@@ -130,7 +130,7 @@ def _with_cut(journeys: Journeys, k: int | None) -> Journeys:
 
 
 def journeys_of(samples: Iterable[Sample], *, rel: int = 1, k: int | None = None) -> dict[str, Journeys]:
-    """Return the journeys of each system's relevant documents, in samples with gold (`qrels`).
+    """Return the ranks of each system's relevant documents, from samples with gold (`qrels`).
 
     A stage that only some samples name handed on what it got in the others. `contexts` are one more stage where they hold
     other documents than the last one. Unanswerable questions and samples without a relevant document are left out.
@@ -167,7 +167,7 @@ def journeys_of(samples: Iterable[Sample], *, rel: int = 1, k: int | None = None
 
 
 def _unfollowed(sample: Sample, lists: Sequence[tuple[str, Ranks]], rel: int) -> str:
-    """Return the reason why no relevant document of a sample can be followed, or ""."""
+    """Return why no relevant document of a sample can be followed, or ""."""
     if sample.error is not None:
         return f"failed: {sample.error}"
     reasons = {
@@ -182,7 +182,7 @@ def _unfollowed(sample: Sample, lists: Sequence[tuple[str, Ranks]], rel: int) ->
 def _journeys(
     samples: Sequence[_Listed], left: Mapping[str, int], rel: int, k: int | None, listed: set[str]
 ) -> Journeys:
-    """Return the ranks of all relevant documents of one system's samples; `left` counts those that are left out, by reason."""
+    """Return the ranks of all relevant documents of one system's samples; `left` counts omitted samples by reason."""
     notes = [f"{counted(count, 'sample')} left out: {why}" for why, count in left.items()]
     staged = any(sample.stages for sample, _ in samples)
     if staged and all(  # the contexts are what the last stage handed on
@@ -227,7 +227,7 @@ def _journeys(
 
 
 def _lists_of(sample: Sample) -> list[tuple[str, Ranks]]:
-    """Return the ranked lists of a sample's stages; none where it has no ids."""
+    """Return the ranked lists of a sample's stages; none if it has no ids."""
     result = [(stage.name, _ranks(stage.ids)) for stage in sample.stages]
     if not sample.stages and sample.calls:
         searches = [ranks for _, contexts in rankings(sample) if (ranks := _ids(contexts)) is not None]
@@ -243,19 +243,19 @@ def _lists_of(sample: Sample) -> list[tuple[str, Ranks]]:
 
 
 def _ids(contexts: Sequence[Context]) -> Ranks | None:
-    """Return the ranks of the documents of a list; None where no context has an id."""
+    """Return the ranks of a list's documents; None if no context has an id."""
     if contexts and not any(context.id for context in contexts):
         return None
     return _ranks(context.id or f"\0{number}" for number, context in enumerate(contexts))
 
 
 def _ranks(ids: Iterable[str]) -> Ranks:
-    """Return the rank of each document in a list; of one that is there twice the best counts, and the others close up."""
+    """Return the rank of each document in a list; a repeated one counts at its best rank, and later ones move up."""
     return {document: rank for rank, document in enumerate(dict.fromkeys(ids), 1)}
 
 
 def _merge(names: list[str], others: Sequence[str]) -> None:
-    """Add the names of a sample's stages that are new, each behind the one before it."""
+    """Add the new names of a sample's stages, each after the stage that precedes it."""
     at = 0
     for name in others:
         if name in names:

@@ -1,4 +1,4 @@
-"""The way of relevant documents through retrieval: the stage that found each, the one that dropped it, and its rank in each.
+"""The path of relevant documents through retrieval: the stage that found each, the one that dropped it, and its ranks.
 
 What is lost at a stage stood in the list of the stage before and not in its own; at the first one, what it never retrieved.
 The records are what `germane stages --json` prints.
@@ -26,7 +26,7 @@ _DEPTHS = tuple(step * 10**power for power in range(7) for step in (1, 2, 3, 5))
 
 
 class DepthRow(Line):
-    """The share of what the stage before had that a list of `depth` holds: the mean over queries, with its interval."""
+    """The share of the previous stage's documents that a list of `depth` holds: mean over queries, with its interval."""
 
     depth: int
     keeps: float | None
@@ -34,7 +34,7 @@ class DepthRow(Line):
 
 
 class StageRow(Line):
-    """One stage. `recall` is the mean over the queries, `difference` its paired difference from the stage before.
+    """One stage. `recall` is the mean over the queries, `difference` the paired difference from the previous stage.
 
     `in` relevant documents are in its lists, `lost` were in the list of the stage before and not in this one (of the first
     stage: never retrieved), `saved` the other way round. `depth` is the most documents that it handed on; `kept` says how much
@@ -60,7 +60,7 @@ class StageRow(Line):
 
     @property
     def deeper(self) -> DepthRow | None:
-        """The least depth that would at least halve what is lost; None where none of those that are known does."""
+        """The least depth that would at least halve the loss; None if no known depth does."""
         if self.kept is None or self.kept.keeps is None or not self.lost:
             return None
         least = (1 + self.kept.keeps) / 2
@@ -69,7 +69,7 @@ class StageRow(Line):
 
 
 class DocumentRow(Line):
-    """One relevant document: what became of it, the stage where it entered and the one that lost it, its rank in each."""
+    """One relevant document: its outcome, the stage where it entered, the one that lost it, and its rank in each."""
 
     sample: str
     document: str
@@ -81,7 +81,7 @@ class DocumentRow(Line):
 
 
 class SystemStages(Line, kw_only=True, rename=internal("journeys", relevant="known", rows="documents")):
-    """The stages of one system; `known` relevant documents in `queries`, and what became of them in `ends`.
+    """The stages of one system; `known` relevant documents in `queries`, and their outcomes in `ends`.
 
     `germane stages --json` prints it with its `schema_version` for one system, and as `systems` for several.
     """
@@ -97,7 +97,7 @@ class SystemStages(Line, kw_only=True, rename=internal("journeys", relevant="kno
     journeys: Any
 
     def documents(self, *, lost: bool = False) -> Iterator[DocumentRow]:
-        """Yield every relevant document, query by query; `lost`: those that did not reach the end, the best before first."""
+        """Yield every relevant document by query; `lost`: those missing at the end, the previously best-ranked first."""
         journeys: Journeys = self.journeys
         last, ends = _last(journeys.ranks), _ends(journeys)
         order = np.arange(len(last))
@@ -119,13 +119,13 @@ class SystemStages(Line, kw_only=True, rename=internal("journeys", relevant="kno
 
 
 def _last(ranks: Ints) -> Ints:
-    """Return the last stage that has each document; -1 = none."""
+    """Return the last stage that holds each document; -1 = none."""
     stages = np.arange(len(ranks))[:, None]
     return np.asarray(np.where(ranks > 0, stages, -1).max(axis=0, initial=-1), np.int64)
 
 
 def _ends(journeys: Journeys) -> NDArray[np.str_]:
-    """Return the end that each document came to."""
+    """Return the outcome of each document."""
     last, stages = _last(journeys.ranks), len(journeys.names)
     nowhere = False if journeys.nowhere is None else journeys.nowhere
     ends = [last == stages - 1, (last < 0) & nowhere, last < 0, (last == stages - 2) & journeys.cut]
@@ -183,7 +183,7 @@ def follow(journeys: Journeys, system: str = "") -> SystemStages:
 
 
 def _depths(journeys: Journeys, number: int, depth: int) -> tuple[DepthRow, list[DepthRow]]:
-    """Return the share of what the stage before had that a stage kept, and that the first places of that one hold."""
+    """Return the share of the previous stage's documents that a stage kept, and that its first ranks hold."""
     before, now = journeys.ranks[number - 1], journeys.ranks[number] > 0
     most = int(journeys.lengths[number - 1].max(initial=0))
     deeper = [value for value in _DEPTHS if depth < value < most] if depth < most else []
@@ -205,5 +205,5 @@ def follow_samples(samples: Iterable[Sample], *, rel: int = 1, k: int | None = N
 
 
 def interval_fields(interval: Interval) -> dict[str, Any]:
-    """Return the fields of a record that say what an interval is, and how it was computed."""
+    """Return the fields of a record that describe an interval and its method."""
     return {"interval": interval.ends, "interval_method": interval.method, "level": interval.level}

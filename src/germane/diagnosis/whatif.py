@@ -1,4 +1,4 @@
-"""Changes that would help: a measure computed again on changed lists, from the labels that are stored. Nobody is asked.
+"""What-if changes: a measure computed again on changed lists, from stored labels. No judge is asked.
 
 Each change is a paired difference over the same queries: what came back in its best order, everything relevant on top, another
 k, repeated passages dropped, irrelevant passages dropped, a floor on the retriever's own scores. Limits say how much a perfect
@@ -44,7 +44,7 @@ _FEWEST = 10
 
 
 class ChangeRow(Line):
-    """One change: the measure with it, and its paired difference from the measure as it is, over the same queries.
+    """One change: the measure's value with it, and the paired difference over the same queries.
 
     `limit` says that a perfect step could bring so much at most. `k` and `floor` are the new cut-off and the floor on the
     retriever's scores, `dropped` the share of places that the change drops. `p_holm` is adjusted over the changes.
@@ -69,7 +69,7 @@ class ChangeRow(Line):
 
 
 class GainRow(Line):
-    """A query that would gain: its value now, the change that adds most, and what each adds."""
+    """A query that would gain: its current value, the change that adds most, and what each adds."""
 
     sample: str
     trial: int
@@ -122,7 +122,7 @@ def diagnose(report: ReportData, measure: str | Measure | None = None) -> list[S
 
 
 def _diagnoses(report: ReportData, measure: Measure) -> Iterator[SystemDiagnosis]:
-    """Yield the changes that would help each system; InputError where the measure is known of no sample."""
+    """Yield the changes that would help each system; InputError if no sample has the measure."""
     settings, answers, systems = settings_of(report), recorded(report), dict[str, list[Sample]]()
     for sample in report.samples():
         systems.setdefault(sample.system, []).append(sample)
@@ -142,7 +142,7 @@ def _diagnoses(report: ReportData, measure: Measure) -> Iterator[SystemDiagnosis
 
 
 def _measure(report: ReportData, asked: str | Measure | None) -> Measure:
-    """Return the measure that is asked for, else the first ranked one of the report; InputError where there is none."""
+    """Return the requested measure, else the report's first ranked one; InputError if there is none."""
 
     def ranks(measure: Measure) -> bool:
         quality = not is_diagnostic(str(measure)) and measure.definition.better == "higher"
@@ -201,16 +201,16 @@ class _Lists:
         )
 
     def values(self, measure: Measure, table: RankedLabels) -> Floats:
-        """Return a measure of each counted sample: the mean over its rankings, 0 where there is none."""
+        """Return the measure of each counted sample: the mean over its rankings, 0 without one."""
         return sample_means(measure, table.within(measure.depth), self.places.rows)[self.counted]
 
     def without(self, dropped: Bools) -> tuple[Floats, dict[str, Any]]:
-        """Return the measure without some of the places, and the share of these."""
+        """Return the measure without some of the places, and the share of these places."""
         share = float(dropped.mean()) if len(dropped) else 0.0
         return self.values(self.measure, self.table.kept(~dropped)), {"dropped": share}
 
     def changes(self, now: Floats) -> Iterator[_Changed]:
-        """Yield each change with its values; what cannot be computed is noted."""
+        """Yield each change with its values; changes that cannot be computed are noted."""
         measure, table = self.measure, self.table
         reranked = self.values(measure, table.reranked())
         yield "rerank", "perfect reranking of the retrieved documents", reranked, {}
@@ -229,7 +229,7 @@ class _Lists:
         yield from self._floor(now)
 
     def _cut_offs(self) -> Iterator[_Changed]:
-        """Yield the measure at other cut-offs, as deep as lists and labels go."""
+        """Yield the measure at other cut-offs, up to the depth of lists and labels."""
         k = self.measure.cutoff
         if not isinstance(k, int):
             self.notes.append(f"{self.measure} has no cut-off: k is not varied")
@@ -244,7 +244,7 @@ class _Lists:
             yield "k", f"k = {depth} instead of {k}", self.values(other, self.table), {"k": depth}
 
     def _repeated(self) -> Iterator[bool]:
-        """Yield for each place whether its passage came back higher in the same list."""
+        """Return for each place whether its passage is ranked higher in the same list too."""
         for _, contexts in self.places.lists:
             seen: set[tuple[str, str | None]] = set()
             for context in contexts:
@@ -253,7 +253,7 @@ class _Lists:
                 seen.add(name)
 
     def _floor(self, now: Floats) -> Iterator[_Changed]:
-        """Yield a floor on the retriever's scores, chosen for each half of the queries on the other half.
+        """Yield a floor on the retriever's scores, chosen on the other half of the queries for each half.
 
         Of the floors with the best mean the highest is taken: it drops most at no cost. Its gain is not judged
         by the queries that it was chosen on.
@@ -281,7 +281,7 @@ class _Lists:
         yield "floor", f"floor of {floors[whole]:.4g} on the scores", chosen, more
 
     def row(self, now: Floats, kind: Any, change: str, then: Floats, more: Mapping[str, Any]) -> ChangeRow:
-        """Return the paired difference that a change makes."""
+        """Return the paired difference of a change."""
         by = paired_difference(now, then, clusters=self.clusters, value_range=self.measure.definition.range)
         if (note := by.interval.note) and note not in self.notes:
             self.notes.append(note)
@@ -291,7 +291,7 @@ class _Lists:
         return ChangeRow(change=change, kind=kind, **fields, **numbers, **interval_fields(by.interval))
 
     def gains(self, now: Floats, changes: Sequence[tuple[ChangeRow, Floats]]) -> Iterator[GainRow]:
-        """Yield the queries that gain by any change, most first; a larger k makes another measure, so it is left out.
+        """Yield the queries that gain by any change, largest gain first; a larger k is left out as it is another measure.
 
         Where nothing that came back could gain, yield those that better retrieval could raise.
         """

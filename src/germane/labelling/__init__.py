@@ -1,1 +1,1 @@
-"""Labels of people: what to label and in which order, a person's session, files of labels, and the audit of a judge."""
+"""People's labels: what to label and in which order, labelling sessions, files of labels, and the audit of a judge."""

@@ -68,7 +68,7 @@ class AuditedJudge:
 
     @classmethod
     def of(cls, report: ReportData, *, every: bool) -> AuditedJudge:
-        """Read a report. Labels count that were drawn at random, or all: with `every`, or where all is labelled."""
+        """Read a report. Only labels drawn at random count, or all of them: with `every`, or if everything is labelled."""
         occurrences: dict[str, dict[tuple[str, str], None]] = defaultdict(dict)
         parts: dict[str, list[tuple[int, str]]] = defaultdict(list)
         for row in report.places():
@@ -333,7 +333,7 @@ def not_counted(labels: Iterable[Label]) -> Iterator[str]:
 
 
 def _judge_warnings(report: ReportData) -> Iterator[str]:
-    """Yield the warnings on the judge: it stands in for a model, failed, or is of the family that it judges."""
+    """Yield the warnings about the judge: it is a stand-in, it failed, or it judges its own family of models."""
     if stand_in := judge_in(report).get("stand_in"):
         yield str(stand_in)
     asked = report.manifest.get("asked") or {}
@@ -356,7 +356,7 @@ _TABLES: Mapping[str, tuple[str, str, str]] = {
 
 
 def audit_document(audit: AuditDocument) -> TextDocument:
-    """Return the audit in words and tables."""
+    """Return the audit as text and tables."""
     document = TextDocument([f"# Audit of {audit.judge}" if audit.judge else "# Audit without a judge"])
     if audit.again:
         document += ["", "## Asked again", "", *(f"- {text}" for text in audit.again.lines())]

@@ -1,4 +1,4 @@
-"""A corpus: its identity, its documents, and the places of pieces of text in it. It is read as a stream.
+"""A corpus: its identity, its documents, and the positions of texts in it. It is read as a stream.
 
 A file has a row per document (JSONL, JSON, CSV, TSV, Parquet) with an id and a text; a folder is a data set as BEIR has it
 (`corpus.jsonl`), or such files, or one text file per document, named by its path.
@@ -31,7 +31,7 @@ _FIX = 'write a row per document: {"id": "d7", "text": "..."}'
 
 
 class TextMatch(Line, rename=internal("exact", "all")):
-    """A place of a piece of text: the document, offsets in characters, and the share of the piece that it holds.
+    """An occurrence of a text: the document, offsets in characters, and the share of the text that it contains.
 
     `exact`: to the letter, apart from white space. `all`: the document holds nothing else.
     """
@@ -86,7 +86,7 @@ class Corpus:
 
     @cached_property
     def identity(self) -> dict[str, Json]:
-        """Its identity in reports: a digest of ids and texts, whatever their order, and the number of documents.
+        """Its identity in reports: an order-independent digest of ids and texts, and the number of documents.
 
         The digest is the sum of the SHA-256 of each (id, text) modulo 2^128, in hex.
         """
@@ -125,7 +125,7 @@ class Corpus:
             self._column, self.note, _ = column_of_documents(self.path.name, lists, wanted, fix=fix)
 
     def find(self, pieces: Iterable[str]) -> dict[str, list[TextMatch]]:
-        """Return the places of each piece of text, whole or in part; the largest share first.
+        """Return the occurrences of each text, whole or partial, largest share first.
 
         Words are compared, whatever their case and the white space between them. A document holds a part of a piece where it ends
         in its beginning, begins with its end, or lies within it, by at least three words.
@@ -159,7 +159,7 @@ class Corpus:
 
 
 def _common_span(piece: Sequence[str], words: Sequence[str]) -> tuple[int, int] | None:
-    """Return the range of a document's words that is a piece of text, or as much of it as the document holds, or None."""
+    """Return the range of a document's words that equals the text, or the longest part of it, or None."""
     size, count = len(piece), len(words)
     for at in range(count - size + 1):
         if words[at] == piece[0] and words[at : at + size] == piece:
@@ -187,7 +187,7 @@ def _documents(file: Path) -> Iterator[tuple[Mapping[str, Json], Locate]]:
 
 
 def _rows(file: Path, column: str | None) -> Iterator[tuple[str, str]]:
-    """Yield the id and the text of each row, the id from this column or from the first that could be it."""
+    """Yield id and text of each row; the id is in this column, or in the first plausible one."""
     names: dict[tuple[str, ...], tuple[str | None, str | None]] = {}
     for row, where in _documents(file):
         keys = tuple(row)

@@ -1,4 +1,4 @@
-"""Labels from and to files: JSON lines as in labels.jsonl, CSV, TSV, JSON, and TREC qrels."""
+"""Import and export labels: JSON lines as in labels.jsonl, CSV, TSV, JSON, and TREC qrels."""
 
 from __future__ import annotations
 
@@ -200,11 +200,11 @@ class LabelFile:
         return changed, tuple(rows)
 
     def about(self, sample: Sample) -> Iterator[Label]:
-        """Yield the labels of a sample's passages, each with its item and who gave it."""
+        """Yield the labels of a sample's passages, each with its item and labeller."""
         return (label for _, some in self._on_places(sample) for label in some)
 
     def _on_places(self, sample: Sample) -> Iterator[tuple[str, list[Label]]]:
-        """Yield the item of each passage of a sample with its labels, by the first name that the file has any under."""
+        """Yield each passage's item with its labels, by the first of its names in the file."""
         passages = list(labelled_contexts(sample))
         ids = ((sample.id, context.id) for _, context in passages if context.id)
         if self._lists and self.choose_column(ids, sample.id):
@@ -240,7 +240,7 @@ class LabelFile:
         return meets
 
     def document(self, row: _Row, location: SourceLocation) -> tuple[str, str]:
-        """Return the sample and the document that a row is about; InputError where it does not name both."""
+        """Return the sample and document of a row; InputError if one is missing."""
         sample = _sample_of(row)
         document = id_in(row if self._column is None else {self._column: row.get(self._column)})
         if sample is None or document is None:
@@ -265,7 +265,7 @@ def _labelable(report: ReportData) -> tuple[dict[str, str], dict[tuple[str, str]
 
 
 def _documents(rows: Iterable[_Row], column: str) -> Lists:
-    """Return the documents that a column names, by sample."""
+    """Return the documents in a column, by sample."""
     lists: dict[str, list[str]] = {}
     for row in rows:
         if (document := id_in({column: row.get(column)})) is not None:
@@ -274,7 +274,7 @@ def _documents(rows: Iterable[_Row], column: str) -> Lists:
 
 
 def _sample_of(row: _Row) -> Json:
-    """Return the sample that a row names, under any spelling of `id` that is not the document's."""
+    """Return the sample that a row names, in any spelling of `id` other than the document's."""
     if (sample := row.get("sample")) is not None:
         return sample
     others = row.keys() - set(id_keys(tuple(row)))
@@ -282,7 +282,7 @@ def _sample_of(row: _Row) -> Json:
 
 
 def _is_unfilled(row: _Row) -> bool:
-    """Return True if a row leaves its answer open.
+    """Return True if a row has no answer.
 
     An item without an answer says in JSON, or by its reason, that somebody was unsure.
     """
@@ -295,7 +295,7 @@ def _is_unfilled(row: _Row) -> bool:
 
 
 def _answer(row: _Row, location: SourceLocation) -> tuple[Json, str]:
-    """Return the answer of a row, None where the person was unsure, and its scale; InputError where it cannot be used."""
+    """Return the answer of a row (None = unsure) and its scale; InputError if it is unusable."""
     name = next((name for name in _ANSWERS if row.get(name) not in (None, "")), "")
     scale = str(row.get("scale") or "")
     if not name and "item" in row:  # unsure, or taken back
@@ -309,7 +309,7 @@ def _answer(row: _Row, location: SourceLocation) -> tuple[Json, str]:
 
 
 def _value(value: Json) -> int | bool | None:
-    """Return a grade, or yes or no; None where it is neither."""
+    """Return a grade, or a yes or no; None for anything else."""
     if isinstance(value, str):
         text = value.strip().casefold()
         grade = _GRADE.fullmatch(text)

@@ -1,4 +1,4 @@
-"""The audit of gold: the documents on which judges and gold disagree most, and what people's answers make of the mean."""
+"""The audit of gold: the documents on which judges and gold disagree most, and the mean after people's corrections."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ class GoldDocument(Line, kw_only=True):
     grades: list[float | None]
 
     def relevant(self, rel: int) -> bool:
-        """Return True if gold calls it relevant, from grade `rel` on."""
+        """Return True if gold calls it relevant, from grade `rel`."""
         return self.gold is not None and self.gold >= rel
 
 
@@ -212,7 +212,7 @@ def _gold_means(
 
 
 def gold_document(audit: GoldAudit) -> TextDocument:
-    """Return the audit of the gold in words, with a table of the first suspects."""
+    """Return the audit of the gold as text, with a table of the first suspects."""
     judges = ", ".join(map(str, audit.judges))
     places = counted(audit.places, "document")
     suspects = Table(["doubt", "moves", "query", "document", "gold", "judges"], "rrllrl")
@@ -230,7 +230,7 @@ _NEXT = "gold is not changed; have people look at these: germane label REPORT --
 
 
 def mean_lines(audit: GoldAudit) -> Iterator[str]:
-    """Yield the mean with gold as it is, as people corrected it, and its bounds; nothing without a measure of gold."""
+    """Yield the mean with gold unchanged, as corrected, and its bounds; nothing without a gold measure."""
     if not (means := audit.means):
         return
     yield f"{clean(audit.measure or '')}: {means.gold:.4f} with gold as it is"
@@ -242,7 +242,7 @@ def mean_lines(audit: GoldAudit) -> Iterator[str]:
 
 
 def suspects_queue(reports: Sequence[ReportData], budget: int | None = None) -> LabelQueue:
-    """Return the suspects for people to label, in the order of the audit; these labels correct no judged mean."""
+    """Return the suspects as a queue for people, in the order of the audit; these labels correct no judged mean."""
     history = {sample.id: turns(sample) for sample in reports[0].samples()}
     suspects = audit_gold(reports).suspects
     tasks = [
@@ -262,7 +262,7 @@ def suspects_queue(reports: Sequence[ReportData], budget: int | None = None) -> 
 
 
 def queue_rows(audit: GoldAudit) -> Iterator[list[Json]]:
-    """Yield the suspects as a table whose column `grade` people fill in, header first.
+    """Yield the suspects as a table, header first, with an empty column `grade` for people.
 
     `germane label REPORT --import` reads it; rows without a grade are not answered yet. Gold and verdicts are not shown.
     """

@@ -1,4 +1,4 @@
-"""The choice of a judge: several judges' reports on the same items, compared with the same people's labels."""
+"""Compare judges: several judges' reports on the same items, against the same people's labels."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ class JudgesAudit(Line, kw_only=True):
 
 
 def audit_judges(reports: Sequence[ReportData], *, every: bool = False) -> JudgesAudit:
-    """Return the comparison of the judges of several reports, as the document of `germane audit A B --json`.
+    """Return the comparison of several reports' judges, as the document of `germane audit A B --json`.
 
     Every report's labels count for all, on the items that each judge was asked and people labelled; where a judge gave no
     usable answer it counts as wrong. `every`: also labels that were not drawn at random. Per judge: kappa on yes and no (grade
@@ -206,7 +206,7 @@ def _not_asked(
 
 
 def _names(reports: Sequence[ReportData]) -> list[str]:
-    """Return the judges' names, or the reports' where two judges have one name."""
+    """Return the judges' names, or the reports' if two judges share one."""
     names = [str(judge_in(report).get("source")) for report in reports]
     if len(set(names)) == len(names):
         return names
@@ -225,7 +225,7 @@ def _corrected(report: ReportData, labels: Sequence[Label]) -> ReportData:
 
 
 def _outcomes(gates: Sequence[Gate], report: ReportData, *, own: bool) -> dict[str, str]:
-    """Return the results of gates in a report, by gate and system; `own`: by the judge's own verdicts alone."""
+    """Return the results of gates by gate and system; `own`: by the judge's own verdicts."""
     outcomes = {}
     for gate in gates:
         asked = replace(gate, mean_of="judged") if own and gate.how in {"mean", "lower", "upper"} else gate
@@ -246,7 +246,7 @@ _HEADS = (
 
 
 def judges_document(audit: JudgesAudit) -> TextDocument:
-    """Return the comparison of judges in words: a table of them, the best, and warnings."""
+    """Return the comparison of judges as text: a table, the best judge, and warnings."""
     several = any(line.failed for line in audit.judges)
     table = Table(["judge", *["failed"] * several, *_HEADS], "l" + "r" * (several + 7) + "l")
     for line in sorted(audit.judges, key=lambda line: -(line.kappa or -1.0)):

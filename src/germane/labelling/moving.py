@@ -1,4 +1,4 @@
-"""Labels after a corpus has changed: which gold ids, quotes and labelled passages still exist, and labels carried to its documents.
+"""Labels after a corpus has changed: which gold ids, quotes and labelled passages still exist, and moving labels to the new documents.
 
 A quote is carried to the documents that hold it. Without quotes the text of the old passage is: a document that holds all
 of it is as relevant; one that holds a part, or lies within it, may be (`unsure`), and measures over gold are bounds wherever it
@@ -25,7 +25,7 @@ from germane.types import Sample
 
 
 class QuoteRow(Line):
-    """A quote of a sample's evidence with its places in the corpus; `whole`: some document holds all of it."""
+    """A quote of a sample's evidence with its positions in the corpus; `whole`: some document contains all of it."""
 
     sample: str
     quote: str
@@ -78,7 +78,7 @@ _Split: TypeAlias = tuple[list[str], list[str]]
 
 
 def _known_texts(samples: Iterable[Sample]) -> dict[str, str]:
-    """Return the text that each document had where it was retrieved."""
+    """Return the text of each document that was retrieved somewhere."""
     texts: dict[str, str] = {}
     for sample in samples:
         for context in sample.retrieved():
@@ -92,7 +92,7 @@ def _same(text: str, other: str) -> bool:
 
 
 def check_labels(samples: Sequence[Sample], corpus: Corpus) -> LabelsCheckDocument:
-    """Find the gold ids that a corpus has, those whose text changed, and the places of the evidence's quotes."""
+    """Find the gold ids in a corpus, those with changed texts, and the positions of the evidence's quotes."""
     ids = list(dict.fromkeys(gold_id for sample in samples for gold_id in gold_ids(sample)))
     before, now = _known_texts(samples), corpus.texts_of(set(ids))
     quotes = [(sample.id, quote) for sample in samples for _, quote in _quotes(sample)]
@@ -113,7 +113,7 @@ def check_labels(samples: Sequence[Sample], corpus: Corpus) -> LabelsCheckDocume
 
 
 def move_labels(samples: Sequence[Sample], corpus: Corpus) -> tuple[list[Sample], LabelsMoveDocument]:
-    """Return the samples with their gold carried to the documents of a corpus, without what was retrieved from the old one.
+    """Return the samples with their gold moved to the documents of a corpus, without contexts.
 
     `qrels` are what is certain, `unsure` the documents that may be relevant, with the grade that they would have; `*1`, `*2`, ... stand
     for gold that was not found. Groups (`gold`) name every document that a member was carried to.
@@ -189,12 +189,12 @@ def _assign_grade(
 
 
 def _quotes(sample: Sample) -> list[tuple[str | None, str]]:
-    """Return the quotes of a sample's evidence, each with its document, None where it names none."""
+    """Return the quotes of a sample's evidence, each with its document or None."""
     return [(evidence.doc, evidence.quote) for evidence in sample.evidence or () if evidence.quote]
 
 
 def _holders_of_quote(matches: Sequence[TextMatch]) -> _Split:
-    """Return the documents that hold a quote (most of it, where none holds it whole), and those that may."""
+    """Return the documents that contain a quote (most of it if none has it whole), and possible ones."""
     whole = [at for at in matches if at.share == 1.0]
     if whole:  # words that only match without their signs are another place, where one matches to the letter
         return [at.document for at in whole if at.exact or not whole[0].exact], []
@@ -202,7 +202,7 @@ def _holders_of_quote(matches: Sequence[TextMatch]) -> _Split:
 
 
 def _holders_of_text(matches: Sequence[TextMatch]) -> _Split:
-    """Return the documents that hold an old passage, and those that hold a part of it."""
+    """Return the documents that contain an old passage, and those that contain a part."""
     exact = [at.document for at in matches if at.exact]
     if exact:  # the same words with other signs may be another passage
         return exact, [at.document for at in matches if not at.exact]
@@ -258,7 +258,7 @@ def carry_labels(
 
 
 def _holds(label: Label, at: TextMatch) -> bool:
-    """Return True if the label of a passage holds for a document with this part of it."""
+    """Return True if a passage's label holds for a document that contains this share of it."""
     if at.share >= WHOLE and at.all:
         return True
     return at.share >= WHOLE if label.answer else at.all

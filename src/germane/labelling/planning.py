@@ -1,4 +1,4 @@
-"""The number of labels that would make corrected means precise enough, estimated from the labels that there are."""
+"""Estimate the number of labels that would make corrected means precise enough, from existing labels."""
 
 from __future__ import annotations
 

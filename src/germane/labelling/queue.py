@@ -1,4 +1,4 @@
-"""The things to label, in their order: a random draw with known probabilities, or the most doubtful verdicts first.
+"""The order in which things are labelled: a random draw with known probabilities, or doubtful verdicts first.
 
 Every order is nested: whoever stops early, or goes on with a larger budget, has labelled a sample of the same design.
 """
@@ -44,7 +44,7 @@ _TEXTS = ("reference", "criterion", "response")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LabelTask:
-    """One thing that a person is asked about: is this passage relevant, do these passages support this claim, or suffice?
+    """One thing to label: a passage's relevance, the support of a claim, or sufficiency.
 
     `case` is the query that it belongs to, whatever the systems; `sample`, `system`, `call` and `rank` are the first place
     where it stands. `texts` are what the judge was shown besides the query. `verdict` is the judge's (nan = none) and is not
@@ -69,7 +69,7 @@ class LabelTask:
 
 
 def label_tasks(report: ReportData, kind: str = "relevance") -> list[LabelTask]:
-    """Return everything in a report that a person can label, each thing once per query.
+    """Return everything in a report that a person can label, once per query.
 
     For `relevance` that is what the judged measures read, to their cut-offs; where nothing was judged it is every passage.
     For `support` it is the claims that were compared with the passages, for `sufficiency` the passages of each query together.
@@ -133,7 +133,7 @@ def _claims(
 def queue_of(
     reports: Sequence[ReportData], kind: str = "relevance", design: Design = "passages", **how: Any
 ) -> LabelQueue:
-    """Return the queue of a report, or of what two reports do not share, which is what their difference rests on.
+    """Return the queue of a report, or of what two reports do not share, on which their difference rests.
 
     Of whole queries all is drawn that stands in either report. InputError where there is nothing to label.
     """
@@ -224,12 +224,12 @@ class LabelQueue:
 
     @property
     def size(self) -> int:
-        """The number of labels that are wanted."""
+        """The number of labels wanted."""
         return len(self.tasks) if self.budget is None else min(self.budget, len(self.tasks))
 
     @cached_property
     def drawn(self) -> list[LabelTask]:
-        """The tasks in order: the most doubtful first; whole queries; or one of every query, then another, ..."""
+        """The tasks in order: most doubtful first; whole queries; or one per query in turn."""
         if self.queue == "targeted":
             shuffled = np.random.default_rng([self.seed, 0]).permutation(len(self.tasks))
             doubts = np.array([task.doubt for task in self.tasks])[shuffled]
@@ -244,10 +244,10 @@ class LabelQueue:
 
     @property
     def cases(self) -> list[str]:
-        """The query of each task, in the order of the draw without a budget."""
+        """The query of each task, in the order of the draw, ignoring the budget."""
         return [self.tasks[position].case for position, _ in self._order(len(self.tasks))]
 
     def _order(self, size: int) -> Iterator[tuple[int, float]]:
-        """Yield the positions of the first tasks of the draw, each with its probability to be among them."""
+        """Yield the positions of the first tasks of the draw, each with its inclusion probability."""
         order, chances = drawing_order([task.case for task in self.tasks], self.design, self.seed, size)
         return zip(order.tolist(), chances.tolist(), strict=True)

@@ -49,7 +49,7 @@ class ShiftLine(Line):
 
 
 class AgainLine(Line, kw_only=True):
-    """Stored verdicts that were asked again: `asked` of `of` that a measure reads.
+    """Stored verdicts asked again: `asked` of `of` that a measure reads.
 
     `flips` are other verdicts than the stored ones; of these a third answer `confirmed` some, and took others back
     (`taken_back`). `errors` got no answer. `changed` is null where neither a change nor the absence of a large one can be
@@ -70,7 +70,7 @@ class AgainLine(Line, kw_only=True):
     cost_usd: float | None
 
     def lines(self) -> list[str]:
-        """Return the comparison in words."""
+        """Return the comparison as text."""
         verdict = {
             True: "the judge has changed",
             False: "no change of the judge",

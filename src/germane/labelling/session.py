@@ -1,4 +1,4 @@
-"""One person's labelling: what is next, and what became of it. Every answer is stored before the next thing is shown."""
+"""One person's labelling session. Every answer is stored before the next task is shown."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from germane.types import Json
 
 
 class LabellingSession:
-    """The state of one person's labelling, made from the labels that are stored, so that it can stop and go on at any time.
+    """The state of one person's labelling, restored from stored labels, so that it can be interrupted at any time.
 
     Args:
         queue: What to label, in which order.
@@ -58,7 +58,7 @@ class LabellingSession:
 
     @property
     def next(self) -> LabelTask | None:
-        """The next task: an answer taken back first, skipped ones last; None = everything is labelled."""
+        """The next task: an undone answer first, skipped tasks last; None = everything is labelled."""
         waiting = {task.item: task for task in self.queue.drawn if task.item not in self._labels}
         if self._back in waiting:
             return waiting[self._back]
@@ -67,7 +67,7 @@ class LabellingSession:
 
     @property
     def done(self) -> int:
-        """The number of tasks that have an answer; being unsure is one."""
+        """The number of answered tasks; unsure counts as an answer."""
         return sum(task.item in self._labels for task in self.queue.drawn)
 
     @property

@@ -1,4 +1,4 @@
-"""Gold ids that no retrieved document has: examples of the ids of both sides, and how they differ where that can be seen."""
+"""Gold ids that no retrieved document has: examples of both sides, and how they differ if that can be seen."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def absent_note(
     where: str = "no list",
     elsewhere: Iterable[tuple[str, str]] = (),
 ) -> str:
-    """Return the note that gold ids occur in no list, without their number, which comes first: `of 7 gold ids occur in ...`.
+    """Return the note that gold ids occur in no list, without its leading number: `of 7 gold ids occur in ...`.
 
     `listed` are the ids that were retrieved, `elsewhere` other values of the retrieved passages, each with a description.
     """
@@ -97,12 +97,12 @@ def near_misses(queries: Iterable[tuple[Iterable[str], Iterable[str]]]) -> list[
 
 
 def _is_plain(name: str) -> bool:
-    """Return True if letter case is the only difference in spelling that an id can have."""
+    """Return True if an id can be spelled differently only in letter case."""
     return name.isascii() and name.isprintable() and " " not in name and "." not in name
 
 
 def near_note(pairs: Sequence[Pair]) -> tuple[int, str]:
-    """Return the number of gold ids in these near misses, and the note about them, which begins behind the number."""
+    """Return the number of gold ids in these near misses, and the note that follows the number."""
     count = len({gold for gold, _ in pairs})
     what = "gold id differs from a retrieved id" if count == 1 else "gold ids differ from retrieved ids"
     return (
@@ -114,7 +114,7 @@ def near_note(pairs: Sequence[Pair]) -> tuple[int, str]:
 def _cause(
     absent: Sequence[str], listed: Collection[str], elsewhere: Iterable[tuple[str, str]]
 ) -> tuple[str, list[Pair]]:
-    """Return the way in which the ids of both sides differ, "" where none is seen, and pairs of ids that show it."""
+    """Return how the ids of both sides differ ("" if unknown), and pairs of ids that show it."""
     for steps in (_SPELLINGS, _FORMS):
         known: dict[str, str] = {}
         for name in listed:
@@ -137,7 +137,7 @@ def _normal(name: str, steps: Iterable[_Step]) -> str:
 
 
 def _difference(pairs: Iterable[Pair], steps: Sequence[_Step]) -> str:
-    """Return the steps without which the ids of the pairs would not be equal."""
+    """Return the normalization steps without which the pairs' ids would differ."""
     names = dict[str, None]()
     for pair in islice(pairs, _MOST):
         for left_out in steps:
@@ -148,7 +148,7 @@ def _difference(pairs: Iterable[Pair], steps: Sequence[_Step]) -> str:
 
 
 def _examples(pairs: Sequence[Pair]) -> str:
-    """Return the first pairs, with escapes for what is not seen."""
+    """Return the first pairs, with invisible characters escaped."""
     shown = [f"{_quoted(gold)} in the gold, {_quoted(doc)} in the lists" for gold, doc in pairs[:1]]
     return shown[0] + (f" and {len(pairs) - 1:,} more" if len(pairs) > 1 else "")
 
@@ -158,7 +158,7 @@ def _quoted(name: str) -> str:
 
 
 def _affix(absent: Sequence[str], listed: Collection[str]) -> tuple[str, list[Pair]] | None:
-    """Return a prefix, an ending or a cut that the ids of one side have and those of the other do not."""
+    """Return a prefix, suffix or cut that one side's ids have and the other's have not."""
     gold, docs = set(absent), set(listed)
     begins = defaultdict[tuple[bool, str], list[Pair]](list)
     ends = defaultdict[bool, list[tuple[str, Pair]]](list)
@@ -180,7 +180,7 @@ def _affix(absent: Sequence[str], listed: Collection[str]) -> tuple[str, list[Pa
 
 
 def _ending(found: Sequence[tuple[str, Pair]], *, of_gold: bool, longest: int) -> str | None:
-    """Return the ending that ids of one side have beyond those of the other, which have at most `longest` characters."""
+    """Return the suffix of one side's ids beyond the other's, which have at most `longest` characters."""
     endings = list(dict.fromkeys(ending for ending, _ in found))
     marked = all(not ending[0].isalnum() for ending in endings)
     if not marked and longest >= _LEAST_CUT and all(len(pair[of_gold]) == longest for _, pair in found):
@@ -210,7 +210,7 @@ def gold_ids(sample: Sample) -> list[str]:
 
 
 def gold_notes(report: ReportData, corpus: Corpus | None) -> Iterator[tuple[int, str]]:
-    """Yield the notes on gold ids that occur nowhere, as those of another corpus, or that were retrieved in another spelling.
+    """Yield the notes on gold ids that occur nowhere, or that were retrieved in another spelling.
 
     Each comes with its count, which is to be written in front of it.
     """
@@ -240,7 +240,7 @@ def other_values(context: Context) -> Iterator[tuple[str, str]]:
 
 
 def _missing_gold(report: ReportData, names: set[str]) -> set[SampleKey]:
-    """Return the samples that some of these measures over gold gives 0."""
+    """Return the samples that score 0 by some of these gold measures."""
     table = report.tables.scores
     numbers = [number for number, (name, _) in enumerate(table.measures) if name in names]
     rows = np.flatnonzero((table.value == 0) & np.isin(table.measure, numbers))
@@ -248,7 +248,7 @@ def _missing_gold(report: ReportData, names: set[str]) -> set[SampleKey]:
 
 
 def _missed(sample: Sample) -> tuple[list[str], list[str]]:
-    """Return the relevant gold ids that a sample's lists do not have, and the ids there that are not gold."""
+    """Return the relevant gold ids missing in a sample's lists, and the other ids there."""
     listed = {context.id: None for context in sample.retrieved()}
     gold = gold_ids(sample)
     missed = [name for name in _relevant(sample) if name not in listed]
@@ -260,7 +260,7 @@ def _relevant(sample: Sample) -> list[str]:
 
 
 def unknown_gold(samples: Iterable[Sample], corpus: Corpus | None) -> tuple[list[str], int]:
-    """Return the relevant gold ids that occur in no list, and not in the corpus; and how many relevant gold ids there are.
+    """Return the relevant gold ids that occur in no list and not in the corpus, and the number of all relevant gold ids.
 
     Without a corpus none is named unless all of them occur in no list, and lists have ids at all.
     """

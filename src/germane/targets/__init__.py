@@ -1,4 +1,4 @@
-"""The systems under test: one small module a provider, and the targets file that names them."""
+"""The systems under test: one small module per provider, and the targets file that names them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Answers of the systems under test: asked with as many workers as each takes, on disk before anything is judged."""
+"""Answers of the systems under test, asked concurrently and on disk before anything is judged."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class PlannedCase(Job, kw_only=True):
 
     @property
     def system(self) -> _System:
-        """The system to ask: its name, and the targets file that describes it."""
+        """The system to ask: its name, and the targets file with its entry."""
         return self.target, self.targets_file
 
 
@@ -66,7 +66,7 @@ def with_sample(job: J, sample: Sample) -> J:
 
 
 class TargetAnswers:
-    """The answers of targets in one evaluation: those of its earlier sessions, and those that arrive, written to its folder.
+    """The answers of targets in one evaluation: those of earlier sessions, and new ones, which are written to its folder.
 
     They serve only its own `--resume`: a new run queries the system again. Once the report is complete its samples hold them.
 
@@ -92,7 +92,7 @@ class TargetAnswers:
         self._prepared -= set(self._keep(self._written()))
 
     def _written(self) -> Iterator[Sample]:
-        """Iterate over the answers in the file; a half-written last line is skipped."""
+        """Yield the answers in the file; an incomplete last line is skipped."""
         for row in TableFile(self._path).whole_rows() if self._path is not None else ():
             with suppress(ValueError, KeyError, TypeError, InputError):
                 yield from samples_from([row["sample"]], file=False)
@@ -112,7 +112,7 @@ class TargetAnswers:
         return structs.replace(with_sample(planned, sample), is_prepared=key in self._prepared)
 
     def add(self, sample: Sample) -> None:
-        """Write down an answer: it survives the end of the process."""
+        """Write an answer to disk."""
         deque(self._keep([sample]), 0)
         self._prepared.discard(sample.key)
         if self._path is None:
@@ -134,7 +134,7 @@ class TargetAnswers:
 
     @staticmethod
     def forget(folder: Path) -> None:
-        """Remove the file of an evaluation whose report is complete."""
+        """Delete the file of an evaluation whose report is complete."""
         (folder / _FILE).unlink(missing_ok=True)
 
 
@@ -146,7 +146,7 @@ async def ask_targets(
     *,
     parts: int = 1,
 ) -> list[PlannedCase]:
-    """Return the cases in their order with their targets' answers; a failed target is the sample's `error`.
+    """Return the cases in order with their targets' answers; a failure becomes the sample's `error`.
 
     Only what has no answer yet is asked, and each answer is kept when it arrives. Each of several `parts` that run side by side
     has its share of a target's workers. Where a target must be asked in the calling thread, and this is it, the asking runs in a
@@ -219,7 +219,7 @@ async def answers_at_hand(
 
 
 def open_targets(cases: Sequence[PlannedCase], *, live: bool = True) -> dict[_System, Target]:
-    """Open every target that is to be asked, once; without `live` only those whose answers are on record."""
+    """Open every target to be asked, once; without `live` only those with recorded answers."""
     from germane.targets.targetsfile import open_target, target_entry
 
     targets: dict[_System, Target] = {}
@@ -232,7 +232,7 @@ def open_targets(cases: Sequence[PlannedCase], *, live: bool = True) -> dict[_Sy
 
 
 def check_targets(cases: Iterable[PlannedCase]) -> None:
-    """Raise InputError if a target of these cases is unknown or not trusted, before a folder is made."""
+    """Raise InputError if a target of these cases is unknown or not trusted, before a folder is created."""
     asked = dict.fromkeys(
         (planned.target, planned.targets_file or planned.folder) for planned in cases if planned.target
     )
@@ -256,7 +256,7 @@ async def _ask(target: Target, planned: PlannedCase) -> Sample:
 def prepared(
     planned: PlannedCase, document_ids: Callable[[Sample], Sample], notes: Counter[str]
 ) -> PlannedCase:
-    """Return the case with the contexts found in its answer, if it has no list of its own, and with document ids."""
+    """Return the case with document ids and, without a list of its own, the contexts found in its answer."""
     sample = planned.sample
     if sample.contexts is None and sample.calls is None and sample.error is None:
         if sample.response or sample.messages:

@@ -1,4 +1,4 @@
-"""A system that is a command: the prompt reaches it as a variable, the answer comes from its output file or its stdout."""
+"""A system that is a command: it gets the prompt as a variable, and answers in its output file or on stdout."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def _environment(value: Any) -> Json:
 
 
 def _command(value: Any) -> str | tuple[str, ...]:
-    """Return a text for a shell, or a list: a program and its arguments."""
+    """Return a text for a shell, or a list of a program and its arguments."""
     content = plain_value(value)
     words = [content] if isinstance(content, str) else content
     if not isinstance(words, list) or not words or not all(isinstance(word, str) for word in words):
@@ -89,7 +89,7 @@ class CliTarget(Target):
             raise InputError(problem, fix="name a folder, relative to the targets file", place=location)
 
     async def ask(self, case: Case) -> Json:
-        """Return the command's answer; TargetError with the end of its stderr where it failed."""
+        """Return the command's answer; TargetError with the end of its stderr if it failed."""
         with tempfile.TemporaryDirectory(prefix="germane-") as folder:
             output = Path(folder) / "answer.json"
             stdout = await self._run(case, output)
@@ -98,7 +98,7 @@ class CliTarget(Target):
             return _answer(self._written(output))
 
     async def _run(self, case: Case, output: Path) -> str:
-        """Run the command and return its stdout; its whole process group has ended afterwards, whatever happens."""
+        """Run the command and return its stdout; its whole process group has ended afterwards in any case."""
         sample = case.sample
         values: dict[str, str | tuple[str, ...]] = {
             "PROMPT": sample.query,
@@ -130,7 +130,7 @@ class CliTarget(Target):
         return finished.stdout.decode("utf-8", "replace")
 
     def _written(self, output: Path) -> str:
-        """Return the text of the output file; TargetError where there is none, or it is longer than the limit.
+        """Return the text of the output file; TargetError if it is missing or longer than the limit.
 
         A link, a pipe or a device, which the command may have put there, is not read.
         """

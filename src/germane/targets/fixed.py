@@ -1,4 +1,4 @@
-"""Systems whose answers are known beforehand: fixed ones for examples, and recorded ones joined by id, or by query."""
+"""Systems with known answers: fixed ones for examples, and recorded ones joined by id or query."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from germane.yamltext import Node, Scalar, WholeNumber, plain_value
 
 
 def _response(value: Any) -> Json:
-    """Return a response as it was written: `no` is the text "no"."""
+    """Return a response as written: `no` is the text "no"."""
     if isinstance(value, Node) and value.text is not None:
         return value.text
     return str(value) if isinstance(value, Scalar) else plain_value(value)
@@ -30,7 +30,7 @@ def _responses(value: Any) -> Any:
 
 
 class MockTarget(Target):
-    """Gives `responses[id]`, else `response`: a text, or a mapping with response, contexts, messages."""
+    """Answers with `responses[id]`, else `response`: a text, or a mapping with response, contexts, messages."""
 
     live: ClassVar[bool] = False
 
@@ -45,7 +45,7 @@ class MockTarget(Target):
         return self
 
     async def ask(self, case: Case) -> Any:
-        """Return the fixed answer; TargetError where there is none for this id."""
+        """Return the fixed answer; TargetError if there is none for this id."""
         answer = self.responses.get(case.sample.id, self.response)
         if answer is None:
             raise TargetError(f"no response for {case.sample.id!r}")
@@ -53,7 +53,7 @@ class MockTarget(Target):
 
 
 class RecordedTarget(Target):
-    """Gives the recorded answer of the same id and trial; a recording of one trial, 0, serves all.
+    """Answers with the recording of the same id and trial; a recording of trial 0 alone serves all trials.
 
     Where ids are the numbers of lines, the answer to the same query counts, whatever its line. `path` is a file of samples; `system` picks one of several in it.
     """
@@ -86,7 +86,7 @@ class RecordedTarget(Target):
         self._ids = ids_of(self._texts)
 
     def _id_of(self, sample: Sample) -> str:
-        """Return the id under which the answer is recorded; TargetError where no line has the query, or several."""
+        """Return the id of the recorded answer to the query; TargetError if no line has the query, or several."""
         if not self._texts or not are_line_numbers([sample.id]):
             return sample.id
         ((_, text),) = texts_of([sample]).items()
@@ -100,7 +100,7 @@ class RecordedTarget(Target):
         return same[0] if same else sample.id
 
     async def ask(self, case: Case) -> Sample:
-        """Return the recorded answer; TargetError where there is none for this id or query, or not of this trial among several."""
+        """Return the recorded answer; TargetError if there is none for this id or query, or for this trial among several."""
         sample = case.sample
         name = self._id_of(sample)
         result = self._recorded.get((name, 0 if self._trials == {0} else sample.trial))
@@ -115,6 +115,6 @@ class RecordedTarget(Target):
 
     @property
     def notes(self) -> dict[str, int]:
-        """The number of ids that are recorded with another query, and the first of them."""
+        """The number of ids recorded with another query, and the first of them."""
         first = next(iter(self._otherwise.values()), "")
         return {f"x an id with another query in {self.path}: {first}": len(self._otherwise)} if first else {}

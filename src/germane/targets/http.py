@@ -1,4 +1,4 @@
-"""A system behind HTTP: a request per query, the answer and the contexts by JSON pointers into the response."""
+"""A system behind HTTP: one request per query; JSON pointers find the answer and contexts in the response."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ class HttpTarget(Target):
         return self
 
     async def ask(self, case: Case) -> Json:
-        """Return the response as an answer; TargetError with the status and the start of the body where it is not one."""
+        """Return the response as an answer; TargetError with the status and the start of the body if it is not one."""
         text = await self._sent(case)
         try:
             document = json.loads(text.removeprefix("\ufeff"))
@@ -110,7 +110,7 @@ class HttpTarget(Target):
             self._client = None
 
     async def _sent(self, case: Case) -> str:
-        """Return the text of the first successful response; TargetError where there is none in time."""
+        """Return the text of the first successful response; TargetError if there is none in time."""
         import httpx2
 
         ends, failure = time.monotonic() + self.timeout, ""
@@ -143,7 +143,7 @@ class HttpTarget(Target):
         raise TargetError(f"{failure} ({counted(self.retries + 1, 'attempt')})")
 
     def _request(self, case: Case) -> httpx2.Request:
-        """Build the request of a case, with its values in the slots."""
+        """Return the request of a case, with its values in the slots."""
         sample = case.sample
         values: dict[str, Json] = {
             "query": sample.query,
@@ -167,7 +167,7 @@ class HttpTarget(Target):
         return Secrets(self.headers, url=self.url).mask_text(text)
 
     async def _response(self, request: httpx2.Request) -> tuple[httpx2.Response, str]:
-        """Return the response at the end of all redirects, and its text."""
+        """Return the response after all redirects, and its text."""
         origin = request.url
         for _ in range(_REDIRECTS):
             response = await self._client.send(request, stream=True)
@@ -184,7 +184,7 @@ class HttpTarget(Target):
         raise TargetError(f"more than {_REDIRECTS} redirects")
 
     async def _text(self, response: httpx2.Response) -> str:
-        """Return the body, unpacked as it arrives, so that no more than the limit is ever in memory."""
+        """Return the body, decompressed while it arrives, so that no more than the limit is in memory."""
         most = int(self.max_mb * 1_000_000)
         encoding = response.headers.get("content-encoding", "identity").strip().lower()
         if encoding not in {"identity", "gzip", ""}:
@@ -234,7 +234,7 @@ def _origin(url: httpx2.URL) -> tuple[str, str, int | None]:
 
 
 def _at(document: Json, pointer: str, *, needed: bool = True) -> Json:
-    """Return the value at a JSON pointer; where there is none TargetError, or None if it is not `needed`."""
+    """Return the value at a JSON pointer; if there is none, TargetError, or None unless it is `needed`."""
     result = document
     for step in pointer.split("/")[1:]:
         name = step.replace("~1", "/").replace("~0", "~")

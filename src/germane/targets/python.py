@@ -1,4 +1,4 @@
-"""A system that is a Python function: called in this process, in threads that do not keep the process from ending."""
+"""A system that is a Python function, called in this process in daemon threads."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def _module_and_name(function: str) -> str:
 
 
 class PythonTarget(Target):
-    """Calls a function with the query; with the Sample or the Case where its first parameter is called that.
+    """Calls a function with the query; with the Sample or Case if its first parameter has that name.
 
     It returns a text, a list of contexts, a mapping with response, contexts, calls, stages or messages, or a Sample. Instead of a
     function it may be a retriever, an engine or a pipeline of LangChain (`invoke`), LlamaIndex (`retrieve`, `query`) or
@@ -82,7 +82,7 @@ class PythonTarget(Target):
 
     @classmethod
     def calling(cls, system: Any, workers: int = 4) -> Self:
-        """Return the target that asks this function, retriever, engine or pipeline. InputError where it is not one."""
+        """Return the target that asks this function, retriever, engine or pipeline. InputError if it cannot be asked."""
         function = None if isinstance(system, str) else _asked_by(system)
         if function is None:
             fix = "give a function of the query, or a retriever with invoke, retrieve or run"
@@ -98,7 +98,7 @@ class PythonTarget(Target):
         return target
 
     async def ask(self, case: Case) -> Any:
-        """Return the function's answer; TargetError with type and message of what it raised."""
+        """Return the function's answer; TargetError with type and message of its exception."""
         try:
             async with asyncio.timeout(None) as deadline:
                 return await self._call(case, deadline)
@@ -113,7 +113,7 @@ class PythonTarget(Target):
 
     @property
     def in_calling_thread(self) -> bool:
-        """True if it is asked one query at a time, by a function that is not asynchronous."""
+        """True if it is asked one query at a time, by a synchronous function."""
         return self.workers == 1 and not inspect.iscoroutinefunction(self._called)
 
     async def _call(self, case: Case, deadline: asyncio.Timeout) -> Any:
@@ -138,7 +138,7 @@ class PythonTarget(Target):
         return await asyncio.wrap_future(self._loop.run(result))
 
     def _begin(self, deadline: asyncio.Timeout) -> None:
-        """Set the deadline of a call that begins now: until then it may have waited for the thread."""
+        """Set the deadline of a call that begins now, after any wait for the thread."""
         if self.timeout is not None:
             with suppress(RuntimeError):  # it has ended
                 deadline.reschedule(asyncio.get_running_loop().time() + self.timeout)
@@ -151,7 +151,7 @@ class PythonTarget(Target):
 
 
 def _answer(function: Callable[..., Any], first: Any, arguments: Mapping[str, Any]) -> Any:
-    """Return the answer of a function, or the list of all that it yields; `ainvoke` answers where `invoke` is not implemented."""
+    """Return the answer of a function, or the list of all that it yields; `ainvoke` is used if `invoke` is not implemented."""
     try:
         result = function(first, **arguments)
     except NotImplementedError:
@@ -167,7 +167,7 @@ async def _listed(results: AsyncIterator[Any]) -> list[Any]:
 
 
 def _in_thread(function: Callable[[], object]) -> None:
-    """Run a function in a thread of its own, which the process does not wait for when it ends."""
+    """Run a function in a daemon thread of its own."""
     threading.Thread(target=function, name=_THREAD, daemon=True).start()
 
 
@@ -176,7 +176,7 @@ def _submit(
     run: Callable[[Callable[[], object]], object] = _in_thread,
     begin: Callable[[], object] = lambda: None,
 ) -> Future[Any]:
-    """Have a call run, with `begin` before it, and return its future."""
+    """Schedule a call, preceded by `begin`, and return its future."""
     future: Future[Any] = Future()
     context = contextvars.copy_context()
 
@@ -206,7 +206,7 @@ async def _awaited(result: Awaitable[Any]) -> Any:
 
 
 class OwnLoop:
-    """An event loop in a thread of its own: a function that blocks it blocks neither ours nor a time-out."""
+    """An event loop in its own thread, so that a blocking function blocks neither ours nor a timeout."""
 
     def __init__(self) -> None:
         self._loop = asyncio.new_event_loop()
@@ -222,17 +222,17 @@ class OwnLoop:
         self._loop.close()
 
     def run(self, result: Awaitable[Any]) -> Future[Any]:
-        """Return the future of a coroutine or another awaitable, awaited in this loop."""
+        """Schedule a coroutine or other awaitable in this loop, and return its future."""
         return asyncio.run_coroutine_threadsafe(_awaited(result), self._loop)
 
     def stop(self) -> None:
-        """End it, if it can be: a function that blocks it goes on until the process ends."""
+        """Stop the loop; a function that blocks it goes on until the process ends."""
         self._loop.call_soon_threadsafe(self._loop.stop)
         wait([self._ended], _ENDING)
 
 
 class _LatePrints:
-    """Stdout for all but the threads of targets that timed out, which print to stderr."""
+    """Stdout for all threads except those of targets that timed out, which print to stderr."""
 
     def __init__(self, stream: TextIO) -> None:
         self._stream = stream
@@ -247,7 +247,7 @@ class _LatePrints:
 
 @contextmanager
 def prints_to_stderr() -> Iterator[None]:
-    """Within it, this process and its children print to stderr; afterwards, threads that still run do.
+    """Within the context, this process and its children print to stderr; afterwards, still running threads do.
 
     Stdout holds the evaluation's own data.
     """
@@ -277,7 +277,7 @@ _METHODS = ("invoke", "ainvoke", "retrieve", "aretrieve", "query", "aquery")
 
 
 def _asked_by(system: Any) -> Callable[..., Any] | None:
-    """Return the function that answers a query: itself, or the method of a retriever; None = there is none."""
+    """Return the function that answers a query: itself, or a retriever's method; None = there is none."""
     if inspect.isroutine(system) or inspect.isclass(system):
         return system
     for name in _METHODS:
@@ -289,7 +289,7 @@ def _asked_by(system: Any) -> Callable[..., Any] | None:
 
 
 def _haystack_input(system: Any, query: str) -> dict[str, Any]:
-    """Return the arguments of `run`: of a component the query, of a pipeline the data of each component that takes a query.
+    """Return the arguments of `run`: the query of a component, or for a pipeline the data of each component that takes a query.
 
     Of a pipeline the documents of components inside are asked for too: what follows takes them out of its result.
     """
@@ -306,7 +306,7 @@ def _haystack_input(system: Any, query: str) -> dict[str, Any]:
 
 
 def _first_argument(function: Callable[..., Any], case: Case) -> Any:
-    """Return the query; the sample or the case where the function's first parameter is called that."""
+    """Return the query; the sample or case if the function's first parameter has that name."""
     try:
         first = next(iter(inspect.signature(function).parameters), "query")
     except (TypeError, ValueError):
@@ -315,7 +315,7 @@ def _first_argument(function: Callable[..., Any], case: Case) -> Any:
 
 
 def _imported(module: str, folders: list[Path], location: SourceLocation) -> ModuleType:
-    """Import the module, from these folders first; a loaded one of the same name from elsewhere is replaced."""
+    """Import the module, searching these folders first; a loaded module of the same name from elsewhere is replaced."""
     first = [str(folder) for folder in folders]
     sys.path[:] = [*first, *(path for path in sys.path if path not in first)]
     loaded = getattr(sys.modules.get(module), "__file__", None)

@@ -1,4 +1,4 @@
-"""Text for a shell with slots: values reach it as variables of the environment, and never as text that is parsed.
+"""Text for a shell with slots, whose values are passed as environment variables and never parsed.
 
 A bare `{PROMPT}` becomes `"$GERMANE_PROMPT"`. Where a shell might not read that as one word, a slot is refused, and the
 variable is to be written instead.
@@ -30,19 +30,19 @@ _PARSED_AGAIN = {"eval", "trap", "ssh"}
 
 
 def variables(values: Values) -> dict[str, str]:
-    """Return the values of slots as variables: GERMANE_PROMPT; the files are GERMANE_FILE_1 and so on."""
+    """Return the values of slots as variables: GERMANE_PROMPT; files are GERMANE_FILE_1 and so on."""
     return {name: text for slot, value in values.items() for name, text in _variables(slot, value).items()}
 
 
 def with_variables(template: str, values: Values) -> str:
-    """Return the text with a quoted variable in place of each slot."""
+    """Return the text with each slot replaced by a quoted variable."""
     # cmd replaces %NAME% before it parses; !NAME! it replaces afterwards
     quoted = '"!{}!"' if sys.platform == "win32" else '"${}"'
     return SLOT.sub(lambda slot: " ".join(map(quoted.format, _variables(slot[1], values[slot[1]]))), template)
 
 
 def argv(template: Sequence[str], values: Values) -> tuple[str, ...]:
-    """Return a command that no shell reads, with the values themselves; `{FILES}` alone becomes a word per file."""
+    """Return a command that runs without a shell, with the values filled in; `{FILES}` alone becomes a word per file."""
     words: list[str] = []
     for word in template:
         whole = SLOT.fullmatch(word)
@@ -54,7 +54,7 @@ def argv(template: Sequence[str], values: Values) -> tuple[str, ...]:
 
 
 def check_slots(template: str) -> None:
-    """Raise Invalid where a slot stands in quotes, or where a shell might parse its value as code."""
+    """Raise Invalid if a slot is within quotes, or if a shell might parse its value as code."""
     words = [""]  # of the command so far, without quotes
     for match in _PIECE.finditer(template):
         piece = match[0]
@@ -76,7 +76,7 @@ def check_slots(template: str) -> None:
 
 
 def _misplaced(piece: str, template: str, start: int, words: Sequence[str]) -> str:
-    """Return where a slot stands, in a piece of the text, if its value would not be one word there; else ""."""
+    """Return where in this text a slot's value would not be one word; "" if nowhere."""
     before = template[:start]
     if piece[0] == "\\":
         return "after a backslash"

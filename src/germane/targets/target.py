@@ -25,7 +25,7 @@ LARGEST = 16.0
 
 
 class Models(YamlModel):
-    """The models inside a system, as its targets file names them: what its answers can be grouped by."""
+    """The models in a system, as its targets file names them; answers can be grouped by them."""
 
     what = "models"
     aliases: ClassVar = {"rewriter": ("query_rewriter",)}
@@ -36,7 +36,7 @@ class Models(YamlModel):
 
 
 class Target(YamlModel):
-    """A system that answers queries: one entry of a targets file, read and ready.
+    """A system that answers queries: one loaded entry of a targets file.
 
     `workers` is how many queries it takes at once. `live` says whether asking it asks a system, which may cost
     something: not where its answers are on record. `imports` says whether opening it runs code of the user's.
@@ -53,7 +53,7 @@ class Target(YamlModel):
     models: Models = Models()
 
     def open(self, location: SourceLocation, folder: Path, evals: Path) -> None:
-        """Check and load what it needs, before anything is asked; InputError with the place of its entry.
+        """Check and load what it needs, before anything is asked; InputError with the location of its entry.
 
         `folder` is that of the targets file, which its paths are relative to; `evals` is the eval file's.
         """
@@ -64,7 +64,7 @@ class Target(YamlModel):
         return False
 
     async def answer(self, asked: Case | Sample) -> Sample:
-        """Return the sample with the system's answer and its duration; TargetError where it failed.
+        """Return the sample with the system's answer and its duration; TargetError if it failed.
 
         Contexts that are only in the text or in tool calls are found afterwards, by `find_contexts`.
         """
@@ -84,7 +84,7 @@ class Target(YamlModel):
 
     @property
     def notes(self) -> dict[str, int]:
-        """Remarks on the answers so far, each with the number of samples that it is about."""
+        """Notes on the answers so far, each with the number of samples concerned."""
         return {}
 
     async def close(self) -> None:
@@ -99,7 +99,7 @@ _SHAPES = 'return a text, a list of contexts, or {"response": "...", "contexts":
 
 
 def complete(sample: Sample, answer: Any, duration: Mapping[str, Json]) -> Sample:
-    """Return the sample with the response, messages, contexts, calls and stages of an answer; its gold stays.
+    """Return the sample with an answer's response, messages, contexts, calls and stages; its gold stays.
 
     Contexts of the answer replace those of the sample and its stages; without any, the sample's stay.
     """
@@ -119,7 +119,7 @@ def complete(sample: Sample, answer: Any, duration: Mapping[str, Json]) -> Sampl
 
 
 def _read(answer: Any) -> Sample:
-    """Return the answer, a text, a list of contexts or a mapping, as a sample; TargetError for anything else."""
+    """Return the answer (a text, a list of contexts or a mapping) as a sample; TargetError for anything else."""
     try:
         value = native = replace_surrogates(_native(answer))
     except RecursionError:
@@ -150,7 +150,7 @@ def _read(answer: Any) -> Sample:
 
 
 def _with_passages(answer: dict[str, Json]) -> dict[str, Json]:
-    """Return an answer with `contexts` and `response` where it holds passages and a reply under other keys.
+    """Return an answer with `contexts` and `response`, if it has passages and a reply under other keys.
 
     Of the outputs of several components, as Haystack's pipelines return them by name, the last that have passages or
     replies are read.

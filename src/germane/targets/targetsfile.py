@@ -98,7 +98,7 @@ def target_entry(name: str, where: str | Path) -> tuple[Node, Path, type[Target]
 
 
 def find_targets_file(folder: Path) -> Path:
-    """Return the nearest targets file in a folder or above it, no further than the repository's root."""
+    """Return the nearest targets file in a folder or above it, up to the repository's root."""
     start = folder.resolve()
     for path in (start, *start.parents):
         for name in NAMES:

@@ -1,4 +1,4 @@
-"""Checks of a test set: each says how much of it is at fault, with examples, or why that cannot be checked."""
+"""Checks of a test set: each says how much of it has a fault, with examples, or why it cannot be checked."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ CheckName = Literal["duplicates", "leaks", "one-system gold", "dead gold", "clas
 
 
 class SetCheck(Line):
-    """One check of a test set: of `of` queries or gold ids `count` are at fault.
+    """One check of a test set: `count` of `of` queries or gold ids have a fault.
 
     `width` counts the independent queries. `note` says what the figures mean, or why there are none.
     """
@@ -56,7 +56,7 @@ class SetCheck(Line):
 
 
 class ValidationDocument(Line, kw_only=True):
-    """The faults of all files, what could not be checked without importing it, and the checks of the test set in them."""
+    """The faults of all files, what cannot be checked without an import, and the checks of the test set."""
 
     schema_version: Literal[1] = 1
     exit_code: Literal[0, 2]
@@ -67,7 +67,7 @@ class ValidationDocument(Line, kw_only=True):
 
 
 def check_test_set(data: TestSet) -> list[SetCheck]:
-    """Return the checks of a test set, in the order in which they are printed."""
+    """Return the checks of a test set in order."""
     queries = data.queries
     known = {word for text in data.texts.values() for word in words(text)}
     groups = repeated(
@@ -100,7 +100,7 @@ def _result(
     ok: str = "",
     warn: bool | None = None,
 ) -> SetCheck:
-    """Return a warning with the note `bad` where anything counts (or as `warn` says), else `ok`."""
+    """Return a warning with note `bad` if anything counts (or as `warn` says), else `ok`."""
     wrong = count > 0 if warn is None else warn
     return SetCheck(
         name, "warning" if wrong else "ok", count, of, [*examples[:EXAMPLES]], bad if wrong else ok
@@ -108,7 +108,7 @@ def _result(
 
 
 def _duplicates(queries: Sequence[TestQuery], groups: Sequence[Sequence[int]]) -> SetCheck:
-    """Return how many questions repeat an earlier one; those of one `cluster` are one case for statistics anyway."""
+    """Count the questions that repeat an earlier one; repeats within a `cluster` do not matter to statistics."""
     if not any(query.text for query in queries):
         return _unchecked("duplicates", "the text of the queries is not known: give the file of queries, too")
     clusters = [len({queries[at].cluster or f" {at}" for at in group}) for group in groups]
@@ -144,7 +144,7 @@ def _leaks(data: TestSet, queries: Sequence[TestQuery]) -> SetCheck:
 def shares_by_depth(
     queries: Sequence[TestQuery], systems: AbstractSet[str]
 ) -> dict[int, dict[str, np.ndarray]]:
-    """Return by depth k and system the share of each query's gold in the first k, of queries with results of all systems."""
+    """Return by depth k and system the share of each query's gold in the first k, over queries that all systems have."""
     common = [query for query in queries if query.gold and systems <= query.ranks.keys()]
 
     def share(query: TestQuery, system: str, k: int) -> float:
@@ -186,7 +186,7 @@ def _one_system(queries: Sequence[TestQuery], systems: AbstractSet[str]) -> SetC
 def one_sided(
     best: np.ndarray, others: Sequence[np.ndarray], found: float = FOUND, ahead: float = AHEAD
 ) -> bool:
-    """Return True if nearly all gold is in one system's first places, and far less of it in those of each other system."""
+    """Return True if one system's first ranks hold nearly all gold, and every other system's far less."""
     if best.mean() < found:
         return False
     limits = [mean_interval(best - other, value_range=(-1.0, 1.0), differences=True).ends for other in others]
@@ -194,7 +194,7 @@ def one_sided(
 
 
 def _dead(data: TestSet, queries: Sequence[TestQuery]) -> SetCheck:
-    """Return the gold ids that the corpus does not hold."""
+    """Return the gold ids that the corpus lacks."""
     if data.absent is None:
         return _unchecked("dead gold", "no corpus is named: --corpus names the documents")
     gold = {name for query in queries for name in query.gold}
@@ -224,7 +224,7 @@ _ANSWER = re.compile(r"(?i)^(is[ _-])?answerable$")
 
 
 def _classes(queries: Sequence[TestQuery]) -> SetCheck:
-    """Return the queries whose tags contradict their gold."""
+    """Return the queries with tags that contradict their gold."""
     tagged = [
         query for query in queries if query.answerable is False or any(map(_known_class, query.classes))
     ]
@@ -262,7 +262,7 @@ def _contradictions(query: TestQuery) -> Iterator[str]:
 
 
 def _width(queries: Sequence[TestQuery], groups: Sequence[Sequence[int]]) -> SetCheck:
-    """Return how narrow an interval, and how small a difference, this many independent questions can show."""
+    """Return the interval width and smallest difference that this many independent questions can show."""
     above = {at: group[0] for group in groups for at in group}
     n = len({queries[above.get(at, at)].cluster or f" {above.get(at, at)}" for at in range(len(queries))})
     if not n:

@@ -1,4 +1,4 @@
-"""Faults of a test set's questions: copied from their gold passage, or asked more than once.
+"""Faults of a test set's questions: copied from their gold passage, or repeated.
 
 A copied question is found by its words wherever the passage is, and tells little of a retriever. Two questions are one if they
 are equal but for case, punctuation and courtesy, or for one slip of the pen.
@@ -31,7 +31,7 @@ ELSEWHERE = 2
 
 @dataclass(frozen=True, slots=True)
 class PassageOverlap:
-    """What a question shares with the gold passage that it is most like.
+    """The overlap of a question with the gold passage most similar to it.
 
     `run` is the longest run of words in both, `share` that of the question's `content` words which the passage holds. `run_elsewhere`
     and `share_elsewhere` are the numbers of other passages with the same run, and with as large a share.
@@ -45,7 +45,7 @@ class PassageOverlap:
     share_elsewhere: int
 
     def copied(self, run: int = RUN, part: float = PART, share: float = SHARE, enough: int = ENOUGH) -> bool:
-        """Return True if the question is taken from the passage: a long run of words, or nearly all of many words."""
+        """Return True if the question is copied from the passage: a long run of words, or nearly all of many words."""
         long = self.run >= run and self.run >= part * self.length
         whole = self.run == self.length >= WHOLE
         return ((long or whole) and self.run_elsewhere <= ELSEWHERE) or (
@@ -56,7 +56,7 @@ class PassageOverlap:
 def overlaps(
     questions: Sequence[str], passages: Sequence[Sequence[str]], rest: Iterable[str]
 ) -> list[PassageOverlap]:
-    """Return the overlap of each question with its gold passages, and how many passages of the rest share as much.
+    """Return each question's overlap with its gold passages, and the number of other passages with as much.
 
     Args:
         questions: The questions.
@@ -113,7 +113,7 @@ def _common(passages: Sequence[str]) -> frozenset[str]:
 def _indexes(
     runs: Sequence[tuple[str, ...]], shares: Sequence[float], content: Sequence[Terms]
 ) -> tuple[Mapping[tuple[str, ...], list[int]], Mapping[str, list[tuple[int, float]]]]:
-    """Return the questions by the beginning of their run, and by each content word, with its part of the question."""
+    """Return the questions indexed by the start of their run, and by each content word."""
     grams: dict[tuple[str, ...], list[int]] = defaultdict(list)
     holders: dict[str, list[tuple[int, float]]] = defaultdict(list)
     for number, (run, share, needed) in enumerate(zip(runs, shares, content, strict=True)):
@@ -136,7 +136,7 @@ def _spaced(text: str) -> str:
 
 
 def _longest_run(first: Sequence[str], second: Sequence[str]) -> tuple[str, ...]:
-    """Return the longest run of words that both lists hold."""
+    """Return the longest run of words common to both lists."""
     places: Mapping[str, list[int]] = defaultdict(list)
     for at, word in enumerate(second):
         places[word].append(at)
@@ -198,7 +198,7 @@ def repeated(
     known: Collection[str] = (),
     shortest: int = SHORTEST,
 ) -> list[list[int]]:
-    """Return the positions of the questions that are one question, group by group; time and memory grow with the words.
+    """Return the positions of repeated questions, group by group; time and memory grow with the words.
 
     Two are one where their content words are equal; where these differ in one misspelt word, unless their gold differs or both
     spellings occur elsewhere; and where one has a word more, or the words in another order, and the gold is the same.
@@ -242,7 +242,7 @@ def repeated(
 
 
 def _near(keys: Sequence[Key], shortest: int) -> Iterator[tuple[int, int, str, str]]:
-    """Yield pairs of questions that differ in one word or in word order, with the two words, "" where only one has it."""
+    """Yield pairs of questions that differ in one word or in word order, with the two words ("" = missing)."""
     position = {key: number for number, key in enumerate(keys)}
     orders: dict[Key, int] = {}
     rests: dict[int, list[tuple[int, int]]] = defaultdict(list)
@@ -269,7 +269,7 @@ def _near(keys: Sequence[Key], shortest: int) -> Iterator[tuple[int, int, str, s
 
 
 def _misspelt(alike: Sequence[tuple[int, str]], shortest: int) -> Iterator[tuple[int, int, str, str]]:
-    """Yield pairs of words in one place that differ by one slip: a letter more, less, other or swapped."""
+    """Yield pairs of words in one position that differ by one slip: a letter more, less, other or swapped."""
     forms: dict[str, list[tuple[int, str]]] = defaultdict(list)
     for number, word in alike:
         if len(word) >= shortest and word.isalpha():
@@ -288,7 +288,7 @@ _MOST_ALIKE = 50
 
 
 def _one_slip(one: str, other: str) -> bool:
-    """Return True if one letter more, less or other, or two neighbours swapped, make one word the other."""
+    """Return True if one inserted, missing, other or swapped letter turns one word into the other."""
     if len(one) > len(other):
         one, other = other, one
     start = 0

@@ -1,4 +1,4 @@
-"""A test set, read: its queries once each, their gold, where each system ranks it, and the texts that are at hand."""
+"""Read a test set: its queries, their gold, its rank in each system, and the available texts."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _CLASS_FIELDS = ("type", "class", "category", "kind", "question_type", "query_ty
 
 @dataclass(slots=True)
 class TestQuery:
-    """One query of a test set, whatever the number of systems and trials that it has samples of.
+    """One query of a test set, over all systems and trials.
 
     `gold` are the relevant documents that are known, `groups` those of which each group is needed, `quotes` gold text of its own.
     `classes` are its tags, and the values of metadata that name a class. `ranks` are, by system, the ranks of its gold.
@@ -50,7 +50,7 @@ class TestQuery:
 
 
 class TestSet:
-    """The queries of files, with the corpus that they are asked of where it is known.
+    """The queries of files, with their corpus if known.
 
     Attributes:
         systems: The systems whose results are known.
@@ -178,7 +178,7 @@ def _is_trec(path: Path, kind: Kind) -> bool:
 
 
 def is_set(path: Path, *, has_gold: bool) -> bool:
-    """Return True if a path is part of a test set and not samples: gold, a run, or queries as BEIR and MS MARCO have them."""
+    """Return True if a path is part of a test set other than samples: gold, a run, or queries of BEIR or MS MARCO."""
     if path.is_dir():
         return bool(dataset_files(path, "queries")) and (has_gold or (path / "qrels").is_dir())
     # without gold they may be documents
@@ -186,7 +186,7 @@ def is_set(path: Path, *, has_gold: bool) -> bool:
 
 
 def _columns_of(path: Path) -> dict[str, str] | None:
-    """Return the columns of a file of queries as BEIR has it; None for samples."""
+    """Return the columns of a BEIR file of queries; None for samples."""
     if not path.is_file() or suffix_of(path) not in READERS:
         return None
     reader, _ = READERS[suffix_of(path)]
@@ -209,7 +209,7 @@ def _topics(path: Path) -> list[tuple[str, str]]:
 
 
 def _samples_of(path: Path, grades: Mapping[str, Mapping[str, int]]) -> Iterator[Sample]:
-    """Yield the samples of a file or a folder; with separate gold those that it knows, or that have gold of their own."""
+    """Yield the samples of a file or folder; with separate gold only those that it covers, or that have their own."""
     samples: Iterable[Sample]
     if topics := _topics(path):
         samples = (Sample(id=name, query=text) for name, text in topics)
