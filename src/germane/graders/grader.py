@@ -31,9 +31,6 @@ def is_answered(case: Case) -> bool:
 Verdict: TypeAlias = Literal["pass", "borderline", "fail"]
 Checks: TypeAlias = Iterable[tuple[bool | None, str]]
 """Pairs of a result (None = it does not count) and its description; "" has none."""
-SHOWN = 4
-"""Hits and misses that AgentV keeps of a list: `compatibility: agentv` cuts there."""
-
 
 Number = Annotated[yamltext.Number, Field(ge=0.0), plain]
 Numbers = Annotated[dict[str, Number], AfterValidator(FrozenDict), plain]
@@ -246,11 +243,9 @@ class CaseGrader(YamlModel, ABC):
     def compute(self, case: Case) -> Program[GraderResult]:
         """Return the result before `negate` and `min_score`; Missing may be raised."""
 
-    def missing(self, why: str, *, zero: bool = False) -> GraderResult:
-        """Return the result for a missing answer: an error, or AgentV's 0 if it scores that as a `zero`."""
-        if not (zero and self.agentv):
-            return GraderResult.failed(why)
-        return GraderResult(score=0.0, verdict="fail", details=FrozenDict({"error": why}))
+    def missing(self, why: str) -> GraderResult:
+        """Return the result of a case for which a judge's answer is missing: an error."""
+        return GraderResult.failed(why)
 
     def unanswered(self, case: Case) -> GraderResult | None:
         """Return a skipped result if the system's answer is unknown, else None; always None for AgentV, which takes it as empty."""
@@ -292,10 +287,6 @@ class CaseGrader(YamlModel, ABC):
     def verdict(self, score: float) -> Verdict:
         """Return `pass` if the score reaches `min_score` (0.8 by default), else `borderline` or `fail`."""
         return verdict_of(score, PASS if self.min_score is None else self.min_score)
-
-    def capped(self, full: GraderResult) -> GraderResult:
-        """Return the result with at most as many hits and misses as AgentV keeps."""
-        return replace(full, hits=full.hits[:SHOWN], misses=full.misses[:SHOWN]) if self.agentv else full
 
 
 class DirectGrader(CaseGrader):

@@ -12,7 +12,7 @@ from pydantic import BeforeValidator, Field, InstanceOf, ValidationInfo, model_v
 
 from germane.addons.agentv.graderlists import assertions_in
 from germane.addons.agentv.graders.llm_grader import prompt_text, template_of
-from germane.addons.agentv.graders.opinions import FreeForm
+from germane.addons.agentv.graders.opinions import FreeForm, capped, unjudged
 from germane.addons.agentv.graders.transcript import names_of
 from germane.addons.agentv.script import ScriptGrade
 from germane.clean import fold
@@ -139,7 +139,7 @@ class Composite(CaseGrader):
             try:
                 made = yield from self._asked(rows, case)
             except Missing as missing:
-                made = self.missing(missing.why, zero=True)
+                made = unjudged(missing.why, agentv=self.agentv)
         members = [
             {"name": grader.label, "type": grader.type, "weight": weights[grader.label], **row.as_json()}
             for grader, row in zip(self.graders, results, strict=True)
@@ -187,7 +187,7 @@ class Composite(CaseGrader):
             values = FrozenDict({RESULTS: json.dumps(results, ensure_ascii=False, indent=2)})
             template = self.aggregator.prompt or prompt_text("composite")
             opinion = yield from ask(FreeForm(template=template, values=values))
-            return self.capped(opinion)
+            return capped(opinion, agentv=self.agentv)
         path, cwd, named = self.aggregator.path, self.aggregator.cwd, names_of(case, self.label)
         document = freeze({"results": results})
         assert path is not None

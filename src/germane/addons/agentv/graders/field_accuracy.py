@@ -14,6 +14,7 @@ from typing import Annotated, ClassVar, Literal, TypeAlias
 import regex
 from pydantic import Field
 
+from germane.addons.agentv.graders.opinions import capped
 from germane.addons.agentv.graders.transcript import (
     ABSENT,
     answer_of,
@@ -95,7 +96,8 @@ class FieldAccuracy(DirectGrader):
         else:
             return GraderResult.skipped("no field that counts is in the answer")
         message = f"{len(hits)}/{len(rows)} fields matched"
-        return self.capped(GraderResult(score=min(1.0, score), hits=hits, misses=misses, reasoning=message))
+        result = GraderResult(score=min(1.0, score), hits=hits, misses=misses, reasoning=message)
+        return capped(result, agentv=self.agentv)
 
     def _compared(self, rule: FieldRule, mine: Json, expected: Json) -> _Comparison:
         """Compare one field; `mine` is its value in the answer."""

@@ -11,7 +11,7 @@ from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import BeforeValidator, Discriminator, Field, Tag, ValidationInfo, model_validator
 
-from germane.addons.agentv.graders.opinions import Check, FreeForm, RubricQuestion
+from germane.addons.agentv.graders.opinions import Check, FreeForm, RubricQuestion, capped, unjudged
 from germane.addons.agentv.graders.transcript import (
     answer_of,
     criteria_of,
@@ -301,7 +301,7 @@ class LLMGrader(CaseGrader):
             return unknown
         if not self.rubrics:
             result = yield from ask(FreeForm(template=template, values=shown))
-            return self.capped(result)
+            return capped(result, agentv=self.agentv)
         ids = tuple(item.id for item in self.rubrics)
         question = RubricQuestion(
             template=template, values=shown, ids=ids, scored=self.scored, partial=self.agentv
@@ -309,9 +309,9 @@ class LLMGrader(CaseGrader):
         checks, message = yield from ask(question)
         return self._rubric(checks, message)
 
-    def missing(self, why: str, *, zero: bool = False) -> GraderResult:
+    def missing(self, why: str) -> GraderResult:
         """Return an error, or AgentV's score of 0 for a free-form grader."""
-        return super().missing(why, zero=zero or not self.rubrics)
+        return unjudged(why, agentv=self.agentv and not self.rubrics)
 
     def _rubric(self, checks: Sequence[Check], message: str) -> GraderResult:
         """Return the result for the checked items."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Annotated, Any, ClassVar, Generic, TypeAlias, TypeVar
 
 from pydantic import Field, StrictStr, model_validator
@@ -19,6 +19,20 @@ from germane.types import FrozenDict, Json
 
 A = TypeVar("A")
 Zero1 = Annotated[float, Field(strict=True, ge=0, le=1, allow_inf_nan=False)]
+_SHOWN = 4
+"""Hits and misses that AgentV keeps of a list."""
+
+
+def capped(result: GraderResult, *, agentv: bool) -> GraderResult:
+    """Return the result; for AgentV with at most as many hits and misses as it keeps."""
+    return replace(result, hits=result.hits[:_SHOWN], misses=result.misses[:_SHOWN]) if agentv else result
+
+
+def unjudged(why: str, *, agentv: bool) -> GraderResult:
+    """Return the result for a judge's answer that is missing: an error, or AgentV's 0."""
+    if not agentv:
+        return GraderResult.failed(why)
+    return GraderResult(score=0.0, verdict="fail", details=FrozenDict({"error": why}))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
