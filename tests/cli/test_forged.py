@@ -62,6 +62,7 @@ def put(**fields: object) -> Edit:
         ("scores.jsonl", put(trial=1 << 80), "scores.jsonl:1: this line is not a score"),
         ("manifest.json", put(schema_version=99), "is a report of format 99"),
         ("manifest.json", put(notes={"x": -5}), "manifest.json: the manifest is damaged"),
+        ("manifest.json", put(judge={"tokens": {"input": 3}}), "manifest.json: the manifest is damaged"),
     ],
 )
 @pytest.mark.parametrize("verb", ["report r", "explain r q0", "compare r r", "audit r"])
@@ -184,15 +185,19 @@ def test_a_finished_report_is_not_continued_with_other_verdicts(inside: Cli, rep
 
 @pytest.mark.parametrize(
     ("change", "message"),
-    [({"schema_version": 99}, "is of version 99"), ({"value": 5.0}, "RR is 5, which is not between 0 and 1")],
+    [
+        ({"schema_version": 99}, "is of version 99"),
+        ({"judge": {"tokens": "many"}}, "not a --json document"),
+        ({"value": 5.0}, "RR is 5, which is not between 0 and 1"),
+    ],
 )
 def test_a_forged_document_is_an_error(
     inside: Cli, report: Path, change: dict[str, Any], message: str
 ) -> None:
-    """Of a newer germane, or with a score that no evaluation gives."""
+    """Of a newer germane, or with a score or a judge's tokens that no evaluation gives."""
     assert inside("report", "r", "-o", "d.json").code == 0
     document = json.loads((report.parent / "d.json").read_text())
-    (document if "schema_version" in change else document["scores"][0]).update(change)
+    (document["scores"][0] if "value" in change else document).update(change)
     (report.parent / "d.json").write_text(json.dumps(document))
     found = inside("compare", "d.json", "r")
     assert found.code == 2

@@ -65,7 +65,7 @@ def served_models(a: Side, b: Side, measures: Iterable[str]) -> str:
 
 def _served(side: Side, measure: str) -> Mapping[str, int]:
     """Return the judgements of a measure by model, if the endpoint reports another model than was requested."""
-    identity = side.report.judge.get("identity") or {}
+    identity = side.report.judge.identity
     asked = {part for name in models_in(identity) for part in (name, name.partition(":")[2])}
     models = side.report[measure, side.system].basis.models
     return {model: n for model, n in models.items() if model and model not in asked}
@@ -74,7 +74,7 @@ def _served(side: Side, measure: str) -> Mapping[str, int]:
 def _judge_of(side: Side, measures: Sequence[str]) -> tuple[str, Mapping[str, object]]:
     """Return the judge's name and identity; of a decisions model and a second judge, the one whose verdicts the measure reads."""
     judge, reads = side.report.judge, side.report.manifest.get("reads") or {}
-    source, identity = str(judge.get("source")), judge.get("identity") or {}
+    source, identity = str(judge.source), judge.identity
     kinds = {kind in DECIDED for name in measures for kind in reads.get(side.types[name], ())}
     if "decisions" not in identity or len(kinds) != 1:
         return source, identity

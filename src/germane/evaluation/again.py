@@ -106,7 +106,7 @@ def _judge_of(report: Report, spec: Spec) -> Judge:
     manifest = report.manifest
     resumed = spec.resuming(manifest).in_project()
     if not resumed.first("judge", "given", "report")[1]:
-        source = (manifest.get("judge") or {}).get("source")
+        source = report.judge.source
         if not source:
             raise InputError(
                 "no judge was asked for this report", fix="name a report whose measures ask a judge"

@@ -48,8 +48,9 @@ from germane.judging.caller import in_own_loop
 from germane.judging.spending import Budget, Spent, UsageLog
 from germane.measures.scoring import Job
 from germane.questions.question import AnyQuestion
+from germane.reports.derived.lines import JudgeLine
 from germane.reports.gates import Verdict
-from germane.reports.manifest import judge_entry, manifest_of, spent_in_words
+from germane.reports.manifest import judge_entry, manifest_of
 from germane.reports.report import Report
 from germane.samples.urls import local
 from germane.targets.answers import (
@@ -537,9 +538,9 @@ class _Run:
         if spent.calls or spent.requests:
             words, first = "spent so far", not (earlier.calls or earlier.requests)
             if not first:
-                again += f"\nspent in this session: {spent_in_words(self.usage_log.spent.as_json())}"
+                again += f"\nspent in this session: {JudgeLine.stored(self.usage_log.spent.as_json()).spent}"
                 words = "spent in all sessions"
-            again += f"\n{words}: {spent_in_words(spent.as_json())}"
+            again += f"\n{words}: {JudgeLine.stored(spent.as_json()).spent}"
         if isinstance(failure, Interrupted):
             return type(failure)(f"{failure}; {again}")
         if isinstance(failure, OSError):

@@ -52,7 +52,7 @@ _JUDGE = {
     "stand_in": str,
     "estimated": bool,
     **dict.fromkeys(("calls", "cached", "shared", "requests", "errors"), _COUNT),
-    "tokens": _COUNTS,
+    "tokens": _record({"input": _COUNT, "output": _COUNT}, {}),
     "cost_usd": float | None,
 }
 _ASKED = {

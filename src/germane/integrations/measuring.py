@@ -273,9 +273,7 @@ def _is_remote(judge: Judge) -> bool:
 def _measured(report: Report, sample: Sample) -> tuple[Measured, ...]:
     """Return the scores of a report on one sample."""
     judgements = tuple(report.judgements())
-    judges = sorted({judgement.judge for judgement in judgements}) or [
-        str(report.manifest["judge"]["source"])
-    ]
+    judges = sorted({judgement.judge for judgement in judgements}) or [str(report.judge.source)]
     return tuple(
         Measured(
             sample=sample,

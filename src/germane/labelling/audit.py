@@ -114,11 +114,6 @@ def _graded(judgement: Judgement, parts: Iterable[tuple[int, str]]) -> Iterator[
         yield from ((item, verdicts[number], "binary") for number, item in parts if number in verdicts)
 
 
-def judge_in(report: ReportData) -> Mapping[str, Json]:
-    """Return the judge's entry in a report's manifest; empty without a judge."""
-    return report.manifest.get("judge") or {}
-
-
 def audit_judge(report: ReportData, *, every: bool = False, again: AgainLine | None = None) -> AuditDocument:
     """Return the audit as the document of `germane audit --json`.
 
@@ -129,7 +124,7 @@ def audit_judge(report: ReportData, *, every: bool = False, again: AgainLine | N
     kinds = list(_against_people(read))
     return AuditDocument(
         schema_version=1,
-        judge=judge_in(report).get("source"),
+        judge=report.judge.source,
         kinds=kinds,
         people=list(_people(report.labels())),
         disagreement=list(_disagreement(report.labels())),
@@ -289,7 +284,7 @@ def _corrected(report: ReportData) -> Iterator[CorrectedMeasureLine]:
 
 def _warnings(report: ReportData, read: AuditedJudge, kinds: Sequence[JudgeAgreement]) -> list[str]:
     """Return the warnings about the labels and the judge; without a judge, say that one is needed."""
-    if judge_in(report).get("source"):
+    if report.judge.source:
         return [*_label_warnings(read, kinds), *_judge_warnings(report)]
     return ["no judge was asked: no verdicts to compare with people; germane run ... --judge JUDGE"]
 
@@ -334,13 +329,13 @@ def not_counted(labels: Iterable[Label]) -> Iterator[str]:
 
 def _judge_warnings(report: ReportData) -> Iterator[str]:
     """Yield the warnings about the judge: it is a stand-in, it failed, or it judges its own family of models."""
-    if stand_in := judge_in(report).get("stand_in"):
-        yield str(stand_in)
+    if stand_in := report.judge.stand_in:
+        yield stand_in
     asked = report.manifest.get("asked") or {}
     failed = {kind: counts["errors"] for kind, counts in asked.items() if counts.get("errors")}
     if failed:
         yield f"{counted(sum(failed.values()), 'question has', 'questions have')} no usable answer ({', '.join(sorted(failed))})"
-    yield from circular(report.manifest)
+    yield from circular(report.judge, report.manifest.get("targets"))
 
 
 # in words

@@ -14,7 +14,7 @@ from msgspec import structs
 from germane.clean import clean, counted, shorten
 from germane.encoding import Line
 from germane.errors import InputError
-from germane.labelling.audit import AuditedJudge, judge_in, yes
+from germane.labelling.audit import AuditedJudge, yes
 from germane.labelling.queue import LabelQueue, LabelTask
 from germane.measures.graders import graders_of
 from germane.measures.measure import Measure
@@ -116,7 +116,7 @@ def audit_gold(reports: Sequence[ReportData]) -> GoldAudit:
         means = _gold_means(documents, rel, partial(_means, samples, measure, rel))
     suspects.sort(key=lambda row: -round(row.doubt * abs(1.0 if row.moves is None else row.moves), 12))
     return GoldAudit(
-        judges=[judge_in(report).get("source") for report in reports],
+        judges=[report.judge.source for report in reports],
         measure=None if measure is None else str(measure),
         counts_from=rel,
         places=len(documents),

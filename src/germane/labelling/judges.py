@@ -13,7 +13,7 @@ import numpy as np
 from germane.clean import counted
 from germane.encoding import Line
 from germane.errors import InputError
-from germane.labelling.audit import AuditedJudge, few_items, judge_in, not_counted, yes
+from germane.labelling.audit import AuditedJudge, few_items, not_counted, yes
 from germane.reports.correct import corrections_of
 from germane.reports.data import ReportData
 from germane.reports.gates import Gate, check_gate
@@ -135,11 +135,11 @@ def audit_judges(reports: Sequence[ReportData], *, every: bool = False) -> Judge
         if same_scale:
             pair = np.array([mine[items[n]][0] for n in known]), people[known]
         agreed = agreement(*pair, queries=of, weights=heavy) if len(known) else None
-        judge, corrected = judge_in(report), _corrected(report, labels)
+        judge, corrected = report.judge, _corrected(report, labels)
         outcomes = _outcomes(gates, corrected, own=True).items()
         line = JudgeOnLabels(
             name=names[at],
-            judge=judge.get("source"),
+            judge=judge.source,
             report=report.where,
             n=len(several),
             failed=failed,
@@ -159,9 +159,9 @@ def audit_judges(reports: Sequence[ReportData], *, every: bool = False) -> Judge
                 for by in corrected.summaries
                 if (mean := by.corrected) is not None
             ],
-            calls=judge.get("calls", 0) + judge.get("cached", 0),
-            tokens=judge.get("tokens"),
-            cost_usd=judge.get("cost_usd"),
+            calls=judge.calls + judge.cached,
+            tokens=judge.tokens.as_json(),
+            cost_usd=judge.cost_usd,
             gates_otherwise=[
                 {"gate": gate, "judge": own, "known": decided[gate]}
                 for gate, own in outcomes
@@ -180,7 +180,7 @@ def audit_judges(reports: Sequence[ReportData], *, every: bool = False) -> Judge
             *_not_asked(relevance, asked, names),
             *not_counted(left_out),
             *few_items(len(several), "labelled item is", "labelled items are"),
-            *(str(why) for report in reports if (why := judge_in(report).get("stand_in"))),
+            *(why for report in reports if (why := report.judge.stand_in)),
         ],
     )
 
@@ -207,7 +207,7 @@ def _not_asked(
 
 def _names(reports: Sequence[ReportData]) -> list[str]:
     """Return the judges' names, or the reports' if two judges share one."""
-    names = [str(judge_in(report).get("source")) for report in reports]
+    names = [str(report.judge.source) for report in reports]
     if len(set(names)) == len(names):
         return names
     where = [report.where or str(number) for number, report in enumerate(reports, 1)]

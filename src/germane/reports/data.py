@@ -20,7 +20,7 @@ from germane.folder.rows import Tables
 from germane.measures.measure import Measure
 from germane.reports.derived.cases import CASE_SCORE, CaseResult, case_of, load_grader
 from germane.reports.derived.frames import columns_of, columns_of_samples
-from germane.reports.derived.lines import SearchLine, searches_of
+from germane.reports.derived.lines import JudgeLine, SearchLine, searches_of
 from germane.reports.gates import Gate, GateResult, Verdict, decide
 from germane.reports.summary import MeasureSummary, canonical_name, slices_of, summarise
 from germane.tables.cases import CaseScores
@@ -78,10 +78,10 @@ class ReportData:
     def name(self, name: str) -> None:
         self.given_name = name
 
-    @property
-    def judge(self) -> Mapping[str, Json]:
-        """The judge and its cost, as the manifest holds them; {} if none was asked."""
-        return self.manifest.get("judge") or {}
+    @cached_property
+    def judge(self) -> JudgeLine:
+        """The judge and its cost; its `source` is None if none was asked."""
+        return JudgeLine.stored(self.manifest.get("judge"))
 
     # the summaries
 

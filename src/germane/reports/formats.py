@@ -18,10 +18,9 @@ from germane.errors import InputError
 from germane.folder.layout import is_own
 from germane.reports.data import ReportData
 from germane.reports.derived.cases import CaseResult
-from germane.reports.derived.lines import RankingLine, SearchLine, SystemLine, system_lines
+from germane.reports.derived.lines import JudgeLine, RankingLine, SearchLine, SystemLine, system_lines
 from germane.reports.explain import FOUND, grader_results
 from germane.reports.gates import GateResult, worst_exit_code
-from germane.reports.manifest import JudgeLine, Tokens
 from germane.reports.summary import MeasureSummary
 from germane.reports.text.markdown import markdown, markdown_of
 from germane.reports.text.terminal import notes_of, remarks_of, render_plain
@@ -86,7 +85,7 @@ def json_document(report: ReportData, *, scores: bool = True) -> dict[str, Json]
         passed=verdict.passed,
         exit_code=verdict.exit_code,
         report=str(report.folder) if report.folder is not None else None,
-        judge=_judge(report.judge),
+        judge=report.judge,
         verdict=list(verdict.reasons),
         gates=list(verdict.gates),
         notes=list(notes_of(report)),
@@ -114,16 +113,6 @@ def json_documents(documents: Mapping[str, dict[str, Json]]) -> dict[str, Json]:
 
 def _json(document: Json) -> Iterator[str]:
     yield json.dumps(document, ensure_ascii=False, indent=1) + "\n"
-
-
-def _judge(entry: Mapping[str, Json]) -> JudgeLine:
-    counts = {name: entry.get(name, 0) for name in ("calls", "cached", "shared", "requests", "errors")}
-    flags = {
-        name: value for name in ("estimated", "stand_in") if (value := entry.get(name)) not in {None, ""}
-    }
-    tokens = {"input": 0, "output": 0, **(entry.get("tokens") or {})}
-    source, price = entry.get("source"), entry.get("cost_usd")
-    return JudgeLine(source=source, **counts, tokens=Tokens(**tokens), cost_usd=price, **flags)
 
 
 def _jsonl(report: ReportData) -> Iterator[str]:

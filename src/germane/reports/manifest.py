@@ -8,14 +8,15 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from msgspec import UNSET, UnsetType
+from msgspec import UNSET
 
 from germane.clean import counted, mask_urls
-from germane.encoding import Line, now
+from germane.encoding import now
 from germane.folder.rows import Tables
 from germane.measures.measure import TOKENIZER, Measure
 from germane.measures.ranked import belonging_to
 from germane.places.table import Source
+from germane.reports.derived.lines import JUDGE_COUNTS, JudgeLine
 from germane.reports.summary import Basis, known_measure
 from germane.types import FrozenDict, Json
 from germane.version import __version__
@@ -50,9 +51,7 @@ def judge_entry(judge: Judge | None, spent: Spent) -> dict[str, Json]:
 
 def judge_in_all(entries: Sequence[Mapping[str, Json]]) -> dict[str, Json]:
     """Return the entry of one judge of several evaluations with its total cost, which is None if one is not known."""
-    counts = {
-        name: sum(of[name] for of in entries) for name in ("calls", "cached", "shared", "requests", "errors")
-    }
+    counts = {name: sum(of[name] for of in entries) for name in JUDGE_COUNTS}
     tokens = {name: sum(of["tokens"][name] for of in entries) for name in ("input", "output")}
     costs = [of["cost_usd"] for of in entries]
     return {
@@ -69,7 +68,7 @@ class Bases:
 
     def __init__(self, manifest: Mapping[str, Json], tables: Tables) -> None:
         self._manifest, self._tables = manifest, tables
-        self._judge: Mapping[str, Any] = manifest.get("judge") or {}
+        self._judge = JudgeLine.stored(manifest.get("judge"))
         self._asked: Mapping[str, Any] = manifest.get("asked") or {}
         self._reads: Mapping[str, Any] = manifest.get("reads") or {}
 
@@ -102,7 +101,7 @@ class Bases:
             **{name: sum(count.get(name, 0) for count in with_counts) for name in references if with_counts},
             mixed=self._mixed if source == "best" else None,
             labels=self._labelled,
-            stand_in=bool(self._judge.get("stand_in")) and set(kinds) != {"script"},
+            stand_in=bool(self._judge.stand_in) and set(kinds) != {"script"},
             outdated=outdated,
             tokenizer=tokenizer,
         )
@@ -116,7 +115,7 @@ class Bases:
         elif measure.definition.family == "graded" and self._reads.get(canonical):
             source = "judge"
         answered: dict[str, Source] = {"labels": "human", "gold": "gold"}
-        kind = (self._judge.get("identity") or {}).get("judge") or self._judge.get("source")
+        kind = self._judge.identity.get("judge") or self._judge.source
         return answered.get(str(kind or ""), source) if source == "judge" else source
 
     @cached_property
@@ -178,24 +177,6 @@ def _sum(counts: list[Mapping[str, Any]], field: str) -> FrozenDict:
     return FrozenDict(total)
 
 
-def spent_in_words(entry: Mapping[str, Json]) -> str:
-    """Return the cost of judging in words, from an entry of a manifest."""
-    calls, cached, shared = (entry.get(name, 0) for name in ("calls", "cached", "shared"))
-    tokens, requests, price = entry.get("tokens") or {}, entry.get("requests", 0), entry.get("cost_usd")
-    share = f" ({cached / (calls + cached):.0%})" if cached else ""
-    words = [counted(calls, "call"), f"{cached} cached{share}"]
-    if shared:
-        words.append(f"{shared} shared")
-    if requests or any(tokens.values()):
-        words.append(counted(requests, "request"))
-        about = "about " if entry.get("estimated") else ""
-        words.append(f"{about}{tokens.get('input', 0):,} + {tokens.get('output', 0):,} tokens")
-        words.append("price unknown (--price)" if price is None else f"{about}${price:.4f}")
-    if entry.get("errors"):
-        words.append(f"{entry['errors']} failed")
-    return ", ".join(words)
-
-
 def models_in(identity: Mapping[str, Json]) -> Iterator[str]:
     """Yield the models that a judge of that identity asks: its own, a panel's members, or those of a divided judge."""
     if identity.get("model"):
@@ -206,15 +187,14 @@ def models_in(identity: Mapping[str, Json]) -> Iterator[str]:
             yield from models_in(value)
 
 
-def circular(manifest: Mapping[str, Json]) -> Iterator[str]:
+def circular(judge: JudgeLine, targets: Mapping[str, Mapping[str, str]] | None) -> Iterator[str]:
     """Yield warnings about models of a system that are of the judge's family, since it may favour their output."""
-    identity = (manifest.get("judge") or {}).get("identity") or {}
-    for judge in dict.fromkeys(models_in(identity)):
-        for system, roles in (manifest.get("targets") or {}).items():
+    for asked in dict.fromkeys(models_in(judge.identity)):
+        for system, roles in (targets or {}).items():
             for role, model in roles.items():
-                if model_family(judge) == model_family(model):
+                if model_family(asked) == model_family(model):
                     yield (
-                        f"circular: the judge {judge} is of the same family as the {role} {model} of {system}, whose "
+                        f"circular: the judge {asked} is of the same family as the {role} {model} of {system}, whose "
                         "output it may favour"
                     )
 
@@ -246,31 +226,3 @@ def model_family(model: str) -> str:
             if re.match(pattern, word):
                 return family
     return re.split(r"[-_ .\d]", name[-1])[0] or name[-1]
-
-
-class Tokens(Line):
-    """The tokens that were sent to a judge and received from it."""
-
-    input: int
-    output: int
-
-
-class JudgeLine(Line):
-    """The judge and its cost, over all sessions of the evaluation.
-
-    `calls` are questions asked and paid for, `cached` those that an earlier evaluation had answered, `shared` those that
-    this one had asked already; `errors` are questions without an answer, whether or not a request was sent;
-    `requests` include those sent again. `estimated`: an endpoint did not report tokens, and the numbers are estimates. `stand_in` is
-    the remark on a judge that only stands in for a model.
-    """
-
-    source: str | None
-    calls: int
-    cached: int
-    shared: int
-    requests: int
-    errors: int
-    tokens: Tokens
-    cost_usd: float | None
-    estimated: bool | UnsetType = UNSET
-    stand_in: str | UnsetType = UNSET

@@ -25,6 +25,7 @@ from germane.folder.writer import FolderWriter
 from germane.measures.measure import Measure
 from germane.reports.data import ReportData
 from germane.reports.derived.cases import CASE_SCORE, CaseResult
+from germane.reports.derived.lines import JudgeLine
 from germane.reports.gates import (
     REQUIRED,
     Gate,
@@ -318,6 +319,7 @@ def read_document(path: Path) -> ReportData:
     fix = "name the folder that `germane run` wrote, or a document of germane run --json or germane rank --json -q"
     try:
         document = msgspec.json.decode(read_text(path), type=ScoredDocument)
+        JudgeLine.stored(document.judge)
     except msgspec.DecodeError as error:
         problem = f"not a --json document, nor a known log or export of another program: {error}"
         raise InputError(problem, fix=fix, place=location) from None

@@ -41,9 +41,8 @@ class _Traced:
         self._report = report
         self._basis = {(row.measure, row.system): row.basis.source for row in report.summaries}
         self.created = str(report.manifest.get("created") or "1970-01-01T00:00:00+00:00")
-        judge = report.manifest.get("judge") or {}
-        self.judge = str(judge.get("source") or "")
-        asked = any(models_in(judge.get("identity") or {})) and not judge.get("stand_in")
+        self.judge = report.judge.source or ""
+        asked = any(models_in(report.judge.identity)) and not report.judge.stand_in
         self.machine = "LLM" if asked else "CODE"
         """The kind of annotator that the judge is, in the words of OpenInference."""
 

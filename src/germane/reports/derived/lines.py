@@ -1,17 +1,17 @@
-"""Records of the `--json` document: the measures of each system, their order, and the results of each search."""
+"""Records of the `--json` document: the measures of each system, their order, the results of each search, and the judge."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from typing import Annotated
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Annotated, Any
 
-from msgspec import UNSET, Meta, UnsetType
+from msgspec import UNSET, Meta, UnsetType, convert, field
 
 from germane.clean import clean, counted
 from germane.encoding import Line, internal
 from germane.reports.summary import MeasureSummary, in_digits, interval_in_words, p_in_words
 from germane.statistics.intervals import IntervalEnds, mean_interval
-from germane.types import Sample
+from germane.types import Json, Sample
 
 
 class SystemLine(Line, kw_only=True):
@@ -126,3 +126,64 @@ def _search_line(
         line.first = sum(old == 0 < new for old, new in zip(before, now, strict=True))
         line.spare = sum(old == 1 and len(of) >= call for old, (_, of) in zip(before, recalls, strict=True))
     return line
+
+
+JUDGE_COUNTS = ("calls", "cached", "shared", "requests", "errors")
+"""The counts in a judge's entry."""
+
+
+class Tokens(Line):
+    """The tokens that were sent to a judge and received from it."""
+
+    input: int
+    output: int
+
+
+class JudgeLine(Line, rename=internal("identity")):
+    """The judge and its cost, over all sessions of the evaluation.
+
+    `calls` are questions asked and paid for, `cached` those that an earlier evaluation had answered, `shared` those that
+    this one had asked already; `errors` are questions without an answer, whether or not a request was sent;
+    `requests` include those sent again. `estimated`: an endpoint did not report tokens, and the numbers are estimates. `stand_in` is
+    the remark on a judge that only stands in for a model.
+    """
+
+    source: str | None
+    calls: int
+    cached: int
+    shared: int
+    requests: int
+    errors: int
+    tokens: Tokens
+    cost_usd: float | None
+    estimated: bool | UnsetType = UNSET
+    stand_in: str | UnsetType = UNSET
+    identity: dict[str, Any] = field(default_factory=dict)
+
+    @classmethod
+    def stored(cls, entry: Mapping[str, Json] | None) -> JudgeLine:
+        """Return the record of a manifest's or a document's entry; counts that it lacks are 0. ValidationError if it is damaged."""
+        given = entry or {}
+        none = {"source": None, "cost_usd": None, "tokens": dict.fromkeys(("input", "output"), 0)}
+        counts = dict.fromkeys(JUDGE_COUNTS, 0)
+        return convert({**none, **counts, **given, "_identity": given.get("identity") or {}}, cls)
+
+    def __post_init__(self) -> None:
+        self.stand_in = self.stand_in or UNSET
+
+    @property
+    def spent(self) -> str:
+        """The cost of judging in words."""
+        share = f" ({self.cached / (self.calls + self.cached):.0%})" if self.cached else ""
+        words = [counted(self.calls, "call"), f"{self.cached} cached{share}"]
+        if self.shared:
+            words.append(f"{self.shared} shared")
+        if self.requests or self.tokens.input or self.tokens.output:
+            words.append(counted(self.requests, "request"))
+            about = "about " if self.estimated else ""
+            words.append(f"{about}{self.tokens.input:,} + {self.tokens.output:,} tokens")
+            price = "price unknown (--price)" if self.cost_usd is None else f"{about}${self.cost_usd:.4f}"
+            words.append(price)
+        if self.errors:
+            words.append(f"{self.errors} failed")
+        return ", ".join(words)

@@ -7,7 +7,7 @@ from math import isfinite
 from typing import Any, TypeAlias
 
 import numpy as np
-from msgspec import to_builtins
+from msgspec import UNSET, to_builtins
 
 from germane.clean import some_of
 from germane.encoding import deflated, encode, json_of
@@ -18,7 +18,6 @@ from germane.reports.data import ReportData, Slice
 from germane.reports.derived.explained import ExplainedLine
 from germane.reports.explain import Explainer, Facts
 from germane.reports.gates import Gate
-from germane.reports.manifest import spent_in_words
 from germane.reports.page.excerpt import SEED, Excerpt
 from germane.reports.page.headline import answer, in_a_sentence, next_steps, weakest
 from germane.reports.summary import MeasureSummary, higher_is_better
@@ -83,9 +82,9 @@ def page_data(
         "capped": excerpt.in_words(),
         "random": len({name for name, _, _ in drawn}),
         "judge": {
-            "source": judge.get("source"),
-            "stand_in": judge.get("stand_in") or "",
-            "spent": spent_in_words(judge) if "calls" in judge and judge.get("source") else "",
+            "source": judge.source,
+            "stand_in": judge.stand_in or "",
+            "spent": judge.spent if judge.source and judge.estimated is not UNSET else "",
         },
         "settings": manifest.get("settings") or {},
         "verdict": {**report.verdict.as_json(), "word": report.verdict.word},

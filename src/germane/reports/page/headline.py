@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from itertools import islice
 from math import floor
 
@@ -91,7 +91,7 @@ def _steps(report: ReportData) -> Iterator[Json]:
         yield _step("Read the worst queries.", link="queries")
         return
     if lost:
-        yield _step(*_for_missing(counted(lost, "score"), where, judge))
+        yield _step(*_for_missing(counted(lost, "score"), where, judge.source))
     failed = [gate for gate in report.verdict.gates if gate.outcome == "failed"]
     if failed:
         yield _step("Read the queries that are below a gate, the worst first.", link="queries?only=gate")
@@ -100,12 +100,12 @@ def _steps(report: ReportData) -> Iterator[Json]:
     if judged < _LABELLED:
         share = f"{judged:.0%} of the results have" if judged else "no result has"
         few = f"{share} a gold label, and those without one count as not relevant"
-        if judge.get("source"):
+        if judge.source:
             yield _step(f"Read {lines[0].measure} as a floor: {few}.")
         else:
             yield _step(f"Judge what has no label: {few}.", "germane run SAMPLES --judge MODEL")
-    if judge.get("stand_in"):
-        what = f"Judge with a model: {judge.get('source')} stands in for one and compares words only."
+    if judge.stand_in:
+        what = f"Judge with a model: {judge.source} stands in for one and compares words only."
         yield _step(what, "germane run SAMPLES --judge MODEL")
     elif any(line.basis.source == "judge" and not line.basis.calibrated for line in report.summaries):
         targets, _ = label_targets(report)
@@ -124,9 +124,9 @@ def _steps(report: ReportData) -> Iterator[Json]:
             yield _step("Guard what you have with a gate.", f"germane run ... --fail-under '{gate}'")
 
 
-def _for_missing(scores: str, where: str, judge: Mapping[str, Json]) -> tuple[str, str, str]:
+def _for_missing(scores: str, where: str, judge: str | None) -> tuple[str, str, str]:
     """Return the advice about missing scores: label the passages if people are the judge, else run again."""
-    if judge.get("source") == "labels":
+    if judge == "labels":
         text = f"Label more passages: for lack of a label {scores} could not be measured."
         return text, f"germane label {where}", "label"
     text = f"Ask again for the {scores} that could not be measured."

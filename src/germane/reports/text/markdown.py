@@ -10,7 +10,6 @@ from germane.clean import clean, counted, markdown_text, shorten
 from germane.reports.data import ReportData
 from germane.reports.derived.cases import CaseResult
 from germane.reports.explain import grader_results, left_out, missing_gold, strips
-from germane.reports.manifest import spent_in_words
 from germane.reports.ranking import COUNTS, means_table
 from germane.reports.summary import corrected_in_words, in_digits, interval_in_words, p_in_words
 from germane.reports.text.terminal import (
@@ -47,8 +46,8 @@ def markdown(report: ReportData, comparison: Mapping[str, Json] | None = None) -
     word, (head, *gates) = report.verdict.word, report.verdict.lines()
     yield f"**{word.capitalize()}** {markdown_text(head.removeprefix(f'verdict  {word}'), 600)}\n\n"
     judge = report.judge
-    if judge.get("stand_in"):
-        yield f"> {markdown_text(judge['stand_in'])}\n\n"
+    if judge.stand_in:
+        yield f"> {markdown_text(judge.stand_in)}\n\n"
     if comparison:  # the outcomes above say what passed
         told = {gate.sentence for gate in report.verdict.gates if gate.outcome == "passed" and gate.sentence}
         gates = [line for line in gates if not any(line.endswith(sentence) for sentence in told)]
@@ -65,7 +64,7 @@ def markdown(report: ReportData, comparison: Mapping[str, Json] | None = None) -
     yield from _folded("What came back", _lists(report, [key for key, *_ in worst]))
     yield from _folded("Means", _further_means(report, means))
     texts = [INTERVALS, *remarks, *corrected_in_words(report.summaries)]
-    texts += [f"Judge: {judge['source']}: {spent_in_words(judge)}."] if judge.get("source") else []
+    texts += [f"Judge: {judge.source}: {judge.spent}."] if judge.source else []
     texts += [f"gate {gate}" for gate in gates[_MOST_GATES:]]
     texts += [f"{missing[0].upper()}{missing[1:]}."] if (missing := left_out(report, ".md")) else []
     lines = (f"- {markdown_text(line, 400)}\n" for line in (*texts, *notes_of(report)))

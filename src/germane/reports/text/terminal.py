@@ -15,7 +15,7 @@ from germane.measures.measure import Measure
 from germane.reports.data import ReportData
 from germane.reports.derived.cases import CaseResult
 from germane.reports.explain import grader_results, strips
-from germane.reports.manifest import asked_in_words, circular, spent_in_words
+from germane.reports.manifest import asked_in_words, circular
 from germane.reports.ranking import COUNTS, means_table
 from germane.reports.summary import (
     LIKE_THESE,
@@ -132,8 +132,8 @@ def _sections(report: ReportData, *, every: bool) -> Iterator[RenderableType]:
     yield from _failed(report)
     yield Text("")
     yield from _notes(report, None if every else _MOST_NOTES)
-    source = report.judge.get("source")
-    yield Text(f"judge    {source}: {spent_in_words(report.judge)}" if source else "judge    no judge calls")
+    judge = report.judge
+    yield Text(f"judge    {judge.source}: {judge.spent}" if judge.source else "judge    no judge calls")
     if report.folder is not None:
         yield Text(f"report   {clean(str(report.folder))}")
     for file in report.files:
@@ -152,7 +152,7 @@ _MOST_NOTES = 3
 
 def _stand_in(report: ReportData) -> list[str]:
     """Return the note on a judge that stands in for a model; "" for any other judge."""
-    return list(filter(None, [report.judge.get("stand_in")]))
+    return [report.judge.stand_in] if report.judge.stand_in else []
 
 
 def _notes(report: ReportData, most: int | None) -> Iterator[Text]:
@@ -217,7 +217,7 @@ def notes_of(report: ReportData) -> Iterator[str]:
     yield from _counted_notes(report)
     if asked := asked_in_words(report.manifest):
         yield asked
-    yield from circular(report.manifest)
+    yield from circular(report.judge, report.manifest.get("targets"))
     yield from _covered(report)
 
 
