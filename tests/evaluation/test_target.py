@@ -182,7 +182,7 @@ def test_the_same_call_goes_on_in_its_folder(tmp_path: Path) -> None:
 @pytest.mark.parametrize("target", [3, "retriever", object()])
 def test_what_cannot_be_asked_is_refused(target: Any) -> None:
     """An object without a method that answers a query."""
-    with pytest.raises(InputError, match="not a system that can be asked"):
+    with pytest.raises(InputError, match="cannot be queried"):
         evaluate(QUESTIONS, "RR", target=target)
 
 
