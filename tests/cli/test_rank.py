@@ -373,7 +373,7 @@ def test_packed_parquet_goes_by_its_own_name(files: Path) -> None:
     assert done.err.startswith(f"note: {packed}: 1 query of 2 with gold but without results")
     packed.write_bytes(zstandard.compress(b"PAR1 and nothing else"))
     assert invoke(packed, "--qrels", files / "gold").err.startswith(
-        f"germane: {packed}: this is not a Parquet"
+        f"germane: {packed}: this is not a readable Parquet"
     )
 
 
