@@ -97,14 +97,17 @@ async def run_program(
 
     Args:
         argv: The program and its arguments.
-        cwd: Where it starts.
-        env: Its environment, whole.
-        seconds: After which it is ended.
-        stdin: What it can read. A program that reads nothing does no harm.
+        cwd: The folder that it starts in.
+        env: Its whole environment.
+        seconds: The time after which it is killed.
+        stdin: The bytes on its standard input; it need not read them.
+
+    Returns:
+        Its exit code and output. A non-zero exit, a timeout and too much output are returned, not raised.
 
     Raises:
         OSError: It cannot be started.
-        InputError: What names it is not trusted.
+        InputError: The file that names it is not trusted.
     """
     check_trusted(f"{argv[0]} would be run")
     started, pipe = time.monotonic(), asyncio.subprocess.PIPE

@@ -82,7 +82,7 @@ FROZEN = frozenset({str, int, bool, type(None), FrozenDict})
 
 
 def freeze(value: Json, levels: int = MAX_DEPTH) -> Json:
-    """Return the same JSON value with mappings and lists frozen; raises Invalid on NaN, infinity and more `levels` of nesting."""
+    """Return the same JSON value with mappings and lists frozen; raises Invalid on NaN, infinity, and nesting deeper than `levels`."""
     kind = type(value)
     if kind is dict and levels:
         for key, inner in value.items():

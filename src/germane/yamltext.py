@@ -298,6 +298,7 @@ class _Builder:
         return SourceLocation(self._file, event.start_mark.line + 1, event.start_mark.column + 1)
 
     def _node(self, event: Any, events: Iterator[Any], depth: int) -> Node:
+        """Return the node that begins with this event, at this depth. Raises InputError."""
         location = self._location(event)
         if isinstance(event, yaml.AliasEvent):
             return self._alias(str(event.anchor), location)
@@ -421,6 +422,7 @@ def all_faults(error: ValidationError) -> list[tuple[tuple[Step, ...], Invalid]]
 
 
 def _in_words(fault: ErrorDetails) -> tuple[tuple[Step, ...], Invalid]:
+    """Return the path and text of one of pydantic's faults."""
     loc, kind, context = fault["loc"], fault["type"], fault.get("ctx", {})
     if isinstance(cause := context.get("error"), Invalid):
         return loc, cause
@@ -486,7 +488,7 @@ JsonMapping = Annotated[FrozenDict, PlainValidator(_mapping, json_schema_input_t
 
 @dataclass(slots=True)
 class Keys:
-    """The keys of a mapping while a model reads it: `values` by field, `others` as written. `what` names the mapping."""
+    """The keys of a mapping that is being read: `values` by field name, `others` (unknown keys) as written. `what` names the mapping in errors."""
 
     what: str
     node: Node

@@ -123,6 +123,7 @@ def _add_arguments(parser: _Parser, flags: Sequence[Flag], values: dict[str, Any
 
 
 def _parser(verb: str, about: str, flags: Sequence[Flag]) -> _Parser:
+    """Return the parser of a verb with these flags."""
     arguments = [flag.spelling for flag in flags if flag.argument]
     parser = _Parser(
         f"germane {verb}",

@@ -100,7 +100,7 @@ def _scored(chosen: Any, measures: Sequence[Measure]) -> tuple[list[BlockRows], 
 
 
 def _print(report: Report, chosen: Any) -> None:
-
+    """Print the report in the form that the flags ask for."""
     for note in report.manifest["notes"]:
         print(f"note: {clean_lines(note)}", file=sys.stderr)
     if chosen.json:

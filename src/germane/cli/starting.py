@@ -63,6 +63,7 @@ def _clean_streams() -> Iterator[None]:
 
 
 def _code() -> int:
+    """Run the command in sys.argv and return its exit code; errors are printed."""
     words = [word for word in sys.argv[1:] if word != "--debug"]  # allowed anywhere
     if len(words) < len(sys.argv) - 1:
         os.environ["GERMANE_DEBUG"] = "1"

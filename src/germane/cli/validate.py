@@ -149,7 +149,7 @@ def faults_of(path: Path, warn: Warn, unchecked: dict[str, None] | None = None) 
 def _check_eval_file(
     file: EvalFile, warn: Warn, faults: list[InputError], unchecked: dict[str, None]
 ) -> None:
-
+    """Append the faults of an eval file's graders, gates, targets and data, and what was not checked."""
     names: set[str] = set()
     specs = (*file.measures, *(grader for case in file.cases for grader in case.graders))
 

@@ -43,6 +43,7 @@ def render_stages(reports: Sequence[SystemStages], *, every: bool = False) -> Re
 
 
 def _stages(report: SystemStages, *, every: bool) -> Iterator[RenderableType]:
+    """Yield the table of one system's stages, and what follows from it."""
     if report.system:
         yield Text(f"\n{clean(report.system)}", style="bold")
     yield Text(f"{counted(report.relevant, 'relevant document')} of {counted(report.queries, 'query')}")

@@ -315,7 +315,7 @@ def default_measures(
     if judge and not reads and "references" in has and not all(map(decides, judge.split())):
         result[_OF_REFERENCES] = f"judged by {judge} against the references"
     named = environment("judge") if not judge else None
-    named = f"; {named} of GERMANE_JUDGE is asked only where it is named: --judge" if named else ""
+    named = f"; GERMANE_JUDGE ({named}) is used only with --judge {named}" if named else ""
     if not result:
         lack, give = "the data hold neither gold nor people's labels", 'give gold ("qrels": {"d7": 1})'
         if "unnamed" in has:

@@ -158,6 +158,7 @@ class Forecast:
         return "\n".join([head, "", *table.plain(), "", *self._remarks()])
 
     def _remarks(self) -> Iterator[str]:
+        """Yield the notes on the forecast: totals, time, and what is estimated."""
         total, lines = self.total, self.lines.values()
         tokens = f"about {total.input_tokens:,} + {total.output_tokens:,} tokens, " if total.requests else ""
         guessed = self.estimated

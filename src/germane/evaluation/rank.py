@@ -326,7 +326,9 @@ def _checked(measures: str | Iterable[Measure]) -> tuple[Measure, ...]:
         ranked = measure.definition.family == "ranked"
         if not ranked or measure.labels != "gold":
             fix = f"write {measure(labels='gold')}" if ranked else "use germane run"
-            raise MeasureError(f"{measure} reads other labels than gold, and rank has nothing else", fix=fix)
+            raise MeasureError(
+                f"{measure} reads other labels than gold, and `germane rank` has gold alone", fix=fix
+            )
         if measure.budget is not None:
             problem = f"{measure} counts tokens, and a run has no texts"
             raise MeasureError(problem, fix="use germane run with samples")

@@ -438,6 +438,7 @@ class _Run:
     # the report, and what is written of it
 
     def _report(self) -> Report:
+        """Return the finished report in its folder, with the gates decided."""
         plan, tables, over = self.plan, self.folder.tables, self.runner.undecided
         made = {
             **self._manifest(),

@@ -150,8 +150,8 @@ _AGAIN, _NAME_ONE = "run the evaluation again", "name a folder that `germane run
 def carried_over(path: Path, judgements: str) -> str:
     """Return the commands that import the judges' answers and people's labels of a report that cannot be read."""
     return (
-        f"keep what was paid and run again: germane ledger import {path / judgements}; "
-        f"germane label NEW_REPORT --import {path / LABELS}"
+        f"keep what was paid: germane ledger import {path / judgements}; then run again, "
+        f"and keep people's labels: germane label NEW_REPORT --import {path / LABELS}"
     )
 
 

@@ -248,6 +248,7 @@ def _loop() -> asyncio.AbstractEventLoop:
 
 @cache
 def _loop_of(_process: int) -> asyncio.AbstractEventLoop:
+    """Return an event loop in a daemon thread, closed at exit; one per process."""
     loop = asyncio.new_event_loop()
     threading.Thread(target=loop.run_forever, name="germane-integrations", daemon=True).start()
 

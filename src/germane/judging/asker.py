@@ -277,6 +277,7 @@ class Asker:
             self._break(error)
 
     def _queue(self, judge: Judge, pending: list[Pending]) -> None:
+        """Queue the questions for a judge, or settle them if it cannot or need not be asked."""
         if self._failure is not None:
             self._fail(pending, self._failure)
             return
@@ -344,6 +345,7 @@ class Asker:
                 self._spawn(self._ask(queue, line.popleft(), reserved))
 
     async def _ask(self, queue: Queue, group: Group, reserved: float) -> None:
+        """Ask a judge one group, and settle its questions; errors of the judge stop the asker."""
         if self._prepared is False and queue.judge.stored:
             self._before_asking()
             if self._ledger is not None:

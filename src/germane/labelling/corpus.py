@@ -68,6 +68,7 @@ class Corpus:
                 yield file.relative_to(self.path).as_posix(), read_text(file)
 
     def _files(self) -> list[Path]:
+        """Return the files of documents. Raises InputError if there are none."""
         if not self.path.is_dir():
             if suffix_of(self.path) not in READERS:
                 fix = f"name a {', '.join(READERS)} file, or a folder"

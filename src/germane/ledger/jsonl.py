@@ -95,6 +95,7 @@ def _lines_of_parquet(folder: Path) -> Iterator[bytes]:
 
 
 def _judgement(line: bytes, location: SourceLocation) -> Judgement:
+    """Return the judgement in a line of an export. Raises InputError."""
     row: Json = None
     try:
         if not isinstance(row := decode(line), dict):

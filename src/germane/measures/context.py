@@ -134,8 +134,8 @@ def context_relevancy(sample: Sample, *, k: int | None, settings: Settings) -> P
     """Share of the contexts' statements that are relevant to the query: the opposite of noise.
 
     The judge lists the statements of each context and says which are relevant. It is shown the reference if there is one;
-    `--against query` shows the query alone, as in the four-metric guide and DeepEval. A missing answer makes the score
-    incomplete within 0 to 1.
+    `--against query` shows the query alone, as in the four-metric guide and DeepEval. If an answer is
+    missing, the score is incomplete, with bounds 0 and 1.
     """
     contexts = distinct_contexts(sample, k)
     if nothing := nothing_in(contexts):

@@ -161,6 +161,7 @@ def _of_labels(body: Body, options: Mapping[str, Any]) -> dict[str, Any]:
 def _rows(
     body: Body, takes: frozenset[str], table: RankedLabels, params: Mapping[str, Any], k: int | None
 ) -> Floats:
+    """Return the value of a user's formula for each ranking."""
     own = {name: params[name] for name in takes - _GIVEN}
     rel = params.get("rel") or table.rel
     values = []

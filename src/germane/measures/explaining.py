@@ -139,6 +139,7 @@ def explain_ranked(
 
 
 def _check(rank: int, places: Places, at: int, measure: Measure, call: int, votes: Votes) -> FrozenDict:
+    """Return the relevance check of one place, as explanations and graders list it."""
     labelled, context = bool(places.labelled[at]), places.contexts[at]
     unknown = at in places.failed or (not labelled and open_holes(measure))
     level = float(places.level[at])

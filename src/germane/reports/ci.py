@@ -57,6 +57,7 @@ def _gates(report: ReportData) -> Iterator[Element]:
 
 
 def _case(report: ReportData, case: CaseResult, words: Sequence[Mapping[str, Json]]) -> Element:
+    """Return the JUnit test of a case, with its scores, hits and misses as output."""
     name = f"{case.sample}{f' [{case.system}]' if case.system else ''}{f' trial {case.trial}' if case.trial else ''}"
     lines = [f"verdict: {case.verdict or '-'}, score: {in_digits(case.score)}"]
     for score in report.tables.scores.of_sample(case.key):

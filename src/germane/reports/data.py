@@ -338,7 +338,7 @@ class ReportData:
         return list(self.tables.scores.rows(rows[np.argsort(goodness, kind="stable")[:n]].tolist()))
 
     def at_worst(self, measure: str | Measure, system: str | None = None) -> int:
-        """Return the number of scores of a measure that are as bad as possible."""
+        """Return how many scores of a measure have the worst possible value."""
         return int((self.goodness(measure, system)[1] <= 0).sum())
 
     def goodness(

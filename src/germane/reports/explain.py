@@ -128,7 +128,7 @@ def results_of(report: ReportData) -> dict[tuple[str, ...], Mapping[str, Json]]:
 
 
 def strips(report: ReportData, scores: Sequence[Score]) -> Iterator[tuple[str, Score, str]]:
-    """Yield the rank strip of each score's sample, the score, and the query.
+    """Yield, for each score, its sample's rank strip (a sign per retrieved passage, see `strip`), the score, and the query.
 
     The labels are those of the first score's measure if that is ranked, else of the first ranked measure of the report.
     """

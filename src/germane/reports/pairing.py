@@ -309,9 +309,10 @@ def sides_of(reports: Sequence[ReportData], systems: Sequence[str] = ()) -> list
         )
     for report, system in chosen:
         if system not in report.systems:
-            have = ", ".join(name or "(no name)" for name in report.systems)
+            have = ", ".join(name for name in report.systems if name)
             problem = f"unknown system {system!r} in {report.where or 'the report'}"
-            raise InputError(problem, fix=f"there: {have}")
+            fix = f"name one of these: {have}" if have else "leave the name out: its only system has none"
+            raise InputError(problem, fix=fix)
     if len(chosen) < 2:
         fix = "name a second report, or a report of several systems"
         raise InputError("one system cannot be compared", fix=fix)

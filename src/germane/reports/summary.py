@@ -72,6 +72,7 @@ class Basis(
         return bool(self.with_reference and self.without_reference)
 
     def _remarks(self) -> Iterator[str]:
+        """Yield the notes on the basis of the mean."""
         if self.source == "best":
             share = "" if self.mixed is None else f"{self.mixed:.0%} human, "
             yield f"mixed: {share}not a corrected estimate"
@@ -320,6 +321,7 @@ def summarise(
 def _summary(
     cases: CaseScores, system: str, number: int, rows: NDArray[np.int64], clusters: Mapping[str, str] | None
 ) -> MeasureSummary:
+    """Return the summary of one measure and system over these rows, with its interval by clusters."""
     measure, canonical = cases.measures[number]
     span = range_of(canonical)
     case_values = cases.of_rows(rows, span)

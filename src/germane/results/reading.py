@@ -35,6 +35,7 @@ def read_results(path: str | Path) -> ResultFile | None:
 
 
 def _results(path: str | Path, name: str) -> ResultFile | None:
+    """Return the results in the lines of a file, by its first characters."""
     if zipfile.is_zipfile(path) and (log := inspect_log(path)):
         return log
     filled = (line for line in read_lines(path) if line[1].strip())

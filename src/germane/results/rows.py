@@ -151,7 +151,11 @@ def _columns(rows: Sequence[Mapping[str, Any]], where: SourceLocation) -> tuple[
         case = ""  # the index of a frame, unless it only counts rows
     have = f"the columns are {', '.join(names)}"[:300]
     if case is None:
-        raise InputError(f"no column is the id of a case; {have}", fix="name one of them id", place=where)
+        raise InputError(
+            f"no column holds the ids of the cases; {have}",
+            fix="add a column named id, or rename the one with the ids",
+            place=where,
+        )
     roles: _Roles = {"case": case}
     for role, spellings in ROLES.items():
         roles[role] = next((folded[name] for name in spellings if name in folded), None)

@@ -48,7 +48,7 @@ _KEEP_LISTS = "pandas and datasets keep lists with to_json(orient='records', lin
 
 
 class TableRow(dict[str, Json]):
-    """A row of a table, whose texts are cells."""
+    """A row of a CSV file or DataFrame, whose texts are parsed as cells; a row of JSON has its types already."""
 
 
 # rows of CSV and TSV
@@ -96,6 +96,7 @@ def table_rows(
 def _csv_rows(
     lines: Iterable[str], delimiter: str, name: str, bad: BadRows | None, before: int
 ) -> Iterator[tuple[int, list[str]]]:
+    """Yield the rows of a CSV file with the line on which each starts."""
     csv.field_size_limit(2**31 - 1)  # ten passages in a cell are more than the module's 128 KiB
     reader = csv.reader(lines, delimiter=delimiter, strict=True)
     while True:

@@ -63,7 +63,7 @@ def not_rows(source: Mapping[Any, Any]) -> InputError:
 
 
 def is_table(value: Any) -> bool:
-    """Return True for a DataFrame or another table."""
+    """Return True for a DataFrame, a lazy frame, or an Arrow table or stream; False for a list of rows."""
     kind = type(value)  # of which a lazy frame need not be asked
     return any(hasattr(kind, name) for name in ("columns", "to_pylist", "__arrow_c_stream__")) or hasattr(
         value, "columns"

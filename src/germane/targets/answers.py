@@ -174,6 +174,7 @@ async def _asked(
     *,
     parts: int,
 ) -> list[PlannedCase]:
+    """Return the cases with their targets' answers, each target asked by its number of workers."""
     workers = {key: asyncio.Semaphore(max(1, target.workers // parts)) for key, target in targets.items()}
     done = 0
 

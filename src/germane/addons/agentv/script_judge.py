@@ -63,6 +63,7 @@ class ScriptJudge(LocalJudge):
         return replace(reply, provenance=FrozenDict({**reply.provenance, "target_proxy": FrozenDict(calls)}))
 
     async def _start(self, question: AnyScript, own: Mapping[str, str]) -> Reply:
+        """Run a question's script and return its reply."""
         document = json.dumps(question.document, ensure_ascii=False).encode("utf-8", "replace")
         environment = child_environment(question.env, own)
         argv = question.argv

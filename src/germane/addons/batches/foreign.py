@@ -27,7 +27,7 @@ _SKEW = timedelta(minutes=5)
 
 
 class _ForeignBatches:
-    """The batches of a provider with its own protocol, except making and finding them: what pydantic-ai does for all."""
+    """The batches of a provider with its own protocol, through pydantic-ai; subclasses create and find them."""
 
     def __init__(self, model: LLMJudge, transport: PydanticAITransport) -> None:
         self.model, self._transport, self._model = model, transport, transport.model

@@ -96,6 +96,7 @@ def run_part(inputs: Inputs, number: int, of: int) -> None:
 
 
 def _run_in(folder: Path, inputs: Inputs, share: Share) -> None:
+    """Run or continue a part in this folder, on whatever machine the worker is."""
     host, cwd = socket.gethostname(), Path(inputs.cwd)
     if not inputs.store and not (inputs.whole.is_dir() and cwd.is_dir()):
         missing = cwd if inputs.whole.is_dir() else inputs.whole

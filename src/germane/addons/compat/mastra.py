@@ -194,6 +194,7 @@ class ContextRelevanceScorer(_Scorer):
     measures = "context_relevance"
 
     def _measured(self, row: dict[str, Json]) -> Result:
+        """Return the relevance score with penalties for unused and missing contexts."""
         if self.parity and not row["contexts"]:
             return Result(score=1.0 * self.scale, reason="no context was available")
         # the answer stands where the reference does: the question is which of its claims the contexts support

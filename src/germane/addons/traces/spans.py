@@ -195,6 +195,7 @@ def _first(row: Mapping[str, Json], names: Iterable[str]) -> Json:
 
 
 def _span(row: dict[str, Json]) -> Span:
+    """Return a row of an export as a span."""
     attributes = _attributes(row)
     kind, parent, start = _kind(row, attributes), name_of(_first(row, _PARENT)), _time(row, _START)
     retrieved = kind in {RETRIEVER, RERANKER}

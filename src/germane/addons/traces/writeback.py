@@ -156,6 +156,7 @@ def phoenix(report: ReportData) -> Iterator[str]:
 
 
 def _annotation(span: str, context: Any, label: Any, traced: _Traced) -> dict[str, Json]:
+    """Return one label of a span's document as a Phoenix annotation."""
     human = label.source == "human"
     asked = (
         {"judge": label.who or "people"} if human else traced.asked.get(context.item, {"judge": traced.judge})

@@ -56,7 +56,7 @@ class SetCheck(Line):
 
 
 class ValidationDocument(Line, kw_only=True):
-    """The faults of all files, what cannot be checked without an import, and the checks of the test set."""
+    """The document of `germane validate --json`: faults, what was not checked since it would import code, and the test set's checks."""
 
     schema_version: Literal[1] = 1
     exit_code: Literal[0, 2]

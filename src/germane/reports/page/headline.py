@@ -84,6 +84,7 @@ def next_steps(report: ReportData) -> list[Json]:
 
 
 def _steps(report: ReportData) -> Iterator[Json]:
+    """Yield the next steps in the order of their urgency."""
     lines, judge = _first(report), report.judge
     lost = max((summary.failed for summary in report.summaries), default=0)
     where = report.where or "REPORT"

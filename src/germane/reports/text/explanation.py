@@ -44,6 +44,7 @@ def lines_of(facts: ExplainDocument, width: int = 100) -> Iterator[str]:
 
 
 def _rank_table(contexts: Sequence[PlaceLine], width: int) -> Iterator[str]:
+    """Yield the lines of the table of ranks, with each label's reason."""
     table = Table(["rank", "", "label", "id", "score"], "rlllr")
     for context in contexts:
         labels = ", ".join(f"{label.source} {_grade_word(label)}" for label in context.labels) or "unjudged"

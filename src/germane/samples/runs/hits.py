@@ -26,10 +26,10 @@ class Hits:
         queries, sizes, docs, grades: The queries of the gold, the number of documents of each, all documents, their grades.
         lengths: The number of results of each query, -1 where it is not in the run.
         ignored, first_ignored: The number of the run's other queries, and the first of them.
-        row, rank, doc: The query of each hit, its rank from 1, and its document, sorted by query and rank.
+        row, rank, doc: For each hit, the index of its query, its rank from 1, and the index of its document; sorted by query and rank.
         notes: Remarks about the file.
-        repeated, folded: Results that were dropped: a document named again, a further chunk of a document.
-        tied: Queries of which a relevant document stands elsewhere than in the file, since scores tie.
+        repeated, folded: The number of results dropped because their document, or another chunk of it, ranks higher.
+        tied: The number of queries in which ordering tied scores moves a relevant document from its place in the file.
     """
 
     queries: Texts
@@ -81,6 +81,7 @@ def find_hits(
 def _hits(
     run: RowSource, gold: Lists, duplicates: Literal["error", "first"], doc_id: Callable[[str], str] | None
 ) -> Hits:
+    """Return the hits of a run, read in one pass; see `find_hits`."""
     lengths, others, ignored = np.full(len(gold.sizes), -1), array("Q"), list[str]()
     found: list[tuple[Numbers, Numbers, Numbers]] = [(np.empty(0, np.int64),) * 3]
     repeated = folded = tied = 0

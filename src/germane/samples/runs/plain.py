@@ -103,7 +103,10 @@ def json_rows(data: bytes, line: int, kind: Kind, columns: Mapping[str, str] | N
 
 
 def frame_rows(frame: Mapping[str, Any], line: int, kind: Kind) -> Rows:
-    """Return the rows of columns of polars, by their roles: single results or grades, or a list for each query."""
+    """Return the rows of a polars frame whose columns are named by role: one result or grade per row, or one query with a list.
+
+    `line` is the number of the first row. Raises NotPlain where rows must be read one by one.
+    """
     import polars as pl  # reads Parquet alone
 
     table, value = pl.DataFrame(dict(frame)).with_row_index("line", line), kind.value

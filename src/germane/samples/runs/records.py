@@ -256,6 +256,7 @@ def mapped_records(source: Mapping[Any, Any], reading: Reading) -> Iterator[Reco
 def _records_in(
     value: Any, kind: Kind, columns: tuple[tuple[str, str], ...]
 ) -> Iterator[tuple[dict[str, Any], Mapping[str, str]]]:
+    """Yield the records in a JSON object, each with the key of each role."""
     if not isinstance(value, dict):
         raise Invalid(f"{json.dumps(value, default=str)[:60]} is not a JSON object", kind.json)
     roles = roles_of_keys if len(value) < 50 else roles_of_keys.__wrapped__

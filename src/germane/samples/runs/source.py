@@ -260,6 +260,7 @@ class RowSource:
         return records.json_records(rows, reading)
 
     def _parquet_rows(self, reading: Reading) -> Iterator[Rows]:
+        """Yield the rows of a Parquet file in blocks, or row by row where a block is not plain."""
         roles: dict[str, str] = {}
 
         def chosen(names: list[str]) -> Any:

@@ -101,6 +101,7 @@ class TextAssertion(DirectGrader):
             return GraderResult.failed(f"{pattern} was stopped after {PATTERN_SECONDS:g} s on this answer")
 
     def _tested(self, text: str) -> tuple[bool, str]:
+        """Return whether a text passes the test, and a sentence about it."""
         if self.test == "is_json":
             try:
                 json.loads(text)

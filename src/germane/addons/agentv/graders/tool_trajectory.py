@@ -148,6 +148,7 @@ class ToolTrajectory(DirectGrader):
         return call.tool == step.tool and self._matches(step, call)
 
     def _matches(self, step: ExpectedCall, call: ToolCall) -> bool:
+        """Return whether a call's arguments match the expected ones, by the step's mode."""
         how = self.args_match if step.args_match is None else step.args_match
         if step.args is None or step.args == "any" or how == "ignore":
             return True
