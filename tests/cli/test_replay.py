@@ -38,13 +38,17 @@ def recorded(inside: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tu
     return words, first
 
 
+def _files_beside(path: Path) -> list[Path]:
+    return sorted(file for file in path.parent.iterdir() if file.is_file())
+
+
 @pytest.mark.parametrize("ledger", ["answers.jsonl", "l.sqlite", "first/judgements.jsonl"])
 def test_a_ledger_and_its_exports_answer_without_a_key(
     inside: Cli, recorded: tuple[list[str], Ran], tmp_path: Path, ledger: str
 ) -> None:
     """The same scores to the byte, no call, and no ledger is made or changed."""
     words, first = recorded
-    before = (tmp_path / ledger).read_bytes()
+    before, beside = (tmp_path / ledger).read_bytes(), _files_beside(tmp_path / ledger)
     ran = inside(*words, "--replay", ledger, "-o", "again")
     assert ran.code == 0, ran.err
     assert ran.json["scores"] == first.json["scores"]
@@ -52,6 +56,7 @@ def test_a_ledger_and_its_exports_answer_without_a_key(
     assert ran.json["judge"]["cached"] == first.json["judge"]["calls"]
     assert (tmp_path / "again/scores.jsonl").read_bytes() == (tmp_path / "first/scores.jsonl").read_bytes()
     assert (tmp_path / ledger).read_bytes() == before
+    assert _files_beside(tmp_path / ledger) == beside
     assert not (tmp_path / ".germane").exists()
 
 

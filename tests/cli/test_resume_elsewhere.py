@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from germane import evaluate
 from germane.types import Json
 from tests.cli.conftest import Cli, committed, started, wait_for, write_jsonl
 from tests.server import ModelServer, by_overlap
@@ -161,6 +162,19 @@ def test_ctrl_c_stops_a_run_whose_stderr_is_gone(inside: Cli, data: Path, tmp_pa
         assert server.count < 12
         ran = inside("run", "--resume", "r", "--base-url", server.url, "--json", env=KEY)
         assert (ran.code, server.count) == (0, 12)
+
+
+def test_a_report_of_another_command_is_not_continued(inside: Cli, data: Path, tmp_path: Path) -> None:
+    """It is named, with what continues it; data that is named too does not change that."""
+    evaluate(data, "context_precision@5", judge="lexical", folder=tmp_path / "python")
+    assert inside("score", "python", "-m", "context_precision@1", "-o", "scored").code == 0
+    for name, more in (("python", ()), ("scored", ()), ("python", (str(data),)), ("python", ("--dry-run",))):
+        ran = inside("run", "--resume", name, *more)
+        assert ran.code == 2
+        assert (
+            f"{name} was not written by germane run, which cannot continue it; use again what wrote it"
+            in ran.err
+        )
 
 
 @pytest.mark.parametrize("manifest", ["[1]", "", '{"options": 5}'])

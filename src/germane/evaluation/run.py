@@ -91,8 +91,15 @@ def run(spec: Spec, callbacks: Callbacks | None = None, *, whole: Path | None = 
 
 
 def stored_manifest(spec: Spec) -> dict[str, Json]:
-    """Return the manifest of the resumed report; {} if none is resumed."""
-    return read_manifest(Path(spec.resume)) if spec.resume else {}
+    """Return the manifest of the resumed report; {} if none is resumed. InputError where `germane run` did not write it."""
+    if not spec.resume:
+        return {}
+    stored = read_manifest(Path(spec.resume))
+    if "options" not in stored:
+        problem = f"{spec.resume} was not written by germane run, which cannot continue it"
+        fix = f"use again what wrote it: evaluate(..., folder={str(spec.resume)!r}), germane score"
+        raise InputError(problem, fix=fix)
+    return stored
 
 
 def run_each(spec: Spec, callbacks: Callbacks | None = None) -> Iterator[tuple[str, Report]]:

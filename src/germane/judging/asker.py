@@ -98,7 +98,8 @@ class Asker:
     # Opening and closing
 
     async def __aenter__(self) -> Self:
-        if self._ledger is not None:
+        # nothing is put beside a file that is replayed: it is an input
+        if self._ledger is not None and not self._replay:
             from germane.ledger.address import secret_beside
 
             self._marked.enter_context(marked_with(secret_beside(self._ledger.place)))
