@@ -297,7 +297,7 @@ def test_index_of_a_frame_is_the_id(tmp_path: Path) -> None:
     (file := tmp_path / "a.csv").write_text(",RR\nq7,.5\nq2,1\n")
     assert invoke("compare", file, file, "--json").json["comparisons"][0]["n"] == 2
     file.write_text(",RR\n0,.5\n1,1\n")
-    assert "no column is the id" in invoke("compare", file, file).err
+    assert "no column holds the ids" in invoke("compare", file, file).err
     file.write_text(",id,RR\n0,q7,.5\n1,q2,1\n")
     (row,) = invoke("compare", file, file, "--json").json["comparisons"]
     assert (row["measure"], row["n"]) == ("RR", 2)
@@ -385,7 +385,7 @@ def test_percent_needs_its_range(tmp_path: Path) -> None:
 
 
 BROKEN = {
-    "no id": ("score_a,score_b\n.5,.6\n", "no column is the id"),
+    "no id": ("score_a,score_b\n.5,.6\n", "no column holds the ids"),
     "no numbers": ("id,text\nq1,good\n", "no column holds numbers"),
     "an empty id": ("id,RR\nq1,.5\n,.6\n", "a.csv:3: this row has no id"),
     "a value twice": ("id,RR\nq1,.5\nq1,.6\n", "q1 has 2 values of RR in trial 0"),
