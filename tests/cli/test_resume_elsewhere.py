@@ -177,6 +177,23 @@ def test_a_report_of_another_command_is_not_continued(inside: Cli, data: Path, t
         )
 
 
+def test_what_an_older_germane_paid_for_is_not_cached(inside: Cli, data: Path, tmp_path: Path) -> None:
+    """Its sessions have no id, and its judgements name none: they are the report's own."""
+    with ModelServer() as server:
+        assert inside(*words(data, server), env=KEY).code == 0
+        manifest, lines = tmp_path / "r/manifest.json", tmp_path / "r/judgements.jsonl"
+        stored = json.loads(manifest.read_text())
+        del stored["sessions"][0]["id"], stored["files"]["judgements.jsonl"]
+        manifest.write_text(json.dumps(stored))
+        rows = [json.loads(line) for line in lines.read_text().splitlines()]
+        for row in rows:
+            del row["session"]
+        write_jsonl(lines, *rows)
+        for more in (("--no-cache",), ()):
+            ran = inside("run", "--resume", "r", "--base-url", server.url, "--json", "-q", *more, env=KEY)
+            assert (ran.json["judge"]["calls"], ran.json["judge"]["cached"], server.count) == (12, 0, 12)
+
+
 @pytest.mark.parametrize("manifest", ["[1]", "", '{"options": 5}'])
 def test_a_damaged_manifest_is_one_message(inside: Cli, data: Path, tmp_path: Path, manifest: str) -> None:
     """No traceback, nothing asked."""

@@ -117,7 +117,8 @@ class UsageLog:
                     _spent_in(killed)
                     self._earlier[-1] = killed
         self.earlier = sum(map(_spent_in, self._earlier), Spent())
-        self._sessions = {self.session, *(row.get("id") for row in self._earlier)} - {"", None}
+        # a session of an older germane has no id, and its judgements name none
+        self._sessions = {self.session, *(row.get("id") for row in self._earlier)} - {""}
 
     @property
     def sessions(self) -> list[Mapping[str, Any]]:
