@@ -77,7 +77,7 @@ def test_a_judge_that_the_environment_alone_names_is_not_asked(monkeypatch: pyte
     assert measured(write("x.jsonl", contexts=labelled())) == JUDGED
     ran = invoke("run", write("x.jsonl", reference="the moon"))
     assert ran.code == 2
-    assert "only where it is named: --judge" in ran.err
+    assert "is used only with --judge openai:gpt-4o-mini" in ran.err
     assert not Path("x.jsonl").with_name(".germane").exists()
 
 
