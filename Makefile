@@ -42,9 +42,9 @@ engines: $(STAMP) ## add Dask to .venv (70 MB), so that its tests run
 demo: $(RUN) ## evaluate the example's retrieval, end to end: no key, no paid model
 	@$(BIN)/germane demo
 
-# Many tests wait for servers and processes: three workers share two cores.
+# Many tests wait for servers and processes: two workers share a core.
 test: $(STAMP) ## run the tests
-	PYTEST_XDIST_AUTO_NUM_WORKERS=$$(( $$(nproc 2>/dev/null || getconf _NPROCESSORS_ONLN) * 3 / 2 )) $(BIN)/python -m pytest -n auto
+	PYTEST_XDIST_AUTO_NUM_WORKERS=$$(( $$(nproc 2>/dev/null || getconf _NPROCESSORS_ONLN) * 2 )) $(BIN)/python -m pytest -n auto
 
 lint: $(STAMP) ## ruff (rules and layout) and mypy --strict
 	$(BIN)/ruff check
