@@ -28,8 +28,6 @@ MEASURES = (
     " answer_relevancy citation_recall nugget_recall"
 )
 """Together they ask every kind of question that measures ask, and where an answer has several facts how important each is."""
-SHORT = ("--model-parameter", "max_tokens=512")
-"""No right answer is longer, and a model this weak often writes until its context is full: most of the time went there."""
 KINDS = {"citations", "claims", "entities", "relevance", "statements", "sufficiency"}
 FOLLOW_UPS = {"nuggets", "support"}
 """Kinds that are about the claims of an answer: asked where the judge could list these at all."""
@@ -80,7 +78,7 @@ def main() -> None:
         samples.write_text("".join(json.dumps(row) + "\n" for row in rows(options.samples)))
         command = [
             "run", samples, "-m", MEASURES, "--judge", f"llamacpp:SmolLM2-135M-Instruct@{url}/v1", "-o", report,
-            "--ledger", Path(folder, "ledger.sqlite"), "--timeout", options.timeout, "-j", 2, *SHORT, "--json",
+            "--ledger", Path(folder, "ledger.sqlite"), "--timeout", options.timeout, "-j", 2, "--json",
         ]  # fmt: skip
         begun = time.monotonic()
         code, found = germane(*command)
@@ -111,7 +109,7 @@ def draft(folder: Path, judge: str, timeout: int) -> list[str]:
     begun = time.monotonic()
     code, found = germane(
         "draft", corpus, "-n", 1, "--judge", judge, "--timeout", timeout, "-j", 2, "-o", folder / "draft",
-        "--ledger", folder / "draft.sqlite", *SHORT, "--json",
+        "--ledger", folder / "draft.sqlite", "--json",
     )  # fmt: skip
     reasons = sum(count for counts in found["dropped"].values() for count in counts.values())
     print(

@@ -246,7 +246,7 @@ class TestAnswers:
     def test_a_cut_answer_without_a_limit_of_ours(self) -> None:
         """What ends long before the question's own limit met one of the server's: a longer one is named."""
         _, server = one(Act(cut=True))
-        assert [limit_of(asked) for asked in server.asked] == [SKY.most_tokens(), 4096]
+        assert [limit_of(asked) for asked in server.asked] == [SKY.limited()[1], 4096]
 
     @pytest.mark.parametrize("name", ["max_tokens", "max_completion_tokens"])
     def test_a_limit_among_the_users_parameters_is_the_limit(self, name: str) -> None:
@@ -376,13 +376,13 @@ class TestLadder:
         assert self.modes(server) == ["schema", "tool", "prompt", "prompt"]
 
     def test_a_400_that_does_not_say_why_is_tried_one_rung_lower(self) -> None:
-        """A server that knows no response_format may only say "bad request": the limit of tokens is left out before the mode is."""
+        """A server that knows no response_format may only say "bad request": the limits are left out before the mode is."""
         script = lambda asked: Act(status=400, error="bad request") if asked.mode == "schema" else None  # noqa: E731
         with ModelServer(script) as server:
             replies = in_turn(judge_of(server), passages(2))
         assert all(reply.error is None for reply in replies)
         assert self.modes(server) == ["schema", "schema", "tool", "tool"]
-        assert [limit_of(asked) is None for asked in server.asked] == [False, True, True, True]
+        assert ["maxLength" in asked.raw.decode() for asked in server.asked] == [True, False, False, False]
 
     def test_a_400_after_success_concerns_its_text_alone(self) -> None:
         """Then it is that question's error, and no mode is lost for the others."""
@@ -423,7 +423,7 @@ class TestLadder:
         with ModelServer(lambda _: act) as server:
             (reply,) = ask(judge_of(server, parameters={"max_tokens": 500}), [SKY])
         assert "is not supported" in str(reply.error)
-        assert server.count == 5
+        assert server.count == 6
 
     def test_json_with_other_keys_is_no_schema_either(self) -> None:
         """A server that ignores the schema and answers some JSON: noticed after two."""

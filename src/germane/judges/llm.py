@@ -182,6 +182,7 @@ class LLMJudge(Judge):
             temperature=temperature,
             max_tokens=max_output_tokens or (ROOM if service.traits.extra else None),
             parameters=own,
+            schema_limits=limits,
             token_limits=limits,
             limit_names=names,
         )

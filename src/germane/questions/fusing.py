@@ -137,17 +137,23 @@ class Ask:
     items: tuple[FusedRequest, ...]
 
     @cached_property
+    def limited(self) -> dict[str, Json]:
+        """The schema with `maxItems` and `maxLength`: those of the longest text."""
+        schema = _schema(max(self.items, key=lambda item: len(item.about)), limited=True)
+        return _listing(schema, len(self.items)) if len(self.items) > 1 else schema
+
+    @cached_property
     def room(self) -> int:
         """The number of tokens that the answer may have; a free text has no limit."""
         questions = (question for item in self.items for question in item.questions)
-        return sum(question.most_tokens() for question in questions if not question.free_text)
+        return sum(question.limited()[1] for question in questions if not question.free_text)
 
     def read(
-        self, payload: dict[str, Json], *, as_answered: bool = False
+        self, payload: dict[str, Json], *, limited: bool = False, as_answered: bool = False
     ) -> Iterator[tuple[AnyQuestion, Json | AnswerError, dict[str, Json]]]:
         """Yield each question, its part of the answer as stored or its fault, and the kinds it shared the request with.
 
-        `as_answered` as in `Question.validate`.
+        With `limited`, a part that reached a limit of its schema is wrong; `as_answered` as in `Question.validate`.
         """
         many = len(self.items) > 1
         rows = _by_id(payload, len(self.items)) if many else {1: payload}
@@ -164,6 +170,8 @@ class Ask:
                     if not isinstance(row, AnswerError):
                         answer = request.answer_of(question, row, flat=flat)
                         answer = question.validate(answer, as_answered=as_answered)
+                        if limited:
+                            question.check_limits(answer)
                 except AnswerError as error:
                     answer = error
                 except Exception:  # noqa: BLE001 - a model may write anything into an answer
@@ -229,10 +237,10 @@ def _instructions(request: FusedRequest, prompts: Prompts, *, many: bool = False
     return "\n".join(filter(None, [*parts, notes]))
 
 
-def _schema(request: FusedRequest) -> dict[str, Json]:
+def _schema(request: FusedRequest, *, limited: bool = False) -> dict[str, Json]:
     if request.questions[0].free_text:
         return {}
-    schemas = [question.schema() for question in request.questions]
+    schemas = [question.limited()[0] if limited else question.schema() for question in request.questions]
     if len(schemas) == 1:
         return schemas[0]
     if request.flat():
@@ -250,10 +258,10 @@ def _said_once(field: Mapping[str, Json]) -> dict[str, Json]:
     return {name: value for name, value in field.items() if described or name != "description"}
 
 
-def _listing(row: Mapping[str, Json]) -> dict[str, Json]:
+def _listing(row: Mapping[str, Json], count: int | None = None) -> dict[str, Json]:
     """Return the schema of a list of answers with ids."""
-    item = _object({"id": {"type": "integer"}, **row["properties"]})
-    return _object({"items": {"type": "array", "items": item}})
+    items = {"type": "array", "items": _object({"id": {"type": "integer"}, **row["properties"]})}
+    return _object({"items": items if count is None else {**items, "maxItems": count}})
 
 
 def _object(properties: Mapping[str, Json]) -> dict[str, Json]:

@@ -10,7 +10,7 @@ import json
 import re
 from collections.abc import Mapping
 from functools import cache, lru_cache
-from typing import Annotated, Any, Self, TypeAlias, get_args
+from typing import Annotated, Any, NamedTuple, Self, TypeAlias, get_args
 
 from pydantic import (
     BaseModel,
@@ -26,45 +26,78 @@ from pydantic import (
 from pydantic_core import ErrorDetails
 
 from germane.encoding import Json
-from germane.errors import AnswerError
+from germane.errors import AnswerError, Unended
 
-__all__ = ["most_tokens"]
+__all__ = ["Limits"]
 
-REASON_LENGTH, TEXT_LENGTH = 600, 1500
-"""Characters of a reason, and of any other text, that no answer needs."""
+REASON_LENGTH, TEXT_LENGTH, LIST_LENGTH = 600, 1500, 64
+"""Characters of a reason and of any other text, and entries of a list, that no answer needs: at most, or at least at most."""
 _OVERHEAD, _CHARACTERS, _DRAWN_UP = 16, 3, 128
 """Tokens of a field without its value, characters of a reason per token, and tokens of a list about a short text."""
 
 
-@lru_cache(256)
-def most_tokens(
-    payload: type[PayloadModel], size: int, numbers: int, bytes_each: int, listed: str, subjects: int
-) -> int:
-    """Return the most tokens that an answer may have: several times what is usual. They are in no key and no prompt hash.
+class Limits(NamedTuple):
+    """The longest answer that is accepted. In no key and no prompt hash: what is longer is not an answer.
 
-    Args:
-        payload: The type of the answer.
-        size: Bytes of the text in question: what is drawn up from it is no longer.
+    Attributes:
+        size: Bytes of the text in question: no list that is drawn up from it has an entry for fewer than four of them.
         numbers: Of contexts in one list.
-        bytes_each: Of a character of that text: tokens are about as many as bytes in every script.
-        listed: The name of the list with one entry for each given subject.
+        verdicts: The name of the list with one verdict for each given subject.
         subjects: The number of these subjects.
+        bytes_each: Of a character of that text: tokens are about as many as bytes in every script.
     """
 
-    def of(schema: Mapping[str, Json], name: str = "") -> int:
-        kind = schema.get("type")
+    size: int = 0
+    numbers: int = LIST_LENGTH
+    verdicts: str = ""
+    subjects: int = 0
+    bytes_each: int = 1
+
+    def limit(self, schema: Mapping[str, Json], name: str = "") -> tuple[dict[str, Json], int]:
+        """Return a plain schema with `maxItems` and `maxLength` where it has none, and the most tokens of an answer.
+
+        That is several times what is usual.
+        """
+        kind, length = schema.get("type"), schema.get("maxLength", 0)
         if kind == "object":
-            return sum(_OVERHEAD + of(field, key) for key, field in schema["properties"].items())
-        if kind == "array" and name == listed:
-            return subjects * of(schema["items"], name)
+            inner = {key: self.limit(value, key) for key, value in schema["properties"].items()}
+            tokens = sum(_OVERHEAD + count for _, count in inner.values())
+            return {**schema, "properties": {key: limited for key, (limited, _) in inner.items()}}, tokens
         if kind == "array":
-            return _CHARACTERS * numbers if schema["items"].get("type") == "integer" else _DRAWN_UP + size
-        length: int = schema.get("maxLength", 0)
+            items, each = self.limit(schema["items"], name)
+            if name == self.verdicts:
+                most, tokens = self.subjects, self.subjects * each
+            elif schema["items"].get("type") == "integer":
+                most, tokens = self.numbers, _CHARACTERS * self.numbers
+            else:
+                most, tokens = max(LIST_LENGTH, self.size // 4), _DRAWN_UP + self.size
+            return {"maxItems": most, **schema, "items": items}, tokens
         if kind == "string" and "enum" not in schema and "const" not in schema:
             length = length or (REASON_LENGTH if name.endswith("reasoning") else TEXT_LENGTH)
-        return length * bytes_each // _CHARACTERS
+            return {"maxLength": length, **schema}, length * self.bytes_each // _CHARACTERS
+        return dict(schema), length * self.bytes_each // _CHARACTERS
 
-    return of(payload.model_schema())
+    def check(
+        self, payload: Json, plain: Mapping[str, Json], limited: Mapping[str, Json], name: str = ""
+    ) -> None:
+        """Raise Unended where a list or a text of an answer has reached a limit of ours.
+
+        A list of verdicts has as many entries as there are subjects; limits that the schema has itself may be reached.
+        """
+        if isinstance(payload, dict):
+            for key, schema in plain["properties"].items():
+                if key in payload:
+                    self.check(payload[key], schema, limited["properties"][key], key)
+            return
+        if not isinstance(payload, list | tuple | str):
+            return
+        keyword, of = ("maxLength", "characters") if isinstance(payload, str) else ("maxItems", "items")
+        most = limited.get(keyword)
+        if most is not None and keyword not in plain and name != self.verdicts and len(payload) >= most:
+            raise Unended(f'"{name}" has reached the limit of {most:,} {of} and may not be whole: write less')
+        if not isinstance(payload, str) and "items" in plain:
+            for item in payload:
+                self.check(item, plain["items"], limited["items"], name)
 
 
 class PayloadModel(BaseModel):
@@ -92,6 +125,12 @@ class PayloadModel(BaseModel):
         whole = cls.model_json_schema()
         result: dict[str, Json] = _plain(whole, whole.get("$defs", {}))
         return result
+
+    @classmethod
+    @lru_cache(256)
+    def model_limited(cls, limits: Limits) -> tuple[dict[str, Json], int]:
+        """Return the schema with `maxItems` and `maxLength`, and how many tokens an answer may have."""
+        return limits.limit(cls.model_schema())
 
     @classmethod
     def model_descriptions(cls) -> list[str]:

@@ -20,11 +20,9 @@ from germane.types import Json
 __all__ = ["Wording", "known_kinds"]
 
 if TYPE_CHECKING:
-    from germane.questions.payload import PayloadModel
+    from germane.questions.payload import Limits, PayloadModel
 
 A = TypeVar("A")
-_NUMBERED = 64
-"""Contexts beyond those of the question that a list of their numbers may name."""
 
 
 class Wording(NamedTuple):
@@ -160,21 +158,17 @@ class Question(ABC, Generic[A]):
         """Return the strict JSON Schema of the payload."""
         return self.payload_type().model_schema()
 
-    def most_tokens(self) -> int:
-        """Return the most tokens that an answer may have, by the length of the text in question."""
-        from germane.questions.payload import most_tokens
+    def limits(self) -> Limits:
+        """Return the longest answer that is accepted, by the length of the text in question."""
+        from germane.questions.payload import LIST_LENGTH, Limits
 
         size = len(self.about.encode("utf-8", "replace"))
         bytes_each = max(1, round(size / max(1, len(self.about))))
+        contexts = LIST_LENGTH + len(getattr(self, "contexts", ()))
+        verdicts = self.verdicts[0] if self.verdicts else ""
         # the next power of two, so that few limits serve all texts
-        size, numbers = (
-            1 << max(0, n - 1).bit_length() for n in (size, _NUMBERED + len(getattr(self, "contexts", ())))
-        )
-        return most_tokens(self.payload_type(), size, numbers, bytes_each, *self.one_each())
-
-    def one_each(self) -> tuple[str, int]:
-        """Return the list of an answer that has one entry for each given subject, and the number of these."""
-        return (self.verdicts or ("",))[0], len(self.subjects)
+        size, contexts = (1 << max(0, count - 1).bit_length() for count in (size, contexts))
+        return Limits(size, contexts, verdicts, len(self.subjects), bytes_each)
 
     def parse(self, payload: Json) -> A:
         """Return the typed answer of a payload, its verdicts in the order of the subjects; AnswerError states the fault."""
@@ -202,6 +196,15 @@ class Question(ABC, Generic[A]):
         """Return the typed answer of a valid payload."""
         name = self.lists or (self.verdicts or ("",))[0]
         return cast("A", getattr(payload, name) if name else payload)
+
+    def limited(self) -> tuple[dict[str, Json], int]:
+        """Return the schema with `maxItems` and `maxLength`, and the tokens that an answer may have."""
+        return self.payload_type().model_limited(self.limits())
+
+    def check_limits(self, payload: Json) -> None:
+        """Raise Unended where a valid payload has reached a limit of its lists and texts; a free text has none."""
+        if not self.free_text:
+            self.limits().check(payload, self.schema(), self.limited()[0])
 
     def unasked(self) -> Json | AnswerError | None:
         """Return the payload that needs no judge (for an empty text), or an error if the text is unknown; None = ask.

@@ -1,7 +1,8 @@
-"""How long an answer may be, by what is asked: in the request, and in no key."""
+"""How long an answer may be, by what is asked: in the request, in its schema, and in no key."""
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +31,10 @@ def schema_of(asked: Asked) -> Any:
     return asked.named[1]["properties"]
 
 
+def limits_in(asked: Asked) -> bool:
+    return "maxLength" in asked.raw.decode() or "maxItems" in asked.raw.decode()
+
+
 def never_ending(asked: Asked) -> Act:
     room = limit_of(asked) or 0
     return Act(text='{"reasoning": "' + "so " * room, finish="length", usage={"completion_tokens": room})
@@ -40,27 +45,27 @@ class TestRequest:
         """A reason, what is drawn up from a text, one verdict for each claim with the numbers of contexts."""
         with ModelServer() as server:
             in_turn(judge_of(server), [SKY, CLAIMS, SUPPORT])
-        limits = [limit_of(asked) for asked in server.asked]
-        assert limits == [question.most_tokens() for question in (SKY, CLAIMS, SUPPORT)]
-        assert limits == [232, 208, 1280]
-
-    def test_the_schema_holds_no_limit(self) -> None:
-        """It would be sent with every request, and grammars of servers grow with it."""
-        with ModelServer() as server:
-            ask(judge_of(server), [SKY, StatementRelevance(query=SKY.query, passage=SKY.passage), CLAIMS])
-        assert not [
-            name for asked in server.asked for name in ("maxLength", "maxItems") if name in asked.raw.decode()
+        relevance, claims, support = map(schema_of, server.asked)
+        assert relevance["reasoning"]["maxLength"] == 600
+        assert claims["claims"]["maxItems"] == 64
+        assert claims["claims"]["items"]["maxLength"] == 1500
+        assert support["claims"]["maxItems"] == 2
+        assert support["claims"]["items"]["properties"]["contexts"]["maxItems"] > 2
+        assert [limit_of(asked) for asked in server.asked] == [
+            question.limited()[1] for question in (SKY, CLAIMS, SUPPORT)
         ]
 
     def test_a_reason_has_the_same_length_in_every_script(self) -> None:
         """A character of three bytes is a token of its own in many a tokenizer."""
         passages = "The sky is blue.", "Жёлтый щит.", "ท้องฟ้าเป็นสีฟ้า"
-        rooms = [Relevance(query="q", passage=text).most_tokens() for text in passages]
+        rooms = [Relevance(query="q", passage=text).limited()[1] for text in passages]
         assert rooms == [232, 432, 632]
 
     def test_longer_texts_allow_longer_lists(self) -> None:
-        """A token for every byte: several times what any text holds."""
-        assert Entities("q", "Ada 1815. " * 500).most_tokens() > 5000
+        """An entry for every four bytes, and a token for each: several times what any text holds."""
+        schema, tokens = Entities("q", "Ada 1815. " * 500).limited()
+        assert schema["properties"]["entities"]["maxItems"] >= 5000 // 4
+        assert tokens > 5000
 
     @pytest.mark.parametrize("batch", [1, 3])
     def test_what_shares_a_request_shares_its_limit(self, batch: int) -> None:
@@ -70,14 +75,16 @@ class TestRequest:
         with ModelServer() as server:
             replies = ask(judge_of(server, batch=batch), questions)
         assert all(reply.error is None for reply in replies)
-        tokens = sum(question.most_tokens() for question in questions)
+        tokens = sum(question.limited()[1] for question in questions)
         assert sum(limit_of(asked) or 0 for asked in server.asked) == tokens
+        assert all(map(limits_in, server.asked))
 
     def test_the_users_limit_stands_in_its_place(self) -> None:
-        """Shorter or longer."""
+        """The schema's limits stay."""
         with ModelServer() as server:
             in_turn(judge_of(server, max_output_tokens=77), [SKY])
         assert limit_of(server.asked[0]) == 77
+        assert limits_in(server.asked[0])
 
     def test_a_provider_at_its_own_address_is_sent_none(self) -> None:
         """It would reserve what is asked for, and thoughts count; what stands at an address of the user's may be weak."""
@@ -109,7 +116,7 @@ class TestKeys:
         store = tmp_path / "ledger.sqlite"
         with ModelServer(answer=long) as server:
             judge = judge_of(server)
-            judge.capabilities.token_limits = False
+            judge.capabilities.drop_limits()
             first = evaluate([case], "context_precision", judge=judge, ledger=store)
             again = evaluate([case], "context_precision", judge=judge_of(server), ledger=store)
         assert server.count == 1
@@ -117,6 +124,45 @@ class TestKeys:
 
 
 class TestReached:
+    @pytest.mark.parametrize(
+        ("question", "answer", "said"),
+        [
+            (
+                SKY,
+                {"reasoning": "a" * 600, "grade": 3},
+                '"reasoning" has reached the limit of 600 characters',
+            ),
+            (CLAIMS, {"claims": ["It is blue."] * 64}, '"claims" has reached the limit of 64 items'),
+            (CLAIMS, {"claims": ["It is blue.", "b" * 1500]}, '"claims" has reached the limit of 1,500 char'),
+            (
+                SUPPORT,
+                {"claims": [{"claim": n, "reasoning": "r", "contexts": [1] * 128} for n in (1, 2)]},
+                '"contexts" has reached the limit of 128 items',
+            ),
+        ],
+    )
+    def test_what_reaches_its_limit_is_asked_again_and_never_taken_for_whole(
+        self, question: AnyQuestion, answer: Any, said: str
+    ) -> None:
+        """The model is told to write less; if it does not, that is the question's error."""
+        with ModelServer(lambda _: Act(text=json.dumps(answer))) as server:
+            (reply,) = in_turn(judge_of(server), [question])
+        assert reply.payload is None
+        assert said in str(reply.error)
+        assert server.count == 2
+        assert said in server.asked[1].json["messages"][-1]["content"]
+
+    def test_just_below_is_an_answer(self) -> None:
+        """As is a verdict on each of as many claims as there are."""
+        answers = {
+            "relevance": {"reasoning": "a" * 599, "grade": 3},
+            "claims": {"claims": [f"It is {n}." for n in range(63)]},
+        }
+        with ModelServer(answer=answers) as server:
+            replies = in_turn(judge_of(server), [SKY, CLAIMS, SUPPORT])
+        assert all(reply.error is None for reply in replies)
+        assert server.count == 3
+
     @pytest.mark.parametrize("cut", [True, False])
     def test_an_answer_that_does_not_end_is_not_given_more_room(self, cut: bool) -> None:
         """A weak model that repeats itself: each attempt is as short as the first, and the error names the way out."""
@@ -128,9 +174,9 @@ class TestReached:
 
         with ModelServer(endless) as server:
             (reply,) = in_turn(judge_of(server), [CLAIMS])
-        assert f"did not end within {CLAIMS.most_tokens()} tokens" in str(reply.error)
+        assert f"did not end within {CLAIMS.limited()[1]} tokens" in str(reply.error)
         assert "--model-parameter max_tokens=N" in str(reply.error)
-        assert [limit_of(asked) for asked in server.asked] == [CLAIMS.most_tokens()] * 2
+        assert [limit_of(asked) for asked in server.asked] == [CLAIMS.limited()[1]] * 2
         assert (
             "It is blue." not in server.asked[1].json["messages"][-1]["content"].partition("Answer again")[2]
         )
@@ -197,7 +243,7 @@ class TestReached:
             room = limit_of(asked) or 0
             return Act(text=text, finish="length", usage={"completion_tokens": room}) if room < 1000 else None
 
-        usual = SKY.most_tokens()
+        usual = SKY.limited()[1]
         questions = [Relevance(query="why is the sky blue", passage=f"the sky {n}") for n in range(3)]
         with ModelServer(thinking) as server:
             replies = in_turn(judge_of(server), questions)
@@ -206,6 +252,31 @@ class TestReached:
 
 
 class TestRefused:
+    @pytest.mark.parametrize(
+        "error",
+        [
+            "Invalid schema for response_format 'relevance': In context=('properties', 'reasoning'), 'maxLength' is not permitted.",
+            "The provided JSON schema contains features not supported by xgrammar.",
+            "failed to parse grammar",
+            "bad request",
+        ],
+    )
+    @pytest.mark.parametrize("mode", ["schema", "tool"])
+    def test_a_server_that_takes_none_loses_the_limits_before_the_mode(self, error: str, mode: str) -> None:
+        """Once, for the endpoint and the model; judgements say what was left out."""
+
+        def script(asked: Asked) -> Act | None:
+            if mode == "tool" and asked.mode == "schema":
+                return Act(status=400, error="'response_format' is not supported with this model")
+            return Act(status=400, error=error) if limits_in(asked) else None
+
+        with ModelServer(script) as server:
+            replies = in_turn(judge_of(server), [SKY, CLAIMS])
+        assert all(reply.error is None for reply in replies)
+        assert [asked.mode for asked in server.asked][-3:] == [mode] * 3
+        assert server.count == 3 + (mode == "tool")
+        assert "limits" in replies[1].provenance["left_out"]
+
     def test_a_limit_of_tokens_that_is_more_than_the_endpoint_allows_is_left_out(self) -> None:
         """It is ours and not the user's: nothing is lost but the request."""
 
@@ -216,6 +287,7 @@ class TestRefused:
             replies = in_turn(judge_of(server), [SKY, CLAIMS])
         assert all(reply.error is None for reply in replies)
         assert [limit_of(asked) is None for asked in server.asked] == [False, True, True]
+        assert limits_in(server.asked[-1])
 
     def test_texts_that_fit_without_the_limit_are_asked_without_it(self) -> None:
         """What a server counts together (vLLM): only that call goes without, and contexts are not split for it."""

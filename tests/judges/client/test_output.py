@@ -22,7 +22,7 @@ from tests.server import Act, Asked, ModelServer
 QUICK = RetryPolicy(connect=5, read=10, deadline=30, backoff=0.01)
 QUESTIONS = [Relevance(query="why is the sky blue", passage=f"the sky is blue {n}") for n in range(3)]
 CUT = '{"reasoning": "it sa'
-USUAL = QUESTIONS[0].most_tokens()
+USUAL = QUESTIONS[0].limited()[1]
 """Tokens that the answer to one of them may have."""
 
 

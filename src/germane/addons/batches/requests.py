@@ -16,7 +16,7 @@ from germane.clean import mask_urls
 from germane.encoding import decode, digest
 from germane.errors import AnswerError, InputError, SourceLocation
 from germane.judges import Judge, LLMJudge, Price, Reply
-from germane.judges.client.output import MODES
+from germane.judges.client.output import MODES, PROMPT
 from germane.judges.client.parsing import Completion, completion_in
 from germane.judges.client.providers import PROVIDERS
 from germane.judges.judge import trivial_answer
@@ -66,6 +66,7 @@ def requests_of(
             "keyed": identity == judge.identity,
             "name": ask.name,
             "mode": MODES[capabilities.mode] if ask.schema else "text",
+            "limited": capabilities.schema_limits and capabilities.mode < PROMPT,
             "items": items,
         }
         if price is not None:
@@ -233,7 +234,7 @@ def _judgements(
         if got.refusal or got.cut:
             raise AnswerError(got.refusal or "it was cut off at the token limit")  # noqa: TRY301
         payload = {"text": got.text} if record["mode"] == "text" else got.payload()
-        answers = list(ask.read(payload))
+        answers = list(ask.read(payload, limited=record["limited"]))
     except AnswerError as error:
         answers = [(question, error, {}) for item in ask.items for question in item.questions]
     rows = []

@@ -242,9 +242,10 @@ class GroupCall:
             if note is None and ask.schema:
                 self.client.capabilities.usable(self.state.mode)
             return None, note
-        if not (isinstance(problem, Miscounted) or got.problem):
+        if not (isinstance(problem, Miscounted | Unended) or got.problem):
             self.client.capabilities.schema_ignored()
-        return problem, (got.text[:_SHOWN], str(problem)[:_PROBLEM])
+        text = "" if isinstance(problem, Unended) else got.text[:_SHOWN]
+        return problem, (text, str(problem)[:_PROBLEM])
 
     def _keep(self, ask: Ask, got: Completion) -> AnswerError | None:
         """Keep the usable part of an answer; return the fault of the rest."""
@@ -252,7 +253,7 @@ class GroupCall:
         decides = self.client.capabilities.decides  # no chat model's own claim about probabilities is one
         try:
             payload = got.payload() if ask.schema else {"text": got.text}
-            for question, answer, how in ask.read(payload, as_answered=decides):
+            for question, answer, how in ask.read(payload, limited=self.state.limited, as_answered=decides):
                 if isinstance(answer, AnswerError):
                     problem = answer
                 else:

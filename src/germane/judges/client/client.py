@@ -78,6 +78,7 @@ class ModelCall:
         mode: The index in MODES of its next request, unless the capabilities name a later one.
         limit: Tokens that the answer to its last request may have; 0 = no limit is named.
         own_limit: True if that is the limit that the question has by itself.
+        limited: True if the schema of its last request limits the length of lists and texts.
         thrown_away: Answers in a mode with a schema that the endpoint threw away.
         no_own_limit: True if the texts and the question's own limit are more than the model takes at once.
         failures: Attempts that faults have cost the current question.
@@ -94,6 +95,7 @@ class ModelCall:
     mode: int = 0
     limit: int = 0
     own_limit: bool = False
+    limited: bool = False
     thrown_away: int = 0
     no_own_limit: bool = False
     failures: int = 0
@@ -226,6 +228,7 @@ class ModelClient:
         limit = call.room or (0 if unlimited else capabilities.limit(ask))
         call.mode = max(call.mode, capabilities.mode)
         own = bool(limit) and not call.room and not capabilities.max_tokens
+        call.limited = capabilities.schema_limits and call.mode < PROMPT
         return capabilities.body(ask, note, limit, call.mode), limit, own
 
     async def _send(self, body: bytes, call: ModelCall, slot: Slot) -> RetryDecision:
@@ -409,8 +412,7 @@ class ModelClient:
     def _try_next(self, decision: RetryDecision, call: ModelCall) -> None:
         """Leave out the limit of tokens, or try the next output mode, after a refusal that does not say why."""
         capabilities = self.capabilities
-        if call.own_limit and not capabilities.proven:
-            capabilities.token_limits = False
+        if not capabilities.proven and capabilities.drop_limits(tokens=call.own_limit):
             return
         self._rejected += 1
         if self._rejected >= self.policy.hopeless and not self._worked:

@@ -41,10 +41,16 @@ _REASONING: Mapping[str, tuple[str, ...]] = {"off": ("none", "minimal", "low"), 
 """`reasoning_effort` to try for each setting, the first that the model takes."""
 
 _MENTIONS = {
-    "schema": re.compile("response[_ ]format|schema|structured|guided|grammar|invalid format|for format"),
-    "tool": re.compile("tool|function|grammar"),
+    "schema": re.compile(
+        "response[_ ]format|schema|structured|guided|grammar|invalid format|for format|maxlength|maxitems"
+    ),
+    "tool": re.compile("tool|function|grammar|maxlength|maxitems"),
 }
-"""How refusals name each mode with a schema."""
+"""How refusals name each mode with a schema, or the limits in the schema."""
+_WHOLLY = re.compile(
+    r"(?:response.?format|structured.?outputs?|tools?|function.?calling)\W{0,3}(?: json_schema)? (?:is |are )?(?:not |un)support"
+)
+"""Refusals of the mode itself, whatever the schema holds."""
 _SYSTEM = re.compile(
     r"system.*(?:role|message)|(?:role|message).*system|developer (?:instruction|message|role)|roles? must alternate",
     re.DOTALL,
@@ -72,6 +78,7 @@ class ModelCapabilities:
         reasoning: Values of `reasoning_effort` that may be taken, the first is sent.
         max_tokens: The user's limit of an answer's tokens; None = not sent, unless an answer was cut off.
         limit_names: Names of that limit that may be taken, the first is sent.
+        schema_limits: True if the schema limits the length of lists and texts.
         token_limits: True if a limit of tokens is sent that depends on the question, where the user named none.
         thoughts: Tokens beyond that limit, for what the model thinks before it answers.
         mode: The index in MODES.
@@ -88,6 +95,7 @@ class ModelCapabilities:
     reasoning: tuple[str, ...] = ()
     max_tokens: int | None = None
     limit_names: tuple[str, ...] = LIMIT_NAMES
+    schema_limits: bool = False
     token_limits: bool = False
     thoughts: int = 0
     mode: int = 0
@@ -127,7 +135,7 @@ class ModelCapabilities:
             request["temperature"] = self.temperature
         if self.reasoning:
             request["reasoning_effort"] = self.reasoning[0]
-        schema = ask.schema
+        schema = ask.limited if self.schema_limits else ask.schema
         if not schema:
             pass
         elif MODES[mode] == "schema":
@@ -195,10 +203,19 @@ class ModelCapabilities:
             self.system = False
             self.left_out += ("system",)
         elif mode < PROMPT and _MENTIONS[MODES[mode]].search(text):
-            self.lower(mode + 1, error)
+            if _WHOLLY.search(text) or not self.drop_limits(tokens=False):
+                self.lower(mode + 1, error)
         else:
             return False
         return True
+
+    def drop_limits(self, *, tokens: bool = True) -> bool:
+        """Send no limits of the schema any more, nor, with `tokens`, ours of the answer; False where none was sent."""
+        sent = self.schema_limits or (tokens and self.token_limits)
+        if self.schema_limits:
+            self.left_out += ("limits",)
+        self.schema_limits, self.token_limits = False, self.token_limits and not tokens
+        return sent
 
     def _limit_refused(self, text: str) -> bool:
         """Return whether an error is about the name of the limit."""

@@ -12,6 +12,7 @@ from germane.addons.agentv.script import findings
 from germane.errors import AnswerError
 from germane.graders import GraderResult, verdict_of
 from germane.questions import PayloadModel, Question, Reason, Text, Whole, YesNo
+from germane.questions.payload import Limits
 from germane.questions.prompts import variables_in
 from germane.questions.question import Wording
 from germane.questions.voting import Vote, of_lists
@@ -168,9 +169,9 @@ class RubricQuestion(Templated[tuple[tuple[Check, ...], str]]):
         """Return the payload of plain items or of scores."""
         return ChecksPayload[ScoredCheckPayload] if self.scored else ChecksPayload[CheckPayload]
 
-    def one_each(self) -> tuple[str, int]:
-        """Return the list of checks, and the number of ids."""
-        return "checks", len(self.ids)
+    def limits(self) -> Limits:
+        """Return the longest answer that is accepted: one check for each id."""
+        return Templated.limits(self)._replace(verdicts="checks", subjects=len(self.ids))
 
     def answer(self, payload: ChecksPayload[Check]) -> tuple[tuple[Check, ...], str]:
         """Return the checks in the order of the rubric, and the overall comment."""
