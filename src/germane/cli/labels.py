@@ -86,7 +86,8 @@ def move(path: Path, *, corpus: Path, labels: Path | None, output: Path, json: b
             print(f"  and {len(moved.lost) - 10} more: --json lists them")
         if moved.unsure or moved.lost:
             print("measures over gold are bounds for samples whose gold is unsure")
-        print(*_of_people(moved.labels), sep="\n", end="\n" * bool(values))
+        for line in _of_people(moved.labels):
+            print(line)
     say(f"wrote {output}{f' and {beside}' if values else ''}")
 
 

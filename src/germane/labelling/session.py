@@ -80,11 +80,11 @@ class LabellingSession:
         allowed = (True, False) if self.scale == "binary" else (0, 1, 2, 3)
         if value not in allowed or isinstance(value, bool) is not (self.scale == "binary"):
             raise InputError(f"{value!r} is not on the {self.scale} scale", fix="answer 0 to 3, or y or n")
-        return self._give(value, None)
+        return self._give(value)
 
     def unsure(self) -> Label:
         """Answer the next task with unsure: it counts as not labelled, and is not asked again."""
-        return self._give(None, UNSURE)
+        return self._give(None)
 
     def skip(self) -> None:
         """Move the next task to the end; nothing is stored."""
@@ -102,13 +102,13 @@ class LabellingSession:
         self._back = last.item
         return True
 
-    def _give(self, value: Json, reason: str | None) -> Label:
+    def _give(self, value: Json) -> Label:
         if (task := self.next) is None:
             raise InputError("everything is labelled")
         label = Label(
             task.item, task.kind, value, self.scale, self.who, at=now("milliseconds"), queue=self.queue.queue,
-            design=task.design, blind=True, guideline=self.guideline, reason=reason, sample=task.sample,
-            system=task.system, call=task.call, rank=task.rank,
+            design=task.design, blind=True, guideline=self.guideline, reason=UNSURE if value is None else None,
+            sample=task.sample, system=task.system, call=task.call, rank=task.rank,
         )  # fmt: skip
         return self._keep(label)
 

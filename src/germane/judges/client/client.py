@@ -164,7 +164,7 @@ class ModelClient:
             if call.left <= 0:
                 raise GaveUp(f"no answer within {self.policy.deadline:g} s", spent=True)
             slot = await self._admit(ask, call, pause)
-            body, call.limit, call.own_limit = self._compose(ask, note, call)
+            body, call.limit, call.own_limit, call.limited = self._compose(ask, note, call)
             decision, size = await self._send(body, call, slot), len(body) // BYTES_PER_TOKEN
             pause = 0.0
             match decision.action:
@@ -214,8 +214,8 @@ class ModelClient:
         typical = sum(len(str(question.typical())) for item in ask.items for question in item.questions)
         return (size + typical) / BYTES_PER_TOKEN
 
-    def _compose(self, ask: Ask, note: Correction | None, call: ModelCall) -> tuple[bytes, int, bool]:
-        """Return a request, its limit of tokens, and whether that is the question's own.
+    def _compose(self, ask: Ask, note: Correction | None, call: ModelCall) -> tuple[bytes, int, bool, bool]:
+        """Return a request, its limit of tokens, whether that is the question's own, and whether the schema has limits.
 
         It is composed just before it is sent, so that it uses what was learned while it waited.
         """
@@ -228,8 +228,8 @@ class ModelClient:
         limit = call.room or (0 if unlimited else capabilities.limit(ask))
         call.mode = max(call.mode, capabilities.mode)
         own = bool(limit) and not call.room and not capabilities.max_tokens
-        call.limited = capabilities.schema_limits and call.mode < PROMPT
-        return capabilities.body(ask, note, limit, call.mode), limit, own
+        limited = capabilities.schema_limits and call.mode < PROMPT
+        return capabilities.body(ask, note, limit, call.mode), limit, own, limited
 
     async def _send(self, body: bytes, call: ModelCall, slot: Slot) -> RetryDecision:
         """Send one request and return the decision that follows from its response."""
