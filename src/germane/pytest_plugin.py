@@ -99,9 +99,8 @@ def germane(request: pytest.FixtureRequest) -> Recorder:
 
     name = request.node.nodeid
     recorder = Recorder(name)
-    request.config.stash[_SESSION].records[name] = (
-        recorder.records
-    )  # of a test that is run again, the last time counts
+    # of a test that is run again, the last time counts
+    request.config.stash[_SESSION].records[name] = recorder.records
     return recorder
 
 

@@ -103,9 +103,8 @@ def freeze(value: Json, levels: int = MAX_DEPTH) -> Json:
         raise Invalid(problem, "write null or leave the field out")
     if isinstance(value, set | frozenset):
         return tuple([freeze(member, levels - 1) for member in sorted(value, key=repr)])
-    return (
-        value if kind is float or isinstance(value, Hashable) else str(value)
-    )  # what can change is not a part of a record
+    # what can change is not a part of a record
+    return value if kind is float or isinstance(value, Hashable) else str(value)
 
 
 def _set(record: msgspec.Struct, **fields: object) -> None:

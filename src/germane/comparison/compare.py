@@ -121,9 +121,8 @@ def compare(
     gates += [regression(row) for row in rows if row.tests and fail_on_regression]
     if by is not None:
         sliced = [row for pair in pairs for row in _slices(pair, chosen, by)]
-        slices = [
-            row.replace(tests=0) for row in adjusted(sliced, first)
-        ]  # a slice has no outcome of its own
+        # a slice has no outcome of its own
+        slices = [row.replace(tests=0) for row in adjusted(sliced, first)]
     only_in: dict[str, list[str]] = {side.name: [] for side in sides}
     for pair in pairs:
         notes.append(other_corpus(pair))

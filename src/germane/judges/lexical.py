@@ -48,9 +48,8 @@ class LexicalJudge(LocalJudge):
     """
 
     name = "lexical"
-    identity = FrozenDict(
-        judge="lexical", version=3
-    )  # 2 cut words at soft hyphens and kept the dot of a folded \u0130
+    # 2 cut words at soft hyphens and kept the dot of a folded \u0130
+    identity = FrozenDict(judge="lexical", version=3)
     stored = True
     stand_in = (
         "lexical is a word-overlap rule that stands in for a model; on held-out queries of TREC DL 2023 its "

@@ -88,9 +88,8 @@ class Bases:
         kinds = self._reads.get(canonical) or (["relevance"] if source == "best" else list(self._asked))
         counts = [self._asked[kind] for kind in kinds if kind in self._asked]
         references = {"with_reference", "without_reference"}
-        own = (self._manifest.get("references") or {}).get(
-            canonical
-        )  # earlier reports only count all measures together
+        # earlier reports only count all measures together
+        own = (self._manifest.get("references") or {}).get(canonical)
         with_counts = [own] if own else [count for count in counts if references & count.keys()]
         return Basis(
             source=source,

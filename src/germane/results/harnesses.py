@@ -236,9 +236,8 @@ def _deepeval(cases: Iterable[Object]) -> Iterator[MeasuredRow]:
         for metric in case.get("metrics_data") or case.get("metricsData") or ():
             value, why = measured(metric.get("score"), str(metric.get("error") or ""))
             limit, success, higher = metric.get("threshold"), metric.get("success"), None
-            if (
-                None not in {value, limit, success} and value != limit
-            ):  # version 4 turned some of its metrics round
+            # version 4 turned some of its metrics round
+            if None not in {value, limit, success} and value != limit:
                 higher = (value > limit) == bool(success)
             measure, trial = canonical_measure(str(metric.get("name"))), times[sample, text] - 1
             yield MeasuredRow(sample, measure, value, why, trial=trial, higher=higher)

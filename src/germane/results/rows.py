@@ -251,9 +251,8 @@ def _flat(row: Mapping[str, Any]) -> dict[str, Any]:
 def _measures(rows: Sequence[Mapping[str, Any]], names: Iterable[str]) -> list[str]:
     """Return the columns with measures: those with a measure's name, and those with numbers in half of their cells."""
     result = []
-    exported = [
-        name for name in names if name.endswith(("/value", "/score"))
-    ]  # by MLflow, among other columns
+    # by MLflow, among other columns
+    exported = [name for name in names if name.endswith(("/value", "/score"))]
     for name in names:
         cells = [value for row in rows if (value := row.get(name)) is not None and not is_empty(str(value))]
         numbers, named = sum(number_in(_pointed(cell)) is not None for cell in cells), is_measure(name)

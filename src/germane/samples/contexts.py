@@ -70,9 +70,8 @@ def _found_in(
     lines = (line for line in text.splitlines() if not line.lstrip().startswith("```"))
     blocks = _blocks("\n".join(lines)) if broken else ()
     note = f"the answer looks like JSON and is not: {FALLBACK}"
-    return (
-        ({"contexts": blocks}, note) if blocks[1:] else ({}, "")
-    )  # one block would be the broken JSON itself
+    # one block would be the broken JSON itself
+    return ({"contexts": blocks}, note) if blocks[1:] else ({}, "")
 
 
 def only_contexts(content: Json) -> bool:

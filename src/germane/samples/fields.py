@@ -179,9 +179,8 @@ def _qrels(value: Json) -> Json:
     if isinstance(value, _LISTS):
         return dict.fromkeys(_ids(value), 1)
     for key, grade in value.items() if isinstance(value, dict) else ():
-        if (
-            type(grade) is not int or type(key) is not str
-        ):  # keys that are no texts: of Python, numbers of a table
+        # keys that are no texts: of Python, numbers of a table
+        if type(grade) is not int or type(key) is not str:
             return {key if type(key) is str else read_id(key): _whole(grade) for key, grade in value.items()}
     return value
 
@@ -354,9 +353,8 @@ def passages(values: Json) -> Json:
     if not isinstance(values, _LISTS):
         return values
     try:
-        made = msgspec.convert(
-            {"contexts": values}, Call
-        ).contexts  # a record: a bare type is inspected in each call
+        # a record: a bare type is inspected in each call
+        made = msgspec.convert({"contexts": values}, Call).contexts
         # of an empty text the record does not say whether it is known, and an id may stand in the metadata
         if not [
             1

@@ -248,10 +248,11 @@ def _move(unfinished: Path, target: Path) -> None:
             raise
         import shutil  # as above
 
+        # one mounted file: its name cannot be taken
         with (
             unfinished.open("rb") as whole,
             target.open("wb") as file,
-        ):  # one mounted file: its name cannot be taken
+        ):
             shutil.copyfileobj(whole, file)
 
 

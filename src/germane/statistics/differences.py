@@ -161,9 +161,8 @@ def _spread(
     total, n = float(terms.sum()), len(terms)
     if total <= 0 or n < _QUERIES:
         return 0.0, 1.0
-    degrees = max(
-        1.0, 3 * total**2 / float(np.square(terms).sum()) - 2
-    )  # Satterthwaite's, as in `corrected_query_mean`
+    # Satterthwaite's, as in `corrected_query_mean`
+    degrees = max(1.0, 3 * total**2 / float(np.square(terms).sum()) - 2)
     return sqrt(total * n / (n - 2)), degrees
 
 

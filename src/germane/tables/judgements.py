@@ -92,9 +92,8 @@ def judgement_columns(judgements: Iterable[Judgement]) -> dict[str, Sequence[Jso
 def is_asked_again(judgement: Judgement) -> bool:
     """Return True for a judgement of `germane audit --again`, which no measure reads."""
     how = judgement.provenance
-    merged_again = judgement.parent is not None and (
-        "votes" in how or "failed" in how
-    )  # its members have the replica numbers
+    # its members have the replica numbers
+    merged_again = judgement.parent is not None and ("votes" in how or "failed" in how)
     return bool(how) and ((how.get("replica") or 0) < 0 or merged_again)
 
 

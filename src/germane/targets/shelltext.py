@@ -84,9 +84,8 @@ def _misplaced(piece: str, template: str, start: int, words: Sequence[str]) -> s
         return "in a command with a heredoc"
     if "`" in before:
         return "inside backquotes"
-    if piece[0] in "'\"" or re.search(
-        r"""["][^"]*\$\([^")]*["]""", before
-    ):  # "$(f "{PROMPT}")" has quotes in quotes
+    # "$(f "{PROMPT}")" has quotes in quotes
+    if piece[0] in "'\"" or re.search(r"""["][^"]*\$\([^")]*["]""", before):
         return "inside quotes"
     if "((" in before:
         return "in arithmetic, where it would be parsed as code"

@@ -29,9 +29,8 @@ def price_later(judge: Judge) -> Price | None:
 def open_batches(model: LLMJudge) -> BatchAPI:
     """Open the batches of a model's provider; JudgeError where the key is missing."""
     if not model.service.traits.extra:
-        from germane.addons.batches.openai import (
-            OpenAIBatches,  # not at the top: a forecast asks for prices alone
-        )
+        # not at the top: a forecast asks for prices alone
+        from germane.addons.batches.openai import OpenAIBatches
 
         return OpenAIBatches(model)
     transport = model.foreign()  # or the error that names what is to be installed

@@ -270,10 +270,8 @@ class Batches:
                 "(without --later what is left is asked live)"
             )
         self._failures.clear()
-        self._stored, self._learned = (
-            0,
-            False,
-        )  # as many as rounds before have brought, a round of failures is the last
+        # as many as rounds before have brought, a round of failures is the last
+        self._stored, self._learned = 0, False
         later = [
             (api, judge, own) for judge, own in by_judge(asked) if (api := self._api_of(judge)) is not None
         ]

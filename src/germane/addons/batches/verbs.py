@@ -146,9 +146,8 @@ def batches(*, cancel: str | None, base_url: str | None, ledger: str | None, jso
     location = ledger_address(ledger)
     rows = []
     if ledger is not None or cancel is not None or is_there(location):
-        open_at(
-            location, read_only=True
-        ).close()  # one that is named and not there is an error, and is not made
+        # one that is named and not there is an error, and is not made
+        open_at(location, read_only=True).close()
         with closing(open_at(location)) as opened:
             table = AskedTable(opened)
             if cancel is not None:

@@ -79,9 +79,8 @@ class AdaptiveConcurrency:
         latency = monotonic() - sent
         self._latencies.append(latency)
         self._fastest = min(self._fastest, latency)
-        queued = (
-            not self._fastest_round and latency > SLOW * self._fastest
-        )  # the first round has no other sign
+        # the first round has no other sign
+        queued = not self._fastest_round and latency > SLOW * self._fastest
         if len(self._latencies) >= self._round:
             mean = sum(self._latencies) / len(self._latencies)
             self._latencies.clear()

@@ -258,9 +258,8 @@ def _near(keys: Sequence[Key], shortest: int) -> Iterator[tuple[int, int, str, s
                 yield number, shorter, word, ""
     for alike in rests.values():
         if len(alike) > 1:
-            of_rest: dict[Key, list[tuple[int, str]]] = defaultdict(
-                list
-            )  # where hashes meet, the words decide
+            # where hashes meet, the words decide
+            of_rest: dict[Key, list[tuple[int, str]]] = defaultdict(list)
             for number, at in alike:
                 situation, listed = keys[number]
                 of_rest[(situation, at), listed[:at] + listed[at + 1 :]].append((number, listed[at]))

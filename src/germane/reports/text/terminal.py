@@ -331,9 +331,8 @@ def _failed(report: ReportData) -> Iterator[Text]:
 
 def _verdict(report: ReportData) -> Text:
     verdict = report.verdict
-    lines = verdict.lines(
-        exit_code=report.manifest.get("made_by") != "pytest"
-    )  # pytest has its own exit code
+    # pytest has its own exit code
+    lines = verdict.lines(exit_code=report.manifest.get("made_by") != "pytest")
     text = Text("\n".join(lines))
     colour = _COLOUR.get(verdict.exit_code, "red") if verdict.gates or verdict.exit_code else ""
     text.stylize(f"bold {colour}".rstrip(), 9, 9 + len(verdict.word))
