@@ -170,7 +170,7 @@ class SharedJudge:
         if session is None or session.judge is not judge or session.is_used_up:
             if session is not None:
                 session.closing.set()
-            self._session = session = _Session(judge, self._place)
+            self._session = session = _Session(judge, self._place, session.task if session else None)
             weakref.finalize(
                 self, asyncio.get_running_loop().call_soon_threadsafe, session.closing.set
             ).atexit = False
@@ -184,16 +184,19 @@ _REMEMBERED = 10_000
 
 
 class _Session:
-    """A judge, an open ledger and the Asker between them, in the loop of `_loop`; open until `closing` is set and it is unused."""
+    """A judge, an open ledger and the Asker between them, in the loop of `_loop`; open until `closing` is set and it is unused.
 
-    def __init__(self, judge: Judge, place: str | Path | None) -> None:
+    It opens when the session `before` it has ended.
+    """
+
+    def __init__(self, judge: Judge, place: str | Path | None, before: asyncio.Task[None] | None) -> None:
         self.judge = judge
         self.closing = asyncio.Event()
         self._users, self._idle = 0, asyncio.Event()
         self._opened: asyncio.Future[tuple[Asker, LedgerTable | None]] = (
             asyncio.get_running_loop().create_future()
         )
-        self.task = asyncio.create_task(self._run(place))
+        self.task = asyncio.create_task(self._run(place, before))
         _sessions.add(self)
 
     @property
@@ -204,8 +207,10 @@ class _Session:
         asker = self._opened.result()[0]
         return asker.failed or (not self._users and (asker.spent.errors > 0 or asker.answered > _REMEMBERED))
 
-    async def _run(self, place: str | Path | None) -> None:
+    async def _run(self, place: str | Path | None, before: asyncio.Task[None] | None) -> None:
         """Keep the ledger and asker open in one task, since context variables must be reset in the task that set them."""
+        if before is not None:  # its end closes the connections of the judge, which may be the same one
+            await asyncio.wait([before])
         try:
             with ExitStack() as opened:
                 ledger = open_ledger(place)

@@ -136,6 +136,17 @@ def test_what_failed_is_asked_again() -> None:
         assert call(ROWS[0]) == 1.0
 
 
+def test_it_is_asked_again_while_a_request_is_in_flight() -> None:
+    """The end of the session that failed does not disturb the next one."""
+    late = [Act(status=404, latency=0.5), Act(status=404, latency=0.5), Act(status=404)]
+    with ModelServer(lambda _: late.pop() if late else None, answer=rule) as server:
+        judge = LLMJudge("openai:test", base_url=server.url, api_key="test")
+        call = of_the_shared_judge(judge)
+        with pytest.raises(JudgeError, match="404"):
+            call(ROWS[0])
+        assert call(ROWS[0]) == 1.0
+
+
 def test_a_ledger_is_kept_and_closed(tmp_path: Path) -> None:
     """The process ends without a word, and the next one asks nothing."""
     program = textwrap.dedent("""
