@@ -1,4 +1,4 @@
-"""Model servers that speak providers' batches as well: OpenAI's files and batches, Anthropic's message batches, Gemini's jobs."""
+"""A model server that speaks OpenAI's files and batches as well."""
 
 from __future__ import annotations
 
@@ -13,7 +13,6 @@ from urllib.parse import parse_qs, urlsplit
 
 from tests.server.acts import Act
 from tests.server.asked import Asked
-from tests.server.foreign import as_content, as_message, contents_as_chat, messages_as_chat
 from tests.server.models import ModelServer
 from tests.server.wire import Connection, response
 
@@ -220,119 +219,6 @@ class OpenAIBatchServer(BatchServer):
                 "error": {"code": f"batch_{batch.status}", "message": "It could not be executed in time."}
             }
         return row | {"response": {"status_code": status, "request_id": "r", "body": body}}
-
-
-class AnthropicBatchServer(BatchServer):
-    """Message batches as Anthropic has them: no name of ours, results that are shown when the batch has ended."""
-
-    judge = "anthropic:claude-haiku-4-5"
-    prefix = "msgbatch_"
-
-    def route(  # noqa: PLR0911 - a table
-        self, method: str, path: str, query: Mapping[str, str], headers: Mapping[str, str], raw: bytes
-    ) -> Answer:
-        """As https://docs.anthropic.com/en/api/creating-message-batches says."""
-        match method, *path.removeprefix("/v1/messages").strip("/").split("/"):
-            case "POST", "":
-                status, body = self._answer_to(messages_as_chat(json.loads(raw)))
-                return status, as_message(body) if status == 200 else body
-            case "POST", "batches":
-                wanted = json.loads(raw)["requests"]
-                made = self.make({one["custom_id"]: messages_as_chat(one["params"]) for one in wanted})
-                return 200, self._shown(made)
-            case "GET", "batches":
-                every = [self._shown(self.look(one)) for one in reversed(self.batches)]
-                return 200, {"data": every, "has_more": False, "first_id": None, "last_id": None}
-            case "GET", "batches", name if batch := self.named(name):
-                return 200, self._shown(self.look(batch))
-            case "GET", "batches", name, "results" if batch := self.named(name):
-                return 200, b"".join(_compact(self._row(batch, *result)) + b"\n" for result in batch.results)
-            case "POST", "batches", name, "cancel" if batch := self.named(name):
-                return 200, self._shown(self.cancel(batch))
-        return _NONE
-
-    def _shown(self, batch: FakeBatch) -> dict[str, Any]:
-        running = batch.status == "running"
-        counts = dict.fromkeys(("processing", "succeeded", "errored", "canceled", "expired"), 0)
-        counts["processing" if running else "succeeded"] = len(batch.requests)
-        return {
-            "id": batch.name,
-            "type": "message_batch",
-            "processing_status": "in_progress" if running else "ended",
-            "request_counts": counts,
-            "created_at": batch.made,
-            "expires_at": batch.made,
-            "ended_at": None if running else batch.made,
-            "archived_at": None,
-            "cancel_initiated_at": None,
-            "results_url": None if running else f"{self.url}/messages/batches/{batch.name}/results",
-        }
-
-    @staticmethod
-    def _row(batch: FakeBatch, name: str, status: int, body: Any) -> dict[str, Any]:
-        if status == _UNRUN:
-            result: dict[str, Any] = {"type": "canceled" if batch.status == "cancelled" else "expired"}
-        elif status == 200:
-            result = {"type": "succeeded", "message": as_message(body)}
-        else:
-            error = {"type": "invalid_request_error", "message": body["error"]["message"]}
-            result = {"type": "errored", "error": {"type": "error", "error": error, "request_id": None}}
-        return {"custom_id": name, "result": result}
-
-
-class GeminiBatchServer(BatchServer):
-    """Files and jobs as the Gemini API has them; a job that expired or was cancelled leaves out what it did not run."""
-
-    judge = "google:gemini-2.5-flash"
-    prefix = "batches/"
-
-    def route(  # noqa: PLR0911 - a table
-        self, method: str, path: str, query: Mapping[str, str], headers: Mapping[str, str], raw: bytes
-    ) -> Answer:
-        """As https://ai.google.dev/api/batch-api and the library's own requests say."""
-        match method, *path.strip("/").replace(":", "/").split("/"):
-            case "POST", "upload", "v1beta", "files":
-                return 200, {}, {"x-goog-upload-url": f"{self.base}/sent", "x-goog-upload-status": "active"}
-            case "POST", "sent":
-                name = f"file-{len(self.files)}"
-                self.files[name] = raw
-                return 200, {"file": {"name": f"files/{name}"}}, {"x-goog-upload-status": "final"}
-            case "GET", "v1beta", "files", name, "download" if name in self.files:
-                return 200, self.files[name]
-            case "POST", "v1beta", "models", model, "generateContent":
-                status, body = self._answer_to(contents_as_chat(model, json.loads(raw)))
-                return status, as_content(body) if status == 200 else body
-            case "POST", "v1beta", "models", model, "batchGenerateContent":
-                wanted = json.loads(raw)["batch"]
-                content = self.files[wanted["inputConfig"]["fileName"].removeprefix("files/")]
-                lines = map(json.loads, content.splitlines())
-                requests = {line["key"]: contents_as_chat(model, line["request"]) for line in lines}
-                return 200, self._shown(self.make(requests, display=wanted["displayName"]))
-            case "GET", "v1beta", "batches":
-                return 200, {"operations": [self._shown(one) for one in reversed(self.batches)]}
-            case "GET", "v1beta", "batches", name if batch := self.named(f"batches/{name}"):
-                return 200, self._shown(self.look(batch))
-            case "POST", "v1beta", "batches", name, "cancel" if batch := self.named(f"batches/{name}"):
-                self.cancel(batch)
-                return 200, {}
-        return _NONE
-
-    def _shown(self, batch: FakeBatch) -> dict[str, Any]:
-        words = {"done": "SUCCEEDED"}
-        state = f"BATCH_STATE_{words.get(batch.status, batch.status.upper())}"
-        told = {"displayName": batch.called["display"], "state": state, "createTime": batch.made}
-        run = [(name, status, body) for name, status, body in batch.results if status != _UNRUN]
-        if run and "file" not in batch.called:
-            batch.called["file"] = self.keep([self._row(*result) for result in run])
-        if "file" in batch.called:
-            told["output"] = {"responsesFile": f"files/{batch.called['file']}"}
-        return {"name": batch.name, "metadata": told}
-
-    @staticmethod
-    def _row(name: str, status: int, body: Any) -> dict[str, Any]:
-        if status == 200:
-            return {"key": name, "response": as_content(body)}
-        return {"key": name, "error": {"code": 3, "message": body["error"]["message"]}}
 
 
 def _compact(body: object) -> bytes:

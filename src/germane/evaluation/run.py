@@ -232,7 +232,7 @@ class _Run:
             check_same_judge(self.stored, self.judge)
         self.sources = sources_of(self.spec) if self.judge is not None else []
         for source in self.sources:
-            source.check(self.judge, *(self._earlier(self.resume) if self.resume else ("", "")))
+            source.check(self.judge)
         self.models: dict[str, dict[str, str]] = {}
         self.counts: Counter[Path] = Counter()
         self.rows = array("q")
@@ -246,15 +246,6 @@ class _Run:
             # read before anything is paid
             self.baseline = find_baseline(self.spec.baseline and local(self.spec.baseline))
             callbacks.on_baseline(self.baseline)
-
-    def _earlier(self, folder: Path) -> tuple[str, str]:
-        """Return the name of the run in this folder, and the ledger of its earlier sessions where this one has another, else ""."""
-        from germane.ledger.address import address_from, is_there
-
-        first = (self.stored.get("options") or {}).get("ledger")
-        named = str(ledger_of(self.spec, folder) or "")
-        same = not first or first in {named, address_from(Path.cwd(), named)} or not is_there(first)
-        return f"{folder.name} {self.created}", "" if same else str(first)
 
     def run(self) -> Report:
         """Ask the targets and the judge, score, and return the report."""

@@ -53,4 +53,4 @@ def test_a_decisions_model_has_no_batches(inside: Cli, tmp_path: Path) -> None:
     write_jsonl(tmp_path / "d.jsonl", {"query": "q", "contexts": ["a"]})
     ran = inside("run", "d.jsonl", "-m", "context_precision", "--judge", "typesafe:jev-1", "--later")
     assert ran.code == 2
-    assert "this provider has no batch API" in " ".join(ran.err.split())
+    assert "no batch API of this provider" in " ".join(ran.err.split())

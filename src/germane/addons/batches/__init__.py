@@ -1,15 +1,15 @@
-"""Questions in a provider's batches at half the price, or as a file for another engine, and their answers read back."""
+"""Send questions in OpenAI's batches at half the price, or write them to a file for another engine, and read the answers back."""
 
 from pathlib import Path
 
 from germane.addons import Addon, Source
-from germane.flags import DATA, JUDGE, MONEY, OUTPUT, Flag, borrowed
+from germane.flags import DATA, MONEY, OUTPUT, Flag, borrowed
 
 _HERE = "germane.addons.batches"
 
 ADDON = Addon(
     about="Questions that wait: in a provider's batches at half the price, or in a file for another engine.",
-    sources={"batches": Source(f"{_HERE}.rounds:Later", options=["later", "wait"], price=f"{_HERE}.providers:price_later")},
+    sources={"batches": Source(f"{_HERE}.rounds:Later", options=["later", "wait"], price=f"{_HERE}.requests:price_later")},
     verbs={
         "questions": (f"{_HERE}.verbs:questions", "Export the requests that a run would send, for another engine."),
         "answers": (f"{_HERE}.verbs:answers", "Read an engine's answers to the requests of `germane questions` into the ledger."),
@@ -23,8 +23,6 @@ ADDON = Addon(
         *borrowed("questions", "run", "--target", "--targets", "--untrusted", "--columns", "--doc-id", "--filter", "--limit", "--sample", "--judge", "--labels", "--repeat", "--base-url", "--model-parameter", "--temperature", "--reasoning", "--against", "--scale", "--rubric", "--reading", "--batch", "--prompt", "--measure", "--ledger", "--json", unset=True),
         Flag("--seed", "questions", DATA, "Random seed of --sample.", int, value="N", default=0, unset=True),
         Flag("-o --output", "questions", OUTPUT, "The file of requests to write (JSON lines).", Path, value="FILE", required=True, at_url="refused"),
-        Flag("--cancel", "ledger batches", MONEY, "Cancel this batch; its answers so far are kept.", value="ID"),
-        Flag("--base-url", "ledger batches", JUDGE, "With --cancel: the batch's endpoint, if not the provider's own.", value="URL"),
         *borrowed("answers", "run", "--ledger", "--json"),
         *borrowed("ledger batches", "run", "--ledger", "--json"),
     ],

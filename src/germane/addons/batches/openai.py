@@ -1,16 +1,17 @@
-"""The batches of OpenAI, which many gateways and servers speak: a file of requests in, a file of answers out."""
+"""OpenAI's batch API, which many gateways and servers speak: a file of requests in, a file of answers out."""
 
 from __future__ import annotations
 
 import tempfile
 from codecs import BOM_UTF8
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
-from typing import Any
+from dataclasses import dataclass
+from typing import IO, Any
 
 import httpx2
 
-from germane.addons.batches.api import URL, AbsentBatch, BatchState, Request, line_of
+from germane.addons.batches.requests import URL, Request
 from germane.clean import mask_urls
 from germane.encoding import decode
 from germane.errors import JudgeError
@@ -20,19 +21,33 @@ from germane.judges.client.transport import Secrets
 from germane.types import Json
 from germane.version import __version__
 
+MOST_REQUESTS, MOST_BYTES = 50_000, 200_000_000
+"""The limits of one batch."""
 _ENDED = {"completed", "failed", "expired", "cancelled"}
 _METADATA = "germane_batch"
 _UNSURE = {408, 429}
 """Statuses after which the same request may be made again later."""
-_PAGE = 100
 _SECONDS = {"connect": 20.0, "read": 300.0, "write": 300.0, "pool": None}
 
 
-class OpenAIBatches:
-    """Batches of a server that speaks OpenAI's files and batches APIs."""
+class AbsentBatch(JudgeError):
+    """The server does not know the batch, or has deleted it."""
 
-    most_requests = 50_000
-    most_bytes = 200_000_000
+
+@dataclass(frozen=True, slots=True)
+class BatchState:
+    """The state of a batch: whether it has ended, and why it failed as a whole, if it did."""
+
+    ended: bool
+    why: str = ""
+
+
+class BatchClient:
+    """A client for the batches of one model.
+
+    Each method raises JudgeError if the server refuses, AbsentBatch if it does not know the batch, and TransportError if it is
+    unknown what became of the request.
+    """
 
     def __init__(self, model: LLMJudge) -> None:
         self.model, self._service, headers = model, model.service, model.headers()
@@ -40,12 +55,8 @@ class OpenAIBatches:
         self._secrets = Secrets(headers, url=self._service.url)
         self._client = httpx2.AsyncClient(headers=agent, timeout=httpx2.Timeout(**_SECONDS))
 
-    async def line(self, request: str, body: bytes) -> bytes:
-        """Return the line as files have it."""
-        return line_of(request, body)
-
     async def create(self, batch: str, requests: Sequence[Request]) -> str:
-        """Upload the file, then create the batch; the file is deleted if the batch is refused."""
+        """Upload the requests, create a batch with our name `batch` in its metadata, and return the server's name for it."""
         content = b"\n".join(request.line for request in requests) + b"\n"
         parts = {"file": (f"{batch}.jsonl", content, "application/jsonl")}
         file = (await self._call("POST", "files", data={"purpose": "batch"}, files=parts))["id"]
@@ -55,17 +66,11 @@ class OpenAIBatches:
             "completion_window": "24h",
             "metadata": {_METADATA: batch},
         }
-        try:
-            made = await self._call("POST", "batches", json=body)
-        except JudgeError:
-            with suppress(JudgeError, TransportError):
-                await self._call("DELETE", f"files/{file}")
-            raise
-        return str(made["id"])
+        return str((await self._call("POST", "batches", json=body))["id"])
 
-    async def find(self, batch: str, requests: set[str], since: str) -> str | None:  # noqa: ARG002 - it is named
-        """Find the batch by its metadata, newest first."""
-        query: dict[str, str | int] = {"limit": _PAGE}
+    async def find(self, batch: str) -> str | None:
+        """Return the server's name of the batch with our name `batch`, or None if there is none."""
+        query: dict[str, str | int] = {"limit": 100}
         while True:
             page = await self._call("GET", "batches", params=query)
             for value in page["data"]:
@@ -76,43 +81,42 @@ class OpenAIBatches:
             query["after"] = page["data"][-1]["id"]
 
     async def state(self, name: str) -> BatchState:
-        """Return the state of the batch, as the server calls it."""
+        """Return the state of a batch."""
         result = await self._call("GET", f"batches/{name}")
-        status = str(result.get("status"))
-        errors = ((result.get("errors") or {}).get("data") or []) if status == "failed" else []
+        errors = ((result.get("errors") or {}).get("data") or []) if result.get("status") == "failed" else []
         why = "; ".join(dict.fromkeys(str(error.get("message") or error) for error in errors[:5]))
-        return BatchState(
-            status, ended=status in _ENDED, why=why or "no reason given" if status == "failed" else ""
-        )
+        return BatchState(result.get("status") in _ENDED, why)
 
-    async def answers(self, name: str) -> AsyncIterator[Json]:
-        """Yield the lines of both result files; answers from before a batch expired or was cancelled are there and paid for."""
+    async def answers(self, name: str) -> Iterator[Json]:
+        """Download both result files of an ended batch, and return an iterator over their readable lines, in any order."""
         result = await self._call("GET", f"batches/{name}")
-        for file in filter(None, (result.get("output_file_id"), result.get("error_file_id"))):
-            async for line in self._lines(file):
-                yield line
+        names = filter(None, (result.get("output_file_id"), result.get("error_file_id")))
+        files = [await self._download(f"files/{file}/content") for file in names]
+        return (line for file in files for line in self._lines(file))
 
-    async def _lines(self, file: str) -> AsyncIterator[Json]:
-        with tempfile.TemporaryFile() as kept:
-            try:
-                async with self._client.stream("GET", self._service.at(f"files/{file}/content")) as response:
-                    if response.status_code != 200:
-                        self._refused(
-                            "GET", f"files/{file}/content", response.status_code, await response.aread()
-                        )
-                    async for chunk in response.aiter_bytes():
-                        kept.write(chunk)
-            except httpx2.RequestError as error:
-                raise TransportError(f"{type(error).__name__}: {error}") from None
-            kept.seek(0)
-            for line in kept:  # by b"\n" alone: a text may hold other ends of lines
+    async def _download(self, path: str) -> IO[bytes]:
+        kept = tempfile.TemporaryFile()  # noqa: SIM115 - it is read, and closed, by _lines
+        try:
+            async with self._client.stream("GET", self._service.at(path)) as response:
+                if response.status_code != 200:
+                    self._refused("GET", path, response.status_code, await response.aread())
+                async for chunk in response.aiter_bytes():
+                    kept.write(chunk)
+        except httpx2.RequestError as error:
+            raise TransportError(f"{type(error).__name__}: {error}") from None
+        kept.seek(0)
+        return kept
+
+    def _lines(self, file: IO[bytes]) -> Iterator[Json]:
+        with file:
+            for line in file:  # by b"\n" alone: a text may hold other ends of lines
                 with suppress(ValueError, RecursionError):  # its request is then without an answer
                     answer = decode(self._secrets.mask(line.removeprefix(BOM_UTF8)))
                     if isinstance(answer, dict) and isinstance(answer.get("custom_id"), str):
                         yield answer
 
     async def cancel(self, name: str) -> None:
-        """Ask the server to cancel it, which takes up to ten minutes."""
+        """Ask the server to cancel a batch, which takes up to ten minutes; answers that exist can then be read."""
         with suppress(JudgeError):  # it has ended
             await self._call("POST", f"batches/{name}/cancel")
 
@@ -124,7 +128,7 @@ class OpenAIBatches:
         try:
             response = await self._client.request(method, self._service.at(path), **more)
         except httpx2.RequestError as error:
-            raise TransportError(": ".join(filter(None, (type(error).__name__, str(error))))) from None
+            raise TransportError(f"{type(error).__name__}: {error}") from None
         if not 200 <= response.status_code < 300:
             self._refused(method, path, response.status_code, response.content)
         try:
@@ -140,8 +144,4 @@ class OpenAIBatches:
         message = f"{method} {mask_urls(self._service.at(path))}: {status} {why}"
         if status >= 500 or status in _UNSURE:
             raise TransportError(message)
-        if status == 404:
-            raise AbsentBatch(
-                f"{message}; are there batches at this server? germane questions writes the requests to a file"
-            )
-        raise JudgeError(message)
+        raise AbsentBatch(message) if status == 404 else JudgeError(message)

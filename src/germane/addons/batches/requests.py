@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields
+from functools import cache
 from pathlib import Path
 from typing import Any, TypeAlias
 
-from germane.addons.batches.api import UNRUN, Request
 from germane.clean import mask_urls
-from germane.encoding import decode, digest
+from germane.encoding import decode, digest, encode
 from germane.errors import AnswerError, InputError, SourceLocation
 from germane.judges import Judge, LLMJudge, Price, Reply
 from germane.judges.client.output import MODES, PROMPT
@@ -29,6 +29,44 @@ from germane.samples.files import numbered_lines, opened, shown_name
 from germane.types import FrozenDict, Json, Judgement, Usage, freeze
 
 Asked: TypeAlias = tuple[Judge, AnyQuestion]
+
+URL = "/v1/chat/completions"
+"""The path that a line is posted to, the same wherever the server is."""
+_LATER = 0.5
+"""The part of the usual price that batches cost."""
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """One request to a model, with what it takes to read its answer later.
+
+    Attributes:
+        custom_id: A digest of what it asks: the same questions have the same id, whenever and by whomever they are asked.
+        keys: The keys of its questions.
+        record: What must be known to read its answer.
+        line: The line of a file of requests, as OpenAI's batches and `vllm run-batch` read it.
+        tokens, tokens_back: What it and its answer take, estimated from bytes.
+    """
+
+    custom_id: str
+    keys: Sequence[str]
+    record: Mapping[str, Json]
+    line: bytes
+    tokens: int
+    tokens_back: int
+
+
+def has_batches(model: LLMJudge) -> bool:
+    """Return True if the provider may have batches: any server of OpenAI's protocol may, apart from local ones."""
+    return not (model.service.traits.extra or model.service.traits.local)
+
+
+def price_later(judge: Judge) -> Price | None:
+    """Return the price of a judge's tokens in batches; None if unknown or without batches."""
+    model = model_of(judge)
+    if model is None or model.price is None or not has_batches(model):
+        return None
+    return model.price.times(_LATER)
 
 
 def by_judge(asked: Iterable[Asked]) -> list[tuple[Judge, list[AnyQuestion]]]:
@@ -54,7 +92,7 @@ def requests_of(
     judge: Judge, model: LLMJudge, questions: Sequence[AnyQuestion], price: Price | None = None
 ) -> Iterator[Request]:
     """Yield the requests for these questions, grouped as the judge groups them; `price` is that of their answers."""
-    capabilities, identity = model.capabilities, mask_urls(judge.identity)
+    capabilities = model.capabilities
     for group in judge.group(questions):
         ask = render_request(model.fused(group), model.prompts)
         body = capabilities.body(ask)
@@ -62,8 +100,7 @@ def requests_of(
         keys = [row["key"] for rows in items for row in rows]
         record: dict[str, Json] = {
             "judge": judge.name,
-            "identity": identity,
-            "keyed": identity == judge.identity,
+            "identity": mask_urls(judge.identity),
             "name": ask.name,
             "mode": MODES[capabilities.mode] if ask.schema else "text",
             "limited": capabilities.schema_limits and capabilities.mode < PROMPT,
@@ -73,8 +110,9 @@ def requests_of(
             record["price"] = [price.input, price.output, price.cached]
         # not a digest of the body: the marks of its tags may be drawn for each process
         name = digest({"keys": keys, "name": ask.name})
+        line = b'{"custom_id":%b,"method":"POST","url":%b,"body":%b}' % (encode(name), encode(URL), body)
         back = sum(len(str(question.typical())) for question in group) // 4
-        yield Request(name, keys, record, body, tokens=len(body) // 4, tokens_back=back)
+        yield Request(name, keys, record, line, tokens=len(body) // 4, tokens_back=back)
 
 
 def _row(judge: Judge, question: AnyQuestion) -> dict[str, Json]:
@@ -95,19 +133,15 @@ def requests_for_file(asked: Iterable[Asked]) -> Iterator[Request]:
 
 
 class _Asker(Judge):
-    """A judge with the name, identity and prompt hash of a record, so that answers get the keys that were asked for."""
+    """A judge with the name, identity, key and prompt hash of a record: the answer is stored as the question was asked."""
 
     def __init__(self, record: Mapping[str, Json], row: Mapping[str, Json]) -> None:
-        self.name, self.identity, self._prompt = record["judge"], freeze(record["identity"]), row["prompt"]
-        self._key = "" if record.get("keyed", True) else row["key"]
-
-    def key(self, question: AnyQuestion) -> str:
-        """Return the record's key if its identity is masked, else the question's key."""
-        return self._key or super().key(question)
+        self.name, self.identity = record["judge"], freeze(record["identity"])
+        self.asked_key, self._prompt = str(row["key"]), str(row["prompt"])
 
     def prompt_hash(self, _question: AnyQuestion) -> str:
         """Return the prompt hash of the record."""
-        return str(self._prompt)
+        return self._prompt
 
 
 @dataclass(slots=True)
@@ -119,8 +153,6 @@ class Answers:
         groups: The judgements of each line, failures among them.
         done: The requests whose questions are all answered.
         failed: The reasons of the others, by request.
-        refused: The failed requests that the endpoint did not accept.
-        unrun: The failed requests that were not run before their batch ended.
         unknown: The number of lines whose request is not waiting: it was read before, or asked with another ledger.
     """
 
@@ -128,8 +160,6 @@ class Answers:
     groups: list[list[Judgement]] = field(default_factory=list)
     done: set[str] = field(default_factory=set)
     failed: dict[str, str] = field(default_factory=dict)
-    refused: set[str] = field(default_factory=set)
-    unrun: set[str] = field(default_factory=set)
     unknown: int = 0
 
     def take(self, line: Mapping[str, Json], record: Mapping[str, Json] | None, source: str) -> None:
@@ -138,11 +168,8 @@ class Answers:
         if record is None or request in self.done:
             self.unknown += 1
             return
-        judgements, (problem, status) = list[Judgement](), _failure(line)
-        if problem:
-            self.refused.update([request] if status in {400, 422} else [])
-            self.unrun.update([request] if status == _UNRUN else [])
-        else:
+        judgements, problem = list[Judgement](), _failure(line)
+        if not problem:
             try:
                 completion = _completion(line, record["name"])
                 judgements = _judgements(request, record, completion, source, self.session)
@@ -182,25 +209,19 @@ def read_answers(path: Path, damaged: list[str]) -> Iterator[dict[str, Json]]:
         raise InputError("this line is not an answer to a request", fix=fix, place=location)
 
 
-_UNRUN = -1
-"""In place of an HTTP status: the batch ended before the request was run."""
-
-
-def _failure(line: Mapping[str, Json]) -> tuple[str, int]:
-    """Return why a request failed, and the HTTP status; "" where the line holds a completion."""
+def _failure(line: Mapping[str, Json]) -> str:
+    """Return why a request failed; "" if the line holds a completion."""
     response, error = line.get("response"), line.get("error")
     if isinstance(response, str):
-        return "", 200
+        return ""
     if response is None and not error:
-        return f"the line holds no response{': it is a request' if 'url' in line else ''}", 0
-    whole = response if isinstance(response, Mapping) else {}
-    body, status = whole.get("body", response), whole.get("status_code", 200 if whole else 0)
-    if not error and status == 200 and isinstance(body, Mapping) and "choices" in body:
-        return "", 200
+        return "the line holds no response"
+    body = response.get("body", response) if isinstance(response, Mapping) else None
+    if not error and isinstance(body, Mapping) and "choices" in body:
+        return ""
     why = error or (body.get("error") if isinstance(body, Mapping) else None) or body or response
     message = why.get("message") if isinstance(why, Mapping) else why
-    unrun = isinstance(error, Mapping) and error.get("code") in {UNRUN, "batch_cancelled"}
-    return f"the request failed: {str(message or why)[:200]}", _UNRUN if unrun else status
+    return f"the request failed: {str(message or why)[:200]}"
 
 
 def _completion(line: Mapping[str, Json], name: str) -> Completion:
@@ -243,7 +264,7 @@ def _judgements(
         said = {"error": str(answer)} if wrong else {"payload": answer}
         reply = Reply(**said, usage=usage, request=request, provenance=provenance)
         usage, asker = Usage(cost_usd=0.0), askers[id(question)]
-        rows.append(judgement_of(asker.key(question), question, asker, reply, session=session))
+        rows.append(judgement_of(asker.asked_key, question, asker, reply, session=session))
     return rows
 
 
@@ -251,16 +272,21 @@ def _request_of(
     rows: Iterable[Mapping[str, Json]], record: Mapping[str, Json], askers: dict[int, _Asker]
 ) -> FusedRequest:
     """Rebuild the questions of a request from its record, and put their judges into `askers` by id()."""
-    kinds, request = known_kinds(), FusedRequest("")
+    kinds, request = _kinds(), FusedRequest("")
     for row in rows:
-        if row["kind"] not in kinds and row["kind"] not in (kinds := known_kinds(installed=True)):
-            raise AnswerError(f"no add-on here knows questions of kind {row['kind']}")
-        question = kinds[row["kind"]](**{name: _tupled(value) for name, value in row["fields"].items()})
-        asker = askers[id(question)] = _Asker(record, row)
-        if asker.key(question) != row["key"]:
-            raise AnswerError("it was asked by another version of germane: ask again")
+        try:
+            question = kinds[row["kind"]](**{name: _tupled(value) for name, value in row["fields"].items()})
+        except (KeyError, TypeError):
+            raise AnswerError("it was asked by another version of germane: ask again") from None
+        askers[id(question)] = _Asker(record, row)
         request.questions.append(question)
     return request
+
+
+@cache
+def _kinds() -> Mapping[str, Any]:
+    """Return the types of questions by kind, those of installed add-ons included."""
+    return known_kinds(installed=True)
 
 
 def _tupled(value: Any) -> Any:

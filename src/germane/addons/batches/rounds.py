@@ -1,38 +1,43 @@
 """Send a run's questions in provider batches, in rounds, until none is left to ask.
 
 Nothing is paid twice. What a batch asks, and that it is about to be made, is committed to the ledger before it is made, under a
-name that the provider is told; its answers are committed before it is marked as done. Whatever is killed in between, the next
-round finds the batch by that name, or finds that it was never made.
+name that the provider is told; its answers are committed before it is marked as done. If the process is killed in between, the
+next round finds the batch by that name, or finds that it was never made.
 """
 
 from __future__ import annotations
 
 import asyncio
 import datetime
-import logging
-import re
 from collections import Counter
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
-from contextlib import closing, suppress
-from math import inf
-from typing import Self, TypeVar
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
+from typing import Self
 from uuid import uuid4
 
-from germane.addons.batches.api import AbsentBatch, BatchAPI, BatchState, Request
-from germane.addons.batches.providers import has_batches, open_batches, price_later
-from germane.addons.batches.requests import Answers, Asked, by_judge, known_at_once, requests_of
-from germane.addons.batches.table import DONE, SENDING, AskedTable, BatchRow
+from germane.addons.batches.openai import MOST_BYTES, MOST_REQUESTS, AbsentBatch, BatchClient, BatchState
+from germane.addons.batches.requests import (
+    Answers,
+    Asked,
+    Request,
+    by_judge,
+    has_batches,
+    known_at_once,
+    price_later,
+    requests_of,
+)
+from germane.addons.batches.table import SENDING, AskedTable, BatchRow
 from germane.clean import counted, mask_urls
 from germane.encoding import now
-from germane.errors import AskedLater, InputError, JudgeError, LedgerError, LimitReached, NoneAnswered
+from germane.errors import AskedLater, InputError, JudgeError, LimitReached, NoneAnswered
 from germane.evaluation.spec import Callbacks, Spec
 from germane.judges import Judge, LLMJudge
 from germane.judges.client.errors import TransportError
 from germane.judges.judge import members_of
 from germane.judges.llm import model_of
 from germane.judging.spending import UsageLog
-from germane.ledger.opening import open_at
 from germane.ledger.store import Ledger, LedgerTable
+from germane.tables.columns import batched
 
 GRACE = 60.0
 """Seconds after which a batch that the provider does not list was never made."""
@@ -43,14 +48,8 @@ FIRST_PAUSE, LONGEST_PAUSE = 5.0, 300.0
 _AT_ONCE = 500
 """Lines of answers that are stored together."""
 _NO_LINE = "the provider's files hold no line of it that can be read"
-_LIMIT = re.compile(r"limit\W{1,3}([\d,_]*\d)\s+(?:enqueued )?tokens", re.IGNORECASE)
-"""The tokens that may wait at the provider at once, in the message of a batch that failed."""
 _FAULTS = 10
 """Failed looks in a row after which waiting ends."""
-
-_log = logging.getLogger("germane")
-
-T = TypeVar("T")
 
 
 class Later:
@@ -71,21 +70,13 @@ class Later:
             if self._later and spec.get(name):
                 raise InputError(f"--{name} and --later do not go together", fix="leave one of them out")
 
-    def check(self, judge: Judge, run: str, other: str) -> None:
-        """Raise InputError if the judge has no batches, or if ledger `other` holds open batches of this run."""
+    def check(self, judge: Judge) -> None:
+        """Raise InputError if the judge has no batches."""
         models = filter(None, map(model_of, members_of(judge)))
         if self._later and not any(map(has_batches, models)):
-            problem = f"{judge.name}: this provider has no batch API"
-            raise InputError(
-                problem, fix="leave --later out, or write the requests to a file: germane questions"
-            )
-        with suppress(LedgerError):
-            if other:
-                with closing(open_at(other)) as ledger:
-                    if _has_open(ledger, run):
-                        problem = f"this run has batches under way in the ledger {other}"
-                        fix = "leave out --ledger, or cancel them: germane ledger batches"
-                        raise InputError(problem, fix=fix)
+            problem = f"{judge.name}: germane knows no batch API of this provider"
+            fix = "leave --later out, or write the requests to a file: germane questions"
+            raise InputError(problem, fix=fix)
 
     async def answer(
         self,
@@ -109,13 +100,13 @@ class Later:
                 )
                 await batches.cancel()
                 return
-            while True:
-                await batches.fetch()
-                if not await batches.send(await open_questions(), callbacks.note):
-                    return
-                if not self._wait:
-                    raise AskedLater(batches.in_words())
+            await batches.fetch()
+            while await batches.send(await open_questions(), callbacks.note):
                 waiting = sum(row.requests for row in batches.open())
+                if not self._wait:
+                    asked = counted(waiting, "request is", "requests are")
+                    way_out = "without --later they are cancelled, and the rest is asked live"
+                    raise AskedLater(f"{asked} in batches ({way_out})")
                 callbacks.on_progress("waiting for batches: requests answered", 0, waiting)
                 await batches.wait()
 
@@ -157,7 +148,7 @@ class Batches:
         self._ledger, self._table, self._usage_log, self._run = ledger, AskedTable(ledger), usage_log, run
         self._max_cost, self._max_calls = max_cost, max_calls
         models = filter(None, map(model_of, members_of(judge)))
-        self._apis = {endpoint_of(model): open_batches(model) for model in models if has_batches(model)}
+        self._apis = {endpoint_of(model): BatchClient(model) for model in models if has_batches(model)}
         self._failures, self._stored, self._learned = Counter[str](), 0, False
         for row in self._table.batches():
             self._learn(row)
@@ -186,56 +177,44 @@ class Batches:
                 raise JudgeError(f"no answer about the batch {row.name or row.id}: {error}") from None
         return count
 
-    async def _fetch(self, row: BatchRow, api: BatchAPI) -> bool:
-        """Store the answers of a batch if it has ended; return whether it has.
+    async def _fetch(self, row: BatchRow, api: BatchClient) -> bool:
+        """Store the answers of a batch if it has ended, and return True if so.
 
-        One whose maker was killed, or got no reply, is looked for, and forgotten where the provider does not list it.
+        A batch whose sender was killed, or got no reply, is looked for, and forgotten if the provider does not list it.
         """
         if row.state == SENDING:
-            name = await api.find(row.id, self._table.requests_in(row.id), row.at)
+            name = await api.find(row.id)
             age = datetime.datetime.now(datetime.UTC) - datetime.datetime.fromisoformat(row.at)
             if name is None and age.total_seconds() >= GRACE:
                 self._table.forget(row)
-            if not name:
+            if name is None:
                 return False
             self._table.sent(row, name)
         try:
             state = await api.state(row.name)
         except AbsentBatch:
-            state = BatchState("gone", ended=True, why="the provider has it no more")
+            state = BatchState(ended=True, why="the provider has it no more")
         if state.ended:
-            await self._read_answers(row, api, state)
+            await self._read_answers(row, api, state.why)
         return state.ended
 
-    async def _read_answers(self, row: BatchRow, api: BatchAPI, state: BatchState) -> None:
-        """Store the answers of an ended batch, mark it as done, and record its failures."""
-        why = state.why
-        failures, refused = Counter[str]({why: row.requests} if why else {}), Counter[str]()
-        seen, lines_read = set[str](), 0
+    async def _read_answers(self, row: BatchRow, api: BatchClient, why: str) -> None:
+        """Store the answers of an ended batch, mark it as done, and count its failures; `why` says why it failed as a whole."""
+        failures, seen = Counter[str](), set[str]()
         with suppress(AbsentBatch):
-            async for lines in _chunks(api.answers(row.name), _AT_ONCE):
+            for lines in batched(await api.answers(row.name), _AT_ONCE):
                 records = self._table.records([line["custom_id"] for line in lines])
                 seen.update(records)
-                lines_read += len(lines)
                 answers = Answers(self._usage_log.session if row.run == self._run else "")
                 for line in lines:
                     answers.take(line, records.get(line["custom_id"]), "batch")
                 self._pay(row, answers)
                 await asyncio.to_thread(self._store, answers)
                 self._stored += len(answers.rows)
-                failed = answers.failed.items()
-                failures += Counter(why for request, why in failed if request not in answers.unrun)
-                refused += Counter(why for request, why in failed if request in answers.refused)
-        whole = not (why or re.search("expire|cancel", state.called, re.IGNORECASE))
-        if whole and (missing := row.requests - len(seen)) > 0:
-            failures[_NO_LINE] += missing
-            lost = f"{missing:,} of {counted(row.requests, 'request')} have no line that can be read"
-            _log.warning("the batch %s: %s; they are asked again", row.name, lost)
-        if lines_read > len(seen):
-            others = counted(lines_read - len(seen), "line")
-            _log.warning("the batch %s: %s of other requests, or read before, left out", row.name, others)
-        reasons = refused or failures
-        self._table.done(row, reasons.most_common(1)[0][0] if reasons else "", refused=bool(refused))
+                failures.update(answers.failed.values())
+        if (missing := row.requests - len(seen)) > 0:
+            failures[why or _NO_LINE] += missing
+        self._table.done(row, failures.most_common(1)[0][0] if failures else "")
         self._failures += failures
         self._learned |= self._learn(row)
 
@@ -254,15 +233,14 @@ class Batches:
     # Questions
 
     async def send(self, asked: Sequence[Asked], note: Callable[[str], None] = lambda _: None) -> bool:
-        """Send the questions that are in no batch yet; return whether any question is in a batch now.
+        """Send the questions that are in no batch yet; return True if any question is in a batch now.
 
         Raises:
             LimitReached: A limit forbids it.
-            NoneAnswered: The round before brought nothing but failures.
+            NoneAnswered: The last round got nothing but failures.
             JudgeError: A provider refuses.
         """
         self._ledger.put(known_at_once(asked))
-        in_flight = self._table.in_flight()
         if self._failures and not self._stored and not self._learned:
             why, count = self._failures.most_common(1)[0]
             raise NoneAnswered(
@@ -270,87 +248,32 @@ class Batches:
                 "(without --later what is left is asked live)"
             )
         self._failures.clear()
-        # as many as rounds before have brought, a round of failures is the last
-        self._stored, self._learned = 0, False
-        later = [
-            (api, judge, own) for judge, own in by_judge(asked) if (api := self._api_of(judge)) is not None
-        ]
-        for api, judge, questions in later:
+        self._stored, self._learned, later = 0, False, False
+        in_flight = self._table.in_flight()
+        for judge, questions in by_judge(asked):
+            model = model_of(judge)
+            if model is None or (api := self._apis.get(endpoint_of(model))) is None:
+                continue
+            later = True
             new = [question for question in questions if judge.key(question) not in in_flight]
-            async for some in self._split(requests_of(judge, api.model, new, price_later(judge)), api):
-                if (row := await self._create(api, some)) is not None:
-                    price = "" if row.cost_usd is None else f", about ${row.cost_usd:.4f}"
-                    note(f"{counted(row.requests, 'request')} went out in the batch {row.name}{price}")
-        return bool(later and self.open())
-
-    def _api_of(self, judge: Judge) -> BatchAPI | None:
-        model = model_of(judge)
-        return None if model is None else self._apis.get(endpoint_of(model))
-
-    def in_words(self) -> str:
-        """Return a text that says how much is in progress."""
-        rows = self.open()
-        asked = counted(sum(row.requests for row in rows), "request is", "requests are")
-        way_out = "without --later they are cancelled, and the rest is asked live"
-        return f"{asked} under way in {counted(len(rows), 'batch')} ({way_out})"
+            for some in _split(requests_of(judge, api.model, new, price_later(judge))):
+                row = await self._create(api, some)
+                price = "" if row.cost_usd is None else f", about ${row.cost_usd:.4f}"
+                note(f"sent {counted(row.requests, 'request')} in the batch {row.name}{price}")
+        return later and bool(self.open())
 
     def _learn(self, row: BatchRow) -> bool:
-        """Learn from a failed batch what to leave out of requests, or how many may wait at once; return whether it tells anything."""
+        """Learn from a failed batch which parameters to leave out; return True if there is one."""
         if not row.why or row.endpoint not in self._apis:
             return False
         known = self._apis[row.endpoint].model.capabilities
-        changed = bool(row.refused) and known.learn(row.why, known.mode, limited=True)
-        return changed or _LIMIT.search(row.why) is not None
+        return known.learn(row.why, known.mode, limited=True)
 
-    def _room(self, model: LLMJudge) -> float:
-        """Return how many tokens may still be queued at the provider, if a failed batch has stated a limit."""
-        rows = [row for row in self._table.batches() if row.endpoint == endpoint_of(model)]
-        limits = [match[1] for row in rows if (match := _LIMIT.search(row.why))]
-        most = int(re.sub(r"\D", "", limits[-1])) if limits else inf
-        return most - sum(row.tokens for row in rows if row.state != DONE)
-
-    async def _split(self, requests: Iterable[Request], api: BatchAPI) -> AsyncIterator[list[Request]]:
-        """Yield the requests in batches of the size that the provider accepts; those beyond its queue limit wait for the next round."""
-        some, size, room = list[Request](), 0, self._room(api.model)
-        for request in requests:
-            request.line = await api.line(request.custom_id, request.body)
-            if request.tokens > room:
-                break
-            if some and (len(some) == api.most_requests or size + len(request.line) + 1 > api.most_bytes):
-                yield some
-                some, size = [], 0
-            some.append(request)
-            size += len(request.line) + 1
-            room -= request.tokens
-        if some:
-            yield some
-
-    async def _create(self, api: BatchAPI, some: Sequence[Request]) -> BatchRow | None:
-        """Create a batch of the requests that no other process is sending; None if there are none."""
-        row = self._reserve_batch(api.model, some)
-        while (claimed := self._table.requests_in(row.id)) != {request.custom_id for request in some}:
-            self._table.forget(row)
-            some = [request for request in some if request.custom_id in claimed]
-            if not some:
-                return None
-            row = self._reserve_batch(api.model, some)
-        try:
-            made = await api.create(row.id, some)
-        except JudgeError:
-            self._table.forget(row)
-            raise
-        except TransportError as error:
-            problem = f"whether a batch was made is not known: {error}; the next round finds out"
-            raise JudgeError(problem) from None
-        self._table.sent(row, made)
-        return row
-
-    def _reserve_batch(self, model: LLMJudge, some: Sequence[Request]) -> BatchRow:
-        """Store the intent to create a batch of these requests, and return its row."""
-        provider, name, url = endpoint_of(model)
-        price = price_later(model)
-        tokens = sum(request.tokens for request in some)
-        back = sum(request.tokens_back for request in some)
+    async def _create(self, api: BatchClient, some: Sequence[Request]) -> BatchRow:
+        """Store the intent to create a batch of these requests, create it, and return its row."""
+        provider, name, url = endpoint_of(api.model)
+        price = price_later(api.model)
+        tokens, back = (sum(getattr(row, at) for row in some) for at in ("tokens", "tokens_back"))
         row = BatchRow(
             id=f"germane-{uuid4().hex}",
             run=self._run,
@@ -366,6 +289,15 @@ class Batches:
         self._check_limits(row)
         self._table.begin(row)
         self._table.add(row.id, some)
+        try:
+            made = await api.create(row.id, some)
+        except JudgeError:
+            self._table.forget(row)
+            raise
+        except TransportError as error:
+            problem = f"whether a batch was made is not known: {error}; the next round finds out"
+            raise JudgeError(problem) from None
+        self._table.sent(row, made)
         return row
 
     def _check_limits(self, row: BatchRow) -> None:
@@ -404,33 +336,25 @@ class Batches:
         """Cancel this evaluation's batches, and wait until their existing answers are stored."""
         await self.fetch()
         for row in self.open(own=True):
-            await cancel(row, self._apis[row.endpoint], self._table)
+            if row.name:
+                try:
+                    await self._apis[row.endpoint].cancel(row.name)
+                except TransportError as error:
+                    raise JudgeError(f"the batch {row.name} cannot be cancelled: {error}") from None
         while self.open(own=True):
             await self.fetch()
             if self.open(own=True):
                 await asyncio.sleep(FIRST_PAUSE)
 
 
-async def cancel(row: BatchRow, api: BatchAPI, table: AskedTable) -> None:
-    """Cancel a batch at its provider, or forget one that was never created. JudgeError if that fails."""
-    try:
-        name = row.name or await api.find(row.id, table.requests_in(row.id), row.at)
-        if name is None:
-            table.forget(row)
-        if not name:
-            return
-        table.sent(row, name)
-        await api.cancel(name)
-    except TransportError as error:
-        raise JudgeError(f"the batch {row.name or row.id} cannot be cancelled: {error}") from None
-
-
-async def _chunks(items: AsyncIterator[T], size: int) -> AsyncIterator[list[T]]:
-    some = list[T]()
-    async for item in items:
-        some.append(item)
-        if len(some) == size:
+def _split(requests: Iterable[Request]) -> Iterator[list[Request]]:
+    """Yield the requests in batches of the size that a provider accepts."""
+    some, size = list[Request](), 0
+    for request in requests:
+        if some and (len(some) == MOST_REQUESTS or size + len(request.line) + 1 > MOST_BYTES):
             yield some
-            some = []
+            some, size = [], 0
+        some.append(request)
+        size += len(request.line) + 1
     if some:
         yield some

@@ -8,19 +8,16 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from itertools import chain
-from typing import TypeVar
 
 import msgspec
 from msgspec import structs
 
-from germane.addons.batches.api import Request
+from germane.addons.batches.requests import Request
 from germane.clean import mask_urls
 from germane.encoding import decode, encode
 from germane.ledger.store import LedgerTable
 from germane.tables.columns import batched
 from germane.types import Json
-
-T = TypeVar("T")
 
 FILE = ""
 """The batch of requests in a file."""
@@ -43,7 +40,6 @@ class BatchRow(msgspec.Struct, kw_only=True):
         at: When it was made.
         state: "sending", "sent" or "done".
         why: Why the batch, or most of its failed lines, failed.
-        refused: Whether that is the provider's refusal of a request.
     """
 
     id: str
@@ -59,7 +55,6 @@ class BatchRow(msgspec.Struct, kw_only=True):
     name: str = ""
     state: str = SENDING
     why: str = ""
-    refused: int = 0
 
     @property
     def endpoint(self) -> tuple[str, str, str]:
@@ -68,7 +63,7 @@ class BatchRow(msgspec.Struct, kw_only=True):
 
 
 _COLUMNS = BatchRow.__struct_fields__
-_TYPES = dict.fromkeys(("requests", "questions", "tokens", "refused"), "bigint") | {
+_TYPES = dict.fromkeys(("requests", "questions", "tokens"), "bigint") | {
     "id": "text PRIMARY KEY",
     "cost_usd": "double precision",
 }
@@ -89,17 +84,15 @@ class AskedTable:
     # Requests
 
     def add(self, batch: str, requests: Iterable[Request]) -> None:
-        """Store requests as part of this batch, except those in another open batch."""
+        """Store requests as part of this batch."""
         for some in batched(requests, _MANY):
             rows = [
                 (row.custom_id, batch, " ".join(row.keys), encode(dict(row.record)).decode()) for row in some
             ]
             self._ledger.change(
                 f"INSERT INTO asked (request, batch, keys, record) VALUES {', '.join(['(?, ?, ?, ?)'] * len(rows))} "  # noqa: S608 - question marks
-                "ON CONFLICT (request) DO UPDATE SET batch = excluded.batch, keys = excluded.keys, record = excluded.record "
-                # not: of no open batch, of which a statement of PostgreSQL may not see one that was begun just now
-                "WHERE asked.batch IN (?, excluded.batch) OR asked.batch IN (SELECT id FROM batches WHERE state = ?)",
-                [*chain.from_iterable(rows), FILE, DONE],
+                "ON CONFLICT (request) DO UPDATE SET batch = excluded.batch, keys = excluded.keys, record = excluded.record",
+                list(chain.from_iterable(rows)),
             )
 
     def records(self, requests: Sequence[str]) -> dict[str, dict[str, Json]]:
@@ -148,12 +141,11 @@ class AskedTable:
         self._ledger.change("DELETE FROM asked WHERE batch = ?", [batch.id])
         self._ledger.change("DELETE FROM batches WHERE id = ?", [batch.id])
 
-    def done(self, batch: BatchRow, why: str = "", *, refused: bool = False) -> None:
+    def done(self, batch: BatchRow, why: str = "") -> None:
         """Mark a batch as done once its answers are read; unanswered requests may be asked again."""
         self._ledger.change("DELETE FROM asked WHERE batch = ?", [batch.id])
-        sql = "UPDATE batches SET state = ?, why = ?, refused = ? WHERE id = ?"
-        self._ledger.change(sql, [DONE, why, int(refused), batch.id])
-        batch.state, batch.why, batch.refused = DONE, why, int(refused)
+        self._ledger.change("UPDATE batches SET state = ?, why = ? WHERE id = ?", [DONE, why, batch.id])
+        batch.state, batch.why = DONE, why
 
 
 def _marks(values: Sequence[object]) -> str:

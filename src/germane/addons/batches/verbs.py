@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import closing, nullcontext
@@ -12,9 +11,6 @@ from typing import Any
 
 import msgspec
 
-from germane.addons.batches import rounds
-from germane.addons.batches.api import line_of
-from germane.addons.batches.providers import open_batches
 from germane.addons.batches.requests import Answers, known_at_once, read_answers, requests_for_file
 from germane.addons.batches.table import FILE, AskedTable
 from germane.clean import counted, some_of
@@ -22,7 +18,6 @@ from germane.cli.values import print_document, print_lines, refuse_input, say, s
 from germane.errors import InputError
 from germane.evaluation.choice import ledger_address
 from germane.folder.manifest import read_manifest
-from germane.judges import LLMJudge
 from germane.ledger.address import is_there
 from germane.ledger.opening import open_at
 from germane.samples.files import whole_file
@@ -62,7 +57,7 @@ def questions(*, output: Path, json: bool, **flags: Any) -> int:
             table.add(FILE, requests.values())
             store.put(known_at_once(certain))
     with whole_file(output) as file:
-        file.writelines(line_of(name, request.body) + b"\n" for name, request in requests.items())
+        file.writelines(request.line + b"\n" for request in requests.values())
     done = {
         "schema_version": 1,
         "requests": len(requests),
@@ -138,21 +133,17 @@ def answers(files: Sequence[Path], *, ledger: str | None, json: bool) -> int:
     return code
 
 
-def batches(*, cancel: str | None, base_url: str | None, ledger: str | None, json: bool) -> None:
+def batches(*, ledger: str | None, json: bool) -> None:
     """List the batches sent by runs with --later, and their last known state.
 
-    No calls are made except for --cancel. `germane run --resume REPORT --later` fetches finished batches, cancelled ones too.
+    No calls are made. `germane run --resume REPORT --later` fetches finished batches; without `--later` it cancels the others.
     """
     location = ledger_address(ledger)
     rows = []
-    if ledger is not None or cancel is not None or is_there(location):
-        # one that is named and not there is an error, and is not made
-        open_at(location, read_only=True).close()
+    if ledger is not None or is_there(location):
+        open_at(location, read_only=True).close()  # a named ledger that does not exist is an error
         with closing(open_at(location)) as opened:
-            table = AskedTable(opened)
-            if cancel is not None:
-                _cancel(table, cancel, base_url)
-            rows = table.batches()
+            rows = AskedTable(opened).batches()
     if json:
         print_document({"schema_version": 1, "ledger": location, "batches": msgspec.to_builtins(rows)})
         return
@@ -160,30 +151,7 @@ def batches(*, cancel: str | None, base_url: str | None, ledger: str | None, jso
         print_lines(f"no batch was sent from {location}")
     for row in rows:
         price = "" if row.cost_usd is None else f", about ${row.cost_usd:.4f}"
-        print_lines(f"{row.id}  {row.state}, {row.at}")
-        print_lines(f"  {counted(row.requests, 'request')} to {row.provider}:{row.model}{price}")
-        print_lines(f"  {row.name or 'not known to the provider yet'}, of {row.run}")
+        asked = f"{counted(row.requests, 'request')} to {row.provider}:{row.model}{price}"
+        print_lines(f"{row.name or row.id}  {row.state}, {row.at}\n  {asked}\n  of {row.run}")
         if row.why:
             print_lines(f"  {row.why}")
-
-
-def _cancel(table: AskedTable, name: str, base_url: str | None) -> None:
-    """Cancel a batch, by our name or the provider's; InputError where there is none."""
-    row = next((batch for batch in table.batches(opened=True) if name in {batch.id, batch.name}), None)
-    if row is None:
-        raise InputError(f"no batch that is not done is called {name}", fix="see germane ledger batches")
-    judge = LLMJudge(f"{row.provider}:{row.model}", base_url=base_url)
-    if rounds.endpoint_of(judge) != row.endpoint:
-        where = f" --base-url {row.url}" if row.url else ""
-        problem = f"{name} is at {row.url or 'its provider'}, to which a key is sent only if you name it"
-        raise InputError(problem, fix=f"write: germane ledger batches --cancel {name}{where}")
-
-    async def send() -> None:
-        api = open_batches(judge)
-        try:
-            await rounds.cancel(row, api, table)
-        finally:
-            await api.close()
-
-    asyncio.run(send())
-    say(f"{name} is cancelled; germane run --resume REPORT fetches what it has answered")

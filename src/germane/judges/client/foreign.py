@@ -35,7 +35,6 @@ from pydantic_ai.messages import (
     UserPromptPart,
 )
 from pydantic_ai.models import Model, ModelRequestParameters, infer_model
-from pydantic_ai.models.batch import BatchRequest
 from pydantic_ai.output import OutputObjectDefinition
 from pydantic_ai.providers import infer_provider_class
 from pydantic_ai.settings import ModelSettings
@@ -133,18 +132,6 @@ class PydanticAITransport:
             ]
         finish = "stop" if response.finish_reason == "tool_call" else response.finish_reason
         return chat_completion(message, finish, response.model_name, vars(response.usage))
-
-    def batch_request(self, name: str, body: bytes) -> BatchRequest:
-        """Return a request for a batch, without a number of retries."""
-        request = json.loads(body)
-        settings: Any = self._settings(request)
-        del settings["max_retries"]
-        return BatchRequest(
-            custom_id=name,
-            messages=_messages(request["messages"]),
-            model_settings=settings,
-            model_request_parameters=_parameters(request),
-        )
 
     def _settings(self, request: Mapping[str, Json]) -> ModelSettings:
         """Return pydantic-ai's settings; parameters unknown to it go into the body."""
