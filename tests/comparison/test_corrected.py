@@ -11,9 +11,7 @@ import numpy as np
 import pytest
 
 from germane import Report, compare
-from germane.cli.label import _store_in
 from germane.comparison.regression import change_gates, regressions
-from germane.errors import InputError
 from germane.labelling.queue import LabelTask, queue_of
 from germane.labelling.session import LabellingSession
 from germane.reports.correction.draws import Draw, chance_of
@@ -21,7 +19,7 @@ from germane.reports.gates import Gate
 from germane.statistics.differences import corrected_difference
 from germane.tables.labels import Label
 from germane.types import FrozenDict
-from tests.labelling.made import report_at, truth_of
+from tests.labelling.made import keep, report_at, truth_of
 
 LINEAR, ORDER = "context_relevancy(unit=context)", "context_precision"
 QUERIES, PASSAGES = 20, 8
@@ -52,15 +50,12 @@ def pair_at(path: Path, a: float = 0.5, b: float = 0.8, *, shared: int = 0) -> t
 
 
 def label(reports: Sequence[Report], budget: int, answer: Any = None, **how: Any) -> list[Report]:
-    """The reports after a person labelled so much of the queue."""
-    session = LabellingSession(
-        queue_of(reports, budget=budget, **how),
-        "ann",
-        _store_in(reports),
-        [one for report in reports for one in report.labels()],
-    )
-    while (one := session.next) is not None and session.done < session.total:
-        session.answer(answer(one) if answer else truth_of(one.passages[0]))
+    """The reports after a person labelled so much of each one's queue."""
+    for report in reports:
+        queue = queue_of(report, budget=budget, **how)
+        session = LabellingSession(queue, "ann", keep(report), report.labels())
+        while (one := session.next) is not None and session.done < session.total:
+            session.answer(answer(one) if answer else truth_of(one.passages[0]))
     return [Report.open(report.folder or "") for report in reports]
 
 
@@ -107,44 +102,21 @@ def test_labels_decide_against_the_judge(tmp_path: Path) -> None:
 
 
 def test_the_correction_is_unbiased_and_covers(tmp_path: Path) -> None:
-    """Over draws of either design the corrected differences lie around people's own, which the intervals hold."""
+    """Over draws the corrected differences lie around people's own, which the intervals hold."""
     a, b = pair_at(tmp_path, shared=3)
     truth = people(b) - people(a)
-    for both in (False, True):
-        found, inside = list[float](), 0
-        for seed in range(8):
-            mine = (
-                label([a, b], 100, seed=seed)
-                if both
-                else [*label([a], 60, seed=seed), *label([b], 60, seed=seed)]
-            )
-            one = compare(*mine)[LINEAR].corrected
-            assert one is not None
-            assert one.set_ends is not None
-            assert one.difference is not None
-            found.append(one.difference)
-            inside += one.set_ends[0] <= truth <= one.set_ends[1]
-            for report in (a, b):
-                (Path(report.folder or "") / "labels.jsonl").write_bytes(b"")
-        assert np.mean(found) == pytest.approx(truth, abs=0.05)
-        assert inside >= 6
-
-
-def test_a_shared_passage_counts_once(tmp_path: Path) -> None:
-    """Passages of both lists add nothing to a difference of means: they are not drawn between the two, nor counted."""
-    a, b = pair_at(tmp_path, shared=5)
-    drawn = queue_of([a, b])
-    assert len(drawn.tasks) == QUERIES * 2 * (PASSAGES - 5)
-    whole = queue_of([a, b], design="queries")
-    assert len(whole.tasks) == QUERIES * (2 * PASSAGES - 5)
-    a, b = label([a, b], len(drawn.tasks))
-    one = compare(a, b)[LINEAR].corrected
-    assert one is not None
-    assert one.difference == pytest.approx(people(b) - people(a))
-    assert one.labels == len(drawn.tasks)
-    assert one.set_ends == pytest.approx((one.difference, one.difference))
-    assert a[LINEAR].corrected is None  # these labels are no sample of A's own passages
-    assert "what two reports do not share" in (a[LINEAR].corrected_why or "")
+    found, inside = list[float](), 0
+    for seed in range(8):
+        one = compare(*label([a, b], 60, seed=seed))[LINEAR].corrected
+        assert one is not None
+        assert one.set_ends is not None
+        assert one.difference is not None
+        found.append(one.difference)
+        inside += one.set_ends[0] <= truth <= one.set_ends[1]
+        for report in (a, b):
+            (Path(report.folder or "") / "labels.jsonl").write_bytes(b"")
+    assert np.mean(found) == pytest.approx(truth, abs=0.05)
+    assert inside >= 6
 
 
 def test_a_passage_of_both_draws_has_the_chance_of_either() -> None:
@@ -164,19 +136,17 @@ def test_a_passage_of_both_draws_has_the_chance_of_either() -> None:
     assert chance_of([draw(2, 10)], "other", "i0") == 0
 
 
-@pytest.mark.parametrize("both", [True, False])
-def test_measures_of_order_need_whole_queries(tmp_path: Path, both: bool) -> None:
+def test_measures_of_order_need_whole_queries(tmp_path: Path) -> None:
     """Passages here and there leave them to the judge, and the comparison says so; whole queries correct them."""
     a, b = pair_at(tmp_path, shared=2)
-    a, b = label([a, b], 100) if both else [*label([a], 60), *label([b], 60)]
+    a, b = label([a, b], 60)
     found = compare(a, b)
     assert found[LINEAR].decided_by == "corrected"
     assert found[ORDER].decided_by == "judged"
     assert any("uncalibrated: context_precision is not a mean" in note for note in found.notes)
     for report in (a, b):
         (Path(report.folder or "") / "labels.jsonl").write_bytes(b"")
-    whole = {"design": "queries"}
-    a, b = label([a, b], 200, **whole) if both else [*label([a], 112, **whole), *label([b], 112, **whole)]
+    a, b = label([a, b], 112, design="queries")
     for name in (LINEAR, ORDER):
         one = compare(a, b)[name]
         assert one.decided_by == "corrected", one.corrected_why
@@ -193,8 +163,6 @@ def test_labels_of_one_side_decide_nothing(tmp_path: Path) -> None:
     assert "uncalibrated: only one of the two has human labels" in " ".join(found.notes)
     (gate,) = change_gates([Gate.parse(f"change({LINEAR})>-0.5")], b, a)
     assert "uncalibrated" in gate.detail
-    with pytest.raises(InputError, match="share everything"):
-        queue_of([a, a])
 
 
 def test_unsure_answers_widen_the_interval() -> None:

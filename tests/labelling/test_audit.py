@@ -54,7 +54,6 @@ def test_the_judge_is_held_against_people(tmp_path: Path) -> None:
     low, high = line["bias"]["interval"]
     assert low < line["bias"]["mean"] < high
     assert sum(map(sum, line["confusion"]["people_by_judge"])) == len(tasks)
-    assert set(line["between_systems"]["bias"]) == {"a", "b"}
     assert line["illegal"] == {}
     assert json.loads(json.dumps(found)) == found
     text = audit_document(audit_judge(report)).text()
@@ -77,21 +76,6 @@ def test_a_yes_is_compared_with_a_grade_as_a_yes(tmp_path: Path) -> None:
     assert [(line["scale"], line["n"]) for line in found["kinds"]] == [("binary", 30)]
 
 
-def test_two_people_who_disagree_are_compared(tmp_path: Path) -> None:
-    """On what both labelled; of several people the lower median is held against the judge."""
-    report = label(report_at(tmp_path / "r"), budget=40)
-    report = label(report, "ben", add=1, budget=30)
-    (line,) = audit_judge(report).as_json()["people"]
-    assert (line["people"], line["n"]) == (["ann", "ben"], 30)
-    mine = {one.item: one.answer for one in report.labels() if one.who == "ann"}
-    theirs = {one.item: one.answer for one in report.labels() if one.who == "ben"}
-    both = sorted(theirs)
-    assert line["kappa"] == pytest.approx(
-        cohen_kappa_score([mine[i] for i in both], [theirs[i] for i in both])
-    )
-    assert 0 < line["raw"] < 1
-
-
 class Wavering(GradeJudge):
     """Asked again it gives one more now and then."""
 
@@ -110,17 +94,6 @@ class Wavering(GradeJudge):
                 reply.payload["grade"] = min(3, reply.payload["grade"] + self.asked % 2)
             replies.append(reply)
         return replies
-
-
-def test_a_judge_that_is_asked_again_is_held_against_itself(tmp_path: Path) -> None:
-    """Replicas of one question: how often they are equal."""
-    from germane.judges.panel import repeated
-
-    report = report_at(tmp_path / "r", "context_relevance", judge=list(repeated(Wavering(), 2)))
-    found = audit_judge(report).as_json()
-    (line,) = found["self_consistency"]
-    assert (line["kind"], line["n"], line["times"]) == ("relevance", QUERIES * PASSAGES, 2)
-    assert 0.3 < line["raw"] < 1
 
 
 @pytest.mark.parametrize(

@@ -73,10 +73,9 @@ def test_documents_are_found_by_sample_and_id(tmp_path: Path, name: str) -> None
     [
         ("a.csv", "sample;id;grade\nq1;d1.2;2,0\nq2;d2.0;\n"),
         ("a.csv", "sample,id,grade\nq1,d1.2,2.0\nq2,d2.0,NA\n"),
-        ("a.tsv", "sample\tid\tgrade\nq1\td1.2\t2\nq2\td2.0\t\n"),
         (
-            "a.json",
-            '[{"sample": "q1", "id": "d1.2", "grade": 2.0}, {"sample": "q2", "id": "d2.0", "grade": null}]',
+            "a.jsonl",
+            '{"sample": "q1", "id": "d1.2", "grade": 2.0}\n{"sample": "q2", "id": "d2.0", "grade": null}\n',
         ),
     ],
 )

@@ -44,7 +44,7 @@ def report(path: Path, keep_places: slice) -> Report:
 
 
 def labelled(made: Report, budget: int = 100) -> Report:
-    session = LabellingSession(queue_of([made], budget=budget), "ann", keep(made))
+    session = LabellingSession(queue_of(made, budget=budget), "ann", keep(made))
     while (one := session.next) is not None:
         session.answer(truth_of(one.passages[0]))
     return Report.open(made.folder or "")

@@ -4,7 +4,7 @@ import pytest
 from scipy import stats
 from sklearn.metrics import cohen_kappa_score, confusion_matrix
 
-from germane.statistics.agreement import agreement, cohen_kappa, confusion, krippendorff_alpha, spread_between
+from germane.statistics.agreement import agreement, cohen_kappa, confusion
 
 RNG = np.random.default_rng(0)
 PEOPLE = RNG.integers(0, 4, 300).astype(float)
@@ -88,43 +88,7 @@ def test_weights_count_an_item_as_often_as_it_stands_for_others() -> None:
     assert agreement(JUDGE, PEOPLE, weights=weights * 7.0).alpha_ordinal == pytest.approx(found.alpha_ordinal)
 
 
-@pytest.mark.equals("krippendorff", what="ordinal alpha, with gaps", within="1e-6")
-@pytest.mark.parametrize("seed", range(6))
-def test_alpha_of_several_people_with_gaps_equals_krippendorff(seed: int) -> None:
-    """Four people, a third of the grades missing, some items with one grade or none."""
-    rng = np.random.default_rng(seed)
-    ratings = np.clip(rng.integers(0, 4, 25) + rng.integers(-1, 2, (4, 25)), 0, 3).astype(float)
-    ratings[rng.random((4, 25)) < 0.35] = np.nan
-    assert krippendorff_alpha(ratings) == pytest.approx(
-        krippendorff.alpha(ratings, level_of_measurement="ordinal")
-    )
-
-
-def test_alpha_without_pairs_is_none() -> None:
-    """No item with two grades, or no grade at all."""
-    assert krippendorff_alpha([[1, np.nan], [np.nan, 2]]) is None
-    assert krippendorff_alpha([[np.nan], [np.nan]]) is None
-
-
 def test_kappa_of_the_published_example() -> None:
     """Two raters, 50 proposals: 20 both yes, 15 both no, 5 and 10 apart; kappa .4."""
     pairs = confusion([1] * 20 + [0] * 5 + [1] * 10 + [0] * 15, [1] * 25 + [0] * 25)
     assert cohen_kappa(pairs) == pytest.approx(0.4)
-
-
-def test_spread_is_the_deviation_between_groups_beyond_that_within() -> None:
-    """Over many tables of 20 groups of 8, the squared deviation is right on average: .3^2."""
-    rng = np.random.default_rng(1)
-    groups = np.repeat(np.arange(20), 8)
-    squares = []
-    for _ in range(300):
-        found = spread_between(rng.normal(0, 0.3, 20)[groups] + rng.normal(0, 0.5, 160), groups)
-        squares.append(found.deviation**2)
-    assert np.mean(squares) == pytest.approx(0.09, rel=0.06)
-
-
-def test_spread_names_the_extreme_groups() -> None:
-    """Lowest and highest mean, number of groups; without spread between groups the deviation is 0."""
-    found = spread_between([0, 2, 1, 1], ["a", "a", "b", "b"])
-    assert (found.deviation, found.low, found.high) == (0, 1, 1)
-    assert spread_between([0.0, 1.0], ["a", "b"]).deviation == pytest.approx(np.sqrt(0.5))

@@ -1,15 +1,11 @@
-from itertools import product
-
 import numpy as np
 import pytest
-from scipy import stats
 from statsmodels.stats.multitest import multipletests
 
 from germane.statistics.comparison import (
     decide_change,
     holm,
     paired_difference,
-    sign_flip_test,
     split_difference,
 )
 from germane.statistics.intervals import Interval, mean_interval
@@ -19,81 +15,6 @@ RNG = np.random.default_rng(0)
 
 def interval(low: float, high: float, n: int = 100) -> Interval:
     return Interval(mean=(low + high) / 2, ends=(low, high), method="", level=0.95, units="cases", n=n)
-
-
-@pytest.mark.equals("scipy", what="the exact sign-flip test (`permutation_test`)", within="1e-6")
-@pytest.mark.parametrize("n", [1, 2, 7, 8, 9, 13])
-def test_exact_test_equals_scipy(n: int) -> None:
-    """Up to 13 cases every pattern of signs is tried."""
-    d = np.random.default_rng(n).normal(0.2, 0.5, n).round(1)  # rounding makes ties between sums
-    p, method = sign_flip_test(d)
-    signs = np.array(list(product((1, -1), repeat=n)))
-    expected = (np.abs(signs @ d) >= abs(d.sum()) - 1e-9).mean()
-    assert p == pytest.approx(expected)
-    assert method == "sign-flip, exact"
-    if n > 1:
-        scipy = stats.permutation_test(
-            (d,), lambda x, axis: np.abs(x.sum(axis=axis)), permutation_type="samples", alternative="greater"
-        )
-        assert p == pytest.approx(scipy.pvalue)
-
-
-def test_random_test_agrees_with_scipy_within_sampling_error() -> None:
-    """Beyond 13 cases random patterns are tried, and the p-value is that of scipy but for chance."""
-    d = RNG.normal(0.05, 0.3, 60)
-    p, method = sign_flip_test(d, flips=50_000)
-    expected = stats.permutation_test(
-        (d,),
-        lambda x, axis: np.abs(x.sum(axis=axis)),
-        permutation_type="samples",
-        alternative="greater",
-        n_resamples=50_000,
-        batch=5000,
-        rng=np.random.default_rng(1),
-    ).pvalue
-    assert abs(p - expected) < 4 * np.sqrt(expected * (1 - expected) * 2 / 50_000)
-    assert method == "sign-flip, 50,000 random flips"
-
-
-def test_random_p_is_never_zero() -> None:
-    """What no flip reaches has p = 1 / (flips + 1)."""
-    assert sign_flip_test(np.ones(40))[0] == 1 / 10_001
-
-
-def test_the_seed_decides_the_flips() -> None:
-    """One seed gives one p-value, another one another."""
-    d = RNG.normal(0.02, 0.3, 40)
-    assert sign_flip_test(d, seed=1) == sign_flip_test(d, seed=1)
-    assert sign_flip_test(d, seed=1)[0] != sign_flip_test(d, seed=2)[0]
-
-
-def test_many_cases_use_the_named_normal_approximation() -> None:
-    """Above 20,000 cases; just below, random flips say the same."""
-    d = RNG.normal(0.002, 0.3, 20_001)
-    (p, method), (fewer, _) = sign_flip_test(d), sign_flip_test(d[:-1])
-    assert method == "sign-flip, normal approximation"
-    assert p == pytest.approx(fewer, abs=0.03)
-    assert sign_flip_test(np.zeros(20_001))[0] == 1
-
-
-def test_identical_systems_have_p_1() -> None:
-    """No difference is no evidence, exactly and at random."""
-    assert sign_flip_test(np.zeros(5))[0] == 1
-    assert sign_flip_test(np.zeros(50))[0] == 1
-
-
-def test_cases_of_a_cluster_are_flipped_together() -> None:
-    """Ten copies of three cases are worth three."""
-    d = np.array([0.3, 0.1, 0.2])
-    p, _method = sign_flip_test(np.tile(d, 10), clusters=np.tile(["a", "b", "c"], 10))
-    assert p == 0.25
-
-
-def test_the_test_keeps_its_level() -> None:
-    """Of symmetric differences without an effect at most 5% (and chance) are called significant."""
-    rng = np.random.default_rng(3)
-    found = [sign_flip_test(rng.standard_t(3, 20), flips=1000, seed=seed)[0] <= 0.05 for seed in range(400)]
-    assert 0.02 <= np.mean(found) <= 0.085
 
 
 @pytest.mark.equals("statsmodels", what="Holm's adjusted p", within="1e-6")
@@ -119,9 +40,7 @@ def test_difference_is_b_minus_a() -> None:
         int((b < a).sum()),
     )
     assert found.interval == mean_interval(b - a, value_range=(-1, 1), differences=True)
-    assert (found.p, found.test) == (found.interval.p, "Gaffke")
-    flipped = paired_difference(a, b, value_range=(0, 1), test="sign-flip", seed=3)
-    assert (flipped.p, flipped.test) == sign_flip_test(b - a, seed=3)
+    assert found.p == found.interval.p
 
 
 def test_what_is_detectable_lies_between_small_and_large_differences() -> None:
@@ -142,7 +61,7 @@ def test_incomplete_scores_have_bounds_and_no_difference() -> None:
     found = paired_difference(a, b, bounds_b=(np.full(60, 0.2), np.full(60, 0.6)), value_range=(0, 1))
     rest = b[1:] - 0.5
     low, high = (np.r_[rest, end].mean() for end in (-0.3, 0.1))
-    assert (found.difference, found.test, found.mean_b, found.detectable) == (None, None, None, None)
+    assert (found.difference, found.p, found.mean_b, found.detectable) == (None, None, None, None)
     assert found.interval.ends is not None
     assert found.interval.ends[0] < low < high < found.interval.ends[1]
     assert found.wins + found.ties + found.losses == 59

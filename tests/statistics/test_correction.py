@@ -8,7 +8,6 @@ from scipy import stats
 from germane.statistics import correction
 from germane.statistics.correction import (
     POPULATIONS,
-    LabelPilot,
     Population,
     _degrees,
 )
@@ -296,12 +295,3 @@ def test_degrees_of_freedom_of_a_sum_of_variances() -> None:
         assert _degrees(np.array([0.3]), np.array([df])) == pytest.approx(df)
         assert _degrees(np.full(5, 0.3), np.full(5, df)) == pytest.approx(5 * (df + 2) - 2)
     assert _degrees(np.zeros(2), np.array([3, 3])) == 1
-
-
-def test_the_width_that_more_labels_would_give() -> None:
-    """Three of five labelled in each of four queries, worked by hand: of the set, and of queries like these."""
-    pilot = LabelPilot(sizes=(5,) * 4, within=0.5, between=0.2, doubt=0.3, labels=12)
-    of_set = (1 - 3 / 5) * 0.5 / 3 / 4 + 0.3 / 12
-    assert pilot.width(12, "report") == pytest.approx(2 * stats.t(12 - 4 - 1).ppf(0.975) * of_set**0.5)
-    of_queries = of_set + 0.2 / 4
-    assert pilot.width(12) == pytest.approx(2 * stats.t(3).ppf(0.975) * of_queries**0.5)

@@ -12,12 +12,11 @@ from germane.cli.values import print_document, refuse_input, say
 from germane.errors import InputError
 from germane.flags import flags_of
 from germane.labelling.audit import audit_document, audit_judge
-from germane.labelling.goldaudit import GoldAudit, audit_gold, gold_document, queue_rows
+from germane.labelling.goldaudit import GoldAudit, audit_gold, gold_document
 from germane.labelling.judges import JudgesAudit, audit_judges, judges_document
 from germane.labelling.schema import AgainLine, AuditDocument
 from germane.reports.report import Report
 from germane.samples.files import write_whole
-from germane.show.table import csv_lines
 
 
 def audit(
@@ -30,7 +29,7 @@ def audit(
     again: int | None,
     **flags: Any,
 ) -> int:
-    """Check the judge against people's labels: agreement, bias, corrected means, warnings.
+    """Check the judge against people's labels: agreement, bias, warnings.
 
     With several reports on the same items, say which judge agrees best with people, and which cannot be told from it. With --gold,
     list the documents where judges and the first report's gold disagree most. Default report: the latest in germane-reports.
@@ -39,7 +38,7 @@ def audit(
     reads the answers. Exit code 1 if it changed, 3 if that cannot be said.
     """
     folders = folders or latest_reports("audit")
-    written, suffix = (".md", ".txt", *[".csv"] * gold), output.suffix.lower() if output is not None else ""
+    written, suffix = (".md", ".txt"), output.suffix.lower() if output is not None else ""
     if suffix and suffix not in written:
         raise InputError(f"-o {output}: audit writes no such file", fix=f"name it {', '.join(written)}")
     if output is not None:
@@ -48,8 +47,8 @@ def audit(
     reports = list(map(Report.open, folders))
     audited: AuditDocument | JudgesAudit | GoldAudit
     if gold:
-        audited = gold_audit = audit_gold(reports)
-        document = gold_document(gold_audit)
+        audited = audit_gold(reports)
+        document = gold_document(audited)
     elif len(reports) == 1:
         audited = audit_judge(reports[0], every=every, again=line)
         document = audit_document(audited)
@@ -58,8 +57,7 @@ def audit(
         document = judges_document(audited)
     if output is not None:
         output.parent.mkdir(parents=True, exist_ok=True)
-        text = document.text() if suffix == ".txt" else document.markdown()
-        write_whole(output, csv_lines(queue_rows(gold_audit)) if suffix == ".csv" else [text])
+        write_whole(output, [document.text() if suffix == ".txt" else document.markdown()])
         say(f"wrote {output}")
     if json:
         print_document(audited.as_json())

@@ -8,9 +8,9 @@ import shlex
 import shutil
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, replace
+from dataclasses import replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 from rich.console import Console
 from rich.text import Text
@@ -19,11 +19,9 @@ from germane.addons import labeller_of
 from germane.clean import clean, counted, some_of
 from germane.cli.keyboard import keyboard
 from germane.cli.printing import latest_reports
-from germane.cli.values import print_document, print_lines, refuse_input, say
+from germane.cli.values import print_lines, refuse_input, say
 from germane.errors import InputError, Interrupted
 from germane.labelling.files import export_labels, import_labels
-from germane.labelling.goldaudit import audit_gold, mean_lines, suspects_queue
-from germane.labelling.planning import plan_labels
 from germane.labelling.queue import LabelQueue, LabelTask, QueueName, queue_of
 from germane.labelling.session import LabellingSession
 from germane.reports.correct import Corrections, corrections_of
@@ -46,23 +44,22 @@ _GRADES = {
     ),
     "binary": ("y  yes", "n  no"),
 }
-_KEYS = ("u  unsure: not counted, not asked again", "z  undo the last answer", "s  skip, come back later",
+_KEYS = ("u  unsure: not counted, not asked again", "z  undo the last answer",
          "?  this help", "q  quit; all answers are stored")  # fmt: skip
 
 
 def label(
-    folders: Sequence[Path],
+    folder: Path | None,
     *,
     who: str | None,
     budget: int | None,
     design: Design | None,
-    queue: QueueName | Literal["gold"],
+    queue: QueueName,
     seed: int,
     kind: str | None,
     scale: str | None,
     guideline: Path | None,
     take: Path | None,
-    for_width: float | None,
     json: bool,
     give: Path | None,
     **of_addons: Any,
@@ -72,71 +69,49 @@ def label(
     Without --kind and --design the report's measures decide what is drawn: whole queries for measures of order
     (context_precision, AP, nDCG), else passages; claims for context_recall, after the passages. The command first prints which
     means are corrected after how many answers. Default report: the latest in germane-reports.
-
-    Given two reports, draw passages that they do not share, for `germane compare`; labels are stored in both. With
-    --queue gold, label the suspects of `germane audit --gold`.
     """
     person = who or _user()
-    if _labelled_by_addon(folders, of_addons, who=person, budget=budget, seed=seed, json=json):
+    if _labelled_by_addon(folder, of_addons, who=person, budget=budget, seed=seed, json=json):
         return
-    folders = folders or latest_reports("label")
-    reports = list(map(Report.open, folders))
-    report, folder = reports[0], folders[0]
-    if len(reports) > 1 and (take is not None or give is not None):
-        raise InputError("--import and --export are about one report", fix="name one report")
+    folder = folder or latest_reports("label")[0]
+    report = Report.open(folder)
     text = read_text(guideline) if guideline else ""
     fingerprint = hashlib.sha256(text.encode()).hexdigest()[:16] if guideline else None
     _check_export(give, take, report)
     if take is not None:
-        labels, notes = import_labels(
-            take, report, who, fingerprint, person, lambda note: say(f"note: {note}")
-        )
+        labels, notes = import_labels(take, report, who, fingerprint, person)
         report.tables.append_labels(labels)
         say("; ".join([f"{counted(len(labels), 'label')} added to {folder}", *notes]))
     if give is not None:
         say(f"wrote {counted(export_labels(give, Report.open(folder)), 'label')} to {give}")
-    if for_width is not None:
-        _plan(Report.open(folder), for_width, json=json)
-    if take is not None or give is not None or for_width is not None:
+    if take is not None or give is not None:
         return
-    stored = dict.fromkeys(label for report in reports for label in report.labels())
-    settings, sessions = report.manifest.get("settings") or {}, list[LabellingSession]()
-    for drawn in _queues(reports, queue, kind, design, budget, seed):  # claims and sufficiency are yes or no
+    if queue == "random" and (kind is None or design is None):
+        queues = _queues_for_means(report, kind, design, budget, seed)
+    else:
+        how = {"queue": queue, "budget": budget, "seed": seed}
+        queues = [queue_of(report, kind or "relevance", design or "passages", **how)]
+    settings, stored = report.manifest.get("settings") or {}, list(report.labels())
+    sessions = list[LabellingSession]()
+    for drawn in queues:  # claims and sufficiency are yes or no
         own = str(settings.get("scale", "graded")) if drawn.kind == "relevance" else "binary"
-        session = LabellingSession(
-            drawn, person, _store_in(reports), stored, scale=scale or own, guideline=fingerprint
-        )
+
+        def store(label: Label) -> None:
+            report.tables.append_labels([label])
+
+        session = LabellingSession(drawn, person, store, stored, scale=scale or own, guideline=fingerprint)
         sessions.append(session)
-    _label(sessions, report if len(reports) == 1 and queue != "gold" else None, text)
-    if queue == "gold":
-        print("\n".join(mean_lines(audit_gold(list(map(Report.open, folders))))))
+    _label(sessions, report, text)
 
 
-def _labelled_by_addon(folders: Sequence[Path], flags: Mapping[str, Any], **how: Any) -> bool:
+def _labelled_by_addon(folder: Path | None, flags: Mapping[str, Any], **how: Any) -> bool:
     """Label a folder that an add-on knows, such as a drafted set; return False for reports. InputError for an add-on's flag with a report."""
-    labeller = labeller_of(folders[0]) if len(folders) == 1 else None
-    if labeller is not None:
-        labeller(folders[0], **how, **flags)
+    labeller = None if folder is None else labeller_of(folder)
+    if folder is not None and labeller is not None:
+        labeller(folder, **how, **flags)
     elif extra := next((name for name, value in flags.items() if value), None):
         raise InputError(f"--{extra.replace('_', '-')} is not for a report", fix="leave it out")
     return labeller is not None
-
-
-def _queues(
-    reports: Sequence[Report],
-    name: str,
-    kind: str | None,
-    design: Design | None,
-    budget: int | None,
-    seed: int,
-) -> list[LabelQueue]:
-    """Return the queues to label: suspects of the gold audit, what corrects the report's means, or the one asked for."""
-    if name == "gold":
-        return [suspects_queue(reports, budget)]
-    if name == "random" and len(reports) == 1 and (kind is None or design is None):
-        return _queues_for_means(reports[0], kind, design, budget, seed)
-    how = {"queue": name, "budget": budget, "seed": seed}
-    return [queue_of(reports, kind or "relevance", design or "passages", **how)]
 
 
 def _queues_for_means(
@@ -144,7 +119,7 @@ def _queues_for_means(
 ) -> list[LabelQueue]:
     """Return the queues that correct the report's judged means, and print which means these are."""
     targets, others = choose_targets(report, kind, design)
-    whole = [queue_of([report], target.kind, target.design, seed=seed) for target in targets]
+    whole = [queue_of(report, target.kind, target.design, seed=seed) for target in targets]
     orders, queues = [queue.cases for queue in whole], []
     shares = shared_budget(targets, orders, budget)
     for target, queue, cases, share in zip(targets, whole, orders, shares, strict=True):
@@ -155,28 +130,6 @@ def _queues_for_means(
     if others:
         print_lines(f"not corrected by these labels: {some_of(others, 4)}")
     return queues
-
-
-def _store_in(reports: Sequence[Report]) -> Callable[[Label], None]:
-    """Return a function that saves a label in each report that holds its item, else in the first."""
-    items_of = [{row.item for row in report.places()} for report in reports]
-
-    def store(label: Label) -> None:
-        holders = [report for report, items in zip(reports, items_of, strict=True) if label.item in items]
-        for report in holders or reports[:1]:
-            report.tables.append_labels([label])
-
-    return store
-
-
-def _plan(report: Report, width: float, *, json: bool) -> None:
-    """Print how many labels make the corrected interval of each judged measure this narrow."""
-    plans = plan_labels(report, width)
-    if json:
-        measures = [asdict(plan) for plan in plans]
-        print_document({"schema_version": 1, "for_width": width, "measures": measures})
-    else:
-        print_lines("\n".join(map(str, plans)))
 
 
 def _check_export(export: Path | None, imported: Path | None, report: Report) -> None:
@@ -195,9 +148,9 @@ def _user() -> str:
         raise InputError("whose labels these are is not known", fix="name the person: --who NAME") from None
 
 
-def _label(sessions: Sequence[LabellingSession], report: Report | None, guideline: str) -> None:
-    """Ask until everything is labelled, the person quits, or the input ends; for one report, print the means so far."""
-    corrections = None if report is None else corrections_of(report)
+def _label(sessions: Sequence[LabellingSession], report: Report, guideline: str) -> None:
+    """Ask until everything is labelled, the person quits, or the input ends, and print the means so far."""
+    corrections = corrections_of(report)
     with keyboard() as keys:
         for session in sessions:
             quits = False
@@ -236,7 +189,7 @@ def _answered(session: LabellingSession, keys: Iterator[str], guideline: str, pa
     binary, more, at = session.scale == "binary", ", space more" if len(pages) > 1 else "", 0
     print(pages[at])
     while True:
-        prompt = f"{'y or n' if binary else '0-3'}{more}, u unsure, z undo, s skip, ? help, q quit: "
+        prompt = f"{'y or n' if binary else '0-3'}{more}, u unsure, z undo, ? help, q quit: "
         print(prompt, end="", flush=True)
         key = next(keys, "q")
         print(key if key.isprintable() else "")
@@ -248,8 +201,8 @@ def _answered(session: LabellingSession, keys: Iterator[str], guideline: str, pa
         elif key in ("yn10" if binary else "0123"):
             session.answer(key in "y1" if binary else int(key))
             return True
-        elif key in "us":
-            (session.unsure if key == "u" else session.skip)()
+        elif key == "u":
+            session.unsure()
             return True
         elif key == "z":
             if session.undo():
@@ -307,11 +260,8 @@ def _paragraphs(texts: Iterable[tuple[str, str]]) -> list[str]:
     return result
 
 
-def _show_so_far(report: Report | None, corrections: Corrections | None) -> None:
+def _show_so_far(report: Report, corrections: Corrections) -> None:
     """Print the corrected means from the labels so far, one sentence each, or why there are none."""
-    if report is None or corrections is None:
-        return
-
     now = corrections.with_labels(report.labels())
     judged = [summary for summary in report.summaries if summary.basis.source == "judge"]
     means = [(summary, *now.of(summary)) for summary in judged]

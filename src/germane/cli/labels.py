@@ -101,4 +101,4 @@ def _read(path: Path, labels: Path | None) -> tuple[list[Sample], list[Label]]:
     """Return the samples of a file or report, and people's labels of their contexts."""
     report = find_report(path) if is_report(path) else None
     samples = list(read_samples(path) if report is None else report.samples())
-    return samples, labels_in(samples, report, None if labels is None else LabelFile(labels, say).passages())
+    return samples, labels_in(samples, report, None if labels is None else LabelFile(labels).passages())

@@ -150,9 +150,9 @@ def page_sections(report: ReportData, excerpt: Excerpt | None = None, *, text: b
     page: dict[str, Any] = {"text": text}
     drawn = (excerpt or Excerpt(report)).random
     if any(summary.basis.source == "judge" for summary in report.summaries):
-        from germane.labelling.audit import audit_labelled
+        from germane.labelling.audit import audit_judge
 
-        page["audit"] = audit_labelled(report)
+        page["audit"] = audit_judge(report).as_json()
     with suppress(InputError):  # nothing relevant is known
         page["stages"] = json_of(follow_samples(drawn.samples()))  # without document ids
     with suppress(InputError):  # no measure is ranked

@@ -41,7 +41,7 @@ from germane.reports.summary import (
 )
 from germane.results.naming import parse_directions, parse_ranges
 from germane.statistics.choosing import BestSystem, best_system
-from germane.statistics.comparison import Decision, TestName
+from germane.statistics.comparison import Decision
 from germane.tables.counterparts import texts_of
 from germane.types import Json
 
@@ -59,7 +59,6 @@ def compare(
     across_judges: bool = False,
     allow_stand_in: bool = False,
     fail_on_regression: bool = False,
-    test: TestName = "interval",
     seed: int = 0,
     higher_is_better: Mapping[str, bool] | Iterable[str] = (),
     ranges: Mapping[str, tuple[float, float]] | Iterable[str] = (),
@@ -80,8 +79,7 @@ def compare(
         across_judges: Allow reports of different judges.
         allow_stand_in: Let gates decide on verdicts of a stand-in (the lexical judge).
         fail_on_regression: Add a gate per primary measure that fails if its outcome is "worse".
-        test: "interval" for the p-value of the interval, "sign-flip" for a permutation test.
-        seed: Random seed of the permutation test, and of the halves of the queries that choose the best of several systems.
+        seed: Random seed of the halves of the queries that choose the best of several systems.
         higher_is_better: Direction of measures of other programs' files: {"loss": False}, or names.
         ranges: Smallest and largest value of such measures: {"helpfulness": (1, 5)}.
 
@@ -108,7 +106,7 @@ def compare(
             f"{differ[0]}: the difference in {judged[0]} may be the judge's",
             fix="judge both alike, or split the difference with --across-judges (across_judges=True)",
         )
-    pairs = [DecidedPair(side, other, _clusters(side, other, cluster), test, seed) for side, other in against]
+    pairs = [DecidedPair(side, other, _clusters(side, other, cluster)) for side, other in against]
     rows, notes = list[MeasureComparison](), [*guesses, *(differ if judged else [])]
     for pair in pairs:
         found = _rows(pair, chosen, margins, allow_stand_in=allow_stand_in)

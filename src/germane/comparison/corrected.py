@@ -15,7 +15,7 @@ from germane.clean import counted, shorten
 from germane.places.lists import distinct_contexts
 from germane.places.table import Floats
 from germane.reports.correct import Corrections, corrections_of
-from germane.reports.correction.draws import Draw, Pool, chance_of, design_of, draws_of, fingerprint, is_drawn
+from germane.reports.correction.draws import Draw, chance_of, draws_of, is_drawn
 from germane.reports.correction.terms import ScoreTerms
 from germane.reports.pairing import MeasureComparison, PairedSystems, Side
 from germane.statistics.differences import CorrectedDifference, corrected_difference
@@ -151,7 +151,7 @@ class DecidedPair(PairedSystems):
 
     def _drawn(self, kind: str) -> _Drawn | str:
         """Return the draws from both reports and their labels, or why there are none."""
-        draws, labels, pools = list[Draw](), list[Label](), list[Pool]()
+        draws, labels = list[Draw](), list[Label]()
         for corrections in {id(side.report.tables): c for side, c in self._corrected}.values():
             pool, book = corrections.pool(kind), corrections.book
             said = (label for label in corrections.labels if label.kind == kind)
@@ -161,16 +161,6 @@ class DecidedPair(PairedSystems):
             else:
                 draws += draws_of(filter(is_drawn, mine), pool)
             labels += mine
-            pools.append(pool)
-        shared = [label for label in labels if "between" in design_of(label)]
-        name = fingerprint(*pools) if shared else ""
-        shared = [label for label in shared if design_of(label)["between"] == name]
-        if whole := [label for label in shared if design_of(label).get("design") == "queries"]:
-            cases = {case for pool in pools for case in pool}
-            union = {case: frozenset().union(*(pool.get(case, ()) for pool in pools)) for case in cases}
-            draws += draws_of(whole, union)
-        if passages := [label for label in shared if design_of(label).get("design") != "queries"]:
-            draws += draws_of(passages, self.unshared(kind))
         if not draws:
             return "no labels were drawn at random"
 
@@ -180,25 +170,6 @@ class DecidedPair(PairedSystems):
 
         book, complete = book_of(draws), [draw for draw in draws if draw.complete]
         return draws, book, book if complete == draws else book_of(complete)
-
-    def unshared(self, kind: str) -> Pool:
-        """Return, by query, the items that count differently in the two systems and so can change the difference."""
-        judged = [
-            {
-                line.measure
-                for line in side.report.summaries
-                if line.system == side.system and line.basis.source == "judge" and line.mean is not None
-            }
-            for side in (self.a, self.b)
-        ]
-        result: dict[str, set[str]] = {}
-        for measure in judged[0] & judged[1]:
-            sides = self._terms(measure)
-            if all(side.items and side.kind == kind and not np.isnan(side.weight).any() for side in sides):
-                for (case, item), (weight, *_) in _joined(sides).items():
-                    if abs(weight) > _TOLERANCE:
-                        result.setdefault(case, set()).add(item)
-        return {case: frozenset(items) for case, items in sorted(result.items())}
 
     def _of_queries(
         self,
@@ -270,7 +241,7 @@ def _of_terms(
     chances = np.array([chance_of(draws, *name) for name in names])
     if missing := int((chances <= 0).sum()):
         of = f"{missing} of the {counted(len(items), 'passage')} that make the difference"
-        return f"{of} had no chance of being drawn: label both reports (germane label A B)"
+        return f"{of} had no chance of being drawn: label each of the two reports"
     least, most = (sides[0].people(items, book, unsure) for unsure in (0.0, 1.0))
     units = queries if any(draw.whole for draw in draws) else None
     return corrected_difference(

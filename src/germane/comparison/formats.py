@@ -216,11 +216,8 @@ def _foot(comparison: Comparison, *, every: bool) -> Iterator[RenderableType]:
     if hidden := len(comparison.notes) - kept:
         yield Text(f"note     {counted(hidden, 'more note')}: -v and the page show them")
     intervals = ", ".join(sorted({row.interval.method for row in comparison.rows} - {""}))
-    tests = ", ".join(sorted({row.test for row in comparison.rows if row.test}))
     if intervals:
         yield Text(f"95% confidence intervals ({LIKE_THESE}): {intervals}")
-    if tests and tests != intervals:
-        yield Text(f"test     {tests}")
     if comparison.verdict is not None:
         word = _WORDS[comparison.verdict]
         text = Text(f"verdict  {word} (exit code {comparison.exit_code}){clean(comparison.because)}")

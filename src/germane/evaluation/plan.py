@@ -164,8 +164,7 @@ class Plan:
         if spec.labels:
             from germane.labelling.files import LabelFile
 
-            file = LabelFile(local(spec.labels), lambda note: plan.notices(Notice(note)))
-            plan.labels = file.passages()
+            plan.labels = LabelFile(local(spec.labels)).passages()
             plan.settings = replace(plan.settings, labels=plan.labels.book)
         return plan
 

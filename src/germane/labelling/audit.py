@@ -1,4 +1,4 @@
-"""The audit of a judge: against people, and against itself."""
+"""The audit of a judge: its agreement with people's labels."""
 
 from __future__ import annotations
 
@@ -6,40 +6,22 @@ import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import combinations, zip_longest
-from math import nan
 from typing import Any, TypeAlias
 
 import numpy as np
 from msgspec import UNSET
 
 from germane.clean import counted
-from germane.encoding import Line, json_of
-from germane.labelling.schema import (
-    AgainLine,
-    AuditDocument,
-    ConsistencyLine,
-    CorrectedMeasureLine,
-    DisagreementLine,
-)
+from germane.labelling.schema import AgainLine, AuditDocument
 from germane.questions.relevance import HELPS
-from germane.reports.correction.draws import design_of, is_drawn
+from germane.reports.correction.draws import is_drawn
 from germane.reports.data import ReportData
 from germane.reports.manifest import circular
-from germane.reports.summary import interval_in_words
+from germane.reports.summary import in_digits, interval_in_words
 from germane.show.table import Table, TextDocument
-from germane.statistics.agreement import (
-    Agreement,
-    JudgeAgreement,
-    Spread,
-    agreement,
-    krippendorff_alpha,
-    spread_between,
-)
-from germane.statistics.intervals import IntervalEnds
-from germane.tables.judgements import is_asked_again
+from germane.statistics.agreement import JudgeAgreement, agreement
 from germane.tables.labels import Label, LabelBook, by_people
-from germane.types import Json, Judgement
+from germane.types import Judgement
 
 Grades: TypeAlias = Mapping[str, tuple[float, str]]
 """The judge's grade of each item, and its scale."""
@@ -55,13 +37,13 @@ _SCALES: dict[str, tuple[float, ...]] = {"graded": (0, 1, 2, 3), "binary": (0, 1
 
 @dataclass(frozen=True, slots=True)
 class AuditedJudge:
-    """The part of a report that an audit reads: the judge's grades by kind, where each item occurs, and the labels that count.
+    """The part of a report that an audit reads: the judge's grades by kind, the query of each item, and the labels that count.
 
     `left_out` are people's labels that do not count, `failed` the passages that the judge gave no usable answer on.
     """
 
     kinds: Mapping[str, Grades]
-    occurrences: Mapping[str, tuple[tuple[str, str], ...]]
+    query_of: Mapping[str, str]
     labels: tuple[Label, ...]
     left_out: tuple[Label, ...] = ()
     failed: frozenset[str] = frozenset()
@@ -69,10 +51,10 @@ class AuditedJudge:
     @classmethod
     def of(cls, report: ReportData, *, every: bool) -> AuditedJudge:
         """Read a report. Only labels drawn at random count, or all of them: with `every`, or if everything is labelled."""
-        occurrences: dict[str, dict[tuple[str, str], None]] = defaultdict(dict)
+        query_of: dict[str, str] = {}
         parts: dict[str, list[tuple[int, str]]] = defaultdict(list)
         for row in report.places():
-            occurrences[row.item][row.sample, row.system] = None
+            query_of.setdefault(row.item, row.sample)
             if row.of is not None and row.part is not None:
                 parts[row.of].append((row.part, row.item))
         kinds: dict[str, dict[str, tuple[float, str]]] = defaultdict(dict)
@@ -92,10 +74,9 @@ class AuditedJudge:
             for label in labels
             if label.kind in kinds and (every or label.kind in whole or is_drawn(label))
         )
-        where = {item: tuple(result) for item, result in occurrences.items()}
         counts = set(map(id, counted))
         left_out = tuple(label for label in labels if by_people(label) and id(label) not in counts)
-        return cls(kinds, where, counted, left_out, frozenset(failed - kinds["relevance"].keys()))
+        return cls(kinds, query_of, counted, left_out, frozenset(failed - kinds["relevance"].keys()))
 
 
 def _graded(judgement: Judgement, parts: Iterable[tuple[int, str]]) -> Iterator[tuple[str, float, str]]:
@@ -115,38 +96,21 @@ def _graded(judgement: Judgement, parts: Iterable[tuple[int, str]]) -> Iterator[
 
 
 def audit_judge(report: ReportData, *, every: bool = False, again: AgainLine | None = None) -> AuditDocument:
-    """Return the audit as the document of `germane audit --json`.
+    """Return the audit as the document of `germane audit --json`. Judgements are read only if anybody labelled anything.
 
     `every`: labels count whatever queue they come from; their agreement is then that of what people chose to label.
     `again`: what asking stored verdicts again gave.
     """
-    read = AuditedJudge.of(report, every=every)
+    labelled = next(iter(report.labels()), None) is not None
+    read = AuditedJudge.of(report, every=every) if labelled else AuditedJudge({}, {}, ())
     kinds = list(_against_people(read))
     return AuditDocument(
         schema_version=1,
         judge=report.judge.source,
         kinds=kinds,
-        people=list(_people(report.labels())),
-        disagreement=list(_disagreement(report.labels())),
-        self_consistency=list(_replicas(report.judgements())),
-        corrected=list(_corrected(report)),
         warnings=_warnings(report, read, kinds),
         again=again or UNSET,
     )
-
-
-def audit_labelled(report: ReportData) -> dict[str, Json]:
-    """Return the `kinds` and `warnings` of the audit: the judge's agreement with people, and its limits.
-
-    Judgements are read once, and only where anybody labelled anything.
-    """
-    labelled = next(iter(report.labels()), None) is not None
-    read = AuditedJudge.of(report, every=False) if labelled else AuditedJudge({}, {}, ())
-    kinds = list(_against_people(read))
-    return {"kinds": json_of(kinds), "warnings": _warnings(report, read, kinds)}
-
-
-# against people
 
 
 def _against_people(read: AuditedJudge) -> Iterator[JudgeAgreement]:
@@ -176,11 +140,10 @@ def _kind_line(
         judge,
         people,
         scale=_legal(scale, judge, people),
-        queries=[read.occurrences.get(item, ((item, ""),))[0][0] for item in items],
+        queries=[read.query_of.get(item, item) for item in items],
         weights=[1 / voted[item] for item in items] if len(voted) < len(items) else None,
     )
-    between = _systems(items, judge - people, read)
-    return result.replace(kind=kind, scale=scale, n=len(voted), between_systems=between)
+    return result.replace(kind=kind, scale=scale, n=len(voted))
 
 
 def _legal(scale: str, *grades: Iterable[float]) -> tuple[float, ...]:
@@ -191,95 +154,6 @@ def _legal(scale: str, *grades: Iterable[float]) -> tuple[float, ...]:
 def yes(grade: float, scale: str) -> float:
     """Return 1 if this grade means relevant on its scale, else 0."""
     return float(grade >= (1 if scale == "binary" else HELPS))
-
-
-def _systems(items: Sequence[str], error: Any, read: AuditedJudge) -> Spread | None:
-    """Return the judge's bias per system, and its spread beyond chance; None for a single system."""
-    rows = [
-        (system, float(wrong))
-        for item, wrong in zip(items, error.tolist(), strict=True)
-        for system in {system for _, system in read.occurrences.get(item, ())}
-    ]
-    names = sorted({system for system, _ in rows})
-    if len(names) < 2:
-        return None
-    spread = spread_between([wrong for _, wrong in rows], [system for system, _ in rows])
-    spread.bias = {
-        name: float(np.mean([wrong for system, wrong in rows if system == name])) for name in names
-    }
-    return spread
-
-
-def _people(labels: Iterable[Label]) -> Iterator[Agreement]:
-    """Yield the agreement of each pair of people on the items that both labelled."""
-    labels_of: dict[tuple[str, str], dict[str, list[Label]]] = defaultdict(lambda: defaultdict(list))
-    for label in labels:
-        if label.who is not None:
-            labels_of[label.kind, label.scale][label.who].append(label)
-    for (kind, scale), people in sorted(labels_of.items()):
-        books = {who: LabelBook(mine) for who, mine in sorted(people.items())}
-        for name, other in combinations(books, 2):
-            both = [(label, same) for label in books[name] if (same := books[other].get(label.item))]
-            if both:
-                first, second = ([float(pair[side].answer) for pair in both] for side in (0, 1))
-                agreed = agreement(first, second, scale=_legal(scale, first, second))
-                shown = {field: getattr(agreed, field) for field in Agreement.__struct_fields__}
-                yield Agreement(**{**shown, "kind": kind, "scale": scale, "people": [name, other]})
-
-
-def _disagreement(labels: Iterable[Label]) -> Iterator[DisagreementLine]:
-    """Yield per kind how many items several people labelled, and on how many of them they differ."""
-    kinds: dict[str, list[Label]] = defaultdict(list)
-    for label in labels:
-        kinds[label.kind].append(label)
-    for kind, mine in sorted(kinds.items()):
-        book = LabelBook(mine)
-        votes = [votes for label in book if len(votes := book.votes(label.item)) > 1]
-        if votes:
-            differ = sum(len({vote.answer for vote in some}) > 1 for some in votes)
-            yield DisagreementLine(kind, len(votes), differ)
-
-
-# against itself
-
-
-def _values(judgement: Judgement) -> tuple[float, ...]:
-    parts = [(number, "") for number in range(1, 1 + len((judgement.answer or {}).get("claims", ())))]
-    return tuple(grade for _, grade, _ in _graded(judgement, parts))
-
-
-def _replicas(judgements: Iterable[Judgement]) -> Iterator[ConsistencyLine]:
-    """Yield a judge's agreement with itself on questions that it was asked several times."""
-    asked: dict[tuple[str, str], dict[tuple[str | None, str], list[Judgement]]] = defaultdict(
-        lambda: defaultdict(list)
-    )
-    for judgement in judgements:
-        again = is_asked_again(judgement)  # not a fair sample: what flipped was asked twice
-        if judgement.parent is not None and judgement.error is None and not again:
-            asked[judgement.kind, judgement.judge][judgement.parent, judgement.item].append(judgement)
-    for (kind, judge), groups in sorted(asked.items()):
-        repeated = [
-            list(map(_values, rows))
-            for rows in groups.values()
-            if len(rows) > 1 and any("replica" in row.provenance for row in rows)
-        ]
-        equal_lengths = (rows for rows in repeated if len(set(map(len, rows))) == 1)
-        columns = [column for rows in equal_lengths for column in zip(*rows, strict=True)]
-        if columns:
-            table = np.array([*zip_longest(*columns, fillvalue=nan)])
-            equal = [a == b for column in columns for a, b in combinations(column, 2)]
-            raw, alpha = float(np.mean(equal)), krippendorff_alpha(table)
-            yield ConsistencyLine(kind, judge, len(columns), len(table), raw, alpha)
-
-
-# what follows for the numbers
-
-
-def _corrected(report: ReportData) -> Iterator[CorrectedMeasureLine]:
-    for mean in report.summaries:
-        if mean.basis.source == "judge":
-            why = mean.corrected_why or None
-            yield CorrectedMeasureLine(mean.measure, mean.system, mean.mean, mean.corrected, why)
 
 
 def _warnings(report: ReportData, read: AuditedJudge, kinds: Sequence[JudgeAgreement]) -> list[str]:
@@ -318,13 +192,10 @@ def few_items(count: int, singular: str, plural: str) -> Iterator[str]:
 
 
 def not_counted(labels: Iterable[Label]) -> Iterator[str]:
-    """Yield how many of people's labels do not count, and why: chosen by hand, or drawn between two reports."""
-    reasons = Counter("between" in design_of(label) for label in labels)
-    for between, count in sorted(reasons.items()):
-        why = "not drawn at random (targeted or imported"
-        if between:
-            why = "drawn between two reports, from what these do not share (they correct the difference of the two"
-        yield f"{counted(count, 'label is', 'labels are')} not counted: {why}; --all counts them)"
+    """Yield how many of people's labels do not count since they were chosen by hand."""
+    if count := len(list(labels)):
+        are = counted(count, "label is", "labels are")
+        yield f"{are} not counted: not drawn at random (targeted or imported; --all counts them)"
 
 
 def _judge_warnings(report: ReportData) -> Iterator[str]:
@@ -341,15 +212,6 @@ def _judge_warnings(report: ReportData) -> Iterator[str]:
 # in words
 
 
-_TABLES: Mapping[str, tuple[str, str, str]] = {
-    "people": ("People against people", "lr", "kind people n raw kappa kappa_quadratic alpha_ordinal"),
-    "disagreement": ("People who labelled the same", "lr", "kind items differ"),
-    "self_consistency": ("The judge against itself", "llr", "kind judge times n raw alpha_ordinal"),
-    "corrected": ("Corrected means", "llrrrl", "measure system judged corrected labels why"),
-}
-"""The title, the alignment and the columns of each table of the audit."""
-
-
 def audit_document(audit: AuditDocument) -> TextDocument:
     """Return the audit as text and tables."""
     document = TextDocument([f"# Audit of {audit.judge}" if audit.judge else "# Audit without a judge"])
@@ -357,40 +219,20 @@ def audit_document(audit: AuditDocument) -> TextDocument:
         document += ["", "## Asked again", "", *(f"- {text}" for text in audit.again.lines())]
     for line in audit.kinds:
         document += _of_kind(line)
-    for name, (title, align, columns) in _TABLES.items():
-        if lines := getattr(audit, name):
-            rows = ([_cell(row, column) for column in columns.split()] for row in lines)
-            heads = [column.replace("_", " ") for column in columns.split()]
-            document += ["", f"## {title}", "", Table(heads, align, rows)]
     if audit.warnings:
         document += ["", "## Warnings", "", *(f"- {warning}" for warning in audit.warnings)]
     return document
 
 
-def _cell(row: Line, column: str) -> str:
-    """Return a cell of a row of the audit; of a corrected mean, its interval and its labels stand in it."""
-    value = getattr(row, column, None)
-    if isinstance(row, CorrectedMeasureLine):
-        if (mean := row.corrected) and column in {"corrected", "labels"}:
-            return _interval(mean.mean, mean.ends) if column == "corrected" else str(mean.labels)
-        value = value or {"system": "-", "why": ""}.get(column, value)
-    return _text(value)
-
-
 def _of_kind(line: JudgeAgreement) -> Iterator[str | Table]:
     labels = f"{counted(line.n, 'label')} in {counted(line.queries or 0, 'query')}"
     yield from ("", f"## {line.kind} ({line.scale}): {labels}", "")
-    kappa, quadratic, alpha = map(_text, (line.kappa, line.kappa_quadratic, line.alpha_ordinal))
-    base = f"always giving people's commonest grade would reach {_text(line.base_rate)}"
-    yield f"- equal grades {_text(line.raw)}; {base}"
+    measures = (line.raw, line.base_rate, line.kappa, line.kappa_quadratic, line.alpha_ordinal)
+    raw, base, kappa, quadratic, alpha = (in_digits(value, digits=3) for value in measures)
+    yield f"- equal grades {raw}; always giving people's commonest grade would reach {base}"
     yield f"- Cohen's kappa {kappa}, quadratic {quadratic}; Krippendorff's ordinal alpha {alpha}"
-    yield f"- bias of the mean (judge - people) {_interval(line.bias.mean, line.bias.ends)}"
-    if between := line.between_queries:
-        ends = f"from {between.low:.3f} to {between.high:.3f}"
-        yield f"- bias by query: {ends}, spread {between.deviation:.3f}"
-    if (systems := line.between_systems) and systems.bias:
-        means = ", ".join(f"{name or '-'} {mean:+.3f}" for name, mean in systems.bias.items())
-        yield f"- bias by system: {means}; spread {systems.deviation:.3f}"
+    ends = f" ({interval_in_words(line.bias.ends, 3)})" if line.bias.ends else ""
+    yield f"- bias of the mean (judge - people) {in_digits(line.bias.mean, digits=3)}{ends}"
     grades = [f"{grade:g}" for grade in line.confusion.grades]
     counts = line.confusion.people_by_judge
     rows = zip(grades, counts, strict=True)
@@ -399,15 +241,3 @@ def _of_kind(line: JudgeAgreement) -> Iterator[str | Table]:
         ["people \\ judge", *grades],
         rows=([grade, *(f"{round(n, 1):g}" for n in row)] for grade, row in rows),
     )
-
-
-def _text(value: Json) -> str:
-    if isinstance(value, float):
-        return f"{value:.3f}"
-    if isinstance(value, list | tuple):
-        return ", ".join(map(_text, value))
-    return "-" if value is None else str(value)
-
-
-def _interval(mean: float | None, ends: IntervalEnds | None) -> str:
-    return _text(mean) + (f" ({interval_in_words(ends, 3)})" if ends else "")

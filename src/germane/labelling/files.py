@@ -1,10 +1,10 @@
-"""Import and export labels: JSON lines as in labels.jsonl, CSV, TSV, JSON, and TREC qrels."""
+"""Import and export labels: JSON lines as in labels.jsonl, CSV, and TREC qrels."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from functools import partial
+from collections.abc import Iterator, Mapping
+from itertools import zip_longest
 from pathlib import Path
 from typing import Self, TypeAlias
 
@@ -17,11 +17,10 @@ from germane.folder.layout import LABELS
 from germane.folder.lines import note_torn, torn_bytes
 from germane.places.lists import labelled_contexts, places_of, turns
 from germane.reports.data import ReportData
-from germane.samples.cells import MISSING, Cells, TableRow, table_rows
-from germane.samples.contexts import Lists, column_of_documents
+from germane.samples.cells import MISSING, table_rows
 from germane.samples.fields import SPELLINGS, id_in, id_keys
-from germane.samples.files import JsonFault, json_in, parse_strict_json, read_lines, read_text, write_whole
-from germane.samples.reading import READERS, suffix_of
+from germane.samples.files import json_in, read_lines, write_whole
+from germane.samples.reading import suffix_of
 from germane.samples.runs.source import read_qrels
 from germane.show.table import csv_lines
 from germane.tables.labels import (
@@ -64,9 +63,8 @@ def import_labels(
     who: str | None,
     guideline: str | None = None,
     user: str | None = None,
-    warn: Callable[[str], None] = lambda _: None,
 ) -> tuple[list[Label], list[str]]:
-    """Read the labels in a file, by its extension: .jsonl, .json, .csv, .tsv, anything else is TREC qrels.
+    """Read the labels in a file, by its extension: .jsonl, .csv, anything else is TREC qrels.
 
     A row of JSON names its `item`, or like a row of CSV its sample and its document (`id`), with `grade`, `relevant`
     or `answer`. Rows keep their queue only with the design that they were drawn by; otherwise it is `import`. Rows without a
@@ -80,8 +78,7 @@ def import_labels(
         InputError: The file cannot be read, or no row is about anything in the report.
     """
     kinds, documents = _labelable(report)
-    rows, results, others = LabelFile(path, warn), list[Label](), 0
-    rows.choose_column(documents)
+    rows, results, others = LabelFile(path), list[Label](), 0
     for location, row in rows.answered:
         answer, scale = _answer(row, location)
         texts = {name: row.get(name) or None for name in ("who", "reason")}
@@ -89,7 +86,7 @@ def import_labels(
         fields = {**texts, "answer": answer, "scale": scale, "at": at, "guideline": told}
         labels: list[_Row] = []
         if not (item := row.get("item")):
-            labels = [dump_label(label) for label in documents.get(rows.document(row, location), {}).values()]
+            labels = [dump_label(label) for label in documents.get(_document(row, location), {}).values()]
         elif isinstance(item, str) and item in kinds:
             design = row.get("design")
             drawn = isinstance(design, Mapping) and design.get("probability") and row.get("queue") == "random"
@@ -138,17 +135,11 @@ class LabelFile:
         book: The labels that keep their persons, of the samples that `on` was called with.
     """
 
-    def __init__(self, path: Path, warn: Callable[[str], None] = lambda _: None) -> None:
-        """Read the rows; `warn` takes the note on which of several columns was read as the document's id."""
-        self.path, self._warn = path / LABELS if path.is_dir() else path, warn
+    def __init__(self, path: Path) -> None:
+        self.path = path / LABELS if path.is_dir() else path
         rows = [(SourceLocation(str(self.path), number), row) for number, row in _rows(self.path)]
         self.answered = [(location, row) for location, row in rows if not _is_unfilled(row)]
         self.unfilled = len(rows) - len(self.answered)
-        about = [row for _, row in rows if not row.get("item")]
-        columns = id_keys(tuple(dict.fromkeys(name for row in about for name in row)))
-        self._column: str | None = None
-        # of several columns that could be the document's id, the documents of each sample by each
-        self._lists: dict[str, Lists] = {name: _documents(about, name) for name in columns if columns[1:]}
         self._labels, self.book = dict[str, list[Label]](), LabelBook()
         self._scale: tuple[int, int] | None = None
 
@@ -158,7 +149,7 @@ class LabelFile:
         for location, row in self.answered:
             if row.get("kind") in {None, "relevance"}:
                 answer, scale = _answer(row, location)
-                item = row.get("item") or "\n".join(self.document(row, location))
+                item = row.get("item") or "\n".join(_document(row, location))
                 fields = {"item": item, "kind": "relevance", "answer": answer}
                 fields |= {"scale": scale, "who": row.get("who"), "at": row.get("at")}
                 labels.append(load_label(fields, location))
@@ -205,48 +196,11 @@ class LabelFile:
 
     def _on_places(self, sample: Sample) -> Iterator[tuple[str, list[Label]]]:
         """Yield each passage's item with its labels, by the first of its names in the file."""
-        passages = list(labelled_contexts(sample))
-        ids = ((sample.id, context.id) for _, context in passages if context.id)
-        if self._lists and self.choose_column(ids, sample.id):
-            self.passages()
         place = {"sample": sample.id, "system": sample.system}
-        for item, context in passages:
+        for item, context in labelled_contexts(sample):
             names = (item, f"{sample.id}\n{context.id}")
             some = next((self._labels[name] for name in names if name in self._labels), [])
             yield item, [structs.replace(label, item=item, **place) for label in some]
-
-    def choose_column(self, retrieved: Iterable[tuple[str, str]], only: str | None = None) -> bool:
-        """Of several columns that could be the document's id, read the one that meets these documents of samples.
-
-        Return True if any does. `only`: compare what the columns say of this sample, and leave the choice open where none meets it.
-        """
-        if not self._lists:
-            return False
-        wanted: dict[str, dict[str, int]] = {}
-        for sample, document in retrieved:
-            wanted.setdefault(sample, {})[document] = 1
-        lists = self._lists
-        if only is not None:
-            lists = {name: {only: listed.get(only, [])} for name, listed in lists.items()}
-        by_name = {name: partial(lists.__getitem__, name) for name in lists}
-        fix = "write the right one as id, without the others"
-        self._column, note, meets = column_of_documents(
-            self.path.name, by_name, wanted, other="what was retrieved", fix=fix
-        )
-        if meets or only is None:
-            self._lists = {}
-            if note:
-                self._warn(note)
-        return meets
-
-    def document(self, row: _Row, location: SourceLocation) -> tuple[str, str]:
-        """Return the sample and document of a row; InputError if one is missing."""
-        sample = _sample_of(row)
-        document = id_in(row if self._column is None else {self._column: row.get(self._column)})
-        if sample is None or document is None:
-            fix = "name item, or sample and id (query_id and doc_id)"
-            raise InputError("this row does not say what it is about", fix=fix, place=location)
-        return str(sample), document
 
 
 def _labelable(report: ReportData) -> tuple[dict[str, str], dict[tuple[str, str], dict[str, Label]]]:
@@ -264,34 +218,24 @@ def _labelable(report: ReportData) -> tuple[dict[str, str], dict[tuple[str, str]
     return kinds, documents
 
 
-def _documents(rows: Iterable[_Row], column: str) -> Lists:
-    """Return the documents in a column, by sample."""
-    lists: dict[str, list[str]] = {}
-    for row in rows:
-        if (document := id_in({column: row.get(column)})) is not None:
-            lists.setdefault(str(_sample_of(row)), []).append(document)
-    return lists
-
-
-def _sample_of(row: _Row) -> Json:
-    """Return the sample that a row names, in any spelling of `id` other than the document's."""
-    if (sample := row.get("sample")) is not None:
-        return sample
-    others = row.keys() - set(id_keys(tuple(row)))
-    return next((row[name] for name in row if name in others and SPELLINGS.get(name) == "id"), None)
+def _document(row: _Row, location: SourceLocation) -> tuple[str, str]:
+    """Return the sample and document of a row; InputError if one is missing."""
+    if (sample := row.get("sample")) is None:  # or any spelling of `id` other than the document's
+        others = row.keys() - set(id_keys(tuple(row)))
+        sample = next((row[name] for name in row if name in others and SPELLINGS.get(name) == "id"), None)
+    document = id_in(row)
+    if sample is None or document is None:
+        fix = "name item, or sample and id (query_id and doc_id)"
+        raise InputError("this row does not say what it is about", fix=fix, place=location)
+    return str(sample), document
 
 
 def _is_unfilled(row: _Row) -> bool:
-    """Return True if a row has no answer.
-
-    An item without an answer says in JSON, or by its reason, that somebody was unsure.
-    """
+    """Return True if a row has no answer; an item whose answer is null says that somebody was unsure."""
     given = [row[name] for name in _ANSWERS if name in row]
-    if "item" in row and (row.get("reason") or not isinstance(row, TableRow)):
+    if row.get("item") and None in given:
         return False
-    return bool(given) and all(
-        value is None or (isinstance(value, str) and value.strip() in {"", *MISSING}) for value in given
-    )
+    return bool(given) and all(value is None or value == "" for value in given)
 
 
 def _answer(row: _Row, location: SourceLocation) -> tuple[Json, str]:
@@ -320,43 +264,11 @@ def _value(value: Json) -> int | bool | None:
 
 
 def _rows(path: Path) -> Iterator[tuple[int, _Row]]:
-    """Yield the rows of a file of labels with their numbers, as its extension says."""
+    """Return the rows of a file of labels with their numbers, as its extension says."""
     if not path.is_file():
         raise InputError(f"no file {path}", fix="name a .jsonl, .csv or qrels file")
-    suffix = suffix_of(path)
-    if suffix == ".jsonl":
-        yield from _json_rows(path)
-    elif suffix == ".csv" or (suffix in {".tsv", ".json"} and _names_labels(path, suffix)):
-        header = () if suffix == ".json" else _header(path, suffix)
-        if header and not {"item", *_ANSWERS} & {*header}:
-            problem = f"no column is the grade; the columns are {', '.join(header)}"[:300]
-            place = SourceLocation(str(path), 1)
-            raise InputError(problem, fix="begin with a header: sample,id,grade", place=place)
-        cells = Cells(lambda name, among=(): "query")  # noqa: ARG005
-        for number, row, where in READERS[suffix][0](path, cells):
-            if not isinstance(row, dict):
-                raise InputError("this row is not a JSON object", fix=_WRITE_GRADE, place=where(()))
-            yield number, row
-    else:
-        yield from _qrels_rows(path)
-
-
-def _header(path: Path, suffix: str) -> list[str]:
-    lines = (line for _, line in read_lines(path))
-    rows = table_rows(lines, "\t" if suffix == ".tsv" else ",", str(path))
-    return [name.strip() for name in next(rows, (1, []))[1]]
-
-
-def _names_labels(path: Path, suffix: str) -> bool:
-    """Return True if a file that could hold qrels has the columns or the keys of labels."""
-    if suffix == ".tsv":
-        return bool({"sample", "item"} & {*_header(path, suffix)})
-    try:
-        document = parse_strict_json(read_text(path))
-    except JsonFault:
-        return True  # which its reader explains
-    rows = document if isinstance(document, list) else ()
-    return any(isinstance(row, dict) and not row.keys().isdisjoint({"item", *_ANSWERS}) for row in rows)
+    readers = {".jsonl": _json_rows, ".csv": _csv_rows}
+    return readers.get(suffix_of(path), _qrels_rows)(path)
 
 
 def _json_rows(path: Path) -> Iterator[tuple[int, _Row]]:
@@ -368,6 +280,23 @@ def _json_rows(path: Path) -> Iterator[tuple[int, _Row]]:
             if not isinstance(row, dict):
                 raise InputError("this line is not a JSON object", place=SourceLocation(str(path), number))
             yield number, row
+
+
+def _csv_rows(path: Path) -> Iterator[tuple[int, _Row]]:
+    """Yield the rows of a CSV file; cells that say nothing (NA, null) are empty."""
+    rows = table_rows((line for _, line in read_lines(path)), ",", str(path))
+    start, header = next(rows, (1, []))
+    names = [name.strip() for name in header]
+    if not {"item", *_ANSWERS} & {*names}:
+        problem = f"no column is the grade; the columns are {', '.join(names)}"[:300]
+        place = SourceLocation(str(path), start)
+        raise InputError(problem, fix="begin with a header: sample,id,grade", place=place)
+    for number, cells in rows:
+        if len(cells) > len(names):
+            problem = f"this row has {len(cells)} cells, the header {len(names)}"
+            raise InputError(problem, place=SourceLocation(str(path), number))
+        values = ("" if cell.strip() in MISSING else cell for cell in cells)
+        yield number, dict(zip_longest(names, values, fillvalue=""))
 
 
 def _qrels_rows(path: Path) -> Iterator[tuple[int, _Row]]:

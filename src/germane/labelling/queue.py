@@ -13,7 +13,6 @@ from typing import Any, Literal, TypeAlias
 
 import numpy as np
 
-from germane.comparison.corrected import DecidedPair
 from germane.errors import InputError
 from germane.judging.recorded import StoredAnswers
 from germane.measures.measure import Measure
@@ -26,7 +25,6 @@ from germane.reports.correction.draws import fingerprint, pool_of
 from germane.reports.correction.terms import BLOCK, claim_verdicts, reads_verdicts
 from germane.reports.data import ReportData
 from germane.reports.explain import recorded, settings_of
-from germane.reports.pairing import sides_of
 from germane.statistics.sampling import Design, drawing_order
 from germane.tables.columns import batched
 from germane.types import FrozenDict, Sample
@@ -131,29 +129,12 @@ def _claims(
 
 
 def queue_of(
-    reports: Sequence[ReportData], kind: str = "relevance", design: Design = "passages", **how: Any
+    report: ReportData, kind: str = "relevance", design: Design = "passages", **how: Any
 ) -> LabelQueue:
-    """Return the queue of a report, or of what two reports do not share, on which their difference rests.
-
-    Of whole queries all is drawn that stands in either report. InputError where there is nothing to label.
-    """
-    if len(reports) == 1:
-        pool = pool_of(reports[0].tables, kind)
-        tasks = label_tasks(reports[0], kind)
-        judged = [task for task in tasks if task.item in pool.get(task.case, ())]
-        return LabelQueue(tasks=judged or tasks, design=design, pool=fingerprint(pool), **how)
-    if len(reports) > 2 or any(len(report.systems) > 1 for report in reports):
-        problem = "labels are drawn from one report, or from what two reports of one system each do not share"
-        raise InputError(problem, fix="name one report, or two of one system each")
-    by_item = {(task.case, task.item): task for report in reports for task in label_tasks(report, kind)}
-    if design == "passages":
-        pair = DecidedPair(*sides_of(reports))
-        unshared = pair.unshared(kind)
-        by_item = {key: task for key, task in by_item.items() if key[1] in unshared.get(key[0], ())}
-    if not by_item:
-        raise InputError("these two reports share everything that can be labelled", fix="label one of them")
-    between = fingerprint(*(pool_of(report.tables, kind) for report in reports))
-    return LabelQueue(tasks=list(by_item.values()), design=design, between=between, **how)
+    """Return the queue of a report's tasks of one kind. InputError where there is nothing to label."""
+    pool, tasks = pool_of(report.tables, kind), label_tasks(report, kind)
+    judged = [task for task in tasks if task.item in pool.get(task.case, ())]
+    return LabelQueue(tasks=judged or tasks, design=design, pool=fingerprint(pool), **how)
 
 
 def _task(
@@ -201,12 +182,9 @@ def _task(
 class LabelQueue:
     """The order in which things are labelled.
 
-    `pool` names what is drawn from, `between` the two reports of whose tasks only what they do not share is drawn. `queue`:
-    random; targeted, the most doubtful verdicts first, which corrects no mean. `design`: some passages of every query, or
-    whole queries. `budget` is the number of labels; None = all.
-
-    Raises:
-        InputError: No such queue or design, or the budget is less than 1.
+    `pool` is the fingerprint of everything that is drawn from. `queue`: random; targeted, the most doubtful verdicts first,
+    which corrects no mean. `design`: some passages of every query, or whole queries. `budget` is the number of labels;
+    None = all.
     """
 
     tasks: Sequence[LabelTask]
@@ -215,7 +193,6 @@ class LabelQueue:
     budget: int | None = None
     seed: int = 0
     pool: str = ""
-    between: str = ""
 
     @property
     def kind(self) -> str:
@@ -236,9 +213,9 @@ class LabelQueue:
             doubtful = shuffled[np.argsort(-doubts, kind="stable")][: self.size]
             return [self.tasks[position] for position in doubtful.tolist()]
         how: dict[str, Any] = {"design": self.design, "seed": self.seed, "budget": self.size}
-        named = {name: of for name, of in (("pool", self.pool), ("between", self.between)) if of}
+        pool = {"pool": self.pool} if self.pool else {}
         return [
-            replace(self.tasks[position], design=FrozenDict({**how, "probability": chance, **named}))
+            replace(self.tasks[position], design=FrozenDict({**how, "probability": chance, **pool}))
             for position, chance in self._order(self.size)
         ]
 

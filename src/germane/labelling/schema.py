@@ -8,37 +8,8 @@ from msgspec import UNSET, UnsetType
 
 from germane.clean import counted
 from germane.encoding import Line
-from germane.statistics.agreement import Agreement, JudgeAgreement
-from germane.statistics.intervals import CorrectedMean, IntervalEnds
-
-
-class DisagreementLine(Line):
-    """The number of `items` that several people labelled, and of those whose labels `differ`."""
-
-    kind: str
-    items: int
-    differ: int
-
-
-class ConsistencyLine(Line):
-    """A judge against itself, on `n` verdicts that it was asked `times` times."""
-
-    kind: str
-    judge: str
-    n: int
-    times: int
-    raw: float
-    alpha_ordinal: float | None
-
-
-class CorrectedMeasureLine(Line):
-    """A judged mean and its correction by people's labels; `why` says why there is none."""
-
-    measure: str
-    system: str
-    judged: float | None
-    corrected: CorrectedMean | None
-    why: str | None
+from germane.statistics.agreement import JudgeAgreement
+from germane.statistics.intervals import IntervalEnds
 
 
 class ShiftLine(Line):
@@ -94,17 +65,10 @@ class AgainLine(Line, kw_only=True):
 
 
 class AuditDocument(Line):
-    """The document of `germane audit --json`: the judge against people by kind and scale, people against each other, and more.
-
-    `again` is there with --again.
-    """
+    """The document of `germane audit --json`: the judge against people by kind and scale; `again` is there with --again."""
 
     schema_version: Literal[1]
     judge: str | None
     kinds: list[JudgeAgreement]
-    people: list[Agreement]
-    disagreement: list[DisagreementLine]
-    self_consistency: list[ConsistencyLine]
-    corrected: list[CorrectedMeasureLine]
     warnings: list[str]
     again: AgainLine | UnsetType = UNSET

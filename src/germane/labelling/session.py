@@ -39,7 +39,6 @@ class LabellingSession:
         self._store = store
         self._labels: dict[str, Label] = {}
         self._history: list[str] = []
-        self._skipped: dict[str, None] = {}
         self._back = ""
         for label in sorted((label for label in stored if label.who == who), key=time_of):
             design = label.design["design"] if label.design else queue.design
@@ -54,16 +53,12 @@ class LabellingSession:
         else:
             self._labels[label.item] = label
             self._history.append(label.item)
-        self._skipped.pop(label.item, None)
 
     @property
     def next(self) -> LabelTask | None:
-        """The next task: an undone answer first, skipped tasks last; None = everything is labelled."""
+        """The next task, an undone answer first; None = everything is labelled."""
         waiting = {task.item: task for task in self.queue.drawn if task.item not in self._labels}
-        if self._back in waiting:
-            return waiting[self._back]
-        fresh = (task for item, task in waiting.items() if item not in self._skipped)
-        return next(fresh, None) or next((waiting[item] for item in self._skipped if item in waiting), None)
+        return waiting.get(self._back) or next(iter(waiting.values()), None)
 
     @property
     def done(self) -> int:
@@ -85,13 +80,6 @@ class LabellingSession:
     def unsure(self) -> Label:
         """Answer the next task with unsure: it counts as not labelled, and is not asked again."""
         return self._give(None)
-
-    def skip(self) -> None:
-        """Move the next task to the end; nothing is stored."""
-        if task := self.next:
-            self._back = ""
-            self._skipped.pop(task.item, None)
-            self._skipped[task.item] = None
 
     def undo(self) -> bool:
         """Take back the last answer, whose task is then the next one; return False if there is none."""

@@ -36,9 +36,6 @@ from germane.types import Json
 if TYPE_CHECKING:
     from germane.reports.data import ReportData
 
-_BETWEEN = (
-    "labels were drawn from what two reports do not share: they correct the difference (germane compare A B)"
-)
 _GRADED = {"dcg", "top"}
 """Parameters of measures that read the grade itself: people's labels and the judge's must be on one scale."""
 
@@ -80,8 +77,7 @@ class Corrections:
         if not self.book:
             return None, "no human labels"
         if not (self._drawn or self._all_labelled()):
-            of_two = any("between" in design_of(label) for label in self.labels)
-            return None, _BETWEEN if of_two else "no labels were drawn at random"
+            return None, "no labels were drawn at random"
         rows = self.terms(summary)
         if not rows.items:
             return None, "people's labels are about other things than this measure's verdicts"

@@ -31,7 +31,6 @@ from germane.statistics.comparison import (
     Decision,
     DifferenceParts,
     PairedDifference,
-    TestName,
     decide_change,
     holm,
     paired_difference,
@@ -94,7 +93,6 @@ class MeasureComparison(
     units: int = 0
     p: float | None
     p_holm: float | None = None
-    test: str | None
     wins: int
     ties: int
     losses: int
@@ -373,19 +371,10 @@ class PairedSystems:
         a: The baseline.
         b: The system that is compared with it.
         clusters: The cluster of each case that shares one with others, by the case's id; None = the samples' own.
-        test: The test that p-values are of.
-        seed: Seed of the random flips of "sign-flip".
     """
 
-    def __init__(
-        self,
-        a: Side,
-        b: Side,
-        clusters: Mapping[str, str] | None = None,
-        test: TestName = "interval",
-        seed: int = 0,
-    ) -> None:
-        self.a, self.b, self.test, self.seed = a, b, test, seed
+    def __init__(self, a: Side, b: Side, clusters: Mapping[str, str] | None = None) -> None:
+        self.a, self.b = a, b
         if clusters is None:
             own = {self.case_in_a(case): cluster for case, cluster in b.report.tables.clusters().items()}
             clusters = {case: cluster for case, cluster in own.items() if case is not None}
@@ -491,9 +480,7 @@ class PairedSystems:
                 whole = self._difference(ours, theirs, canonical)
             else:
                 why = "missing scores could have any value"
-                whole = replace(
-                    counted, interval=replace(counted.interval, ends=None, why=why), p=None, test=None
-                )
+                whole = replace(counted, interval=replace(counted.interval, ends=None, why=why), p=None)
         sources = {side.source(measure) for side in (self.a, self.b)}
         by = "judged" if sources & {"judge", "best"} else "gold" if sources == {"gold"} else "labels"
         better = higher_is_better(canonical)
@@ -510,7 +497,6 @@ class PairedSystems:
             difference=counted.difference,
             interval=whole.interval,
             p=whole.p,
-            test=whole.test,
             wins=counted.wins if better else counted.losses,
             ties=counted.ties,
             losses=counted.losses if better else counted.wins,
@@ -529,8 +515,6 @@ class PairedSystems:
             bounds_a=(ours.low, ours.high),
             bounds_b=(theirs.low, theirs.high),
             value_range=limits_of(range_of(canonical), ours, theirs),
-            test=self.test,
-            seed=self.seed,
         )
 
 

@@ -1,4 +1,4 @@
-"""Agreement of a judge with people, of people with people, and of a judge with itself.
+"""Agreement of a judge with people, and with itself when it is asked again.
 
 Verdicts that were asked again tell whether a judge has changed, beyond its own noise. If it has not, the stored answer and the
 new ones are exchangeable: either order of the two is as likely. Two tests follow, for any amount of noise, and share the error
@@ -22,10 +22,6 @@ from germane.statistics.intervals import LEVEL, Interval, IntervalEnds, cluster_
 Floats = NDArray[np.float64]
 
 
-_NEWTON = 50
-"""Steps of a fit at most."""
-
-
 class Confusion(Line):
     """Counts of the pairs of a person's grade (rows) and the judge's (columns), in the order of `grades`."""
 
@@ -45,47 +41,25 @@ class Bias(Line, rename={"ends": "interval"}):
     ends: IntervalEnds | None
 
 
-class Spread(Line):
-    """The spread of the means of groups beyond what the spread within them explains.
+class JudgeAgreement(Line, kw_only=True):
+    """The agreement of a judge with people on `n` items of `queries` queries; in an audit of one `kind` of verdict and `scale`.
 
-    `low` and `high` are the extremes. `bias` is the mean of each group, where groups are systems.
-    """
-
-    deviation: float
-    low: float
-    high: float
-    bias: dict[str, float] | UnsetType = UNSET
-
-
-class Agreement(Line, kw_only=True):
-    """Agreement on `n` items: the share of equal grades, and the share beyond chance; null if only one grade occurs.
-
-    In an audit it is of one `kind` of verdict and `scale`; `people` are the two whose labels are compared.
+    `raw` is the share of equal grades, the kappas and `alpha_ordinal` the share beyond chance, null if only one grade occurs.
+    `base_rate` is the share that always giving people's commonest grade would reach; `illegal` counts the judge's grades
+    outside the scale.
     """
 
     kind: str | UnsetType = UNSET
     scale: str | UnsetType = UNSET
-    people: list[str] | UnsetType = UNSET
     n: int
+    queries: int | None
     raw: float | None
+    base_rate: float | None
     kappa: float | None
     kappa_quadratic: float | None
     alpha_ordinal: float | None
-
-
-class JudgeAgreement(Agreement, kw_only=True):
-    """The agreement of a judge with people on `n` items of `queries` queries.
-
-    `base_rate` is the share that always giving people's commonest grade would reach; `illegal` counts the judge's grades
-    outside the scale. In an audit `between_systems` says how far the judge's bias differs between systems.
-    """
-
-    queries: int | None
-    base_rate: float | None
     confusion: Confusion
     bias: Bias
-    between_queries: Spread | None
-    between_systems: Spread | UnsetType | None = UNSET
     illegal: dict[str, int]
 
 
@@ -130,7 +104,6 @@ def agreement(
         alpha_ordinal=_alpha(table + table.T, len(error) / total if total else 1.0),
         confusion=pairs,
         bias=Bias(bias.mean, bias.ends),
-        between_queries=None if queries is None or not len(error) else spread_between(error, queries),
         illegal={f"{name:g}": int(count) for name, count in zip(names, counts, strict=True)},
     )
 
@@ -239,28 +212,13 @@ def _binary_kappa(table: Floats) -> Floats:
     )
 
 
-def krippendorff_alpha(ratings: ArrayLike) -> float | None:
-    """Return Krippendorff's alpha for ordinal grades of any number of raters, some of them missing.
-
-    1 - observed / expected disagreement over the coincidences of grades within items, with the ordinal distance
-    (sum of the counts of the grades from c to k, less half of those of c and k)^2 (Krippendorff 2011, "Computing
-    Krippendorff's alpha-reliability"). At most 1, 0 = chance; None where only one grade occurs or no item has two.
-
-    Args:
-        ratings: Grade of each rater for each item, shape (raters, items); nan = none.
-    """
-    table = np.asarray(ratings, float)
-    names = np.unique(table[~np.isnan(table)])
-    counts = np.stack([(table == name).sum(axis=0) for name in names]) if len(names) else np.zeros((0, 1))
-    raters = counts.sum(axis=0)
-    counts, raters = counts[:, raters > 1], raters[raters > 1]
-    heavy = counts / np.maximum(raters - 1, 1)
-    coincidences = heavy @ counts.T - np.diag(heavy.sum(axis=1))
-    return _alpha(np.asarray(coincidences, float), 1.0)
-
-
 def _alpha(coincidences: Floats, unit: float) -> float | None:
-    """Return alpha of a symmetric table of coincidences; `unit` is the weight of one item."""
+    """Return Krippendorff's alpha for ordinal grades, from a symmetric table of coincidences; `unit` is the weight of one item.
+
+    1 - observed / expected disagreement, with the ordinal distance (sum of the counts of the grades from c to k, less half of
+    those of c and k)^2 (Krippendorff 2011, "Computing Krippendorff's alpha-reliability"). At most 1, 0 = chance; None where
+    only one grade occurs.
+    """
     table = coincidences * unit
     margin = table.sum(axis=1)
     n = float(margin.sum())
@@ -272,63 +230,33 @@ def _alpha(coincidences: Floats, unit: float) -> float | None:
     return 1 - (n - 1) * float((cost * table).sum()) / expected if expected else None
 
 
-def spread_between(values: ArrayLike, groups: ArrayLike) -> Spread:
-    """Return the spread of a mean between groups (queries, systems), beyond what the variation within them explains.
-
-    One-way analysis of variance: deviation^2 = (mean square between - within) / n0, not below 0, with n0 the groups'
-    size corrected for inequality (Searle, Casella and McCulloch 1992, section 3.6). Where no group has two values all
-    of the spread counts as between.
-
-    Args:
-        values: One value per item, shape (n,), at least one.
-        groups: Group of each item, shape (n,).
-    """
-    x = np.asarray(values, float)
-    codes = cluster_codes(groups)
-    sizes = np.bincount(codes)
-    means = np.bincount(codes, x) / sizes
-    count, n = len(sizes), len(x)
-    deviation = 0.0
-    if count > 1:
-        between = float((sizes * np.square(means - x.mean())).sum()) / (count - 1)
-        within = float(np.square(x - means[codes]).sum()) / (n - count) if n > count else 0.0
-        typical = (n - float(np.square(sizes).sum()) / n) / (count - 1)
-        deviation = sqrt(max(0.0, (between - within) / typical))
-    return Spread(deviation, float(means.min()), float(means.max()))
-
-
 def doubt_of_labels(labels: ArrayLike, judged: ArrayLike, queries: ArrayLike) -> Floats:
     """Return the probability that each yes or no is wrong, from judges' grades and the other labels of the query.
 
-    Logistic regression of the label on the grades and the query, with a ridge penalty of 1 on every weight (Hoerl and
-    Kennard 1970): each grade of each judge has a weight, so that a judge is as sure as its grades have been right, and each query
-    has one, since a label that is rare in its query is more in doubt. With f the fitted probability of a yes, a yes is
-    in doubt by 1 - f, a no by f.
+    With p(q) the share of yes in the query, p(j, g) that among the labels to which judge j gave the grade g, and p that of
+    all, each with one yes and one no added, the log-odds of a yes over J judges are
+
+        logit p(q) + sum_j (logit p(j, g) - logit p) / sqrt(J)
+
+    so that a judge is as sure as its grades have been right; the root allows for judges that err alike. With f the probability
+    of a yes, a yes is in doubt by 1 - f, a no by f.
 
     Args:
-        labels: 1 or 0, shape (n,); nan where there is none: it counts as a no, and nothing is fitted to it.
+        labels: 1 or 0, shape (n,); nan where there is none: it counts as a no, and the shares are without it.
         judged: Grades, shape (judges, n); nan where a judge has none.
         queries: Query of each, shape (n,).
     """
     y, grades = np.asarray(labels, float), np.atleast_2d(np.asarray(judged, float))
-    columns = [value == grade for value in grades for grade in np.unique(value[~np.isnan(value)])]
-    x = np.column_stack([np.ones(len(y)), *columns]).astype(float)
-    _, query = np.unique(np.asarray(queries), return_inverse=True)
-    labelled = ~np.isnan(y)
-    weights, own = np.zeros(x.shape[1]), np.zeros(int(query.max(initial=-1)) + 1)
-    for _ in range(_NEWTON):
-        f = 1 / (1 + np.exp(-(x @ weights + own[query])))
-        spread, off = np.where(labelled, f * (1 - f), 0.0), np.where(labelled, y - f, 0.0)
-        slope, slopes = x.T @ off - weights, np.bincount(query, off, len(own)) - own
-        scale = 1 + np.bincount(query, spread, len(own))
-        # Newton's step; each query has one weight of its own, so its part of the matrix is eliminated first.
-        cross = np.stack([np.bincount(query, spread * column, len(own)) for column in x.T])
-        matrix = x.T @ (spread[:, None] * x) + np.eye(x.shape[1]) - (cross / scale) @ cross.T
-        step = np.linalg.solve(matrix, slope - (cross / scale) @ slopes)
-        weights, own = weights + step, own + (slopes - cross.T @ step) / scale
-        if float(np.abs(step).max()) < 1e-9:
-            break
-    f = 1 / (1 + np.exp(-(x @ weights + own[query])))
+    known = ~np.isnan(y)
+
+    def log_odds(groups: ArrayLike) -> Floats:
+        codes = cluster_codes(groups)
+        yes, no = (np.bincount(codes, known & (y == value)) + 1.0 for value in (1, 0))
+        return np.asarray(np.log(yes / no)[codes], float)
+
+    overall = log_odds(np.zeros(len(y)))
+    evidence = [np.where(np.isnan(row), 0.0, log_odds(row) - overall) for row in grades]
+    f = 1 / (1 + np.exp(-(log_odds(queries) + sum(evidence) / sqrt(len(grades)))))
     return np.asarray(np.where(y == 1, 1 - f, f), float)
 
 

@@ -29,7 +29,6 @@ from numpy.typing import ArrayLike, NDArray
 
 from germane.statistics.distributions import t_quantile
 from germane.statistics.intervals import UPPER, CorrectedMean, cluster_codes, mean_interval
-from germane.statistics.sampling import chances_of_rounds
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.intp]
@@ -42,80 +41,8 @@ FEWEST = 10
 """Labels below which nothing is corrected."""
 _FREE = 10
 """Labels beyond the first of each query from which on the variance within queries is estimated."""
-_TOLERANCE = 0.15
-"""The error allowed in a forecast of an interval's width, as a share of it."""
 _RARE = 5
 """Labels that must differ from the commonest one for a variance to be estimated from them."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LabelPilot:
-    """A forecast, from some labels, of a corrected mean's interval with more labels.
-
-    Labels are drawn in rounds, one of every query and then the next. With m of a query's M passages labelled the variance is
-    that of `_Stages`: mean (1 - m/M) within / m over the Q queries, plus `between` where the mean is of queries like these,
-    divided by Q, and the doubt about the judge's weight, which falls with the labels.
-
-    Attributes:
-        sizes: Passages of each query, shape (Q,).
-        within: Variance of a label's residual within queries.
-        between: Variance of the queries' true means.
-        doubt: Variance that the judge's weight adds, times the labels.
-        labels: How many labels this is told from.
-
-    `between` is what the spread of the queries' corrected means leaves when v, the mean variance (1 - m/M) within / m of
-    these, is taken off, and is known only roughly: with a value of b its variance is about
-    (4 b v + 2 v^2) / (Q - 1) + 2 v^2 / (labels - Q), for mu + e with fixed mu and normal e.
-    """
-
-    sizes: tuple[int, ...]
-    within: float
-    between: float
-    doubt: float
-    labels: int
-
-    def width(self, labels: int, population: Population = "queries", *, off: float = 0.0) -> float:
-        """Return the width of the interval with this many labels; at least one per query.
-
-        Args:
-            labels: Labels in all.
-            population: What the mean is of.
-            off: Standard errors that `between` is larger (below 0: smaller) than it was found to be.
-        """
-        many = len(self.sizes)
-        variance = self._noise(labels) / many + self.doubt / labels
-        if population == "queries":
-            variance += self._between(off) / many
-        df = many - 1 if population == "queries" else max(labels - many - 1, 1)
-        return 2 * t_quantile(UPPER, df) * sqrt(variance)
-
-    def _noise(self, labels: int) -> float:
-        """Return the mean over queries of the variance within them, with this many labels."""
-        sizes = np.array(self.sizes)
-        drawn = chances_of_rounds(sizes, min(labels, int(sizes.sum()))) * sizes
-        return float(((1 - drawn / sizes) * self.within / drawn).mean())
-
-    def _between(self, off: float) -> float:
-        """Return the variance of the queries' means, `off` of its own standard errors from the estimate."""
-        many, noise = len(self.sizes), self._noise(self.labels)
-        slope = 2 * off**2 * noise / (many - 1)
-        rest = 2 * (off * noise) ** 2 * (1 / (many - 1) + 1 / (self.labels - many))
-        way = sqrt(2 * slope * self.between + slope**2 + rest)
-        return max(0.0, self.between + slope + (way if off > 0 else -way))
-
-    def is_reliable(self, labels: int, population: Population = "queries") -> bool:
-        """Return True if the width is within 15% of the forecast even if `between` is a standard error larger."""
-        return self.width(labels, population, off=1) <= (1 + _TOLERANCE) * self.width(labels, population)
-
-    def labels_for(self, width: float, population: Population = "queries") -> int | None:
-        """Return the smallest number of labels whose interval is at most this wide; None = not even all of them."""
-        low, high = len(self.sizes), sum(self.sizes)
-        if self.width(high, population) > width:
-            return None
-        while low < high:
-            middle = (low + high) // 2
-            low, high = (low, middle) if self.width(middle, population) <= width else (middle + 1, high)
-        return high
 
 
 _ALL = "all are labelled"
@@ -264,7 +191,6 @@ def corrected_query_mean(
     if half <= 0 or half_alone <= 0:
         return _labels_alone(base, y_mean, value_range)
     ends, ends_alone = (mean - half, mean + half), (human - half_alone, human + half_alone)
-    base["pilot"] = stages.pilot(y_in - inner.weight * f_in, d, inner, float(gap.mean()))
     return _estimated(base, mean, ends, human, ends_alone, inner.weight, limits)
 
 
@@ -352,21 +278,6 @@ class _Stages:
         """Weight of each label's squared deviation in the variance within queries."""
         share = (1 - self.counts / self.sizes) / (self.counts * np.maximum(self.counts - 1, 1))
         return np.asarray(share[self.group], float)
-
-    def pilot(self, within: Floats, between: Floats, fit: _Fit, gap: float) -> LabelPilot | None:
-        """Return the forecast from these labels; None if nearly every query has one, or some have none."""
-        free = self.free - (fit.weight > 0)
-        if self.free < _FREE or len(self.counts) < self.queries:
-            return None
-        variance = float(np.square(within).sum()) / free
-        noise = float(((1 - self.counts / self.sizes) * variance / self.counts).mean())
-        return LabelPilot(
-            sizes=tuple(self.sizes.tolist()),
-            within=variance,
-            between=max(float(between.var(ddof=1)) - noise, 0.0),
-            doubt=gap**2 * fit.weight_variance * len(self.group),
-            labels=len(self.group),
-        )
 
     def half_width(self, within: Floats, between: Floats, fitted: tuple[bool, bool], doubt: float) -> float:
         """Return half the interval's width, from deviations within queries, values per query, and the weights' part.

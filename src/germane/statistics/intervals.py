@@ -17,7 +17,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from math import inf, isfinite, sqrt
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 import numpy as np
 from msgspec import Meta
@@ -84,7 +84,7 @@ class CorrectedMean(
     Line,
     kw_only=True,
     rename=internal(
-        *("judged", "total", "human", "human_ends", "set_human_ends", "weight", "pilot"),
+        *("judged", "total", "human", "human_ends", "set_human_ends", "weight"),
         ends="interval",
         set_ends="set_interval",
     ),
@@ -114,8 +114,6 @@ class CorrectedMean(
     set_human_ends: tuple[float, float] | None = None
     weight: float = 0.0
     """The weight of the judge."""
-    pilot: Any = None
-    """The forecast of the interval with more labels, a LabelPilot; None if some queries have no label."""
 
 
 @dataclass(frozen=True, slots=True)
