@@ -408,7 +408,7 @@ def _gates_on(
 
 
 _OF_CASE = (
-    "query", "history", "qrels", "gold", "evidence", "reference", "criterion", "answerable", "forbidden", "superseded",
+    "query", "history", "qrels", "gold", "evidence", "reference", "criterion", "answerable", "forbidden",
     "unsure",
 )  # fmt: skip
 """The fields of a sample that say what was asked and what is right."""

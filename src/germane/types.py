@@ -253,9 +253,8 @@ class Sample(Record, frozen=True, kw_only=True):
     with its tool calls; `history` what was said before. `error` says why the system gave no usable answer.
     `criterion` is what a good answer does, in words, and no reference. `cluster` names the cases that belong
     together in statistics (None = the case alone). `grade_scale` is the lowest and the highest grade that a
-    context may have (None = 0 to 3); ValueError on a grade outside it. `superseded` maps the id of each stale version to
-    that of the current one (None = not said). `unsure` are documents that may be relevant with the grade that they would
-    have then; an id that begins with * stands for a document that is not known.
+    context may have (None = 0 to 3); ValueError on a grade outside it. `unsure` are documents that may be relevant with the
+    grade that they would have then; an id that begins with * stands for a document that is not known.
     """
 
     id: Id
@@ -273,7 +272,6 @@ class Sample(Record, frozen=True, kw_only=True):
     evidence: tuple[Evidence, ...] | None = None
     answerable: bool | None = None
     forbidden: tuple[Id, ...] = ()
-    superseded: Mapping[Id, Id | None] | None = None
     unsure: Mapping[Id, Whole] | None = None
     history: tuple[Message, ...] = ()
     messages: tuple[Message, ...] = ()
@@ -372,7 +370,7 @@ _RARE_LISTS = (
     "tags",
     "grade_scale",
 )
-_RARE_MAPPINGS = ("superseded", "unsure")
+_RARE_MAPPINGS = ("unsure",)
 _rare_fields_of = attrgetter(*_RARE_LISTS, *_RARE_MAPPINGS)
 _DEFAULTS = {field.name: field.default for field in fields(Sample)}
 _RARE_DEFAULTS = tuple(_DEFAULTS[name] for name in (*_RARE_LISTS, *_RARE_MAPPINGS))

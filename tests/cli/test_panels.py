@@ -190,26 +190,6 @@ class TestDisagreement:
         assert "judge 1" in told
         assert "judge: openai:m2: 1" in told
 
-    def test_votes_on_claims_are_printed_by_question(self, inside: Cli, tmp_path: Path) -> None:
-        """Each question of a judged measure with what its members said to it; lists are asked of one member alone."""
-
-        def script(asked: Asked) -> Act:
-            if asked.kinds == ["support"] and asked.json["model"] == "m2":
-                return Act(change=lambda _: {"claims": [{"claim": 1, "contexts": []}]})
-            return Act()
-
-        row = {**ROW, "contexts": ["The tower is tall."], "reference": "The tower is tall."}
-        path = write_jsonl(tmp_path / "one.jsonl", row)
-        with ModelServer(script) as server:
-            more = ("-m", "context_recall", *PANEL, "--base-url", server.url, "-o", "out", "-q")
-            assert inside("run", path, *more).code == 0
-        asked = [(one.kinds[0], one.json["model"]) for one in server.asked]
-        assert sorted(asked) == [("claims", "m1"), ("support", "m1"), ("support", "m2")]
-        lines = inside("explain", "out", "q1").out.splitlines()
-        at = lines.index("  votes on support, agreement 0.50")
-        assert lines[at + 1 : at + 3] == ["    openai:m1: 1: by 1", "    openai:m2: 1: no"]
-        assert not any("votes on claims" in line for line in lines)
-
     def test_members_that_answer_each_in_their_way(self, inside: Cli, data: Path) -> None:
         """No reasons, or more keys than were asked for: a panel votes all the same."""
 

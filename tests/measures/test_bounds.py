@@ -8,14 +8,12 @@ from collections.abc import Callable
 
 import numpy as np
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from germane import evaluate
 from germane.measures import Measure
 from germane.measures.ranked import MOST, bounds, values
 from germane.places.table import RankedLabels
-from germane.types import Call, Context, Sample
 
 Known = list[list[int | None]]
 
@@ -162,36 +160,3 @@ def _ratio(share: float, whole: float) -> float:
 
 gold = st.fixed_dictionaries({}, optional={document: st.integers(0, 3) for document in "abcdxyz"}).filter(any)
 searches = st.lists(st.permutations("abcde").map(lambda ids: ids[:4]), min_size=1, max_size=2)
-
-
-@settings(max_examples=100, deadline=None)
-@given(gold, searches, st.integers(1, 4), st.sampled_from(sorted(FORMULAS)))
-@example({"b": 0, "d": 3, "x": 0, "y": 1, "z": 0}, [["a", "b", "c", "d", "e"]], 4, "nDCG")
-def test_unjudged_documents_below_the_cutoff_enlarge_the_ideal(
-    qrels: dict[str, int], lists: list[list[str]], k: int, name: str
-) -> None:
-    """Over gold every document that came back may have any grade, one in all searches; what is best possible grows with it."""
-    calls = tuple(Call(query="q", contexts=tuple(Context(id=one) for one in ids)) for ids in lists)
-    sample = Sample(id="s", query="q", calls=calls, qrels=qrels)
-    (score,) = evaluate([sample], f"{name}(holes=bounds)@{k}").scores()
-    unjudged = [document for document in sorted({*itertools.chain(*lists)}) if document not in qrels]
-    means = []
-    for answers in itertools.product(range(max(1, *qrels.values()) + 1), repeat=len(unjudged)):
-        grades = {**qrels, **dict(zip(unjudged, answers, strict=True))}
-        rows = [FORMULAS[name]([grades[one] for one in ids], [*grades.values()], k) for ids in lists]
-        means.append(sum(rows) / len(rows))
-    if score.status == "skipped":  # nothing relevant is known
-        return
-    found = (score.value, score.value) if score.bounds is None else score.bounds
-    assert found == pytest.approx((min(means), max(means)), abs=1e-12)
-
-
-@pytest.mark.parametrize("scale", ["graded", "binary"])
-def test_bounds_over_gold_do_not_depend_on_the_judges_scale(scale: str) -> None:
-    """An unjudged document may have any grade of the gold, whatever a judge would be asked for."""
-    contexts = [{"id": "d1", "text": "x"}, {"id": "d3", "text": "y"}]
-    sample = {"query": "q", "qrels": {"d1": 2, "d9": 1}, "contexts": contexts}
-    (score,) = evaluate([sample], ["nDCG(holes=bounds)@3"], scale=scale).scores()
-    # d3 of grade 0: 2 / (2 + 1 / log2(3)); of grade 2: (2 + 2 / log2(3)) / (2 + 2 / log2(3) + 1 / 2)
-    least, most = 2 / (2 + 1 / math.log2(3)), (2 + 2 / math.log2(3)) / (2.5 + 2 / math.log2(3))
-    assert score.bounds == pytest.approx((least, most), abs=1e-12)

@@ -40,30 +40,11 @@ def value(measure, sample=AGENT, judge=None):
         ("marginal_recall(call=3)", 0.0),
         ("marginal_recall(call=4)", "3 searches, no number 4"),
         ("repeat_rate", 2 / 4),
-        ("repeated_calls", 0.0),
-        ("found_at_call", 1.0),
-        ("found_at_call(rel=2)", "no relevant document is known"),
-        ("calls_after_found", 0.0),
     ],
 )
 def test_what_each_search_brings(measure, expected):
     """Recall that a search adds, and contexts that were there already; nobody is asked."""
     assert value(measure) == (pytest.approx(expected) if isinstance(expected, float) else expected)
-
-
-def test_an_agent_that_goes_on_after_it_had_all_and_asks_again():
-    """The second search finds everything; the third and fourth, one of them the first query in capitals, bring nothing."""
-    calls = [call("First", "x"), call("b", "d1", "d2"), call(" FIRST", "x"), call("c", "x")]
-    agent = {"query": "need", "qrels": {"d1": 1, "d2": 1}, "calls": calls}
-    assert value("found_at_call", agent) == 2.0
-    assert value("calls_after_found", agent) == 2.0
-    assert value("repeated_calls", agent) == pytest.approx(1 / 3)
-    assert value("found_at_call", {**agent, "qrels": {"d9": 1}}) == "no search brought a relevant document"
-    assert value("calls_after_found", {**agent, "qrels": {"d9": 1}}) == 0.0
-    assert value("repeated_calls", {"query": "q", "contexts": ["a"]}) == "one search only"
-    unsaid = {"query": "q", "calls": [{"contexts": ["a"]}, {"contexts": ["b"]}]}
-    assert value("repeated_calls", unsaid) == "a search does not say its query"
-    assert [line.repeated for line in evaluate([unsaid], "repeat_rate").by_call] == [0, 0]
 
 
 def test_scores_by_turn_and_by_number_of_searches():
@@ -83,19 +64,6 @@ def test_scores_by_turn_and_by_number_of_searches():
     assert [one.name for one in report.slices("calls")] == ["calls=1", "calls=3"]
     nothing = evaluate([{"id": "nothing", "query": "q", "qrels": {"d1": 1}, "calls": []}], "Success@1")
     assert [one.name for one in nothing.slices("calls")] == ["calls=0"]
-
-
-def test_marginal_recall_of_claims():
-    """The claims that a search is the first to support."""
-    judge = FakeJudge(
-        {
-            "claims": {"claims": ["x", "y"]},
-            "support": {"claims": [{"claim": 1, "contexts": [1, 3]}, {"claim": 2, "contexts": [3]}]},
-        }
-    )
-    assert value("marginal_recall(of=claims,call=1)", judge=judge) == 0.5
-    assert value("marginal_recall(of=claims,call=2)", judge=judge) == 0.5
-    assert value("marginal_recall(of=claims)", judge=judge) == pytest.approx(1 / 3)
 
 
 def test_repeats_need_a_second_search():
@@ -201,7 +169,7 @@ def test_what_people_said_is_about_the_need():
 def test_more_searches_than_a_table_shows_are_counted(tmp_path: Path):
     """In the terminal and in Markdown; --json has them all."""
     calls = [{"query": f"q{number}", "contexts": [{"id": "d1"}]} for number in range(30)]
-    report = evaluate([{"id": "a", "query": "q", "qrels": {"d1": 1}, "calls": calls}], "found_at_call")
+    report = evaluate([{"id": "a", "query": "q", "qrels": {"d1": 1}, "calls": calls}], "id_recall")
     assert "10 lines more in --json" in str(report)
     report.save(tmp_path / "r.md")
     assert "10 lines more in --json" in (tmp_path / "r.md").read_text()

@@ -20,7 +20,6 @@ EVERYTHING = {
     "gold": [["d1"], ["d5"]],
     "evidence": [{"quote": "one two three"}, {"quote": "six seven eight"}],
     "forbidden": ["d2"],
-    "superseded": {"d2": "d1"},
     "metadata": {"nuggets": ["n"]},
     "calls": [
         {
@@ -134,13 +133,6 @@ def test_a_long_list_of_missing_things_is_cut():
     result = explained("context_recall", {"query": "q", "reference": "r", "contexts": ["a"]}, judge)
     assert result["reasoning"].endswith("recall score: 0.17; missing: claim 1; claim 2; claim 3 and 2 more")
     assert len(result["misses"]) == 5
-
-
-def test_rbp_comes_with_its_residual():
-    """How much more it could be: the weight of the unjudged place and of all that stands below the list."""
-    sample = {"query": "q", "qrels": {"a": 1}, "contexts": [{"id": "a"}, {"id": "b"}]}
-    result = explained("RBP(p=0.5)", sample)
-    assert (result["score"], result["details"]["residual"]) == (0.5, 0.5)
 
 
 def test_what_nobody_labelled_is_not_called_irrelevant():

@@ -6,7 +6,6 @@ import pytest
 
 from germane import evaluate
 from germane.judges import FakeJudge, Reply
-from germane.measures import Measure
 from germane.questions import AnyQuestion, Relevance, StatementRelevance, Support
 from germane.reports.report import Report
 from germane.types import Json, Score
@@ -137,7 +136,6 @@ class TestNothingToCount:
             ("context_entity_recall", 0.0),
             ("context_sufficiency", 0.0),
             ("faithfulness", 0.0),
-            ("hallucination", 1.0),
             ("context_utilisation", 0.0),
             ("nugget_recall", 0.0),
             ("StR@5", 0.0),
@@ -158,7 +156,6 @@ class TestNothingToCount:
         [
             ("context_recall", "the reference makes no claims"),
             ("faithfulness", "the response makes no claims"),
-            ("hallucination", "the response makes no claims"),
             ("context_utilisation", "the response makes no claims"),
             ("noise_sensitivity", "the response makes no claims"),
             ("context_relevancy", "the contexts state nothing"),
@@ -242,7 +239,7 @@ class TestSharing:
         assert kinds == ["entities"] * 3 + ["relevance"] * 2 + ["statements"] * 2
 
     def test_claims_are_asked_once_whoever_needs_them(self):
-        """Five measures over the same claims and contexts ask two questions each about reference and response."""
+        """Several measures over the same claims and contexts ask two questions each about reference and response."""
         judge = FakeJudge()
         evaluate(
             [{**NEEDS, "contexts": ["a", "b"]}],
@@ -250,7 +247,6 @@ class TestSharing:
                 "context_recall",
                 "StR@5",
                 "faithfulness",
-                "hallucination",
                 "context_utilisation",
                 "noise_sensitivity",
             ],
@@ -285,14 +281,6 @@ class TestSharing:
 
 
 class TestOfTheResponse:
-    def test_hallucination_is_the_rest(self):
-        """What is not supported is what is made up."""
-        judge = FakeJudge({"claims": claims("x", "y", "z"), "support": supports([1], [], [1])})
-        report = evaluate([{**NEEDS, "contexts": ["a"]}], ["faithfulness", "hallucination"], judge=judge)
-        assert report["faithfulness"].mean == pytest.approx(2 / 3)
-        assert report["hallucination"].mean == pytest.approx(1 / 3)
-        assert Measure.parse("hallucination").definition.better == "lower"
-
     def test_answer_relevancy(self):
         """The statements of the response that address the query."""
         judge = FakeJudge({"a": stated(yes=True, padding=False)})

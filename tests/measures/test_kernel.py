@@ -13,7 +13,6 @@ from hypothesis import strategies as st
 
 from germane.errors import MeasureError
 from germane.measures import Measure
-from germane.measures.declaration import _rows
 from germane.measures.ranked import values
 from germane.places.table import RankedLabels
 from tests.measures.tables import Row, every_ranked_measure, rows, table
@@ -173,7 +172,7 @@ def test_swapping_a_more_relevant_place_up_never_worsens_a_measure(row: Row, dat
     swapped = [*ranked[:at], ranked[at + 1], ranked[at], *ranked[at + 2 :]]
     both = table((ranked, rest), (swapped, rest))
     for measure in MEASURES:
-        if measure.name == "Judged" or (type(measure.cutoff) is int and at + 2 > measure.cutoff):
+        if measure.name == "Judged" or (type(measure.k) is int and at + 2 > measure.k):
             continue
         if measure.settings.get("holes") == "condensed" and ranked[at] is None:
             continue  # nothing is swapped once the hole is gone
@@ -276,18 +275,3 @@ def test_left_out_unjudged_places_change_no_bit_of_any_measure(drawn: list[Row])
         whole = values(measure, full)
         assert values(measure, hits).tobytes() == whole.tobytes(), measure
         assert values(measure, first).tobytes() == whole[:1].tobytes(), measure
-
-
-def relevant_and_holes(relevant: list[bool], grades: list[float | None], rel: int) -> float:
-    return sum(relevant) + 10 * grades.count(None) + rel / 100
-
-
-@given(st.lists(rows, min_size=1, max_size=5), st.none() | st.integers(1, 5))
-def test_a_formula_of_the_users_own_sees_the_places_that_are_left_out(
-    drawn: list[Row], k: int | None
-) -> None:
-    """It is given whole lists."""
-    takes = frozenset({"relevant", "grades", "rel"})
-    full = table(*drawn)
-    of_all, of_hits = (_rows(relevant_and_holes, takes, one, {"rel": 1}, k) for one in (full, sparse(full)))
-    assert of_hits.tolist() == of_all.tolist()

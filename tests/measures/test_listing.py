@@ -66,13 +66,13 @@ def test_the_examples_run(block, tmp_path):
 
 def test_a_notebook_s_cell_runs_again() -> None:
     """A measure of `__main__` is defined anew; elsewhere a second one of its name is an error."""
-    cell = "from germane.measures import ranked_measure\n@ranked_measure\ndef cell_again(relevant):\n    return float({0})\n"
+    cell = "from germane.measures import measure\n@measure\ndef cell_again(sample):\n    return float({0})\n"
     row = {"query": "?", "contexts": [{"id": "a", "text": "a", "relevant": True}]}
     found = []
     for value in (0.25, 0.75):
         names: dict[str, Any] = {"__name__": "__main__"}
         exec(cell.format(value), names)
-        found.append(evaluate([row], [names["cell_again"]], judge="labels")["cell_again"].mean)
+        found.append(evaluate([row], [names["cell_again"]])["cell_again"].mean)
     assert found == [0.25, 0.75]
     with pytest.raises(MeasureError, match="defined already"):
         exec(cell.format(1), {"__name__": "elsewhere"})

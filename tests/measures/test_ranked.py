@@ -135,18 +135,6 @@ def test_a_near_miss_is_named() -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "tool", "nearest"),
-    [("gm_map", "trec_eval", "AP"), ("INST", "ir_measures", "RBP"), ("GEval", "DeepEval", "llm_judge"),
-     ("context_utilization", "Ragas", "context_utilisation"), ("infAP@10", "trec_eval", "bpref")],
-)  # fmt: skip
-def test_measures_of_other_tools_are_named_as_such(text: str, tool: str, nearest: str) -> None:
-    """What we do not have comes with its tool and the nearest of ours."""
-    with pytest.raises(MeasureError, match=f"is a measure of {tool} that germane does not have") as caught:
-        Measure.parse(text)
-    assert nearest in (caught.value.fix or "")
-
-
-@pytest.mark.parametrize(
     "text",
     ["nDCG(", "nDCG)", "nDCG(rel=1", "P@5 nDCG(", "nDCG((rel=1))@5", "(nDCG)@", ")(", "nDCG()(dcg=log2)"],
 )

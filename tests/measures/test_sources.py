@@ -243,38 +243,6 @@ class TestHoles:
         (score,) = evaluate([sample], "P(labels=human)@1").scores()
         assert (score.status, score.bounds) == ("incomplete", (0.0, 1.0))
 
-    @pytest.mark.parametrize(
-        ("measure", "status", "value", "bounds"),
-        [
-            ("P@3", "ok", 1 / 3, None),
-            ("P(holes=bounds)@3", "incomplete", None, (1 / 3, 2 / 3)),
-            ("P(holes=bounds)@1", "ok", 1.0, None),
-            ("RR(holes=bounds)", "ok", 1.0, None),
-            ("R(holes=bounds)@3", "incomplete", None, (1 / 2, 2 / 3)),
-            ("AP(holes=bounds)", "incomplete", None, (1 / 2, (1 + 1) / 3)),
-        ],
-    )
-    def test_bounds_over_gold(self, measure, status, value, bounds):
-        """Unjudged documents are not relevant by default, and an interval where that is asked for."""
-        sample = {
-            "query": "q",
-            "qrels": {"a": 1, "c": 0, "elsewhere": 1},
-            "contexts": [{"id": "a"}, {"id": "b"}, {"id": "c"}],
-        }
-        (score,) = evaluate([sample], measure).scores()
-        assert (score.status, score.value) == (status, value)
-        assert score.bounds == (bounds and pytest.approx(bounds))
-
-    def test_bounds_of_grades_grow_the_ideal(self):
-        """A document of a higher grade in a hole raises the ideal too: all four grades are tried."""
-        sample = {"query": "q", "qrels": {"a": 1, "x": 3}, "contexts": [{"id": "a"}, {"id": "b"}]}
-        found = [
-            (1 + grade / log2(3)) / sum(g / log2(r + 1) for r, g in enumerate(sorted([1, 3, grade])[::-1], 1))
-            for grade in range(4)
-        ]
-        (score,) = evaluate([sample], "nDCG(holes=bounds)").scores()
-        assert score.bounds == pytest.approx((min(found), max(found)))
-
 
 MEASURES = ["context_precision", "context_position", "context_relevance", "nDCG", "RR"]
 

@@ -29,7 +29,7 @@ SAMPLES = [leaky("none", "d1"), leaky("two", "s1", "s2"), leaky("one", "s1")]
 
 @pytest.mark.parametrize(
     ("measure", "value", "good"),
-    [("leaks", 0.0, 1.0), ("leaks", 1.0, 0.5), ("hallucination", 0.25, 0.75), ("nDCG", 0.25, 0.25)],
+    [("leaks", 0.0, 1.0), ("leaks", 1.0, 0.5), ("noise_sensitivity", 0.25, 0.75), ("nDCG", 0.25, 0.25)],
 )
 def test_how_good_a_value_is(measure, value, good):
     """1 - a share, 1 / (1 + a count), and what is better when higher as it is."""

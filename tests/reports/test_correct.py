@@ -223,19 +223,6 @@ def test_a_label_taken_back_counts_no_more(tmp_path: Path) -> None:
     assert found.labels == 29
 
 
-def test_hallucination_is_corrected_as_what_is_left_of_faithfulness(tmp_path: Path) -> None:
-    """The same labels on claims correct both: 1 minus the mean, and 1 minus the ends the other way round."""
-    report = report_at(tmp_path / "r", "hallucination faithfulness")
-    report = label(report, 24, kind="support", of=lambda task: task.claim == "a yes")
-    hallucination, faithfulness = report["hallucination"].corrected, report["faithfulness"].corrected
-    assert hallucination is not None
-    assert faithfulness is not None
-    assert faithfulness.ends is not None
-    assert hallucination.mean == pytest.approx(1 - (faithfulness.mean or 0))
-    assert hallucination.ends == pytest.approx((1 - faithfulness.ends[1], 1 - faithfulness.ends[0]))
-    assert hallucination.judged == pytest.approx(report["hallucination"].mean)
-
-
 def test_sufficiency_is_labelled_and_corrected_query_by_query(tmp_path: Path) -> None:
     """One verdict per query: labels of its kind correct its mean, and the audit holds the judge against them."""
     report = report_at(tmp_path / "r", "context_sufficiency context_relevance")

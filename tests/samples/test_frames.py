@@ -222,12 +222,11 @@ def test_comparisons_and_explanations_in_a_notebook() -> None:
         found["AP"]
     why = report.explain("a", "RR", system="b")
     assert str(why).splitlines()[0].startswith("0.0000")
-    for page in (found._repr_html_(), why._repr_html_()):
-        assert page.startswith("<table>")
-        assert "<script" not in page
-        assert "style='color" not in page
-    assert "RR" in found._repr_html_()
-    assert "Position 1" in why._repr_html_()
+    page = found._repr_html_()
+    assert page.startswith("<table>")
+    assert "<script" not in page
+    assert "style='color" not in page
+    assert "RR" in page
 
 
 def test_a_name_that_is_not_there_is_answered_with_those_that_are() -> None:

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from germane.cli.values import print_document, print_lines
 from germane.measures import Measure  # noqa: F401 - importing them all is what defines them
-from germane.measures.declaration import find_measure, install_all
+from germane.measures.declaration import find_measure, install
 from germane.measures.explaining import as_json, listing
 from germane.measures.measure import definitions
 
 
 def measures(name: str | None, *, json: bool) -> None:
     """List all measures: formula, needs, judge calls, source."""
-    install_all()
+    install()
     chosen = definitions() if name is None else (find_measure(name, lenient=True).definition,)
     if json:
         print_document([as_json(definition) for definition in chosen])

@@ -41,7 +41,7 @@ _BLOCK = 500
 """Cases that are scored together."""
 _TEXTS = ("reference", "criterion")
 """The fields from which a measure may take its questions, apart from the query and the contexts."""
-_GOLD = ("qrels", "gold", "evidence", "answerable", "forbidden", "superseded", "grade_scale")
+_GOLD = ("qrels", "gold", "evidence", "answerable", "forbidden", "grade_scale")
 
 
 def parts_of(pair: DecidedPair, measures: Sequence[str]) -> dict[str, tuple[DifferenceParts | None, str]]:

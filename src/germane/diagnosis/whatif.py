@@ -230,7 +230,7 @@ class _Lists:
 
     def _cut_offs(self) -> Iterator[_Changed]:
         """Yield the measure at other cut-offs, up to the depth of lists and labels."""
-        k = self.measure.cutoff
+        k = self.measure.k
         if not isinstance(k, int):
             self.notes.append(f"{self.measure} has no cut-off: k is not varied")
             return

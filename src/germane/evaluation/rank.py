@@ -329,12 +329,6 @@ def _checked(measures: str | Iterable[Measure]) -> tuple[Measure, ...]:
             raise MeasureError(
                 f"{measure} reads other labels than gold, and `germane rank` has gold alone", fix=fix
             )
-        if measure.budget is not None:
-            problem = f"{measure} counts tokens, and a run has no texts"
-            raise MeasureError(problem, fix="use germane run with samples")
-        if measure.settings.get("holes") == "bounds":
-            problem = f"{measure} is an interval, and rank prints one value per query"
-            raise MeasureError(problem, fix="use germane run")
         result[measure] = None
         if measure.settings.get("part") == "score":  # how much more RBP could be belongs beside it
             result[measure(part="residual")] = None

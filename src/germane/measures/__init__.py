@@ -1,6 +1,6 @@
 """Measures as values: `nDCG @ 10`, `AP(rel=2)`, `context_precision @ 5`; or by name, `Measure.parse("nDCG@10")`.
 
-`measure` and `ranked_measure` declare your own; in it `ask` and `ask_all` put questions to the judge, and `proportion` and
+`measure` declares your own; in it `ask` and `ask_all` put questions to the judge, and `proportion` and
 `Item` make a score, with its explanation, of what was counted.
 
 Ranked measures are imported at once, everything that knows questions when it is first used.
@@ -13,7 +13,7 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from germane.measures.declaration import measure, parse_measures, ranked_measure
+from germane.measures.declaration import measure, parse_measures
 from germane.measures.measure import FINDERS, Measure, Param
 from germane.measures.ranked import *
 from germane.measures.ranked import values
@@ -54,12 +54,12 @@ FINDERS.insert(0, lambda _: [*map(import_module, _LATER)])
 __all__ = [
     "AP", "ERR", "F1", "RBP", "RR", "IPrec", "IoU", "Item", "Judged", "Measure", "Outcome", "P", "Param",
     "R", "RankedLabels", "Rprec", "SetF", "SetP", "SetR", "StR", "Success", "abstained", "alpha_nDCG", "answer_relevancy",
-    "ask", "ask_all", "bpref", "calls_after_found", "calls_after_sufficiency", "citation_precision", "citation_recall",
+    "ask", "ask_all", "bpref", "calls_after_sufficiency", "citation_precision", "citation_recall",
     "context_claim_precision", "context_entity_recall", "context_position", "context_precision",
     "context_recall", "context_redundancy", "context_relevance", "context_relevancy", "context_sufficiency",
-    "context_utilisation", "distinct_contexts", "evidence_precision", "evidence_recall", "faithfulness", "found_at_call",
-    "full_recall", "group_recall", "hallucination", "id_f1", "id_precision", "id_recall", "leaks", "marginal_recall",
+    "context_utilisation", "distinct_contexts", "evidence_precision", "evidence_recall", "faithfulness",
+    "full_recall", "group_recall", "id_f1", "id_precision", "id_recall", "leaks", "marginal_recall",
     "measure", "nDCG", "nERR", "noise_sensitivity", "nugget_recall", "num_rel", "num_rel_ret", "num_ret",
-    "ok", "parse_measures", "proportion", "ranked_measure", "repeat_rate", "repeated_calls", "skipped",
-    "superseded", "tokens_to_first_relevant", "values",
+    "ok", "parse_measures", "proportion", "repeat_rate", "skipped",
+    "values",
 ]  # fmt: skip

@@ -13,12 +13,11 @@ from math import fsum, inf, log2
 from typing import Literal, TypeAlias
 
 from germane.measures.declaration import MeasureOptions, measure
-from germane.measures.gold import TOGETHER, of_searches, spare_searches
+from germane.measures.gold import TOGETHER
 from germane.measures.measure import Param, one_of
 from germane.measures.outcome import NO_CONTEXT, Item, Outcome, error, ok, proportion, skipped, texts_of
 from germane.measures.ranked import OVER, UNIT
 from germane.places.lists import (
-    asked_before,
     distinct,
     distinct_contexts,
     passage_key,
@@ -368,108 +367,6 @@ def alike(name: str, other: str) -> bool:
     return first <= second or second <= first or difflib.SequenceMatcher(None, name, other).ratio() >= SIMILAR
 
 
-ONE_SEARCH = "one search only"
-_OF = one_of("recall of what: gold documents, or claims of the reference", "documents", "claims")
-_CALL = Param(int, 0, "the search whose share is asked for, from 1; 0 = the mean over all", low=0)
-_MARGINAL: MeasureOptions = {
-    "formula": "recall that a search adds to those before it; mean over searches = recall of all of them / searches",
-    "reference": "germane",
-    "params": {"of": _OF, "call": _CALL},
-    "answerable": True,
-}
-
-
-@measure(
-    shared=_MARGINAL,
-    needs=("contexts", "qrels"),
-    nothing="no relevant document known, contexts without ids, or fewer searches than `call`: skipped",
-    when={"of": "documents"},
-)
-def marginal_recall(sample: Sample, *, call: int) -> Outcome:
-    """Share of the gold documents that a search is the first to find."""
-    return of_searches(
-        sample,
-        1,
-        lambda gold, lists: _marginal([{*ids} & {*gold} for ids in lists], len(gold), call, "gold documents"),
-    )
-
-
-@measure(
-    "marginal_recall",
-    shared=_MARGINAL,
-    needs=("contexts", "reference"),
-    nothing="the reference claims nothing, or fewer searches than `call`: skipped; nothing retrieved: 0",
-    calls=_OF_CLAIMS["calls"],
-    when={"of": "claims"},
-)
-def _marginal_claims(sample: Sample, *, call: int) -> Program[Outcome]:
-    """Share of the reference's claims that a search is the first to support."""
-    matrix = yield from _matrix(sample)
-    if isinstance(matrix, Outcome):
-        return matrix
-    claims, columns = matrix
-    results = [{claims[n] for n in covered(ranking)} for ranking in columns]
-    return _marginal(results, len(claims), call, "claims")
-
-
-def _marginal(per_call: Sequence[set[str]], total: int, call: int, what: str) -> Outcome:
-    if call > len(per_call):
-        return skipped(f"{len(per_call)} searches, no number {call}")
-    seen: set[str] = set()
-    items, added = [], []
-    for number, claims in enumerate(per_call, 1):
-        new = sorted(claims - seen)
-        seen |= claims
-        added.append(len(new) / total)
-        why = f"{len(new)} of {total} {what}{': ' * bool(new)}{'; '.join(new)}"
-        items.append(Item(f"Call {number}", bool(new), why))
-    value = added[call - 1] if call else len(seen) / total / max(1, len(per_call))
-    return ok(value, items=items, what=f"searches bring new {what}")
-
-
-@measure(
-    needs=("contexts",),
-    formula="contexts of the second and later searches that an earlier search brought / contexts of these searches",
-    reference="germane",
-    nothing="one search only, or nothing came back after the first: skipped",
-    better="lower",
-)
-def repeat_rate(sample: Sample) -> Outcome:
-    """Share of the contexts of later searches that an earlier search returned (same text, or same id without text)."""
-    lists = [contexts for _, contexts in rankings(sample)]
-    if len(lists) < 2:
-        return skipped(ONE_SEARCH)
-    items: list[Item] = []
-    seen = set(map(passage_key, lists[0]))
-    for number, contexts in enumerate(lists[1:], 2):
-        for position, context in enumerate(contexts, 1):
-            name = f"Call {number}, position {position}: {context.id or context.text[:100]}"
-            items.append(Item(name, passage_key(context) not in seen))
-        seen.update(map(passage_key, contexts))
-    if not items:
-        return skipped("nothing came back after the first search")
-    repeated = sum(item.held is False for item in items)
-    return ok(repeated / len(items), items=items, what="contexts of later searches new")
-
-
-@measure(
-    formula="second and later searches whose query was asked before / second and later searches",
-    reference="germane",
-    nothing="one search only, or a search whose query is not known: skipped",
-    better="lower",
-)
-def repeated_calls(sample: Sample) -> Outcome:
-    """Share of later searches that repeat an earlier query, ignoring case and spaces."""
-    asked = asked_before(sample)
-    if len(asked) < 2:
-        return skipped(ONE_SEARCH)
-    if not all(query for query, _ in asked):
-        return skipped("a search does not say its query")
-    items = [Item(f"Call {n}: {query}", not before) for n, (query, before) in enumerate(asked, 1)]
-    repeated = sum(not item.held for item in items)
-    return ok(repeated / (len(asked) - 1), items=items, what="searches asked something new")
-
-
 @measure(
     needs=("contexts", "query"),
     formula="number of searches made after what had come back sufficed to answer",
@@ -494,4 +391,5 @@ def calls_after_sufficiency(sample: Sample) -> Program[Outcome]:
         if gathered and (yield from ask(_sufficiency(sample, gathered))).sufficient:
             enough = number
             break
-    return spare_searches(enough, len(lists))
+    needed = [Item(f"Call {n}", n <= enough) for n in range(1, len(lists) + 1)]
+    return ok(float(len(lists) - enough), items=needed, what="searches needed")

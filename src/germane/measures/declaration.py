@@ -1,8 +1,8 @@
 """Declare measures, and find them by name, file or package.
 
-`@measure` declares a program or a plain function of the sample, `@ranked_measure` a formula on one ranking's labels.
-Users' measures come from a file (`my_measures.py:first_hit`) or from an add-on. A file is run only if a command, an eval file
-or a call names its path; a stored report cannot make it run.
+`@measure` declares a program or a plain function of the sample. Users' measures come from add-ons or from a file
+(`my_measures.py:first_hit`), which is run only if a command, an eval file or a call names its path; a stored report cannot
+make it run.
 """
 
 from __future__ import annotations
@@ -13,19 +13,15 @@ import re
 import sys
 import traceback
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import replace
-from functools import cache, partial
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypedDict, Unpack, overload
-
-import numpy as np
 
 from germane.addons import all_of, load
 from germane.errors import GermaneError, InputError, MeasureError, SourceLocation
 from germane.measures.measure import FINDERS, Cutoff, Definition, Measure, Param, Value, define
-from germane.measures.ranked import LABELS, OVER, REL
-from germane.places.table import Floats, RankedLabels, Source
-from germane.samples.files import check_trusted, nearest
+from germane.places.table import Source
+from germane.samples.files import check_trusted
 from germane.types import FrozenDict
 
 if TYPE_CHECKING:
@@ -74,41 +70,28 @@ def measure(
     sample that lacks one of `needs` is skipped before it starts. Options are fields of `Definition`; `shared` are options that
     several measures have in common.
     """
-    return _decorator(_of_samples, name, {**(shared or {}), **options})
-
-
-def _decorator(
-    usual: Callable[[Body, Mapping[str, Any]], dict[str, Any]], name: str | Body, options: Mapping[str, Any]
-) -> Measure | Declare:
-    """Return a decorator that declares a function as a measure, or that measure; the docstring gives formula and meaning."""
 
     def declare(body: Body) -> Measure:
-        doc = inspect.getdoc(body) or ""
-        filled = {
+        doc, asks = inspect.getdoc(body) or "", inspect.isgeneratorfunction(body)
+        takes = list(inspect.signature(body).parameters)
+        given = {**(shared or {}), **options}
+        usual = {
+            "name": body.__name__ if callable(name) else name or body.__name__,
+            "family": "judged",
+            "compute": body,
             "needs": ("contexts",),
             "formula": doc.partition("\n")[0],
             "doc": doc,
-            **usual(body, options),
+            "params": {} if "params" in given else _params_of(body, {"settings", "k", *takes[:1]}),
+            "calls": "?" if asks else "0",
+            "labels": "judge" if asks else "gold",
+            "cutoff": "optional" if "k" in takes else "none",
+            "settings": "settings" in takes,
         }
-        own = body.__name__ if callable(name) else name or body.__name__
-        new = define(Definition(name=own, **{**filled, **options}), interactive=body.__module__ == "__main__")
-        return Measure(own, FrozenDict(new.when))
+        new = define(Definition(**{**usual, **given}), interactive=body.__module__ == "__main__")
+        return Measure(new.name, FrozenDict(new.when))
 
     return declare(name) if callable(name) else declare
-
-
-def _of_samples(body: Body, options: Mapping[str, Any]) -> dict[str, Any]:
-    asks = inspect.isgeneratorfunction(body)
-    takes = list(inspect.signature(body).parameters)
-    return {
-        "family": "judged",
-        "compute": body,
-        "params": {} if "params" in options else _params_of(body, {"settings", "k", *takes[:1]}),
-        "calls": "?" if asks else "0",
-        "labels": "judge" if asks else "gold",
-        "cutoff": "optional" if "k" in takes else "none",
-        "settings": "settings" in takes,
-    }
 
 
 def _params_of(body: Body, ours: set[str]) -> dict[str, Param]:
@@ -118,64 +101,12 @@ def _params_of(body: Body, ours: set[str]) -> dict[str, Param]:
         if name in ours:
             continue
         if type(parameter.default) not in _TYPES:
-            names = f"what it is given is called {', '.join(sorted(ours))}; " if "relevant" in ours else ""
             raise MeasureError(
                 f"{body.__name__}: the parameter {name} needs a default that is a number, a text, True or False",
-                fix=f"{names}write {name}=1 for a parameter, or declare it with params=",
+                fix=f"write {name}=1, or declare it with params=",
             )
         params[name] = Param(type(parameter.default), parameter.default, f"see {body.__name__}")
     return params
-
-
-@overload
-def ranked_measure(name: Body, /) -> Measure: ...
-@overload
-def ranked_measure(name: str = "", **options: Unpack[MeasureOptions]) -> Declare: ...
-def ranked_measure(name: str | Body = "", **options: Any) -> Measure | Declare:
-    """Declare a formula on one ranking: a plain function of its labels, best rank first, that returns a number.
-
-    Its arguments are chosen by name: `relevant` (a list of True and False), `grades` (what each place is worth; None =
-    unjudged), `ideal` (the grades of all that is judged, best first) and `k` (None = all); the lists are cut at k. Further
-    arguments with a default become parameters. Labels, threshold (`rel=`), several calls, missing verdicts and explanations work
-    as for every ranked measure. Options are fields of `Definition`.
-    """
-    return _decorator(_of_labels, name, options)
-
-
-_GIVEN = {"relevant", "grades", "ideal", "k"}
-
-
-def _of_labels(body: Body, options: Mapping[str, Any]) -> dict[str, Any]:
-    takes = frozenset(inspect.signature(body).parameters)
-    labels = options.get("labels", "judge")
-    params = {**_params_of(body, _GIVEN), "labels": replace(LABELS, default=labels), "over": OVER}
-    return {
-        "family": "ranked",
-        "compute": partial(_rows, body, takes),
-        "params": {**params, "rel": REL} if "relevant" in takes else params,
-        "labels": labels,
-        "cutoff": "optional",
-    }
-
-
-def _rows(
-    body: Body, takes: frozenset[str], table: RankedLabels, params: Mapping[str, Any], k: int | None
-) -> Floats:
-    """Return the value of a user's formula for each ranking."""
-    own = {name: params[name] for name in takes - _GIVEN}
-    rel = params.get("rel") or table.rel
-    values = []
-    for row in range(table.rows):
-        labels = table.rows_from(row, row + 1).dense()
-        pairs = zip(labels.gain.tolist(), labels.judged.tolist(), strict=True)
-        arguments = {
-            "relevant": (labels.level >= rel).tolist()[:k],
-            "grades": [gain if judged else None for gain, judged in pairs][:k],
-            "ideal": labels.ideal.tolist(),
-            "k": k,
-        }
-        values.append(float(body(**{name: arguments[name] for name in takes & _GIVEN}, **own)))
-    return np.array(values, dtype=np.float64)
 
 
 FILE_MARK = ".py:"
@@ -219,24 +150,16 @@ def find_measure(text: str, folder: Path | None = None, *, lenient: bool = False
         path = Path(f"{head}.py").expanduser()
         path = path if path.is_absolute() or folder is None else folder / path
         name = rest.partition("(")[0].partition("@")[0].strip()
-        text = _measure_in(_module(path), name, path).name + rest.strip()[len(name) :]
+        text = _measure_in(_module(path.resolve()), name, path).name + rest.strip()[len(name) :]
     return Measure.parse(text, lenient=lenient)
 
 
+@cache
 def _module(path: Path) -> ModuleType:
     """Return the module in a file, which is run once."""
-    try:
-        real = path.resolve(strict=True)
-    except OSError:
-        near = nearest(path.name, [p.name for p in path.parent.glob("*.py")], 0.6)
-        fix = f"did you mean {path.with_name(near)}?" if near else "give the path of a Python file"
-        raise InputError(f"no file {path}", fix=fix) from None
-    return _run(real)
-
-
-@cache
-def _run(path: Path) -> ModuleType:
-    name = f"_germane_user_{path.stem}_{_run.cache_info().currsize}"
+    if not path.is_file():
+        raise InputError(f"no file {path}", fix="give the path of a Python file")
+    name = f"_germane_user_{path.stem}_{_module.cache_info().currsize}"
     spec = importlib.util.spec_from_file_location(name, path)
     assert spec is not None
     assert spec.loader is not None
@@ -266,6 +189,7 @@ def _failed(path: Path, fault: BaseException) -> InputError:
 
 
 def _measure_in(module: ModuleType, name: str, path: Path) -> Measure:
+    """Return the measure of this name in a module; a plain function is declared as one."""
     result = getattr(module, name, None) if name else None
     if isinstance(result, Measure):
         return result
@@ -274,25 +198,16 @@ def _measure_in(module: ModuleType, name: str, path: Path) -> Measure:
         setattr(module, name, declared)
         return declared
     have = [key for key, value in vars(module).items() if isinstance(value, Measure)]
-    near = nearest(name, have, 0.6)
-    fix = f"did you mean {path.name}:{near}?" if near else f"it has {', '.join(have) or 'none'}"
-    problem = f"{path} has no measure {name!r}" if name else f"{path}: which measure of it?"
-    raise InputError(problem, fix=f"{fix} (declare one with @measure from germane.measures)")
+    fix = f"it has {', '.join(have) or 'none'}; declare one with @measure from germane.measures"
+    raise InputError(f"{path} has no measure {name!r}", fix=fix)
 
 
-def install_all(name: str | None = None) -> None:
-    """Load the measure of that name from an add-on that has one; without a name load all of them."""
-    if name == "":
-        return
-    declared = all_of("measures")
-    if name is None or not any(name.casefold() == one.casefold() for one in declared):
-        declared = all_of("measures", installed=True)
-    for one, target in declared.items():
-        if name is not None and one.casefold() != name.casefold():
-            continue
-        if not isinstance(load(target), Measure):
-            what = f"the measure {one} of an add-on ({target}) is not a measure"
+def install(name: str | None = None) -> None:
+    """Load the measures of installed add-ons: the one of this name, all of them without a name, none for ""."""
+    for own, target in all_of("measures", installed=True).items() if name != "" else ():
+        if (name is None or own.casefold() == name.casefold()) and not isinstance(load(target), Measure):
+            what = f"the measure {own} of an add-on ({target}) is not a measure"
             raise InputError(what, fix="point it to what @measure returns")
 
 
-FINDERS.append(install_all)
+FINDERS.append(install)

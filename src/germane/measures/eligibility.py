@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from itertools import chain
@@ -10,7 +9,7 @@ from typing import TypeAlias
 
 from germane.measures.measure import Measure
 from germane.measures.outcome import Outcome, error, skipped
-from germane.places.lists import NO_TEXT, field_text, has_texts
+from germane.places.lists import field_text
 from germane.places.places import Places
 from germane.places.settings import Settings
 from germane.places.table import LabelChoice
@@ -20,14 +19,12 @@ _ABSENT = {
     "contexts": "contexts are not known",
     "gold": "no gold groups",
     "forbidden": "no forbidden ids",
-    "superseded": "no stale versions are named",
 }
 NO_QRELS, NOTHING_RELEVANT = "no qrels", "no relevant document is known"
 WITHOUT_IDS = "no context has a document id, and gold is about ids"
-_LIKE_AN_ID = re.compile(r"(?i)(\b|_)(id|ids|uri|url|key|uuid|source|file|path|name)$|[a-z](Id|Uri|Key)$")
 _COUNTS = {"num_ret", "num_rel"}
 """The ranked measures that count results or gold and need no ids."""
-_OF_IDS = {"gold", "forbidden", "superseded"}
+_OF_IDS = {"gold", "forbidden"}
 
 Broken: TypeAlias = dict[int, Outcome]
 """The outcome of each sample of a block, by its number, for which a measure cannot be computed."""
@@ -73,9 +70,6 @@ def _rules(
         yield (labels, rel is None), read
     if ranked and labels in {"judge", "best"} and measure.settings.get("against") != "call":
         yield "asked", partial(_unasked, settings.against)
-    if measure.budget is not None:
-        no_text = skipped(NO_TEXT)
-        yield "texts", lambda some: {n: no_text for n, sample in enumerate(some) if not has_texts(sample)}
 
 
 def _unlabelled(settings: Settings, samples: Sequence[Sample], *, best: bool, open_rel: bool) -> Broken:
@@ -131,18 +125,14 @@ def _without_ids(samples: Sequence[Sample]) -> Broken:
 
 
 def _hint_at_ids(sample: Sample, contexts: Iterable[Context]) -> str:
-    """Return where the ids of contexts without one seem to be: in the text, or under another key; "" if nowhere."""
+    """Return where contexts without an id hold a gold id: in the text, or under another key; "" if nowhere."""
     gold = {*(sample.qrels or ()), *chain.from_iterable(sample.gold or ()), *sample.forbidden}
-    likely = ""
     for context in contexts:
         if context.text.strip() in gold:
             return '; texts are gold ids: give contexts as {"id": ...}, or their ids as retrieved_context_ids'
-        for key, value in context.metadata.items():
-            if isinstance(value, str | int) and str(value) in gold:
-                return f"; {key!r} holds gold ids: rename it to id"
-            if not likely and _LIKE_AN_ID.search(key) and isinstance(value, str | int):
-                likely = f"; if {key!r} is one, rename it to id"
-    return likely
+        if key := next((key for key, value in context.metadata.items() if str(value) in gold), None):
+            return f"; {key!r} holds gold ids: rename it to id"
+    return ""
 
 
 def _unasked(against: str, samples: Sequence[Sample]) -> Broken:

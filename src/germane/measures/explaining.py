@@ -5,15 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import isinf
-from typing import Any
 
 from germane.clean import shorten
 from germane.measures.measure import Definition, Measure
 from germane.measures.outcome import Item, Outcome
-from germane.measures.ranked import least_level, open_holes, values
+from germane.measures.ranked import least_level, open_holes
 from germane.places.places import Places
-from germane.questions.question import Question
-from germane.show.table import Table
 from germane.types import FrozenDict, Json
 
 CHUNK = 100
@@ -25,10 +22,8 @@ CANNOT = "Cannot evaluate contextual precision without retrieved chunks"
 ORDERED = frozenset({"context_precision", "context_position"})
 """Measures that relevant places below irrelevant ones lower: these places are misses too."""
 
-Exchange = Sequence[tuple[Question[Any], Any]]
-"""The questions of one program, each with its typed answer (or Unanswered)."""
 Votes = Sequence[Mapping[str, Json]]
-"""The answers of a panel's members to each question, {} if no panel was asked it; () if no panel was asked at all."""
+"""The answers of a panel's members to each question about a passage; () without a panel."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,10 +57,6 @@ class Explanation:
         if outcome.value is not None:
             return f"{outcome.value:.4f}" + (f" ({self.band})" if self.band else "")
         return f"{outcome.status}: {outcome.why}" if outcome.why else outcome.status
-
-    def _repr_html_(self) -> str:
-        rows = [("+", "counted", hit) for hit in self.hits] + [("-", "did not", miss) for miss in self.misses]
-        return Table(["", self._score, "what"], rows=rows, notes=filter(None, [self.reasoning])).html()
 
     def missed(self, expected: int | None = None) -> list[str]:
         """Return the misses; the last one says if fewer relevant contexts were found than `expected`."""
@@ -123,9 +114,6 @@ def explain_ranked(
     else:
         why = f" ({outcome.why})" if outcome.why and outcome.value is not None else ""
         reasoning = f"{len(hits)}/{len(checks)} chunks relevant, {_score(measure, outcome)}{why}"
-    residuals: list[float] = []
-    if measure.name == "RBP":
-        residuals = values(measure(part="residual"), places.table_of(sample)).tolist()
     return Explanation(
         outcome=outcome,
         hits=tuple(hits),
@@ -134,7 +122,6 @@ def explain_ranked(
         relevance_checks=tuple(checks),
         working=tuple(working),
         band=_band(measure, outcome.value),
-        details=FrozenDict({"residual": sum(residuals) / len(residuals)} if residuals else {}),
     )
 
 
@@ -193,30 +180,22 @@ def _band(measure: Measure, value: float | None) -> str:
     return next(word for least, word in bands if value >= least and (value > 0 or least < 0))
 
 
-def explain_judged(
-    measure: Measure,
-    outcome: Outcome,
-    derived: Outcome | None = None,
-    exchange: Exchange = (),
-    votes: Votes = (),
-) -> Explanation:
+def explain_judged(measure: Measure, outcome: Outcome, derived: Outcome | None = None) -> Explanation:
     """Explain a judged score by the items that it counted.
 
-    `outcome` is the stored score, `derived` that of the same program run again on the stored answers (`exchange`), which knows
-    what was counted. `votes` are the answers of a panel's members to these questions, for `panel` in the details.
+    `outcome` is the stored score, `derived` that of the same program run again on the stored answers, which knows what was
+    counted.
     """
     counted = derived or outcome
     misses = [_worded(item) for item in counted.items if item.held is False]
     misses += [f"Not judged: {_worded(item)}" for item in counted.items if item.held is None]
-    both = zip(exchange, votes, strict=False)
-    panel = [{"asked": question.kind, **panel_votes} for (question, _), panel_votes in both if panel_votes]
-    details = {"checks": [_counted(item) for item in counted.items], "panel": panel}
+    checks = [_counted(item) for item in counted.items]
     return Explanation(
         outcome=outcome,
         hits=tuple(_worded(item) for item in counted.items if item.held),
         misses=tuple(misses),
         reasoning=_judged_reasoning(measure, outcome, counted),
-        details=FrozenDict({name: detail for name, detail in details.items() if detail}),
+        details=FrozenDict({"checks": checks} if checks else {}),
     )
 
 

@@ -9,8 +9,8 @@ from math import fsum, inf
 from germane.measures.declaration import MeasureOptions, measure
 from germane.measures.measure import Param, one_of
 from germane.measures.outcome import NO_IDS, Item, Outcome, ok, proportion, skipped
-from germane.places.lists import NO_TEXT, documents, rankings, relevant
-from germane.questions.text import tokens_in, words
+from germane.places.lists import documents, passage_key, rankings, relevant
+from germane.questions.text import words
 from germane.types import Sample
 
 _UNION = one_of(
@@ -126,73 +126,57 @@ def full_recall(sample: Sample, *, over: str, k: int | None) -> Outcome:
     return _over_lists(sample, over, k, whole)
 
 
-def of_searches(sample: Sample, rel: int, value: Callable[[list[str], list[list[str]]], Outcome]) -> Outcome:
-    """Return the outcome of the gold documents and those of each search; skip samples without gold or ids."""
-    gold, lists = relevant(sample, rel), documents(sample, "calls")
+@measure(
+    needs=("contexts", "qrels"),
+    formula="recall that a search adds to those before it; mean over searches = recall of all of them / searches",
+    reference="germane",
+    nothing="no relevant document known, contexts without ids, or fewer searches than `call`: skipped",
+    params={
+        "call": Param(int, 0, "the search whose share is asked for, from 1; 0 = the mean over all", low=0)
+    },
+    answerable=True,
+)
+def marginal_recall(sample: Sample, *, call: int) -> Outcome:
+    """Share of the gold documents that a search is the first to find."""
+    gold, lists = relevant(sample, 1), documents(sample, "calls")
     if not gold or lists is None:
         return skipped(NO_IDS if gold else NO_GOLD)
-    return value(gold, lists)
-
-
-def spare_searches(enough: int, made: int) -> Outcome:
-    """Return the number of searches after the first `enough`."""
-    items = [Item(f"Call {n}", n <= enough, "" if n <= enough else "not needed") for n in range(1, made + 1)]
-    return ok(float(made - enough), items=items, what="searches needed")
-
-
-_OF_SEARCHES: MeasureOptions = {
-    "needs": ("contexts", "qrels"),
-    "reference": "germane",
-    "params": {"rel": _REL},
-    "better": "lower",
-    "answerable": True,
-}
+    if call > len(lists):
+        return skipped(f"{len(lists)} searches, no number {call}")
+    lacking, items, added = set(gold), [], []
+    for number, ids in enumerate(lists, 1):
+        new = sorted(lacking.intersection(ids))
+        lacking.difference_update(new)
+        added.append(len(new) / len(gold))
+        items.append(Item(f"Call {number}", bool(new), ", ".join(new)))
+    whole = (len(gold) - len(lacking)) / len(gold)
+    value = added[call - 1] if call else whole / max(1, len(lists))
+    return ok(value, items=items, what="searches bring new gold documents")
 
 
 @measure(
-    shared=_OF_SEARCHES,
-    formula="number of the first search that brought a relevant document, from 1",
-    nothing="no relevant document known, contexts without ids, or no search brought one: skipped",
-    range=(1.0, inf),
+    needs=("contexts",),
+    formula="contexts of the second and later searches that an earlier search brought / contexts of these searches",
+    reference="germane",
+    nothing="one search only, or nothing came back after the first: skipped",
+    better="lower",
 )
-def found_at_call(sample: Sample, *, rel: int) -> Outcome:
-    """Number of searches until the first relevant document. Lower is better.
-
-    Only over samples that found one; see SetR and Success.
-    """
-
-    def first(gold: list[str], lists: list[list[str]]) -> Outcome:
-        results = [[name for name in gold if name in ids] for ids in lists]
-        items = [Item(f"Call {n}", bool(names), ", ".join(names)) for n, names in enumerate(results, 1)]
-        number = next((n for n, names in enumerate(results, 1) if names), None)
-        if number is None:
-            return skipped("no search brought a relevant document")
-        return ok(float(number), items=items, what="searches brought a relevant document")
-
-    return of_searches(sample, rel, first)
-
-
-@measure(
-    shared=_OF_SEARCHES,
-    formula="number of searches made after all relevant documents had come; 0 where they never had",
-    nothing="no relevant document known, or contexts without ids: skipped",
-    range=(0.0, inf),
-)
-def calls_after_found(sample: Sample, *, rel: int) -> Outcome:
-    """Number of searches after every relevant document was found. Lower is better.
-
-    By gold; calls_after_sufficiency asks a judge.
-    """
-
-    def spare(gold: list[str], lists: list[list[str]]) -> Outcome:
-        lacking = set(gold)
-        for number, ids in enumerate(lists, 1):
-            lacking.difference_update(ids)
-            if not lacking:
-                return spare_searches(number, len(lists))
-        return spare_searches(len(lists), len(lists))
-
-    return of_searches(sample, rel, spare)
+def repeat_rate(sample: Sample) -> Outcome:
+    """Share of the contexts of later searches that an earlier search returned (same text, or same id without text)."""
+    lists = [contexts for _, contexts in rankings(sample)]
+    if len(lists) < 2:
+        return skipped("one search only")
+    items: list[Item] = []
+    seen = set(map(passage_key, lists[0]))
+    for number, contexts in enumerate(lists[1:], 2):
+        for position, context in enumerate(contexts, 1):
+            name = f"Call {number}, position {position}: {context.id or context.text[:100]}"
+            items.append(Item(name, passage_key(context) not in seen))
+        seen.update(map(passage_key, contexts))
+    if not items:
+        return skipped("nothing came back after the first search")
+    repeated = sum(item.held is False for item in items)
+    return ok(repeated / len(items), items=items, what="contexts of later searches new")
 
 
 @measure(
@@ -213,80 +197,6 @@ def leaks(sample: Sample, *, over: str, k: int | None) -> Outcome:
     banned = list(dict.fromkeys(sample.forbidden))
     items = [Item(document, document not in results) for document in banned]
     return ok(sum(item.held is False for item in items), items=items, what="forbidden documents kept out")
-
-
-@measure(
-    needs=("contexts", "superseded"),
-    formula="number of stale versions in the top k without a current version above them",
-    reference="germane; gate: max(superseded)=0",
-    nothing="no stale versions named, or contexts without ids: skipped; nothing retrieved: 0",
-    params={"over": TOGETHER},
-    range=(0.0, inf),
-    better="lower",
-)
-def superseded(sample: Sample, *, over: str, k: int | None) -> Outcome:
-    """Number of stale versions of documents above their current one, or without it. Lower is better.
-
-    A stale version that names no current one counts where no relevant document stands above it, and without qrels wherever
-    it is.
-    """
-    lists = documents(sample, over, k)
-    if lists is None:
-        return skipped(NO_IDS)
-    ranks: dict[str, int] = {}
-    for ids in lists:
-        for rank, document in enumerate(ids):
-            ranks[document] = min(rank, ranks.get(document, rank))
-    items, gold = [], relevant(sample, 1)
-    for stale, current in (sample.superseded or {}).items():
-        better = [ranks[name] for name in ([current] if current else gold) if name in ranks and name != stale]
-        ahead = stale in ranks and not any(rank < ranks[stale] for rank in better)
-        items.append(Item(stale, not ahead, f"above {current}" if ahead and current else ""))
-    return ok(
-        sum(item.held is False for item in items),
-        items=items,
-        what="stale versions kept below the current one",
-    )
-
-
-@measure(
-    needs=("contexts", "qrels"),
-    formula="tokens of the contexts down to the first relevant one, that one included",
-    reference="germane; a token is 4 bytes of UTF-8, rounded up per context",
-    nothing="no relevant document known or retrieved, contexts without ids or texts: skipped",
-    params={
-        "rel": _REL,
-        "over": one_of(
-            "several searches: one after another as they were made, or the final list alone", "calls", "final"
-        ),
-    },
-    range=(1.0, inf),
-    better="lower",
-    answerable=True,
-)
-def tokens_to_first_relevant(sample: Sample, *, rel: int, over: str) -> Outcome:
-    """Number of tokens down to the first relevant document. Lower is better.
-
-    Only over samples that found one; see Success and R.
-    """
-    contexts = [context for _, some in rankings(sample, final=over == "final") for context in some]
-    gold = relevant(sample, rel)
-    if not gold:
-        return skipped(NO_GOLD)
-    if contexts and not any(context.id for context in contexts):
-        return skipped(NO_IDS)
-    first = next((n for n, context in enumerate(contexts) if context.id in gold), None)
-    if first is None:
-        return skipped("no relevant document came back")
-    read = contexts[: first + 1]
-    if not all(context.text for context in read):
-        return skipped(NO_TEXT)
-    sizes = [tokens_in(context.text) for context in read]
-    items = [
-        Item(f"Position {n}: {context.id}", n == len(read), f"{size} tokens")
-        for n, (context, size) in enumerate(zip(read, sizes, strict=True), 1)
-    ]
-    return ok(float(sum(sizes)), items=items, what="contexts down to the first relevant one")
 
 
 @measure(

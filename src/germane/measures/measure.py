@@ -187,35 +187,6 @@ _ALIASES: dict[str, tuple[str, Mapping[str, Value]]] = {}
 FINDERS: list[Callable[[str], object]] = []
 """Functions that define the measures of modules not yet imported, called with an unknown name, or with "" for all of ours."""
 
-_ELSEWHERE: Mapping[tuple[str, str], str] = {
-    ("trec_eval", "AP, whose mean is arithmetic"): "gm_map",
-    ("trec_eval", "bpref, whose mean is arithmetic"): "gm_bpref",
-    ("trec_eval", "bpref, or AP(holes=condensed)"): "infAP",
-    ("trec_eval", "AP, or IPrec@0.1 and so on"): "11pt_avg",
-    ("trec_eval", "Rprec"): "Rprec_mult",
-    ("trec_eval", "nDCG"): "ndcg_rel Rndcg G binG",
-    ("trec_eval", "P@k, or R@k"): "relative_P",
-    ("trec_eval", "SetP"): "set_map utility",
-    ("trec_eval", "Judged and num_rel_ret"): "num_nonrel_judged_ret",
-    ("trec_eval", "Judged@k"): "unj",
-    ("trec_eval", "AP"): "yaap",
-    ("trec_eval", "n, which stands beside every mean"): "num_q",
-    ("ir_measures", "RBP"): "INST BPM",
-    ("ir_measures", "nDCG(dcg=exp-log2)@10"): "SDCG",
-    ("ir_measures", "nDCG@10"): "Compat",
-    ("ir_measures", "bpref"): "Accuracy",
-    ("ir_measures", "alpha_nDCG@10"): "AP_IA ERR_IA nERR_IA nNRBP NRBP",
-    ("ir_measures", "StR@10"): "P_IA",
-    ("Ragas", "answer_relevancy and faithfulness"): "answer_correctness",
-    ("Ragas", "nugget_recall(text=response)"): "factual_correctness semantic_similarity answer_similarity",
-    ("Ragas", "an llm_judge in an eval file"): "aspect_critic",
-    ("Ragas", "context_precision with --against response; or our context_utilisation"): "context_utilization",
-    ("DeepEval", "an llm_judge in an eval file"): "geval bias toxicity",
-    ("DeepEval", "nugget_recall(text=response)"): "summarization",
-    ("other tools", "nugget_recall(text=response)"): "bleu rouge rouge_l bertscore meteor exact_match",
-}
-"""Measures of other tools that are not here, by the tool and the nearest of ours."""
-
 _INTERACTIVE: set[str] = set()
 """Names that were defined in a notebook or at a prompt, where running a cell again defines them anew."""
 
@@ -294,12 +265,6 @@ def _resolve(name: str, params: Mapping[str, Value]) -> tuple[Definition, Mappin
 
 def _unknown_measure(name: str) -> MeasureError:
     """Return the error for an unknown name, with the nearest measure."""
-    sought = {fold(name), fold(_NUMBER_BEHIND.sub("", name))}
-    for (tool, ours), names in _ELSEWHERE.items():
-        for word in names.split():
-            if fold(word) in sought:
-                problem = f"{word} is a measure of {tool} that germane does not have"
-                return MeasureError(problem, fix=f"the nearest: {ours}")
     near = nearest(name, [*_REGISTRY, *_ALIASES], 0.6)
     hint = _find(near) if near else None
     fix = f"did you mean {Measure(hint[0], FrozenDict(hint[1]))}?" if hint else "see `germane measures`"
@@ -318,12 +283,11 @@ def _spelled(params: Mapping[str, Value]) -> str:
     return f"({','.join(f'{name}={texts[name]}' for name in sorted(texts))})" if texts else ""
 
 
-_NUMBER_BEHIND = re.compile(r"[._-][\d.]+$")
 _NAME = re.compile(
     r"(?P<name>[A-Za-z0-9][\w.:/\\-]*?)\s*(?:\((?P<params>[^()]*)\))?\s*(?:@\s*(?P<k>[^@\s]+))?"
 )
 _TREC = re.compile(r"(?P<name>[A-Za-z][A-Za-z_]*?)[_.](?P<k>[01]?\.\d+|\d+)")
-_CUTOFF = re.compile(r"\d{1,9}|\d?\.\d{1,9}|\d{1,9}tok(?:ens)?")
+_CUTOFF = re.compile(r"\d{1,9}|\d?\.\d{1,9}")
 
 
 _DECLARED = re.compile(r"(?s:.*) \[(?P<low>\S+) to (?P<high>\S+), (?P<better>higher|lower) is better\]")
@@ -352,10 +316,6 @@ def declared(canonical: str) -> Declared | None:
     return None
 
 
-TOKENIZER = "utf8/4"
-"""The unit of cut-offs in tokens (`nDCG@2000tok`), as the basis of a mean names it: bytes of UTF-8 / 4, rounded up."""
-
-
 @dataclass(frozen=True, slots=True)
 class Measure:
     """A measure with its parameters and cut-off: `Measure.parse("AP(rel=2)@10")` or `AP(rel=2) @ 10`.
@@ -368,7 +328,7 @@ class Measure:
         labels: The one source of labels that it reads.
         choice: Which labels and rankings a ranked measure reads.
         depth: How many places of each ranking a ranked measure reads; None = all.
-        k: The cut-off in places, or as a level of recall; `budget` is the one in tokens. None = without.
+        k: The cut-off in places, or as a level of recall; None = without.
         asks: Whether it needs a judge.
 
     Raises:
@@ -378,14 +338,12 @@ class Measure:
 
     name: str
     params: FrozenDict = field(default_factory=FrozenDict)
-    cutoff: int | float | str | None = None
+    k: int | float | None = None
     settings: FrozenDict = field(init=False, repr=False, compare=False)
     definition: Definition = field(init=False, repr=False, compare=False)
     labels: Source = field(init=False, repr=False, compare=False)
     choice: LabelChoice = field(init=False, repr=False, compare=False)
     depth: int | None = field(init=False, repr=False, compare=False)
-    k: int | float | None = field(init=False, repr=False, compare=False)
-    budget: int | None = field(init=False, repr=False, compare=False)
     asks: bool = field(init=False, repr=False, compare=False)
     _text: str = field(init=False, repr=False, compare=False)
 
@@ -420,24 +378,19 @@ class Measure:
                 fix="leave out against=call, or read labels=judge",
             )
         defaults = {name: spec.default for name, spec in definition.params.items()}
-        cutoff = _checked_cutoff(definition, self.cutoff)
-        budget = int(cutoff.removesuffix("tok")) if isinstance(cutoff, str) else None
-        at = "" if cutoff is None else f"@{cutoff}" if isinstance(cutoff, str) else f"@{cutoff:.9g}"
+        k = _checked_cutoff(definition, self.k)
+        at = "" if k is None else f"@{k:.9g}"
         settings = FrozenDict(defaults | checked)
-        cut = isinstance(cutoff, int) and settings.get("holes") != "condensed"
+        cut = isinstance(k, int) and settings.get("holes") != "condensed"
         result: dict[str, Any] = {
             "name": definition.name,
             "params": FrozenDict(checked),
-            "cutoff": cutoff,
+            "k": k,
             "settings": settings,
             "definition": definition,
             "labels": source,
-            "choice": LabelChoice(
-                source, settings.get("against", "need"), settings.get("over") == "final", budget
-            ),
-            "depth": cutoff if cut else None,
-            "k": None if budget else cutoff,
-            "budget": budget,
+            "choice": LabelChoice(source, settings.get("against", "need"), settings.get("over") == "final"),
+            "depth": k if cut else None,
             "asks": definition.asks or (definition.family == "ranked" and source in {"judge", "best"}),
             "_text": definition.name + _spelled(checked) + at,
         }
@@ -446,7 +399,7 @@ class Measure:
 
     def require_cutoff(self) -> Measure:
         """Return the measure; raise MeasureError if it needs a cut-off and has none."""
-        if self.cutoff is None and self.definition.cutoff in {"required", "recall"}:
+        if self.k is None and self.definition.cutoff in {"required", "recall"}:
             example = "@0.1" if self.definition.cutoff == "recall" else "@10"
             raise MeasureError(f"{self.name} needs a cut-off", fix=f"write {self}{example}")
         return self
@@ -454,16 +407,16 @@ class Measure:
     def __str__(self) -> str:
         return self._text
 
-    def __matmul__(self, k: float | str) -> Measure:
-        """Return the measure with a cut-off: `nDCG @ 10`, `nDCG @ "2000tok"`."""
+    def __matmul__(self, k: float) -> Measure:
+        """Return the measure with a cut-off: `nDCG @ 10`."""
         return Measure(self.name, self.params, k)
 
     def __call__(self, **params: Value) -> Measure:
         """Return the measure with other parameters: `AP(rel=2)`."""
-        return Measure(self.name, FrozenDict({**self.params, **params}), self.cutoff)
+        return Measure(self.name, FrozenDict({**self.params, **params}), self.k)
 
-    def __reduce__(self) -> tuple[type[Measure], tuple[str, FrozenDict, int | float | str | None]]:
-        return Measure, (self.name, self.params, self.cutoff)
+    def __reduce__(self) -> tuple[type[Measure], tuple[str, FrozenDict, int | float | None]]:
+        return Measure, (self.name, self.params, self.k)
 
     @classmethod
     def remembered(cls, text: str) -> Measure:
@@ -503,25 +456,20 @@ class Measure:
             name, k = trec["name"], trec["k"]
         if k is not None and not _CUTOFF.fullmatch(k):
             raise MeasureError(f"{text!r}: the cut-off {k!r} is not a whole number", fix=f"write {name}@10")
-        cutoff = k if k is None or "tok" in k else float(k) if "." in k else int(k)
+        cutoff = None if k is None else float(k) if "." in k else int(k)
         measure = cls(name, FrozenDict(_params(match["params"] or "", text)), cutoff)
         return measure if lenient else measure.require_cutoff()
 
 
-def _checked_cutoff(definition: Definition, cutoff: float | str | None) -> int | float | str | None:
-    """Return the cut-off, one in tokens as `2000tok`; raise MeasureError if the measure cannot have it."""
+def _checked_cutoff(definition: Definition, cutoff: float | None) -> int | float | None:
+    """Return the cut-off; raise MeasureError if the measure cannot have it."""
     if cutoff is None:
         return None
     name, at = definition.name, f"{definition.name}@{cutoff}"
     if definition.cutoff == "none":
         raise MeasureError(f"{name} has no cut-off", fix=f"write {name}")
-    budget = re.fullmatch(r"(\d{1,9})tok(?:ens)?", cutoff) if isinstance(cutoff, str) else None
-    if budget and definition.cutoff != "recall":
-        if not int(budget[1]):
-            raise MeasureError(f"{at}: a budget is 1 token or more", fix=f"write {name}@2000tok")
-        return f"{int(budget[1])}tok"
     if definition.cutoff == "recall":
-        if isinstance(cutoff, bool | str) or not 0 <= cutoff <= 1:
+        if isinstance(cutoff, bool) or not 0 <= cutoff <= 1:
             raise MeasureError(f"{at}: a level of recall is from 0 to 1", fix=f"write {name}@0.1")
         return float(cutoff)
     if type(cutoff) is not int or cutoff < 1:

@@ -53,11 +53,9 @@ _AGAINST = one_of(
     "call",
 )
 _HOLES = one_of(
-    "unjudged places: zero = not relevant (with bounds over people's labels); condensed = removed first; bounds = any grade, "
-    "which makes the score a range unless they cannot change it (places below k too, for the ideal or all relevant)",
+    "unjudged places: zero = not relevant (with bounds over people's labels); condensed = removed first",
     "zero",
     "condensed",
-    "bounds",
 )
 _IDEAL = one_of(
     "the best possible ranking: of all documents that gold knows for the query, or of the retrieved ones, which is all "
@@ -108,9 +106,9 @@ def least_level(measure: Measure) -> float:
 
 def open_holes(measure: Measure) -> bool:
     """Return True if an unjudged place makes the score a range instead of counting as not relevant."""
-    holes = measure.settings.get("holes", "zero")
-    about_holes = measure.name == "Judged" or measure.settings.get("part") == "residual"
-    return not about_holes and (holes == "bounds" or (holes == "zero" and measure.labels == "human"))
+    settings = measure.settings
+    about_holes = measure.name == "Judged" or settings.get("part") == "residual"
+    return measure.labels == "human" and not about_holes and settings.get("holes", "zero") == "zero"
 
 
 def _uncertain(measure: Measure, table: RankedLabels) -> tuple[Floats, Bools]:
@@ -178,9 +176,9 @@ def _top_size(table: RankedLabels, k: int | None) -> Ints:
     return table.length if k is None else np.minimum(table.length, k)
 
 
-def _cut(table: RankedLabels, k: int | None) -> Ints:
-    """Return the denominator of precision: k, or the number of places that fit a budget of tokens."""
-    return table.length if k is None else np.full(table.rows, k)
+def _cut(table: RankedLabels, k: int) -> Ints:
+    """Return k, the denominator of precision, for each row."""
+    return np.full(table.rows, k)
 
 
 def _within(table: RankedLabels, k: int | None) -> Bools:
@@ -410,7 +408,7 @@ nERR = _ranked(
 P = _ranked(
     "P", lambda table, rel, k: (_hits(table, rel, k), _cut(table, k)),
     formula="relevant in the top k / k",
-    doc="The share of the top k that is relevant. Divides by k even if fewer are retrieved; with a budget of tokens by the number that fits.",
+    doc="The share of the top k that is relevant. Divides by k even if fewer are retrieved.",
     reference="van Rijsbergen 1979; trec_eval P",
     cutoff="required",
     aliases=("precision",),
@@ -585,7 +583,7 @@ def _companions(measure: Measure) -> tuple[Measure, ...]:
     residual = settings.get("part") == "score"
     if not residual and settings.get("holes") != "zero":
         return ()
-    cut = None if isinstance(measure.cutoff, float) else measure.cutoff
+    cut = None if isinstance(measure.k, float) else measure.k
     judged = Measure("Judged", FrozenDict(over=settings["over"]), cut)
     return (measure(part="residual"), judged) if residual else (judged,)
 
@@ -609,28 +607,16 @@ def bounds(
     table, up to MOST; beyond, the bounds are the measure's range.
 
     `missing` is the number of the missing verdict of each place, -1 if its label is known. Places with the same number (the same
-    passage twice) get the same verdict: a grade from 0 to `top` or, if `binary`, yes or no. The ideal list grows with them. Over
-    gold, places below the cut-off matter only to the ideal: the value is lowest with all of them at the best answer, and highest
-    with all at the worst.
+    passage twice) get the same verdict: a grade from 0 to `top` or, if `binary`, yes or no. The ideal list grows with them.
     """
-    depth = measure.depth
-    if depth is not None and depth_of_ideal(measure) is not None:
-        kept = table.rank <= depth
+    if measure.depth is not None:
+        kept = table.rank <= measure.depth
         table, missing = table.kept(kept), missing[kept]
     grades = [(float(grade), float(grade)) for grade in range(top + 1)]
     yes_or_no = binary or not _graded(measure)
     answers = np.array([(0.0, 0.0), (1.0, np.inf)] if yes_or_no else grades)
     verdicts = np.unique(missing[missing >= 0])
-    tried = verdicts >= 0
-    if depth is not None and table.complete:
-        within = table.rank <= depth
-        tried = np.isin(verdicts, missing[within])
-        if measure.settings.get("ideal") != "retrieved":  # what stands below matters by its labels alone
-            table, missing = table.kept(within), missing[within]
-            if _graded(measure):  # the ideal has no more places
-                verdicts = np.sort(np.concatenate([verdicts[tried], verdicts[~tried][:depth]]))
-                tried = np.isin(verdicts, missing)
-    combinations = len(answers) ** int(tried.sum())
+    combinations = len(answers) ** len(verdicts)
     work = combinations
     if table.several is not None and yes_or_no and combinations <= MOST and not _graded(measure):
         _, open_ = _uncertain(measure, table)
@@ -639,23 +625,13 @@ def bounds(
     if combinations > MOST or work > _MOST_WORK:
         return measure.definition.range
     step = max(1, _PLACES // max(1, len(missing)))
-    result, powers = [], len(answers) ** np.maximum(np.cumsum(tried) - 1, 0)
+    result, powers = [], len(answers) ** np.arange(len(verdicts))
     for at in range(0, combinations, step):
         numbers = np.arange(at, min(at + step, combinations))[:, None]
-        digits = np.where(tried, numbers // np.where(tried, powers, 1) % len(answers), 0)
-        for below in (0, len(answers) - 1)[: 1 if tried.all() else 2]:
-            digits[:, ~tried] = below
-            filled = _assigned(table, missing, verdicts, answers[digits])
-            result.append(values(measure, filled).reshape(-1, table.rows).mean(axis=1))
+        filled = _assigned(table, missing, verdicts, answers[numbers // powers % len(answers)])
+        result.append(values(measure, filled).reshape(-1, table.rows).mean(axis=1))
     means = np.concatenate(result)
     return float(means.min()), float(means.max())
-
-
-def depth_of_ideal(measure: Measure) -> int | None:
-    """Return the depth on which a measure's bounds depend; None = all places, since unjudged ones enlarge the ideal."""
-    recall = "ideal" in measure.settings or measure.definition.sources == ("gold",)
-    bounded = measure.labels == "gold" and measure.settings.get("holes") == "bounds"
-    return None if bounded and recall else measure.depth
 
 
 def _graded(measure: Measure) -> bool:
@@ -666,24 +642,17 @@ def _graded(measure: Measure) -> bool:
 def _assigned(table: RankedLabels, missing: Ints, verdicts: Ints, answers: Floats) -> RankedLabels:
     """Return the table for each combination of answers, of shape (combinations, verdicts, 2), to the missing verdicts.
 
-    The ideal of each row is made of its own labels; of gold, of all that is known and what was filled in.
+    The ideal of each row is made of its own labels.
     """
-    times, unknown, gold = len(answers), missing >= 0, None
+    times, unknown = len(answers), missing >= 0
     value = answers[:, np.searchsorted(verdicts, missing[unknown])]
     level = np.tile(np.where(table.judged, table.level, np.nan), (times, 1))
     gain, power = (np.tile(table.gain if c is None else c, (times, 1)) for c in (table.gain, table.power))
     level[:, unknown], gain[:, unknown], power[:, unknown] = value[..., 1], value[..., 0], value[..., 0]
-    if table.complete:
-        known = np.tile(np.diff(table.ideal_pointers), times)
-        row = np.concatenate([np.repeat(np.arange(len(known)), n) for n in (known, len(verdicts))])
-        filled = np.repeat(answers[..., 1], table.rows, axis=0).ravel()
-        grades = np.concatenate([np.tile(table.ideal_level, times), filled])
-        gold = (known + len(verdicts), grades[np.argsort(row, kind="stable")])
     return RankedLabels.of_columns(
         pointers_of(np.tile(np.diff(table.pointers), times)),
         level.ravel(),
         gain.ravel(),
-        gold=gold,
         rel=table.rel,
         chances=None if table.chances is None else np.tile(table.chances, (times, 1)),
         several=None if table.several is None else np.tile(table.several, times),

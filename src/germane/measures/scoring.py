@@ -24,7 +24,6 @@ from germane.measures.eligibility import NOTHING_RELEVANT, Broken, refusals
 from germane.measures.graders import STRICT, Grader, graders_of
 from germane.measures.measure import Measure
 from germane.measures.outcome import Outcome, error, incomplete, ok, safely
-from germane.places.lists import rankings, within_budget
 from germane.places.places import Places
 from germane.places.settings import Settings
 from germane.places.table import Floats, Ints, LabelChoice
@@ -38,7 +37,6 @@ from germane.types import Sample, key_of
 __all__ = ["Job"]
 
 _MIXED = "x labels on two scales in a sample: all count as yes or no"
-TIED = "x tied scores: the list's order is kept (germane rank orders ties by document id)"
 REPEATED = "x a document repeated in a list: only its first place counts"
 MOST_ASSIGNED = 4096
 """Combinations of what unsure gold may be, up to which a score's bounds are exact; beyond, they are the measure's range."""
@@ -63,9 +61,6 @@ def program_of(measure: Measure, sample: Sample, settings: Settings) -> Program[
     params = {name: value for name, value in measure.settings.items() if name not in definition.when}
     if definition.cutoff != "none":
         params["k"] = measure.k
-    if measure.budget is not None:
-        sample = within_budget(sample, measure.budget)
-        params["k"] = max(1, *(len(contexts) for _, contexts in rankings(sample)), 1)
     if definition.settings:
         params["settings"] = settings
     return safely(str(measure), lambda: definition.compute(sample, **params))
@@ -175,7 +170,7 @@ class Block:
         return self._columns[id(self.jobs[number].graders)]
 
     def _look_at_contexts(self) -> None:
-        """Collect the labels on contexts; count empty searches, contexts without text, and tied scores."""
+        """Collect the labels on contexts; count empty searches and contexts without text."""
         answered = [sample for sample in self._samples if not sample.error]
         calls = [call.contexts for sample in answered for call in sample.calls or ()]
         lists = chain((sample.contexts or () for sample in answered if not sample.calls), calls)
@@ -193,8 +188,6 @@ class Block:
         blanks = sum(blank(context.text) for context in unusual if context.text)
         self.notes["x a search that returned nothing: counts 0"] += calls.count(())
         self.notes["x an empty context: answered without a call"] += blanks
-        if any(column.ranked for column in self._every):
-            self.notes[TIED] += sum(map(tied_gold, answered))
 
     def outcomes(self, results: Sequence[Any]) -> list[dict[str, Outcome]]:
         """Return, for each job, the outcome of each grader by name; `results` are those of the programs."""
@@ -300,24 +293,6 @@ class Block:
             for column in self._columns_of(number)
             if column.grader.by is not None
         }
-
-
-def tied_gold(sample: Sample) -> bool:
-    """Return True if ordering tied scores by document id, descending, would move a gold document.
-
-    A list whose scores rise somewhere is in an order of its own: False.
-    """
-    if not sample.qrels or not sample.contexts or sample.calls or sample.contexts[0].score is None:
-        return False
-    scores = [context.score for context in sample.contexts]
-    if len({*scores}) == len(scores) or None in scores:
-        return False
-    listed = [(context.score or 0.0, context.id or "") for context in sample.contexts]
-    ordered = sorted(listed, reverse=True)
-    if [score for score, _ in ordered] != scores:
-        return False
-    grades = [[sample.qrels.get(name, 0) for _, name in names] for names in (listed, ordered)]
-    return grades[0] != grades[1]
 
 
 def reads_gold_alone(measure: Measure) -> bool:
@@ -432,8 +407,8 @@ class _Reading:
         ):
             column.values[jobs] = values[jobs]
             noted = ~np.isfinite(values[jobs])
-            if measure.labels != "gold" or holes:
-                noted |= self.places.missing_in(ranked.depth_of_ideal(measure), holes=holes)[jobs]
+            if measure.labels != "gold":
+                noted |= self.places.missing_in(measure.depth, holes=holes)[jobs]
         for number in jobs[noted].tolist():
             column.values[number] = nan
             column.put(number, self._outcome(grader, number))
@@ -458,7 +433,7 @@ class _Reading:
             else:
                 value = values[sample]
             outcome = ok(float(value))
-            if measure.labels != "gold" or ranked.open_holes(measure):
+            if measure.labels != "gold":
                 outcome = self._incomplete(measure, sample) or outcome
         except Exception as fault:  # noqa: BLE001 - a user's own formula may fail, on labels that are tried too
             return error(f"{measure} raised {type(fault).__name__}: {fault}")
@@ -479,7 +454,7 @@ class _Reading:
     def _incomplete(self, measure: Measure, sample: int) -> Outcome | None:
         """Return an outcome with bounds if a label that the measure reads is missing, else None."""
         places, holes = self.places, ranked.open_holes(measure)
-        read = places.read(sample, ranked.depth_of_ideal(measure))
+        read = places.read(sample, measure.depth)
         failed = [places.failed[position] for position in read if position in places.failed]
         unjudged = int((~places.labelled[read]).sum()) - len(failed) if holes else 0
         if not failed and not unjudged:
@@ -489,10 +464,7 @@ class _Reading:
         if len(failed) == len(read):
             return error(why)
         scales = places.scales_of(sample)
-        if measure.labels == "gold":
-            top, binary = max(1, *(places.samples[sample].qrels or {}).values()), False
-        else:
-            top = max((int(scale.rpartition("-")[2]) for scale in scales if "-" in scale), default=3)
-            binary = "binary" in scales or places.settings.scale == "binary"
+        top = max((int(scale.rpartition("-")[2]) for scale in scales if "-" in scale), default=3)
+        binary = "binary" in scales or places.settings.scale == "binary"
         table, missing = places.table_of(sample), places.missing_verdicts(sample, holes=holes)
         return incomplete(why, ranked.bounds(measure, table, missing, binary=binary, top=top))

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from itertools import chain
 
-from msgspec import structs
-
 from germane.encoding import relevance_items
-from germane.questions.text import blank, tokens_in
+from germane.questions.text import blank
 from germane.types import Context, Sample
 
 
@@ -93,33 +91,6 @@ def distinct(lists: Iterable[Iterable[Context]]) -> tuple[Context, ...]:
     for context in chain.from_iterable(lists):
         contexts.setdefault(passage_key(context), context)
     return tuple(contexts.values())
-
-
-def fitting(contexts: Sequence[Context], tokens: int) -> tuple[Context, ...]:
-    """Return the first contexts that together fit whole into this many tokens."""
-    left = tokens
-    for number, context in enumerate(contexts):
-        left -= tokens_in(context.text)
-        if left < 0:
-            return tuple(contexts[:number])
-    return tuple(contexts)
-
-
-NO_TEXT = "a context has no text whose tokens could be counted"
-
-
-def has_texts(sample: Sample) -> bool:
-    """Return True if every context has a text."""
-    return all(context.text for _, contexts in rankings(sample) for context in contexts)
-
-
-def within_budget(sample: Sample, tokens: int) -> Sample:
-    """Return the sample with each list cut to this many tokens."""
-    calls = sample.calls and tuple(
-        structs.replace(call, contexts=fitting(call.contexts, tokens)) for call in sample.calls
-    )
-    contexts = None if sample.contexts is None else fitting(sample.contexts, tokens)
-    return structs.replace(sample, contexts=contexts, calls=calls)
 
 
 def field_text(sample: Sample, name: str) -> str | None:

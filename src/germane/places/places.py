@@ -16,7 +16,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from germane.encoding import relevance_items
-from germane.places.lists import fitting, rankings, turns
+from germane.places.lists import rankings, turns
 from germane.places.settings import Settings
 from germane.places.table import (
     LEVELS,
@@ -81,13 +81,10 @@ class Places:
 
     def add(self, samples: Sequence[Sample], depths: Iterable[int | None] = repeat(None)) -> None:
         """Add the rankings of more samples to the given `depths`: gold is read whole, and a depth of 0 adds no ranking."""
-        final, budget = self.choice.final, self.choice.budget
         lists: list[Rankings] = [
-            rankings(sample, final=final) if depth != 0 else []
+            rankings(sample, final=self.choice.final) if depth != 0 else []
             for sample, depth in zip(samples, depths, strict=False)
         ]
-        if budget is not None:
-            lists = [[(query, fitting(contexts, budget)) for query, contexts in some] for some in lists]
         if self.choice.source == "gold":
             self._add_gold(samples, lists)
         else:
@@ -490,9 +487,7 @@ class Places:
         contexts = ((query, context) for query, some in lists for context in some)
         for position, (query, context) in enumerate(contexts, start):
             same: tuple[Any, ...] = (position,)
-            if self.choice.source == "gold":
-                same = (position,) if context.id is None else ("", context.id)
-            elif position in self.failed or self.choice.source == "judge":
+            if position in self.failed or self.choice.source == "judge":
                 gold = None if qrels is None or context.id is None else qrels.get(context.id, 0)
                 asked = self.samples[sample].query if self.choice.against == "need" else query
                 same = (asked, context.text, context.grade, context.relevant, gold)

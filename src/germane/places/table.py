@@ -43,7 +43,7 @@ def power_of(gain: Floats, chances: Floats) -> Floats:
 
 
 class LabelChoice(NamedTuple):
-    """The labels that a ranked measure reads: their source, of all calls or of the final list, within a budget of tokens.
+    """The labels that a ranked measure reads: their source, of all calls or of the final list.
 
     `against`: the judge compares a context with the `need` (the sample's query, and what the settings add to it), or with
     the query of the `call` that it came from.
@@ -52,7 +52,6 @@ class LabelChoice(NamedTuple):
     source: Source
     against: str
     final: bool
-    budget: int | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -175,20 +174,6 @@ class RankedLabels:
     def condensed(self) -> RankedLabels:
         """The same rankings with their unjudged places dropped (Sakai, "Alternatives to Bpref", SIGIR 2007)."""
         return self.kept(self.judged)
-
-    def dense(self) -> RankedLabels:
-        """Return the same rankings without omitted places."""
-        if self.ranks is None:
-            return self
-        pointers = pointers_of(self.length)
-        at = pointers[self.row] + self.rank - 1
-        gain, level, judged = (
-            np.zeros(pointers[-1], dtype=kind) for kind in (np.float64, np.float64, np.bool_)
-        )
-        gain[at], level[at], judged[at] = self.gain, self.level, self.judged
-        return replace(
-            self, pointers=pointers, gain=gain, level=level, judged=judged, ranks=None, lengths=None
-        )
 
     def kept(self, mask: Bools) -> RankedLabels:
         """Return the rankings with only the marked places, ranks closed up."""

@@ -45,11 +45,6 @@ def blank(text: str) -> bool:
     return not text or not (text[0].isalnum() or any(char.isprintable() and char != " " for char in text))
 
 
-def tokens_in(text: str) -> int:
-    """Return the approximate number of tokens in a text: UTF-8 bytes / 4, rounded up."""
-    return -(-len(text.encode(errors="replace")) // 4)
-
-
 def folded(text: str) -> str:
     """Return a text in the form in which words are compared: NFKC, case folded, NFKC again, without soft hyphens or the dot that folding leaves on i."""
     if text.isascii():

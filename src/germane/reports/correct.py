@@ -196,7 +196,7 @@ class Corrections:
         if others and _GRADED & measure.definition.params.keys():
             return f"{measure.name} reads grades: people's are {min(others)}, the judge's {rows.scale}"
         try:
-            human = Measure(measure.name, {**measure.params, "labels": "human"}, measure.cutoff)  # type: ignore[arg-type]
+            human = Measure(measure.name, {**measure.params, "labels": "human"}, measure.k)  # type: ignore[arg-type]
         except MeasureError as error:
             return str(error)
         missing, doubts = np.zeros((2, len(rows.cases)), np.bool_)

@@ -15,7 +15,7 @@ from germane.judges.panel import votes_on
 from germane.judging.driver import replay
 from germane.judging.recorded import StoredAnswers
 from germane.measures import ranked
-from germane.measures.explaining import Exchange, Explanation, explain_judged, explain_ranked
+from germane.measures.explaining import Explanation, explain_judged, explain_ranked
 from germane.measures.measure import Measure
 from germane.measures.outcome import Outcome
 from germane.measures.ranked import least_level
@@ -235,7 +235,7 @@ class Explainer:
 
     def of(
         self, score: Score, sample: Sample | None
-    ) -> tuple[Explanation, tuple[Places, int] | None, Exchange | None]:
+    ) -> tuple[Explanation, tuple[Places, int] | None, Sequence[tuple[AnyQuestion, Any]] | None]:
         """Return a score's explanation, the places that it was computed from, and the questions asked for it.
 
         The places are None unless the measure is ranked; both are None if no program can be run again.
@@ -263,7 +263,7 @@ class Explainer:
             votes = self._votes(places.exchange(number, None)) if asked else ()
             return explain_ranked(measure, outcome, places, number, votes), (places, number), asked
         derived, exchange = replay(program_of(measure, sample, self._settings), self._answers.look_up)
-        return explain_judged(measure, outcome, derived, exchange, self._votes(exchange)), None, exchange
+        return explain_judged(measure, outcome, derived), None, exchange
 
     def _votes(self, exchange: Iterable[tuple[AnyQuestion, Any]]) -> list[dict[str, Json]]:
         """Return the answers of a panel's members to each of these questions; [] without a panel."""
@@ -312,9 +312,7 @@ class Explainer:
         ranked_by = measure if measure is not None and measure.definition.family == "ranked" else None
         if measure is None or self.result(score) is not None:
             row.details = dict(explanation.details)
-        elif ranked_by is None:
-            row.panel = [dict(value) for value in explanation.details.get("panel", ())]
-        elif placed is not None:
+        elif ranked_by is not None and placed is not None:
             row.numbers = numbers_of(ranked_by, *placed, score.value)
             if changes and score.value is not None:
                 row.changes = _what_if(ranked_by, *placed, score.value)
@@ -396,7 +394,7 @@ def numbers_of(measure: Measure, places: Places, sample: int, value: float | Non
     if table.chances is not None:
         sides = ranked.fraction(measure, table)
         return sides and f"{float(sides[0][0]):.4f} / {float(sides[1][0]):.4f} (expected values)"
-    top = places.read(sample, measure.cutoff if isinstance(measure.cutoff, int) else None)
+    top = places.read(sample, measure.k if isinstance(measure.k, int) else None)
     hits = [rank for rank, at in enumerate(top, 1) if places.level[at] >= least_level(measure)]
     if measure.name == "RR":
         return f"1 / {hits[0]}" if hits else _NOT_ONE

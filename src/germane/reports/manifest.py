@@ -8,12 +8,10 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from msgspec import UNSET
-
 from germane.clean import counted, mask_urls
 from germane.encoding import now
 from germane.folder.rows import Tables
-from germane.measures.measure import TOKENIZER, Measure
+from germane.measures.measure import Measure
 from germane.measures.ranked import belonging_to
 from germane.places.table import Source
 from germane.reports.derived.lines import JUDGE_COUNTS, JudgeLine
@@ -75,8 +73,6 @@ class Bases:
     def of(self, canonical: str, system: str = "") -> Basis:
         """Return the basis of a measure by its canonical name, over the cases of a system."""
         measure = known_measure(canonical)
-        counted = measure is not None and (measure.budget or measure.name == "tokens_to_first_relevant")
-        tokenizer = TOKENIZER if counted else UNSET
         source = self._source(measure, canonical)
         outdated = self._tables.labels_added() and Measure.remembered(canonical).labels in {"human", "best"}
         if source in {"gold", "human"}:
@@ -84,7 +80,7 @@ class Bases:
             asked = {name for _, name in self._tables.scores.measures} if means else set()
             names = [str(measure) for measure in belonging_to([Measure.parse(canonical)])] if means else ()
             beside = {name: means[name] for name in names if name in means and name not in asked}
-            return Basis(source=source, beside=FrozenDict(beside), outdated=outdated, tokenizer=tokenizer)
+            return Basis(source=source, beside=FrozenDict(beside), outdated=outdated)
         kinds = self._reads.get(canonical) or (["relevance"] if source == "best" else list(self._asked))
         counts = [self._asked[kind] for kind in kinds if kind in self._asked]
         references = {"with_reference", "without_reference"}
@@ -102,7 +98,6 @@ class Bases:
             labels=self._labelled,
             stand_in=bool(self._judge.stand_in) and set(kinds) != {"script"},
             outdated=outdated,
-            tokenizer=tokenizer,
         )
 
     def _source(self, measure: Measure | None, canonical: str) -> Source:

@@ -51,7 +51,6 @@ class Basis(
     mixed: float | None = None
     beside: Mapping[str, float] = FrozenDict()
     remarks: Sequence[str] = ()
-    tokenizer: str | UnsetType = UNSET
     labels: int = 0
     """The number of people's labels."""
     stand_in: bool = False
@@ -87,8 +86,6 @@ class Basis(
         if self.counts_from:
             whose = {"gold": "a gold label", "judge": "the judge's label", "human": "a person's label"}
             yield f"{whose.get(self.source, 'a label')} counts from {self.counts_from}"
-        if self.tokenizer:
-            yield f"tokens are counted as {self.tokenizer}"
         for name, mean in self.beside.items():
             if not name.startswith("Judged"):
                 yield f"{name} {mean:.4f}"
@@ -426,7 +423,7 @@ def p_in_words(value: float | None) -> str:
 
 PASSAGE_MEANS = ("P", "SetP", "context_relevancy")
 """Ranked measures that are a mean over passages: their order does not matter."""
-VERDICT_MEANS = ("context_recall", "faithfulness", "hallucination", "context_sufficiency")
+VERDICT_MEANS = ("context_recall", "faithfulness", "context_sufficiency")
 """Judged measures that are a mean over yes or no: is this claim supported, do these contexts suffice?"""
 LIKE_THESE, THESE = "for queries like these", "for these queries"
 """The two estimands: the queries as a sample of those to come, and the set itself as the population."""

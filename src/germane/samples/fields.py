@@ -195,15 +195,6 @@ def _gold(value: Json) -> Json:
     return _each(_ids)(value)
 
 
-def _superseded(value: Json) -> Json:
-    """Map stale ids to current ones; those of a list have no current one."""
-    if isinstance(value, _LISTS):
-        return dict.fromkeys(_ids(value))
-    if not isinstance(value, dict):
-        return value
-    return {key: None if value is None else read_id(value) for key, value in value.items()}
-
-
 def _metadata(value: Json) -> Json:
     """Return a mapping with text keys; any other value is put under the key `metadata`."""
     if not isinstance(value, Mapping):
@@ -638,11 +629,6 @@ FIELDS = {
     ),
     "answerable": Field("false: nothing in the corpus answers it"),
     "forbidden": Field("documents that must not come back", example=["d9"], read=_ids),
-    "superseded": Field(
-        "stale versions of documents, each with its current one; a list: stale ids alone",
-        example={"d7-v1": "d7-v2"},
-        read=_superseded,
-    ),
     "unsure": Field(
         "documents that may be relevant, with the grade that they would have; `*1`: one that is not known",
         example={"d8": 1},

@@ -204,7 +204,7 @@ def test_a_file_named_index_jsonl_holds_agentvs_rows(inside: Cli, tmp_path: Path
         },
         {"id": "b", "query": "q", "qrels": {"d": 1}, "error": "the system was away"},
     )
-    words = ("data.jsonl", "-m", "RR repeated_calls", "-o", "out/index.jsonl", "-o", "report")
+    words = ("data.jsonl", "-m", "RR repeat_rate", "-o", "out/index.jsonl", "-o", "report")
     assert inside("run", *words).code == 3
     rows = [json.loads(line) for line in (tmp_path / "out/index.jsonl").read_text("utf-8").splitlines()]
     assert [(row["test_id"], row["score"], row["target"]) for row in rows] == [("a", 0.5, "germane")]

@@ -139,7 +139,7 @@ def _kind_of(measure: Measure) -> str:
     if measure.definition.family != "ranked":
         return ""
     try:
-        Measure(measure.name, {**measure.params, "labels": "human"}, measure.cutoff)  # type: ignore[arg-type]
+        Measure(measure.name, {**measure.params, "labels": "human"}, measure.k)  # type: ignore[arg-type]
     except MeasureError:
         return ""
     return "relevance"

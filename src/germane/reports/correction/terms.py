@@ -29,8 +29,6 @@ from germane.types import Sample
 
 Ints: TypeAlias = NDArray[np.intp]
 
-_COMPLEMENTS = {"hallucination"}
-"""Measures that count what does not hold."""
 BLOCK = 500
 """Samples whose verdicts are read together."""
 
@@ -100,8 +98,7 @@ class ScoreTerms:
     @property
     def proxy(self) -> Floats:
         """The best predictor of a person's yes or no: the judge's probability of a hit, else its grade."""
-        grade = 1 - self.verdict if self.measure.name in _COMPLEMENTS else self.verdict
-        return np.where(np.isnan(self.chance), grade, self.chance)
+        return np.where(np.isnan(self.chance), self.verdict, self.chance)
 
     def people(self, items: Iterable[str], book: LabelBook, unsure: float) -> Floats:
         """Return for each item the share of people who call it a hit; nan if nobody labelled it.
@@ -129,8 +126,7 @@ class ScoreTerms:
 def _counted(measure: Measure, answer: Any, scale: str) -> Any:
     """Return 1 for a hit, else 0; for an array elementwise."""
     threshold = 1.0 if scale == "binary" else float(measure.settings.get("rel") or HELPS)
-    hit = np.asarray(answer) >= threshold
-    return np.where(hit ^ (measure.name in _COMPLEMENTS), 1.0, 0.0)
+    return np.where(np.asarray(answer) >= threshold, 1.0, 0.0)
 
 
 _Row: TypeAlias = tuple[int, str, str, float, float, float, int]

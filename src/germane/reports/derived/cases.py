@@ -46,7 +46,7 @@ class CaseResult(
     """The score of one sample over all graders, with its verdict.
 
     `score` is their weighted mean, null if one of them could not be measured; skipped graders are left out. If lower is
-    better, the goodness of the value counts: 1 - hallucination, 1 / (1 + leaks).
+    better, the goodness of the value counts: 1 - noise_sensitivity, 1 / (1 + leaks).
 
     `verdict` is null if the eval file declares neither a grader nor `required` nor a threshold: different measures have no
     common limit. It is "undecided" if a score is missing, or a stand-in for a model judged. `failed_required` names required graders below their threshold.

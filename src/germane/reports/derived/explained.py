@@ -79,8 +79,7 @@ class ExplainedLine(Line):
     """One measure of a sample: its score and the reasons for it.
 
     `formula` is the measure's, `numbers` the same with this sample's numbers; `hits` and `misses` are the items that
-    counted and those that did not; `panel` the answers of a panel's members; `details` the findings of a grader of an eval file;
-    `changes` the moves of a context that would change the score most.
+    counted and those that did not; `details` the findings of a grader of an eval file; `changes` the moves of a context that would change the score most.
     """
 
     measure: str
@@ -90,7 +89,6 @@ class ExplainedLine(Line):
     bounds: Bounds
     formula: str | UnsetType = UNSET
     details: dict[str, Any] | UnsetType = UNSET
-    panel: list[dict[str, Any]] | UnsetType = UNSET
     numbers: str | UnsetType | None = UNSET
     changes: list[ChangedLine] | UnsetType = UNSET
     reasoning: str | UnsetType = UNSET

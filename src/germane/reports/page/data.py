@@ -191,7 +191,7 @@ def _without_text(facts: Facts) -> None:
         facts[name] = None
     facts["matrices"] = []
     for row in facts["measures"]:
-        for name in ("why", "reasoning", "hits", "misses", "panel", "details"):
+        for name in ("why", "reasoning", "hits", "misses", "details"):
             row.pop(name, None)  # a failure's message may quote what was asked
     for call in facts["calls"]:
         call["query"] = ""

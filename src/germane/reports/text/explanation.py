@@ -11,7 +11,6 @@ from msgspec import UNSET
 from germane.clean import clean, shorten
 from germane.questions.relevance import distribution_in_words
 from germane.reports.derived.explained import ExplainDocument, ExplainedLine, LabelLine, PlaceLine
-from germane.reports.explain import said_by
 from germane.reports.summary import in_digits
 from germane.show.table import Table
 
@@ -89,10 +88,6 @@ def _measure_lines(row: ExplainedLine) -> Iterator[str]:
         yield f"  {clean(row.reasoning)}" + (f"  ({row.band})" if row.band else "")
     yield from (f"  + {clean(hit)}" for hit in row.hits or ())
     yield from (f"  - {clean(miss)}" for miss in row.misses or ())
-    for asked in row.panel or ():
-        agreed = f", agreement {asked['agreement']:.2f}" if "agreement" in asked else ""
-        yield f"  votes on {asked['asked']}{agreed}"
-        yield from (f"    {clean(message)}" for message in said_by(asked))
     if row.changes:
         yield "  what would change it"
         for move in row.changes:
