@@ -34,7 +34,7 @@ from germane.evaluation.spec import Spec
 from germane.judges import load_judge
 from germane.judges.client.providers import PROVIDERS
 from germane.judges.judge import Judge, members_of
-from germane.judges.llm import LLMJudge, model_of
+from germane.judges.llm import model_of
 from germane.judging.asker import Asker
 from germane.ledger.store import LedgerTable
 from germane.measures.explaining import Explanation
@@ -325,52 +325,12 @@ def _fields(value: Any, *, text: str, sequence: str | None = None) -> dict[str, 
 
 
 def judge_of(model: Any) -> Any:
-    """Return the judge of a call: as given, a bare model name (`gpt-4o-mini`) as OpenAI's, None = GERMANE_JUDGE or the config.
-
-    A model object of Ragas' or DeepEval's is asked as it is there: at its own endpoint with its own key, or by its own method.
-    """
+    """Return the judge of a call: as given, a bare model name (`gpt-4o-mini`) as OpenAI's, None = GERMANE_JUDGE or the config."""
     if model is None:
         spec = Spec().in_project()
         named = spec.environment.get("judge")
         return pick_judge(spec.but(judge=_with_provider(named)) if named else spec)
-    return _with_provider(model) if isinstance(model, str) else _of_another_tool(model)
-
-
-def _of_another_tool(model: Any) -> Any:
-    """Return a judge for a DeepEvalBaseLLM or a Ragas LLM object; anything else unchanged."""
-    if hasattr(model, "langchain_llm"):  # Ragas' wrapper of a chat model
-        return LLMJudge(model.langchain_llm)
-    if hasattr(model, "a_generate") and hasattr(model, "get_model_name"):  # DeepEval
-
-        async def generate(prompt: str) -> str:
-            result = await model.a_generate(prompt)
-            return str(result[0] if isinstance(result, tuple) else result)  # its own models say the cost, too
-
-        return LLMJudge(generate, name=str(model.get_model_name()))
-    if hasattr(model, "agenerate_text"):  # any other of Ragas' first kind
-
-        async def generate_text(prompt: str) -> str:
-            from langchain_core.prompt_values import StringPromptValue
-
-            value = await model.agenerate_text(StringPromptValue(text=prompt))
-            return str(value.generations[0][0].text)
-
-        return LLMJudge(generate_text)
-    if hasattr(model, "agenerate") and hasattr(model, "provider"):  # Ragas' llm_factory
-        return _at_its_endpoint(model)
-    return model
-
-
-def _at_its_endpoint(model: Any) -> LLMJudge:
-    """Return a judge at the endpoint of a client made by Ragas' `llm_factory`, as that client returns objects instead of texts."""
-    client = getattr(model.client, "client", model.client)  # instructor wraps the provider's own
-    url, key = getattr(client, "base_url", None), getattr(client, "api_key", None)
-    if model.provider not in PROVIDERS or url is None or not isinstance(key, str):
-        problem = f"the client of {model.model} does not say where it is asked"
-        raise InputError(problem, fix='name the judge: "openai:gpt-4o-mini", or PROVIDER:MODEL@URL')
-    temperature = model.model_args.get("temperature", 0.1)
-    spec = f"{model.provider}:{model.model}"
-    return LLMJudge(spec, base_url=str(url), api_key=key, temperature=temperature)
+    return _with_provider(model) if isinstance(model, str) else model
 
 
 def _with_provider(names: str) -> str:

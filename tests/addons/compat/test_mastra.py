@@ -163,9 +163,7 @@ def scorer_of(row):
         return claims(len(marks)) if question.kind == "claims" else support(marks)
 
     context = passages(len(row["levels"]))
-    return mastra.ContextRelevanceScorer(
-        FakeJudge(answer), context_extractor=lambda _q, _a: context, scale=scale, parity="mastra"
-    )
+    return mastra.ContextRelevanceScorer(FakeJudge(answer), context=context, scale=scale, parity="mastra")
 
 
 ODD_COUNTS = {"recall fewer verdicts (1 yes of 3 claims)", "recall more yes than claims clamps"}
@@ -188,8 +186,7 @@ def test_the_scorers_give_mastras_numbers_under_parity(row):
 def test_nothing_evaluated_is_perfect_for_mastra_only():
     """No context at all: 1.0 there, 0 here."""
     scorers = [
-        mastra.ContextRelevanceScorer(FakeJudge(), context_extractor=lambda _q, _a: [], parity=parity)
-        for parity in ("mastra", None)
+        mastra.ContextRelevanceScorer(FakeJudge(), context=[], parity=parity) for parity in ("mastra", None)
     ]
     assert [scorer.run("q", "a").score for scorer in scorers] == [1.0, 0.0]
     assert relevance([], missing=2) == 0.0
@@ -212,30 +209,9 @@ def test_recall_without_ground_truth_is_no_score():
     assert "no reference" in found.reason
 
 
-def test_what_mastra_refuses():
-    """Neither contexts nor a way to find them; under parity also an empty list, given or found."""
-    with pytest.raises(InputError, match="context_extractor"):
-        mastra.ContextPrecisionScorer(FakeJudge())
-    with pytest.raises(InputError, match="empty"):
-        mastra.ContextPrecisionScorer(FakeJudge(), context=[], parity="mastra")
-    found_nothing = mastra.ContextPrecisionScorer(
-        FakeJudge(), context_extractor=lambda _q, _a: [], parity="mastra"
-    )
-    with pytest.raises(InputError, match="no context"):
-        found_nothing.run("q", "a")
-    assert mastra.ContextPrecisionScorer(FakeJudge(), context=[]).run("q", "a").score == 0.0
+def test_what_is_refused():
+    """Another parity, and relevance without an output."""
     with pytest.raises(InputError, match="parity"):
         mastra.ContextPositionMetric(FakeJudge(), context=[], parity="liverag")  # type: ignore[arg-type]
     with pytest.raises(InputError, match="needs output"):
         mastra.ContextRelevanceScorer(FakeJudge(), context=passages(1)).run("q")
-
-
-def test_options_may_be_given_as_mastra_takes_them():
-    """A mapping after the model; an option that is none is named."""
-    judge = judge_of(["no", "yes"])
-    metric = mastra.ContextPositionMetric(judge, {"context": passages(2), "scale": 10})
-    assert metric.measure("q", "a").score == pytest.approx(10 / 3)
-    with pytest.raises(InputError, match="ContextPositionMetric needs context"):
-        mastra.ContextPositionMetric(judge)
-    with pytest.raises(InputError, match="no option 'scal'"):
-        mastra.ContextPositionMetric(judge, {"context": [], "scal": 10})

@@ -42,11 +42,6 @@ def test_one_row_in_either_generations_columns(row, judge):
     assert context_recall.score(row, llm=judge) == 0.5
 
 
-def test_a_metric_may_carry_its_judge(judge):
-    """As Ragas' metrics do; the judge of the call otherwise."""
-    assert Metric("mine", "context_precision", llm=judge).score(OLD) == 0.5
-
-
 def test_a_judge_is_named_or_found_in_the_environment(monkeypatch, tmp_path):
     """Never a default model: without any it is an error that says what to write."""
     monkeypatch.chdir(tmp_path)

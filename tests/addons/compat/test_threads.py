@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from germane.addons.compat import deepeval, mastra, ragas
+from germane.addons.compat import deepeval
 from germane.errors import JudgeError
 from germane.integrations import SharedJudge
 from germane.judges import LLMJudge
@@ -45,35 +45,9 @@ def of_deepeval(judge: Any) -> Called:
     )
 
 
-def of_deepeval_in_loops(judge: Any) -> Called:
-    metric = deepeval.ContextualPrecisionMetric(model=judge)
-
-    def call(row: dict[str, Any]) -> float | None:
-        fields = {"input": row["query"], "expected_output": row["reference"]}
-        return asyncio.run(metric.a_measure(**fields, retrieval_context=row["contexts"]))
-
-    return call
-
-
-def of_ragas(judge: Any) -> Called:
-    metric = ragas.LLMContextPrecisionWithReference(llm=judge)
-
-    def call(row: dict[str, Any]) -> float | None:
-        fields = {
-            "user_input": row["query"],
-            "retrieved_contexts": row["contexts"],
-            "reference": row["reference"],
-        }
-        value: float | None = metric.score(**fields).value
-        return value
-
-    return call
-
-
-def of_mastra(judge: Any) -> Called:
-    by_query = {row["query"]: row["contexts"] for row in ROWS}
-    scorer = mastra.ContextPrecisionScorer(judge, context_extractor=lambda query, _: by_query[query])
-    return lambda row: scorer.run(row["query"], row["reference"]).score
+def in_loops(judge: Any) -> Called:
+    shared = SharedJudge(judge)
+    return lambda row: asyncio.run(shared.ameasure(row, "context_precision"))[0].score.value
 
 
 def of_the_shared_judge(judge: Any) -> Called:
@@ -81,9 +55,7 @@ def of_the_shared_judge(judge: Any) -> Called:
     return lambda row: shared.measure(row, "context_precision")[0].score.value
 
 
-@pytest.mark.parametrize(
-    "evaluator", [of_deepeval, of_deepeval_in_loops, of_ragas, of_mastra, of_the_shared_judge]
-)
+@pytest.mark.parametrize("evaluator", [of_deepeval, in_loops, of_the_shared_judge])
 @pytest.mark.parametrize("named", [True, False])
 def test_eight_threads(
     evaluator: Callable[[Any], Called], monkeypatch: pytest.MonkeyPatch, *, named: bool
@@ -100,7 +72,7 @@ def test_eight_threads(
         assert server.most_in_flight <= (24 if named else 4)
 
 
-@pytest.mark.parametrize("evaluator", [of_deepeval, of_deepeval_in_loops, of_the_shared_judge])
+@pytest.mark.parametrize("evaluator", [of_deepeval, in_loops, of_the_shared_judge])
 def test_a_model_of_ones_own(evaluator: Callable[[Any], Called]) -> None:
     """A function is asked in the caller's event loop, or in the judge's."""
 
@@ -117,9 +89,9 @@ def test_two_evaluators_share_a_judge() -> None:
     """It belongs to one event loop, whoever calls."""
     with ModelServer(answer=rule, latency=0.02) as server:
         judge = LLMJudge("openai:test", base_url=server.url, api_key="test", concurrency=3)
-        calls = [of_deepeval(judge), of_the_shared_judge(judge), of_deepeval_in_loops(judge), of_ragas(judge)]
+        calls = [of_deepeval(judge), of_the_shared_judge(judge), in_loops(judge)]
         with ThreadPoolExecutor(8) as threads:
-            values = threads.map(lambda n: calls[n % 4](ROWS[n % 8]), range(32))
+            values = threads.map(lambda n: calls[n % 3](ROWS[n % 8]), range(32))
             assert list(values) == pytest.approx(EXPECTED * 4)
         assert server.most_in_flight <= 3
 

@@ -29,7 +29,6 @@ from germane.types import Json
 Parity: TypeAlias = Literal["mastra"]
 Verdict: TypeAlias = str | bool
 Level: TypeAlias = Literal["high", "medium", "low", "none"]
-Extractor: TypeAlias = Callable[[Any, Any], Sequence[Json]]
 _Kind = TypeVar("_Kind", bound="_Metric")
 
 _FORMULAS: dict[str, tuple[Measure, Callable[[str], str]]] = {
@@ -90,88 +89,59 @@ class Result:
 class _Metric:
     """The base of the metrics (Mastra 0.13).
 
-    `model` is a judge or the name of one; None = GERMANE_JUDGE or the config. `options` may hold `context` and `scale`, as
-    Mastra's second argument does. `parity="mastra"` computes over the verdicts that were given, however few, half up to two
-    decimals after scaling, and judges relevance against the output. What a judge that gave no verdict at all leaves is None
-    there too: Mastra raises.
+    `model` is a judge or the name of one; None = GERMANE_JUDGE or the config. `parity="mastra"` computes over the verdicts that were
+    given, however few, rounds half up to two decimals after scaling, and judges relevance against the output. Where a judge gave
+    no verdict at all the score is None there too; Mastra raises an error.
     """
 
-    measures: ClassVar[str]
-    output_is: ClassVar[str] = "response"
+    measure_name: ClassVar[str]
+    compared_field: ClassVar[str] = "response"
+    """The field of a sample that the output (of a scorer the ground truth) is compared as."""
 
     def __init__(
         self,
         model: Judge | str | None = None,
-        options: Mapping[str, Json] | None = None,
         *,
-        context: Sequence[Json] | None = None,
+        context: Sequence[Json],
         scale: float = 1,
         parity: Parity | None = None,
     ) -> None:
         if parity not in {None, "mastra"}:
             raise InputError(f"parity={parity!r} is not known", fix='write parity="mastra", or leave it out')
-        values = {"context": context, "scale": scale, **(options or {})}
-        self.model, self.parity, self.scale = model, parity, values.pop("scale")
-        self.context = list(required(values.pop("context"), "context", type(self).__name__))
-        if values:
-            raise InputError(f"no option {next(iter(values))!r}", fix="write context or scale")
+        self.context, self.scale, self.parity = list(context), scale, parity
         self._judge = SharedJudge(model)
 
     def measure(self, input: str, output: Any) -> Result:  # noqa: A002 - the tool's own word
         """Measure the contexts for one question and its answer."""
-        return self._measured({"query": input, "contexts": self.context, self.output_is: output})
+        return self._measured({"query": input, "contexts": self.context, self.compared_field: output})
 
     def _measured(self, row: dict[str, Json]) -> Result:
         """Return the score of one row, scaled, or Mastra's own from the verdicts."""
         against = "response" if self.parity and "response" in row else "query"
-        (measured,) = self._judge.measure(row, [self.measures], against)
+        (measured,) = self._judge.measure(row, [self.measure_name], against)
         score = measured.score.value
         if self.parity and measured.score.status != "error":
-            score = scored(self.measures, measured.verdicts, self.scale)
+            score = scored(self.measure_name, measured.verdicts, self.scale)
         elif score is not None:
             score *= self.scale
         return Result(score=score, reason=measured.reason)
 
 
 class _Scorer(_Metric):
-    """The base of the scorers (Mastra 1.10).
-
-    One of `context` and `context_extractor(input, output)` is needed; the extractor goes first. Nothing retrieved is 0. With
-    `parity` a scale of 0 is 1, and an empty `context` is an error.
-    """
-
-    def __init__(
-        self,
-        model: Judge | str | None = None,
-        *,
-        context: Sequence[Json] | None = None,
-        context_extractor: Extractor | None = None,
-        scale: float = 1,
-        parity: Parity | None = None,
-    ) -> None:
-        if context is None and context_extractor is None:
-            fix = "give context= or context_extractor="
-            raise InputError(f"{type(self).__name__} needs contexts", fix=fix)
-        super().__init__(model, context=context or (), scale=scale or 1 if parity else scale, parity=parity)
-        self._extract = context_extractor
-        if parity and context is not None and not context:
-            raise InputError("context is empty", fix="leave it out and give context_extractor=")
+    """The base of the scorers (Mastra 1.10). Nothing retrieved is 0."""
 
     def run(self, input: Any, output: Any = None, ground_truth: str | None = None) -> Result:  # noqa: A002
         """Score one run: the question, the answer and, for recall, the ground truth.
 
         Without a ground truth recall has no score; Mastra gives 0.
         """
-        contexts = list(self._extract(input, output)) if self._extract else self.context
-        given = {"response": output, "reference": ground_truth}[self.output_is]
-        if self.parity and self.measures == "context_precision" and not contexts:
-            raise InputError("no context is available for evaluation", fix="let context_extractor find some")
-        return self._measured({"query": input, "contexts": contexts, self.output_is: given})
+        given = {"response": output, "reference": ground_truth}[self.compared_field]
+        return self._measured({"query": input, "contexts": self.context, self.compared_field: given})
 
 
-def _class(base: type[_Kind], name: str, measure: str, output_is: str = "response") -> type[_Kind]:
-    """Return the class `name` of a metric or scorer; `output_is` is the field that what it compares with stands in."""
-    members = {"measures": measure, "output_is": output_is, "__module__": __name__}
+def _class(base: type[_Kind], name: str, measure: str, compared_field: str = "response") -> type[_Kind]:
+    """Return the class of a metric or scorer called `name` that computes this measure."""
+    members = {"measure_name": measure, "compared_field": compared_field, "__module__": __name__}
     return type(name, (base,), {**members, "__doc__": f"germane's {measure}, under Mastra's name."})
 
 
@@ -191,7 +161,7 @@ class ContextRelevanceScorer(_Scorer):
     items in one go.
     """
 
-    measures = "context_relevance"
+    measure_name = "context_relevance"
 
     def _measured(self, row: dict[str, Json]) -> Result:
         """Return the relevance score with penalties for unused and missing contexts."""
@@ -199,7 +169,7 @@ class ContextRelevanceScorer(_Scorer):
             return Result(score=1.0 * self.scale, reason="no context was available")
         # the answer stands where the reference does: the question is which of its claims the contexts support
         row["reference"] = required(row.pop("response"), "output", type(self).__name__)
-        relevant, used = self._judge.measure(row, [self.measures, "context_recall"], "query")
+        relevant, used = self._judge.measure(row, [self.measure_name, "context_recall"], "query")
         reason = f"{relevant.reason}; {used.reason}"
         if relevant.score.value is None or used.score.status == "error":
             return Result(score=None, reason=reason)
