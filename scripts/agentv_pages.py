@@ -26,7 +26,7 @@ from germane.addons import load, own
 from germane.addons.agentv.evalfile import AgentVFile, CaseEntry, Execution
 from germane.addons.agentv.graders.composite import Aggregator
 from germane.addons.agentv.graders.field_accuracy import FieldRule
-from germane.addons.agentv.graders.llm_grader import RubricItem, ScoreRange
+from germane.addons.agentv.graders.llm_grader import RubricItem
 from germane.addons.agentv.graders.text_assertion import Test, TextAssertion
 from germane.addons.agentv.graders.tool_trajectory import ExpectedCall
 from germane.evalfiles import EvalFile
@@ -34,7 +34,7 @@ from germane.graders import CaseGrader
 from germane.measures.measure import definitions
 from germane.yamltext import YamlModel
 
-_KINDS = {name: kind for name, kind in own()["agentv"].graders.items() if kind.make}
+_KINDS = own()["agentv"].graders
 TYPES: dict[str, type[CaseGrader]] = {
     name: load(kind.make) for name, kind in _KINDS.items() if not kind.fixed
 }
@@ -103,17 +103,8 @@ def agentv_schema() -> Schema:
         **lists,
         "execution": {"$ref": "#/$defs/execution"},
     }
-    cases = {
-        "anyOf": [
-            {
-                "type": "array",
-                "items": {"anyOf": [{"$ref": "#/$defs/case"}, {"type": "string", "pattern": "^file://"}]},
-            },
-            {"type": ["string", "null"]},
-        ]
-    }
-    described = {"description": "The cases, or a file of samples."}
-    whole |= {key: {**described, **cases} for key in ("evalcases", "tests", "cases", "samples")}
+    cases = {"type": ["array", "null"], "items": {"$ref": "#/$defs/case"}}
+    whole |= {key: {"description": "The cases.", **cases} for key in ("evalcases", "tests", "cases")}
     whole |= {key: {} for key in AgentVFile.ignored if key not in whole}
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
@@ -159,13 +150,13 @@ def section() -> str:
         "## The file, a case, execution\n",
         "What each key means stands in [the schema](../schema/agentv.schema.json), which editors show. Beside the keys of [our own eval",
         f"files](../reference/evalfile.md) a file has {_names_of(AgentVFile, set(EvalFile.model_fields))}, and its cases under one of `evalcases`,",
-        "`tests`, `cases`, `samples`: a list, or the name of a file.\n",
+        "`tests`, `cases`: a list.\n",
         f"A case has {_names_of(CaseEntry, _LISTS)}, `measures`, `evaluators` or `assertions` of its own (under `evalcases` they replace the",
         "file's, elsewhere they come on top), and any field of [a sample](../samples.md); other keys are metadata.",
         f"`execution` has {_names_of(Execution, _LISTS)}.\n",
         "## Every grader\n",
         "A measure's name ([measures.md](../measures.md)), or a mapping with `type` (or `metric`, `measure`), on top or under `config`. Every",
-        "grader has `name`, `weight`, `required`, `min_score` and `negate`, and a measure what [our eval files](../reference/evalfile.md#a-measure)",
+        "grader has `name`, `weight`, `required`, `min_score`, and a measure what [our eval files](../reference/evalfile.md#a-measure)",
         "have too. `type:` may be:\n",
     ]
     for name, model in TYPES.items():
@@ -176,11 +167,11 @@ def section() -> str:
             table_of(model, aliases_of(model), leave=CaseGrader),
         ]
     parts += [
-        f"### Text assertions\n\n`type:` {', '.join(f'`{test}`' for test in get_args(Test))}; `not_` before it turns it round.\n",
+        f"### Text assertions\n\n`type:` {', '.join(f'`{test}`' for test in get_args(Test))}.\n",
         table_of(TextAssertion, aliases_of(TextAssertion), leave=CaseGrader, hide={"test"}),
     ]
     parts_of: dict[str, type[YamlModel]] = {
-        "An item of `rubrics`": RubricItem, "An item of `score_ranges`": ScoreRange, "An item of `fields`": FieldRule,
+        "An item of `rubrics`": RubricItem, "An item of `fields`": FieldRule,
         "An item of `expected`": ExpectedCall, "`aggregator`": Aggregator,
     }  # fmt: skip
     for title, part in parts_of.items():

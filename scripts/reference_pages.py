@@ -99,22 +99,11 @@ WORDS = {
     "mode": "How calls are compared.",
     "minimums": "For `any_order`: the least calls of each tool, `{search: 1}`.",
     "expected": "The expected calls, see below.",
-    "args_match": "How arguments match: each given key (`superset`), no other key (`exact`), no key that is not given (`subset`), "
-    "whatever they are (`ignore`), or a list of paths that are compared.",
     "threshold": "Maximum milliseconds.",
     "budget": "Maximum US dollars.",
     "max_total": "Maximum tokens: input + output + cached.",
     "max_input": "Maximum input tokens.",
     "max_output": "Maximum output tokens.",
-    "max_tool_calls": "Calls of tools at most.",
-    "max_llm_calls": "Calls of models at most.",
-    "max_tokens": "Tokens at most.",
-    "max_cost_usd": "Maximum US dollars.",
-    "max_duration_ms": "Maximum milliseconds.",
-    "target_exploration_ratio": "Calls of tools that only read, of all calls: where it should be.",
-    "exploration_tolerance": "How far it may be off.",
-    "score_range": "Lowest and highest, 0 to 10: `[0, 3]`.",
-    "outcome": "What such a score means.",
     "relative": "`tolerance` is a share of the expected number.",
 }
 """What keys mean whose models' docstrings are prose."""

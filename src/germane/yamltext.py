@@ -540,6 +540,7 @@ class YamlModel(BaseModel):
         nodes: Fields that stay nodes.
         ignored: Known keys without effect.
         unread: Keys of AgentV, with what to write instead.
+        refused: Keys (folded) of other tools that would change scores, and are an error.
         any_key: Warn about misspelt keys, instead of refusing them.
 
     The validation context has `folder` (which paths are relative to), `warn` (called with a Notice for every unknown key) and
@@ -554,6 +555,7 @@ class YamlModel(BaseModel):
     nodes: ClassVar[tuple[str, ...]] = ()
     ignored: ClassVar[tuple[str, ...]] = ()
     unread: ClassVar[Mapping[str, str]] = {}
+    refused: ClassVar[frozenset[str]] = frozenset()
     any_key: ClassVar[bool] = False
 
     @classmethod
@@ -563,6 +565,11 @@ class YamlModel(BaseModel):
         remove = f"remove it; known: {', '.join(fields)}" if len(fields) <= _FEW else "remove it"
         for key in keys.others:
             if key.startswith(("$", "x-", "_")):
+                continue
+            if fold(key) in cls.refused:
+                problem = f"{keys.what} has no key {key!r}: germane does not support it"
+                fault = InputError(problem, fix="remove it", place=keys.node.keys[key])
+                collect_or_raise(fault, keys.context.get("faults"))
                 continue
             fix, names = cls.unread.get(fold(key)), (*cls.spellings(), *cls.ignored)
             if fix is None and cls.any_key and (near := nearest(key, names)):

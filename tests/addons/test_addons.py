@@ -346,7 +346,7 @@ OF_AGENTV = {
     "data: d.jsonl\nassertions: [RR]": f"2:1: assertions: {KEY}",
     "data: d.jsonl\nmeasures: [{type: llm_judge}]": f"2:12: llm_judge {GRADER}",
     "data: d.jsonl\nmeasures: [RR, {script: [x]}]": f"2:16: code_judge {GRADER}",
-    "data: d.jsonl\nmeasures: [{type: not-contains}]": f"2:12: contains {GRADER}",
+    "data: d.jsonl\nmeasures: [{type: contains}]": f"2:12: contains {GRADER}",
 }
 
 

@@ -176,10 +176,9 @@ def flags(*, installed: bool = False) -> list[Any]:
 
 _BROUGHT: Mapping[str, Mapping[str, str]] = {
     "agentv": {
-        "dialects": "evalcases, tests, cases, samples, execution, evaluators, assertions, assert, threshold, compatibility",
-        "graders": "llmjudge, llmgrader, llmrubric, rubric, rubrics, codejudge, codegrader, script, fieldaccuracy, "
-        "tooltrajectory, latency, cost, tokenusage, composite, assertset, contains, containsany, containsall, icontains, "
-        "icontainsany, icontainsall, startswith, endswith, equals, regex, isjson, inlineassert, executionmetrics, skilltrigger",
+        "dialects": "evalcases, tests, cases, execution, evaluators, assertions, assert, threshold, compatibility",
+        "graders": "llmjudge, llmgrader, rubric, rubrics, codejudge, codegrader, script, fieldaccuracy, tooltrajectory, latency, "
+        "cost, tokenusage, composite, assertset, contains, icontains, startswith, endswith, equals, regex, isjson",
         "verbs": "grade",
         "writers": "index.jsonl",
     },

@@ -18,7 +18,7 @@ from germane.measures.outcome import Outcome
 from germane.questions.asking import Missing, Program
 from germane.samples.files import check_trusted
 from germane.types import FrozenDict, Json, Sample, Status
-from germane.yamltext import Flag, Keys, Share, YamlModel, plain, wrong_in
+from germane.yamltext import Keys, Share, YamlModel, plain, wrong_in
 
 R = TypeVar("R")
 
@@ -135,10 +135,6 @@ class GraderResult:
         return result if self.status == "ok" else {**result, "status": self.status, "why": self.why}
 
 
-_NEGATED: dict[Verdict, Verdict] = {"pass": "fail", "fail": "pass", "borderline": "borderline"}
-"""The verdict that AgentV makes of each where a grader is negated."""
-
-
 class CaseGrader(YamlModel, ABC):
     """Base class of all graders: reported name, weight, and the score that a case must reach.
 
@@ -147,9 +143,8 @@ class CaseGrader(YamlModel, ABC):
         weight: Its weight in the mean of the case's graders.
         required: True (the score must reach `min_score`, or 0.8), or the least score itself: a gate on the case.
         min_score: Lowest score that passes. Default: 0.8.
-        negate: Turn the score into 1 - score, and hits into misses.
         compatibility: "agentv" gives the values of AgentV 2.1 (January 2026) where they differ from germane's: data that
-            is missing, a judge or a script that fails then score 0, and `negate` turns pass into fail and fail into pass.
+            is missing, a judge or a script that fails then score 0.
 
     Raises:
         InputError: A parameter cannot be used.
@@ -162,19 +157,15 @@ class CaseGrader(YamlModel, ABC):
     named_by_value: ClassVar[bool] = False
     """Whether one without a name is called by its type and value, as its entry stands."""
     computed: ClassVar[tuple[str, ...]] = ("compatibility",)
-    unread: ClassVar = {
-        "preprocessors": "convert the files in the target, or in a code_judge: graders read text",
-        "target": "all graders of a run ask one judge: --judge openai:MODEL",
-        "model": "name the judge: --judge openai:MODEL",
-        "temperature": "name the judge's: --temperature",
-        "maxsteps": "remove it: a judge answers in one step",
-    }
+    unread: ClassVar = dict.fromkeys(
+        ("preprocessors", "target", "model", "temperature", "maxsteps"), "the run's flags name the judge"
+    )
+    refused: ClassVar = frozenset({"negate"})
 
     name: str = ""
     weight: Number = 1.0
     required: Gate01 = False
     min_score: Share | None = None
-    negate: Flag = False
     compatibility: Literal["agentv"] | None = None
 
     def __init_subclass__(cls, **options: Any) -> None:
@@ -277,12 +268,7 @@ class CaseGrader(YamlModel, ABC):
             return GraderResult.failed(f"{self.label} raised {type(fault).__name__}: {fault}")
         if result.score is None:
             return result
-        score, verdict = result.score, result.verdict
-        if self.negate:
-            verdict = _NEGATED[verdict or self.verdict(score)] if self.agentv else None
-            score = 1 - score
-            result = replace(result, score=score, hits=result.misses, misses=result.hits)
-        return replace(result, verdict=verdict or self.verdict(score))
+        return replace(result, verdict=result.verdict or self.verdict(result.score))
 
     def verdict(self, score: float) -> Verdict:
         """Return `pass` if the score reaches `min_score` (0.8 by default), else `borderline` or `fail`."""

@@ -20,7 +20,7 @@ from germane.measures.measure import Measure
 from germane.places.settings import Settings
 from germane.samples.files import Warn, nearest
 from germane.types import FrozenDict, Json
-from germane.yamltext import Node, misspelling_of, node_of, read_model
+from germane.yamltext import Node, node_of, read_model
 
 
 @cache
@@ -89,13 +89,7 @@ def _resolve_type(node: Node, where: Where) -> tuple[type[CaseGrader], Node, dic
         node = Node(node.location, pairs={"type": node}, keys={"type": node.location})
     if node.pairs is None:
         raise InputError("a grader is not a mapping", fix="write type: context_precision@5")
-    if node.pairs.keys() == {"include"}:
-        problem = f"include: {node.pairs['include'].text} is not read"
-        raise InputError(problem, fix="write the assertions of that file here")
     name, node = _type(node)
-    fixed: dict[str, Any] = {}
-    if name.startswith(("not_", "not-")):
-        name, fixed["negate"] = name[4:], True
     _, kind = _kinds().get(fold(name), ("", None))
     if kind is None:
         try:
@@ -105,11 +99,9 @@ def _resolve_type(node: Node, where: Where) -> tuple[type[CaseGrader], Node, dic
             if kind is None:
                 raise
         else:
-            return MeasureGrader, opened, {**fixed, "measure": measure, "settings": where.settings}
-    if not kind.make:
-        raise InputError(f"grader type {name} is not supported", fix=kind.formula)
+            return MeasureGrader, opened, {"measure": measure, "settings": where.settings}
     made: type[CaseGrader] = load(kind.make)
-    return made, _opened(node) if made.opens_config else node, {**fixed, **kind.fixed}
+    return made, _opened(node) if made.opens_config else node, dict(kind.fixed)
 
 
 def _keys(node: Node) -> set[str]:
@@ -133,10 +125,6 @@ def _type(node: Node) -> tuple[str, Node]:
     kind = kind or measure
     if kind is None and _keys(node) & {"rubrics", "rubric"}:
         return "llm_judge", node
-    if kind is None:
-        if slip := misspelling_of("type", "this grader", node):
-            raise slip
-        kind, node = _pop_value(node, "name")
     if kind is None or not kind.text:
         problem = "this grader has no type" if kind is None else f"the type of a grader is {kind.kind}"
         raise InputError(problem, fix="write type: context_precision@5")
@@ -153,19 +141,18 @@ def _opened(node: Node) -> Node:
 
 
 def _measure(text: str, node: Node, where: Where) -> tuple[Measure, Node]:
-    """Return the measure that a type names, with its parameters (also under `params`), and the remaining options."""
+    """Return the measure that a type names, with its parameters, and the remaining options."""
     if not where.imports and FILE_MARK in text:
         raise NotImported(text)
     measure = measure_named(text, where.folder, lenient=True)
     if measure.definition.family == "graded":  # of an installed package
         raise InputError(f"{text} is a grader, no measure", fix="write it under type:")
-    params, node = _pop_value(node, "params", "parameters")
-    options: dict[str, Any] = {} if params is None or params.pairs is None else dict(params.json())
+    options: dict[str, Any] = {}
     for name in measure.definition.params:
         value, node = _pop_value(node, name)
         if value is not None:
-            options.setdefault(name, value.json())
-    k, node = _pop_value(node, "k", "cutoff")
+            options[name] = value.json()
+    k, node = _pop_value(node, "k")
     measure = measure(**options) if options else measure
     return (measure if k is None else measure @ k.json()).require_cutoff(), node
 
@@ -182,14 +169,8 @@ def measure_named(text: str, folder: Path | None = None, *, lenient: bool = Fals
     if owner := absent("graders", fold(head)):
         problem = f"{head} is a grader of the add-on {owner}, which is not there"
         raise InputError(problem, fix="name a measure (`germane measures` lists them)").at(error.place)
-    kinds = dict(_kinds().values())
-    near = nearest(head, [*kinds, *(name.replace("_", "-") for name in kinds)])
-    usual = "name a measure (`germane measures` lists them)"
-    if kinds:
-        names = [name for name, kind in kinds.items() if kind.make and not kind.fixed]
-        usual += f" or one of {', '.join(names)}; "
-        usual += "a script of .agentv/assertions is type: code-grader, command: [bun, run, FILE]"
-    fix = f"did you mean {near!r}?" if near else error.fix if "did you mean" in error.fix else usual
+    near = nearest(head, (name for name, _ in _kinds().values()))
+    fix = f"did you mean {near!r}?" if near else error.fix
     raise InputError(f"unknown grader or measure {text!r}", fix=fix).at(error.place)
 
 
@@ -237,7 +218,7 @@ def graders_of_specs(
 def scored(grader: CaseGrader) -> Grader:
     """Return a grader for a block of samples: plain measures are computed for all at once, others read the whole case."""
     if isinstance(grader, MeasureGrader):
-        if not (grader.negate or grader.agentv or grader.contexts is not None):
+        if not (grader.agentv or grader.contexts is not None):
             return grader.scored
         measure = grader.measure
     else:

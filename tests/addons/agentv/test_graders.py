@@ -30,7 +30,7 @@ from germane.addons.agentv.graders.field_accuracy import date_in
 from germane.errors import InputError
 from germane.evalfiles import Case
 from germane.graders import GraderResult, MeasureGrader
-from germane.graders.grader import DirectGrader, Verdict
+from germane.graders.grader import DirectGrader
 from germane.judges import FakeJudge
 from germane.measures import Measure
 from germane.questions import AnyQuestion, Relevance
@@ -129,7 +129,6 @@ class TestFieldAccuracy:
             ("15-JAN-2025", (), "2025-01-15"),
             ("January 15, 2025", (), "2025-01-15"),
             ("2025-01-15T23:30:00-05:00", (), "2025-01-15"),
-            ("20250115", ("YYYYMMDD",), "2025-01-15"),
             ("2025/01/15", (), "2025-01-15"),
             ("on 15.01.2025", ("[on] DD.MM.YYYY", "on DD.MM.YYYY"), "2025-01-15"),
             ("2025-02-30", (), None),
@@ -141,24 +140,6 @@ class TestFieldAccuracy:
     ) -> None:
         """Then as ISO, by the month's name, or in numbers."""
         found = date_in(text, formats)
-        assert (None if found is None else found.isoformat()) == day
-
-    @pytest.mark.parametrize(
-        ("text", "formats", "day"),
-        [
-            ("2025-01-15T23:30:00-05:00", (), "2025-01-16"),
-            ("2025-01-15Tsoon", (), None),
-            ("02/31/2025", (), "2025-03-03"),
-            ("15/01/2025", ("MM/DD/YYYY",), None),
-            ("15/01/2025", ("DD/MM/YYYY",), "2025-01-15"),
-            ("15-13-2025", (), None),
-        ],
-    )
-    def test_dates_as_javascript_reads_them(
-        self, text: str, formats: tuple[str, ...], day: str | None
-    ) -> None:
-        """In UTC; a day too many is one of the next month."""
-        found = date_in(text, formats, agentv=True)
         assert (None if found is None else found.isoformat()) == day
 
     def test_the_original_reads_ambiguous_dates_month_first_whatever_the_formats(self) -> None:
@@ -201,25 +182,6 @@ class TestToolTrajectory:
         assert found.misses == ("Expected 2 tool calls, got 3",)
 
     @pytest.mark.parametrize(
-        ("how", "given", "matches"),
-        [
-            ("superset", {"q": 1}, True),
-            ("exact", {"q": 1}, False),
-            ("exact", {"q": 1, "k": 2}, True),
-            ("subset", {"q": 1, "k": 2, "z": 3}, True),
-            ("subset", {"q": 1}, False),
-            ("ignore", {"q": 9}, True),
-            (["q"], {"q": 1, "k": 9}, True),
-            (["k"], {"q": 1, "k": 9}, False),
-        ],
-    )
-    def test_how_arguments_are_compared(self, how: Any, given: dict[str, Any], matches: bool) -> None:
-        """The call has q=1 and k=2."""
-        asked = called(("a", {"q": 1, "k": 2}))
-        found = self.score(asked, mode="in_order", expected=[{"tool": "a", "args": given}], args_match=how)
-        assert found.score == float(matches)
-
-    @pytest.mark.parametrize(
         ("mode", "score"), [("in_order", 1), ("superset", 1), ("exact", 0), ("subset", 0)]
     )
     def test_an_empty_list_of_expected_calls(self, mode: str, score: float) -> None:
@@ -232,24 +194,6 @@ class TestToolTrajectory:
         assert self.score(called("b", "c", "a"), mode="superset", expected=expected).score == 1
         assert self.score(called("b", "c"), mode="subset", expected=expected).score == 0.5
         assert self.score(called(), mode="subset", expected=expected).score == 1
-
-    @pytest.mark.parametrize(
-        ("mode", "took", "score", "word"),
-        [
-            ("in_order", 100, 1.0, "a completed in 100ms (max: 200ms)"),
-            ("exact", 300, 0.5, "a took 300ms (max: 200ms)"),
-            ("exact", None, 1.0, ""),
-        ],
-    )
-    def test_how_long_a_call_may_take(self, mode: str, took: float | None, score: float, word: str) -> None:
-        """One more thing to keep, left out where the call's duration is not known; a call that was not made misses both."""
-        message = Message(role="assistant", tool_calls=(ToolCall(tool="a", ms=took),))
-        asked = Case(sample=Sample(id="q", query="q", messages=(message,)))
-        expected = [{"tool": "a", "max_duration_ms": 200}]
-        found = self.score(asked, mode=mode, expected=expected)
-        assert found.score == score
-        assert word in " ".join((*found.hits, *found.misses))
-        assert self.score(called("b"), mode="in_order", expected=expected).score == 0
 
     def test_without_messages_nothing_is_known(self) -> None:
         """Skipped; the original scores 0."""
@@ -296,52 +240,31 @@ class TestLimits:
 @pytest.mark.parametrize(
     ("test", "value", "passes"),
     [
-        ("contains", ("four",), False),
-        ("icontains", ("four",), True),
-        ("contains_any", ("x", "Four"), True),
-        ("contains_all", ("x", "Four"), False),
-        ("icontains_all", ("FOUR", "minutes"), True),
-        ("starts_with", (" Four",), True),
-        ("ends_with", ("minutes",), False),
-        ("equals", ("Four minutes. ",), True),
-        ("regex", (r"^Four \w+\.$",), True),
-        ("is_json", (), False),
+        ("contains", "four", False),
+        ("icontains", "four", True),
+        ("starts_with", " Four", True),
+        ("ends_with", "minutes", False),
+        ("equals", "Four minutes. ", True),
+        ("regex", r"^Four \w+\.$", True),
+        ("is_json", "", False),
     ],
 )
-def test_text_assertions(test: Any, value: tuple[str, ...], passes: bool) -> None:
-    """1 or 0, and turned round by `negate`."""
+def test_text_assertions(test: Any, value: str, passes: bool) -> None:
+    """1 or 0, with a sentence."""
     found = graded(TextAssertion(test=test, value=value), case())
     assert (found.score, found.verdict) == ((1, "pass") if passes else (0, "fail"))
-    turned = graded(TextAssertion(test=test, value=value, negate=True), case())
-    assert (turned.score, turned.verdict) == ((0, "fail") if passes else (1, "pass"))
-    assert turned.hits == found.misses
-
-
-@pytest.mark.parametrize(
-    ("test", "value", "message"),
-    [
-        ("contains", ("Four",), 'Output contains "Four"'),
-        ("icontains", ("four",), 'Output contains "four" (case-insensitive)'),
-        ("icontains_any", ("x", "four"), 'Output contains "four" (case-insensitive)'),
-        ("icontains_all", ("x", "four"), 'Output missing (case-insensitive): "x"'),
-        ("contains_all", ("Four", "min"), "Output contains all 2 expected strings"),
-    ],
-)
-def test_the_messages_of_text_assertions(test: Any, value: tuple[str, ...], message: str) -> None:
-    """What was there or was not, and whether case counted."""
-    found = graded(TextAssertion(test=test, value=value), case())
-    assert [*found.hits, *found.misses] == [message]
+    (message,) = (*found.hits, *found.misses)
+    assert value in message
 
 
 @pytest.mark.parametrize(
     "grader",
     [
-        TextAssertion(test="contains", value=("x",), negate=True),
-        TextAssertion(test="regex", value=("x",)),
+        TextAssertion(test="contains", value="x"),
+        TextAssertion(test="regex", value="x"),
         FieldAccuracy(fields=(FieldRule(path="a"),)),
         LLMGrader(prompt="Rate {{output}}."),
         LLMGrader(prompt="Rate {{output_messages}}."),
-        LLMGrader(prompt="Were these the right tools? {{tool_calls}}"),
         LLMGrader(rubrics=(RubricItem(id="a", description="It is right."),)),
     ],
     ids=lambda grader: grader.label,
@@ -354,76 +277,22 @@ def test_an_answer_that_is_not_known_is_not_graded(grader: Any) -> None:
         assert graded(grader, case("", expected={"a": 1})).score in {0, 1}
 
 
-@pytest.mark.parametrize(
-    ("pattern", "text", "flags", "matches"),
-    [
-        ("end$", "the end", "", True),
-        ("end$", "the end\n", "", False),
-        ("^end$", "the\nend\n", "m", True),
-        ("end$", "the end\r\nmore", "m", True),
-        ("end$", "the end more", "m", False),
-        ("(?im)^END$", "the\nend\n", "", True),
-        (r"\$5$", "it costs $5", "", True),
-        ("[$€]5", "it costs $5", "", True),
-        ("[^]$]5$", "a5\n", "", False),
-        ("(end|$)x?$", "the END", "i", True),
-    ],
-)
-def test_the_dollar_is_the_end_as_in_javascript(pattern: str, text: str, flags: str, matches: bool) -> None:
-    """Not before a last line break; in a class or after a backslash it is a character."""
-    grader = TextAssertion(test="regex", value=(pattern,), flags=flags)
-    assert graded(grader, case(text)).score == matches
-
-
 @pytest.mark.parametrize("pattern", ["(a|aa)+$", r"^(\w+\s?)*$", "(.*)*x{3}b"])
 def test_a_regular_expression_has_a_time_limit(pattern: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """A search that would never end is an error of that score, which names the pattern; or it ends at once."""
     monkeypatch.setattr("germane.addons.agentv.graders.text_assertion.PATTERN_SECONDS", 0.05)
     began = time.monotonic()
-    found = graded(TextAssertion(test="regex", value=(pattern,), flags="i"), case(f"{'a' * 5000}!"))
+    found = graded(TextAssertion(test="regex", value=pattern), case(f"{'a' * 5000}!"))
     assert time.monotonic() - began < 5
     if found.score is None:
-        assert found.why == f"the regular expression /{pattern}/i was stopped after 0.05 s on this answer"
+        assert found.why == f"the regular expression {pattern!r} was stopped after 0.05 s on this answer"
     assert (found.status == "error") == (found.score is None)
-
-
-def test_a_pattern_without_an_end_is_stopped(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Negated or not: nobody knows whether it would have matched."""
-    monkeypatch.setattr("germane.addons.agentv.graders.text_assertion.PATTERN_SECONDS", 0.05)
-    for negate in (False, True):
-        grader = TextAssertion(test="regex", value=("(a|aa)+$",), negate=negate)
-        assert graded(grader, case(f"{'a' * 60}!")).status == "error"
-
-
-@pytest.mark.parametrize(
-    ("score", "verdict", "agentv"),
-    [(1.0, "fail", "fail"), (0.9, "fail", "pass"), (0.5, "fail", "pass"), (0.7, "fail", "borderline")],
-)
-def test_negate_turns_the_score_round(score: float, verdict: str, agentv: str) -> None:
-    """The verdict follows from the new score; AgentV turns the verdict round as well, whatever the score."""
-    said: Verdict | None = "fail" if score == 0.9 else None  # a grader may have failed it for another reason
-    result = GraderResult(score=score, verdict=said, hits=("h",), misses=("m",))
-    ours = graded(Given(name="g", result=result, negate=True), case())
-    theirs = graded(Given(name="g", result=result, negate=True, compatibility="agentv"), case())
-    assert ours.score == theirs.score == pytest.approx(1 - score)
-    assert (ours.verdict, theirs.verdict) == (verdict, agentv)
-    assert (ours.hits, ours.misses) == (theirs.hits, theirs.misses) == (("m",), ("h",))
 
 
 def test_no_checks_are_no_score() -> None:
     """Skipped, as other graders that have nothing to look at."""
     result = GraderResult.of_checks([], "limits kept")
     assert (result.score, result.status, result.why) == (None, "skipped", "there was nothing to check")
-
-
-@pytest.mark.parametrize(("score", "turned"), [(0.1, "pass"), (0.9, "fail")])
-@pytest.mark.parametrize(("said", "agentv"), [("pass", "fail"), ("fail", "pass")])
-def test_negate_forgets_what_the_grader_said(score: float, turned: str, said: Verdict, agentv: str) -> None:
-    """A score of 0.1 becomes 0.9 and passes, whether the grader had passed it or not; AgentV asks the verdict alone."""
-    result = GraderResult(score=score, verdict=said)
-    assert graded(Given(name="g", result=result, negate=True), case()).verdict == turned
-    theirs = Given(name="g", result=result, negate=True, compatibility="agentv")
-    assert graded(theirs, case()).verdict == agentv
 
 
 class Own(DirectGrader):
@@ -449,7 +318,7 @@ class Own(DirectGrader):
     ],
 )
 def test_a_check_returns_a_bool_a_number_or_a_result(returned: Any, score: float, verdict: str) -> None:
-    """Each is a score with a verdict; `negate` and a composite take it as any other."""
+    """Each is a score with a verdict; a composite takes it as any other."""
     found = graded(Own(returns=returned), case())
     assert (found.score, found.verdict) == (score, verdict)
     assert graded(Composite(graders=(Own(returns=returned),)), case()).score == score
@@ -482,7 +351,7 @@ def test_an_option_that_may_change_is_refused_at_once() -> None:
     ids=str,
 )
 def test_a_fault_in_a_grader_is_one_samples_error(returned: Any, why: str) -> None:
-    """As one in a measure is: other samples and other graders keep their scores, and `negate` does not turn it round."""
+    """As one in a measure is: other samples and other graders keep their scores."""
 
     class Sometimes(Own):
         def check(self, one: Case) -> Any:
@@ -493,13 +362,9 @@ def test_a_fault_in_a_grader_is_one_samples_error(returned: Any, why: str) -> No
             return self.returns
 
     samples = [{"id": name, "query": "q", "response": "r"} for name in ("good", "bad")]
-    report = evaluate(
-        samples, [Sometimes(returns=returned, negate=negate, name=f"own{negate}") for negate in (False, True)]
-    )
-    scores = list(report.scores())
-    good, bad = scores[:2], scores[2:]
-    assert [score.value for score in good] == [1.0, 0.0]
-    assert [(score.status, why in str(score.why)) for score in bad] == [("error", True)] * 2, bad
+    good, bad = evaluate(samples, [Sometimes(returns=returned)]).scores()
+    assert good.value == 1.0
+    assert (bad.status, why in str(bad.why)) == ("error", True)
 
 
 class TestComposite:
@@ -663,20 +528,6 @@ class TestLLMGrader:
         assert (found.score, found.verdict) == (0.75, "fail")
         assert (found.hits, found.misses) == (("[a] da: r",), ("[b] db: r",))
 
-    def test_score_ranges_give_a_weighted_mean(self) -> None:
-        """Tenths; an item under its least score fails the verdict."""
-        ranges = {"score_ranges": {"0": "bad", "5": "fair", "8": "good"}}
-        items = (
-            {"id": "a", "outcome": "A", **ranges, "min_score": 0.5},
-            {"id": "b", "outcome": "B", **ranges},
-        )
-        checks = [{"id": "a", "score": 4, "reasoning": "r"}, {"id": "b", "score": 10, "reasoning": "r"}]
-        grader = LLMGrader(rubrics=tuple(map(RubricItem.model_validate, items)))
-        with ModelServer(answer={"rubric": {"checks": checks, "overall_reasoning": ""}}) as server:
-            found = graded(grader, case(), judge_of(server))
-        assert (found.score, found.verdict) == (0.7, "fail")
-        assert found.misses == ("[a] A - Score: 4/10 (bad): r",)
-
 
 class TestMeasureGrader:
     def sample(self, *grades: int) -> Case:
@@ -758,7 +609,7 @@ def test_the_gate_of_a_grader() -> None:
 
 def test_a_system_that_failed_is_an_error_of_its_graders() -> None:
     """Not a bad answer; a grader that needs no answer has none either."""
-    found = graded(TextAssertion(test="contains", value=("x",)), case(None, error="target: timed out"))
+    found = graded(TextAssertion(test="contains", value="x"), case(None, error="target: timed out"))
     assert (found.status, found.why) == ("error", "target: timed out")
 
 

@@ -78,5 +78,5 @@ def test_one_file_under_agentv_and_under_germane(cli: Cli, tmp_path: Path) -> No
         theirs = record["cases"][case["sample"]]
         scores = [result["score"] for result in case["results"]]
         assert scores == [pytest.approx(score) for _, score in theirs["graders"]]
-        assert len(scores) == 26
+        assert len(scores) == 23
         assert case["score"] == pytest.approx(theirs["score"])

@@ -103,20 +103,6 @@ evalcases: [{{id: one, question: What?}}]
     assert [row["value"] for row in ran.json["scores"]] == [1.0], ran.err
 
 
-def test_several_targets_of_a_file_are_compared(inside: Cli, tmp_path: Path) -> None:
-    """Each is a system; a case with a target of its own counts to that one."""
-    made = "responses: {a: {contexts: [{text: t, grade: 3}]}, b: {contexts: [{text: t, grade: 0}]}}"
-    (tmp_path / "targets.yaml").write_text(
-        f"targets: [{{name: x, provider: mock, {made}}}, {{name: y, provider: mock, {made}}}]", "utf-8"
-    )
-    cases = "cases: [{id: a, query: one}, {id: b, query: two, target: y}]"
-    text = f"judge: labels\nmeasures: [context_precision@5]\nexecution: {{targets: [x, y]}}\n{cases}\n"
-    (tmp_path / "e.yaml").write_text(text, "utf-8")
-    found = inside("run", "e.yaml", "--json").json
-    means = {line["system"]: line["measures"]["context_precision@5"] for line in found["systems"]}
-    assert {name: (line["mean"], line["n"]) for name, line in means.items()} == {"x": (1.0, 1), "y": (0.5, 2)}
-
-
 def test_a_scripts_own_words_are_shown(inside: Cli, tmp_path: Path) -> None:
     """Hits that a grading script printed are in the report's judgements and in the explanation."""
     (tmp_path / "grade.py").write_text(SCRIPT)

@@ -25,10 +25,10 @@ GOOD = [
     "x-mine: 1\n_y: 2\n$schema: z\nversion: 1\ncompatibility: null\n" + CASE,
     "tests: [{id: 7, input: hello, expected_output: yes it is, assertions: [it greets], mine: [1]}]",
     "evalcases: [{question: a, expected_messages: [{role: assistant, content: b}], rubrics: [c, {id: d, outcome: e}]}]",
-    "assertions: [{type: contains, value: x}, {type: not-regex, value: y, required: 0.5}]\n" + CASE,
+    "assertions: [{type: contains, value: x}, {type: regex, value: y, required: 0.5}]\n" + CASE,
     "evaluators: [{type: code-grader, command: run, anything: [1]}, {name: a, type: nDCG, k: 5, weight: 2}]\n" + CASE,
     "evaluators: [{type: composite, evaluators: [{name: a, type: latency, threshold: 5}, {name: b, type: cost, budget: 1}]}]\n" + CASE,
-    "execution: {target: null, skipDefaults: false, evaluators: [{type: token_usage, maxTotal: 5}]}\n" + CASE,
+    "execution: {target: null, evaluators: [{type: token_usage, maxTotal: 5}]}\n" + CASE,
     "cases: [{query: a, contexts: [x, {text: y, grade: 2}], qrels: {d: 1}, tags: [t], metadata: {b: 1}}]",
 ]  # fmt: skip
 WRONG = [

@@ -39,10 +39,8 @@ def read(text: str, folder: Path = Path()) -> tuple[CaseGrader, list[Notice]]:
 FIELD = "fields: [{path: a}]"
 TYPES = [
     ("type: context_precision@5", MeasureGrader),
-    ("name: nDCG@10", MeasureGrader),
     ("type: llm_judge", LLMGrader),
     ("type: llm-grader", LLMGrader),
-    ("type: llm-rubric\nvalue: is polite", LLMGrader),
     ("type: rubrics\ncriteria: [is polite]", LLMGrader),
     ("type: rubric\nrubrics: [{description: is polite}]", LLMGrader),
     ("type: code_judge\nscript: [cat]", CodeGrader),
@@ -56,8 +54,6 @@ TYPES = [
     ("type: token_usage\nmaxTotal: 5", TokenUsage),
     ("type: composite\nevaluators: [{type: latency, threshold: 5}]", Composite),
     ("type: assert-set\nassert: [{type: latency, threshold: 5}]", Composite),
-    ("type: icontains-any\nvalue: [a, b]", TextAssertion),
-    ("type: not-contains\nvalue: a", TextAssertion),
     ("type: is-json", TextAssertion),
 ]
 
@@ -109,9 +105,8 @@ def test_options_of_a_measure_in_every_spelling(strict: str, count: str, nested:
 
 
 def test_parameters_of_a_measure_stand_beside_it() -> None:
-    """Or under params."""
-    assert grader_of({"type": "P", "rel": 2, "cutoff": 5}).label == "P(rel=2)@5"
-    assert grader_of({"type": "P@5", "params": {"rel": 2}}).label == "P(rel=2)@5"
+    """With the cut-off as `k`."""
+    assert grader_of({"type": "P", "rel": 2, "k": 5}).label == "P(rel=2)@5"
 
 
 def test_a_script_s_options(tmp_path: Path) -> None:
@@ -148,8 +143,6 @@ def test_a_script_beside_the_eval_files_folder_is_found(tmp_path: Path, script: 
     assert isinstance(grader, CodeGrader)
     assert grader.cwd == str(tmp_path)
     assert not warned
-    _, (one,) = read(f"script: {script}\ncwd: .", evals)
-    assert one.fix == "write `cwd: ..`"
     (evals / "evaluators").mkdir()
     (evals / "evaluators" / "grade.ts").write_text("")
     grader, _ = read(f"script: {script}", evals)
@@ -183,7 +176,7 @@ def test_a_variable_that_does_not_exist_is_an_error(text: str, tmp_path: Path) -
         InputError, match=r"e.yaml:[23]:\d+: .*prompt names a variable that does not exist: \{\{"
     ) as caught:
         read(text, tmp_path)
-    listed = "{{EVALUATOR_RESULTS_JSON}}" if "composite" in text else "{{candidate_answer}}, {{question}}"
+    listed = "EVALUATOR_RESULTS_JSON" if "composite" in text else "candidate_answer, question"
     assert f"the variables are {listed}" in str(caught.value)
 
 
@@ -284,10 +277,6 @@ def test_composites_nest_and_hand_on_the_compatibility() -> None:
             "type: latency\nthreshold: 1\nThreshold: 2",
             "e.yaml:3:1: 'threshold' and 'Threshold' are the same key",
         ),
-        (
-            "include: shared",
-            "e.yaml:1:1: include: shared is not read; write the assertions of that file here",
-        ),
         ("- 1", "a grader is not a mapping; write type"),
     ],
 )
@@ -319,7 +308,6 @@ def test_a_warning_names_the_grader_as_the_file_does(text: str, called: str) -> 
         ("type: field_accuracy\nfields:\n- path: a\n  tolerence: 1", "4:3", "a field has no key 'tolerence'"),
         ("type: contains\nvalue: x\nrequird: true", "3:1", "contains has no key 'requird'"),
         ("type: nDCG@5\ntreshold: 1", "2:1", "nDCG@5 has no key 'treshold'"),
-        ("name: mine\ntyp: contains\nvalue: x", "2:1", "this grader has no key 'typ'"),
         ("type: token_usage\nmax_total: 1\nnmae: x", "3:1", "token_usage has no key 'nmae'"),
         (
             "type: composite\ngraders: [{type: contains, value: x, wieght: 2}]",

@@ -17,15 +17,8 @@ REACHES = [
     MEASURED.format("cases: [{contexts: [c], input: [{role: user, content: [{type: file, value: ../../secret.md}]}]}]"),
     MEASURED.format("cases: [{contexts: [c], input: [{role: user, content: [{type: file, value: OUT/secret.md}]}]}]"),
     MEASURED.format("cases: [{query: q, contexts: [c], expected_output: [{role: user, content: [{type: file, value: link.md}]}]}]"),
-    MEASURED.format("cases: [{query: q, contexts: [c], input_files: [../../secret.md]}]"),
-    MEASURED.format("input: [{role: user, content: [{type: file, value: link.md}]}]\ncases: [{query: q, contexts: [c]}]"),
-    MEASURED.format("samples: [file://OUT/secret.jsonl]"),
-    MEASURED.format("cases: ../../secret.jsonl"),
-    MEASURED.format("cases: [file://folder/secret*.jsonl]"),
     MEASURED.format("target: r\ncases: [{id: s, query: q}]"),
     MEASURED.format("target: r\ntargets: folder/repo/evals/../targets.yaml\ncases: [{id: s, query: q}]"),
-    "assertions: [{include: ../../secret.yaml}]\ncases: [{query: q, response: r}]",
-    "assertions: [{type: composite, assertions: [{include: folder/secret.yaml}]}]\ncases: [{query: q, response: r}]",
 ]  # fmt: skip
 
 

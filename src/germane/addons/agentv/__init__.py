@@ -11,9 +11,14 @@ _COMPOSITE, _ASSERTION = (
     f"{_HERE}.graders.text_assertion:TextAssertion",
 )
 _TESTS = (
-    "contains", "contains_any", "contains_all", "icontains", "icontains_any", "icontains_all",
-    "starts_with", "ends_with", "equals", "regex", "is_json",
-)  # fmt: skip
+    "contains",
+    "icontains",
+    "starts_with",
+    "ends_with",
+    "equals",
+    "regex",
+    "is_json",
+)
 
 ADDON = Addon(
     about="AgentV's eval files of both generations, its graders, its protocol for scripts and its result rows.",
@@ -21,15 +26,14 @@ ADDON = Addon(
         "agentv": Dialect(
             f"{_HERE}.evalfile:read_file",
             keys=(
-                "evalcases", "tests", "cases", "samples", "execution", "evaluators", "assertions", "assert", "compatibility", "dataset",
-                "defaults", "vars", "metadata", "input", "input_files", "workspace", "preprocessors", "suite", "depends_on",
-                "on_dependency_failure", "default_test", "threshold", "workers", "cache", "budget_usd", "fail_on_error",
+                "evalcases", "tests", "cases", "execution", "evaluators", "assertions", "assert", "compatibility", "dataset", "defaults",
+                "vars", "input", "input_files", "default_test", "threshold",
             ),
         )
     },
     graders={
         "llm_judge": GraderType(f"{_HERE}.graders.llm_grader:LLMGrader", "the model's score; of a rubric: satisfied weight / whole weight",
-                                aliases=("llm_grader", "llm_rubric", "rubric", "rubrics")),
+                                aliases=("llm_grader", "rubric", "rubrics")),
         "code_judge": GraderType(f"{_HERE}.graders.code_grader:CodeGrader", "what the script prints as score", aliases=("code_grader", "script")),
         "field_accuracy": GraderType(f"{_HERE}.graders.field_accuracy:FieldAccuracy", "weight of the matching fields / weight of all"),
         "tool_trajectory": GraderType(f"{_HERE}.graders.tool_trajectory:ToolTrajectory", "expected calls that were made / expected calls"),
@@ -39,28 +43,24 @@ ADDON = Addon(
         "composite": GraderType(_COMPOSITE, "what the aggregator makes of the members' scores"),
         "assert_set": GraderType(_COMPOSITE, "the mean of the members' scores", fixed={"all_pass": True}),
         **{test: GraderType(_ASSERTION, "1 where the answer passes the test, else 0", fixed={"test": test}) for test in _TESTS},
-        "inline_assert": GraderType("", "write the TypeScript function as a program: type: code-grader"),
-        "execution_metrics": GraderType("", "write type: latency, cost or token-usage, or count in a program: type: code-grader"),
-        "skill_trigger": GraderType("", "write type: tool-trajectory with expected: [{tool: Skill, args: {skill: NAME}}], or a code-grader"),
     },
     questions={
         "script": f"{_HERE}.script:ScriptGrade",
-        "script_prompt": f"{_HERE}.script:ScriptText",
         "completion": f"{_HERE}.script:TextCompletion",
         "llm_judge": f"{_HERE}.graders.opinions:FreeForm",
         "rubric": f"{_HERE}.graders.opinions:RubricQuestion",
     },
     verbs={
         "grade": (
-            f"{_HERE}.verb:grade",
+            f"{_HERE}.grading:grade_stdin",
             "Grade one case: a code-judge document or a sample line on stdin, its score, hits, misses and reasoning on stdout.",
         )
     },
     flags=[
-        Flag("TYPE", "grade", MEASURES, "context_precision@5, or any grader, such as field_accuracy or cost.", name="measure"),
+        Flag("MEASURE", "grade", MEASURES, "A measure: context_precision@5.", name="measure"),
         Flag("--judge", "grade", JUDGE, "The judge: labels, lexical or a model (openai:gpt-4o-mini)."),
-        Flag("--option", "grade", MEASURES, "An option of the grader, as JSON if it is; repeatable.", value="NAME=VALUE", many=True,
-             read=partial(parameters, example="threshold=2000")),
+        Flag("--option", "grade", MEASURES, "An option of the measure, as JSON if it is; repeatable.", value="NAME=VALUE", many=True,
+             read=partial(parameters, example="expected_relevant_count=2")),
         *borrowed("grade", "run", "--base-url", "--against", "--scale", "--ledger", "--replay", "--no-cache"),
     ],
     results={"agentv": Reader(f"{_HERE}.results:results_of", first=[["test_id|eval_id", "execution_status"], ["test_id|eval_id", "scores[]"]])},

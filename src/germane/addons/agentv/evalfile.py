@@ -5,61 +5,37 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
 from msgspec import structs
-from pydantic import BeforeValidator, Field
+from pydantic import Field
 
 from germane.addons.agentv.graderlists import GraderLists, Graders, Rubrics
 from germane.addons.agentv.messages import input_files, messages_at
 from germane.clean import fold
-from germane.errors import InputError, Invalid, SourceLocation
+from germane.errors import InputError, SourceLocation
 from germane.evalfiles import (
     Case,
     EvalFile,
     GraderSpec,
-    Trials,
     by_name,
     content_text,
     spec_of,
 )
 from germane.samples import SPELLINGS, RowReader, Warn, only_contexts
 from germane.samples.contexts import DocumentIds, document_ids
-from germane.samples.files import (
-    check_readable,
-    read_json_lines,
-    without_scheme,
-)
 from germane.types import FrozenDict, Json, Message
-from germane.yamltext import (
-    Flag,
-    JsonMapping,
-    Keys,
-    Node,
-    Share,
-    Texts,
-    as_list,
-    names_of,
-    node_of,
-    read_model,
-    with_variables,
-)
+from germane.yamltext import JsonMapping, Keys, Node, Share, node_of, read_model
 
-_UNREAD = {
-    "workspace": "nothing is set up: let the target's command make its workspace",
-    "preprocessors": "convert the files in the target, or in a code_judge: graders read text",
-    "suite": "write tags: [NAME]",
-    "dependson": "cases run on their own: remove it, or make them one case",
-    "ondependencyfailure": "cases run on their own: remove it",
-    "defaulttest": "write defaults: {...}",
-    "threshold": "write execution: {threshold: 0.8}: the least score of each case",
-    "workers": "germane run --jobs N",
-    "cache": "remove it: answers of judges are kept in the ledger, --no-cache asks again",
-    "budgetusd": "germane run --max-cost DOLLARS",
-    "failonerror": "germane run --max-unmeasured 0",
-}
-"""Keys of AgentV that have no meaning here, and what to write instead."""
-_TURNS = "a conversation of several turns is not run"
+_UNREAD = dict.fromkeys(
+    (
+        "workspace", "preprocessors", "suite", "dependson", "ondependencyfailure", "metadata", "workers", "cache", "budgetusd",
+        "failonerror",
+    ),
+    "germane does not read it",
+)  # fmt: skip
+"""Keys of AgentV without effect on scores: they are ignored with a warning."""
+_CASES = ("evalcases", "tests", "cases")
 
 
 class Execution(GraderLists):
@@ -67,30 +43,15 @@ class Execution(GraderLists):
 
     Attributes:
         target: The system to ask, by its name in the targets file.
-        targets: Several systems to ask: they are compared.
-        trials: Query each case so many times; `{count: 3}` too.
         threshold: Gate on the score of each case.
-        skip_defaults: Of a case: the file's graders do not apply to it.
     """
 
     what = "execution"
-    unread: ClassVar = {key: fix for key, fix in _UNREAD.items() if key != "threshold"}
+    unread: ClassVar = _UNREAD
+    refused: ClassVar = frozenset({"targets", "trials", "skipdefaults"})
 
     target: str | None = None
-    targets: Annotated[tuple[str, ...], BeforeValidator(as_list)] = ()
-    trials: Trials | None = None
     threshold: Share | None = None
-    skip_defaults: Flag = False
-
-
-def _defaults(value: Any) -> Any:
-    if isinstance(value, Node) and value.pairs is None:
-        raise Invalid("is not a mapping", "write defaults: {tags: [tax]}")
-    return value
-
-
-_ASKED = ("question", "query", "inputmessages", "input")
-_CASES = ("evalcases", "tests", "cases", "samples")
 
 
 class AgentVFile(EvalFile, GraderLists):
@@ -99,52 +60,45 @@ class AgentVFile(EvalFile, GraderLists):
     Attributes:
         dataset: A name for the cases.
         compatibility: `agentv` gives the values of AgentV 2.1 where they differ.
-        execution: AgentV's place for `target`, `trials`, `threshold` and `evaluators`.
-        defaults: Defaults for keys of cases.
-        vars: Values of `{{name}}` in the texts of cases; a case's own `vars` go first.
-        metadata: Metadata of every case.
-        input: Messages before those of every case.
-        input_files: Files that every case comes with.
+        execution: AgentV's place for `target`, `threshold` and `evaluators`.
     """
 
     unread = _UNREAD
+    refused: ClassVar = frozenset({"defaults", "vars", "input", "inputfiles", "defaulttest", "threshold"})
     aliases: ClassVar = {**EvalFile.aliases, **GraderLists.aliases}
     computed = ("path", "cases", "targets", "threshold")
-    nodes = ("defaults", "input")  # until the case is read that gets them
     ignored = (*EvalFile.ignored, *_CASES)
 
     measures: Graders = ()
     dataset: str | None = None
     compatibility: Literal["agentv"] | None = None
     execution: Execution = Field(default_factory=Execution)
-    defaults: Annotated[Any, BeforeValidator(_defaults)] = None
-    vars: JsonMapping = FrozenDict()
-    metadata: JsonMapping = FrozenDict()
-    input: Any = None
-    input_files: Texts = ()
 
 
 def read_file(
-    path: Path, root: Node, parsed: Callable[[Path], Node], warn: Warn | None, faults: list[InputError]
+    path: Path, root: Node, _: Callable[[Path], Node], warn: Warn | None, faults: list[InputError]
 ) -> EvalFile:
-    """Return the content of an eval file with cases; what is wrong is added to the faults."""
-    folder = path.resolve().parent
-    root, inline, replaced = _cases_apart(root, folder, parsed)
-    file = read_model(AgentVFile, root, faults, folder=folder, warn=warn)
+    """Return the content of an eval file with cases; errors are added to `faults`."""
+    keys = [key for key, inner in (root.pairs or {}).items() if fold(key) in _CASES and not inner.is_null()]
+    if len(keys) > 1:
+        raise root.fault("the file has two lists of cases", "keep one of them")
+    listed = (root.pairs or {})[keys[0]] if keys else Node(root.location, items=[])
+    if listed.items is None:
+        raise listed.fault(f"the cases are {listed.kind}", "write a list: - id: ...")
+    file = read_model(AgentVFile, root, faults, folder=path.resolve().parent, warn=warn)
     graders = by_name((*file.graders(faults), *file.execution.graders(faults)), faults)
     target = file.target or file.execution.target
-    file = file.model_copy(
-        update={
-            "path": path,
-            "measures": graders,
-            "target": target,
-            "targets": file.execution.targets or tuple(filter(None, [target])),
-            "trials": file.trials or file.execution.trials,
-            "threshold": file.execution.threshold,
-        }
-    )
+    update = {
+        "path": path,
+        "measures": graders,
+        "target": target,
+        "targets": tuple(filter(None, [target])),
+        "threshold": file.execution.threshold,
+    }
+    file = file.model_copy(update=update)
+    replaced = [fold(key) for key in keys] == ["evalcases"]
     result: list[tuple[Node, Case]] = []
-    for number, node in enumerate(inline, 1):
+    for number, node in enumerate(listed.items, 1):
         try:
             result.append((node, _case(node, number, file, warn, faults, replaced=replaced)))
         except InputError as fault:
@@ -155,65 +109,6 @@ def read_file(
     cases = tuple(replace(case, sample=sample) for (_, case), sample in zip(result, samples, strict=True))
     _check_ids(cases, faults)
     return file.model_copy(update={"cases": cases})
-
-
-def _cases_apart(root: Node, folder: Path, parsed: Callable[[Path], Node]) -> tuple[Node, list[Node], bool]:
-    """Return the file, its cases, and whether their graders replace the file's; a file of samples is returned with `data`.
-
-    Cases stand in the file, or in files that it names.
-    """
-    pairs = {key: inner for key, inner in (root.pairs or {}).items() if not inner.is_null()}
-    keys = [key for key in pairs if fold(key) in _CASES]
-    if len(keys) > 1:
-        raise pairs[keys[1]].fault("the file has two lists of cases", "keep one of them")
-    if not keys:
-        return root, [], False
-    node, replaced = pairs[keys[0]], fold(keys[0]) == "evalcases"
-    if node.text is not None:
-        cases = _cases_in(node, folder, parsed) if fold(keys[0]) != "samples" else None
-        if cases is not None:
-            return root, cases, replaced
-        if "data" in pairs:
-            raise node.fault("the file names samples twice", "name all of them under data: [...]")
-        places = {**root.keys, "data": root.keys[keys[0]]}
-        return replace(root, pairs={**pairs, "data": node}, keys=places), [], False
-    if node.items is None:
-        raise node.fault(f"the cases are {node.kind}", "write a list: - id: ...")
-    inline: list[Node] = []
-    for item in node.items:
-        named = (item.text or "").startswith("file://")
-        cases = _cases_in(item, folder, parsed) if named else [item]
-        if cases is None:
-            raise item.fault(f"{item.text} holds no cases", "write data: FILE for samples")
-        inline += cases
-    return root, inline, replaced
-
-
-def _cases_in(node: Node, folder: Path, parsed: Callable[[Path], Node]) -> list[Node] | None:
-    """Return the cases in the files that a text names, in YAML or JSON Lines; None where these are files of samples.
-
-    It names a file, several (`cases/*.yaml`), or a folder with a case.yaml in each of its folders.
-    """
-    name = without_scheme(node.text or "")
-    paths = sorted(folder.glob(name)) if any(sign in name for sign in "*?[") else [folder / name]
-    cases: list[Node] = []
-    for path in (file for found in paths for file in (sorted(found.glob("*/case.y*ml")) or [found])):
-        if not path.exists():
-            raise node.fault(f"no file {name!r} in {folder}", "check the path")
-        if path.suffix in {".jsonl", ".ndjson"} and path.is_file():
-            cases += [node_of(value, place) for place, value in read_json_lines(path)]
-            continue
-        if path.suffix not in {".yaml", ".yml"} or not path.is_file():
-            return None
-        root = parsed(path)
-        one_case = path.stem == "case" and root.pairs is not None
-        inside = [root] if one_case else root.items or (root.pairs or {}).get("tests", root).items
-        if inside is None:
-            raise root.fault("this file holds no list of cases", "write - id: ...")
-        cases += inside
-    if not cases:
-        raise node.fault(f"{name} holds no cases", "check the path")
-    return cases
 
 
 class CaseEntry(GraderLists):
@@ -230,13 +125,12 @@ class CaseEntry(GraderLists):
         target: The system to ask for this case.
         rubrics: Statements that must be true of the answer; one grader, asked of a model.
         metadata: Anything; slices and targets may read it.
-        vars: Values of `{{name}}` in the texts of this case, other than graders'.
-        input_files: Files that the case comes with, relative to the eval file.
-        execution: `target`, `evaluators`, `threshold` and `skip_defaults` of this case.
+        execution: `target`, `evaluators` and `threshold` of this case.
     """
 
     what = "a case"
     unread = _UNREAD
+    refused: ClassVar = frozenset({"vars", "inputfiles", "turns", "threshold"})
     aliases: ClassVar = {
         **GraderLists.aliases,
         "question": ("query",),
@@ -257,39 +151,31 @@ class CaseEntry(GraderLists):
     target: str | None = None
     rubrics: Rubrics = ()
     metadata: JsonMapping = FrozenDict()
-    vars: JsonMapping = FrozenDict()
-    input_files: Texts = ()
-    execution: Execution | None = None
+    execution: Execution = Field(default_factory=Execution)
     others: dict[str, Node] = Field(default_factory=dict)
 
     @classmethod
     def complete(cls, keys: Keys) -> None:
-        """Read keys that are no field as fields of a sample; one close to any of these is a fault, another is metadata."""
+        """Read unknown keys as fields of a sample; one close to any of these is a fault, another is metadata."""
         keys.values["others"] = keys.others
         for key in keys.others:
             location = keys.node.keys[key]
-            if fold(key) == "turns":
-                fix = "write a case for each turn, with the messages before it under input:"
-                raise InputError(_TURNS, fix=fix, place=location)
-            if key not in SPELLINGS and key != "note":
-                instead = cls.unread.get(fold(key))
-                if instead is not None or not keys.refuse(key, (*SPELLINGS, *cls.spellings())):
-                    problem = f"a case has no key {key!r}: it is kept as metadata"
-                    keys.warn(problem, instead or "put it under metadata:", location)
+            if fold(key) in cls.refused:
+                problem = f"a case has no key {key!r}: germane does not support it"
+                raise InputError(problem, fix="write what it says into each case", place=location)
+            known = key in SPELLINGS or key == "note"
+            if not known and (fold(key) in _UNREAD or not keys.refuse(key, (*SPELLINGS, *cls.spellings()))):
+                problem = f"a case has no key {key!r}: it is kept as metadata"
+                keys.warn(problem, "put it under metadata:", location)
 
 
 def _case(
     node: Node, number: int, file: AgentVFile, warn: Warn | None, faults: list[InputError], *, replaced: bool
 ) -> Case:
     """Return one case; without an id it gets `number`. Faults are appended where reading can go on."""
-    folder, before = file.path.resolve().parent, len(faults)
-    node = _completed(node, file)
+    folder = file.path.resolve().parent
     entry = read_model(CaseEntry, node, faults, folder=folder, warn=warn)
-    execution = entry.execution or Execution()
-    shared = not execution.skip_defaults
     asked = messages_at(entry.input_messages, "user", folder)
-    if shared:
-        asked = (*messages_at(file.input, "user", folder), *asked)
     expected = messages_at(entry.expected_messages, "assistant", folder)
     last = next((message.content for message in reversed(expected) if message.content is not None), None)
     users = [at for at, message in enumerate(asked) if message.role == "user"]
@@ -297,39 +183,27 @@ def _case(
     others = {key: inner.json() for key, inner in entry.others.items()}
     fields = {key: value for key, value in others.items() if key in SPELLINGS}
     more = {key: value for key, value in others.items() if key not in SPELLINGS}
-    metadata = {**file.metadata, **entry.metadata, **more}
     row: dict[str, Json] = {
         "id": entry.id or str(number),
         "query": query or None,
         "criterion": entry.criterion,
     }
-    row |= {**fields, "metadata": metadata}
+    row |= {**fields, "metadata": {**entry.metadata, **more}}
     if not any(SPELLINGS[key] == "reference" and row[key] is not None for key in fields):
         row["reference"] = (
             entry.reference_answer or ("" if only_contexts(last) else content_text(last)) or None
         )
-    if not query and all(SPELLINGS[key] != "query" for key in fields):
-        if len(faults) == before or not any(fold(key) in _ASKED for key in node.pairs or {}):
-            faults.append(node.fault("a case has no query", 'write query: "the question that was asked"'))
-        row["query"] = "-"
-    reader = RowReader(warn=warn)
-    try:
-        sample = reader.read(row, number, node.at)
-    except InputError:
-        faults += reader.faults_of(row, number, node.at)
-        sample = reader.read({"id": row["id"], "query": "-"}, number, node.at)
+    sample = RowReader(warn=warn).read(row, number, node.at)
     history = tuple(message for message in asked[: users[-1] if users else 0] if message.role != "system")
     if history and not sample.history:
         sample = structs.replace(sample, history=history)
     guidelines, files = input_files(asked)
-    named = (*(file.input_files if shared else ()), *entry.input_files)
-    for name in named:  # the target gets them
-        check_readable(folder / name, node.location)
+    own = entry.execution.threshold
     return Case(
         sample=sample,
         graders=_graders(entry, file, node.location, faults, replaced=replaced),
-        target=entry.target or execution.target,
-        threshold=file.threshold if execution.threshold is None else execution.threshold,
+        target=entry.target or entry.execution.target,
+        threshold=file.threshold if own is None else own,
         location=node.location,
         question=query,
         expected_outcome=entry.criterion or "",
@@ -337,33 +211,10 @@ def _case(
         input_messages=asked or (Message(role="user", content=query),),
         expected_messages=expected,
         guideline_files=guidelines,
-        input_files=tuple(dict.fromkeys((*files, *(str((folder / name).resolve()) for name in named)))),
+        input_files=files,
         conversation_id=entry.conversation_id,
         metadata=sample.metadata,
     )
-
-
-_OF_GRADERS = frozenset(map(fold, ("vars", "defaults", "execution", "rubrics", *GraderLists.spellings())))
-
-
-def _completed(node: Node, file: AgentVFile) -> Node:
-    """Return the case with the file's defaults, and with values in place of its variables.
-
-    The texts of graders stay as they are: their variables stand for the answer.
-    """
-    if node.pairs is None:
-        return node
-    names = names_of(CaseEntry)
-    own = {names.get(fold(key), key) for key in node.pairs}
-    usual = (file.defaults.pairs or {}) if isinstance(file.defaults, Node) else {}
-    nodes = {key: inner for key, inner in usual.items() if names.get(fold(key), key) not in own}
-    pairs = {**nodes, **node.pairs}
-    own_values = pairs["vars"].json() if "vars" in pairs else None
-    values = {**file.vars, **(own_values if isinstance(own_values, dict) else {})}
-    for key, pair in pairs.items() if values else ():
-        if fold(key) not in _OF_GRADERS:
-            pairs[key] = with_variables(pair, values)
-    return replace(node, pairs=pairs, keys={**{key: file.defaults.keys[key] for key in nodes}, **node.keys})
 
 
 def _graders(
@@ -373,9 +224,8 @@ def _graders(
 
     A case without any that says what a good answer does is graded by a model.
     """
-    execution = entry.execution or Execution()
-    own = by_name((*entry.graders(faults), *execution.graders(faults)), faults)
-    if not (execution.skip_defaults or (own and replaced)):
+    own = by_name((*entry.graders(faults), *entry.execution.graders(faults)), faults)
+    if not (own and replaced):
         names = {grader.name for grader in own}
         own = (*(grader for grader in file.measures if grader.name not in names), *own)
     specs = by_name((*own, *entry.rubrics), faults)

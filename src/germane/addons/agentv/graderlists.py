@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import replace
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any, ClassVar
 
 from pydantic import PlainValidator, ValidationInfo
 
-from germane.clean import fold
-from germane.errors import InputError, SourceLocation
+from germane.errors import InputError
 from germane.evalfiles import WRITTEN, GraderSpec, by_name, grader_nodes, spec_of, specs_of
 from germane.samples.files import read_text, repository_root
 from germane.types import freeze
@@ -46,53 +44,33 @@ def assertions_in(value: Any, info: ValidationInfo) -> tuple[GraderSpec, ...]:
     return tuple(_rubric(stated, len(stated)) if node.pairs is None else spec_of(node) for node in kept)
 
 
-_MEMBERS = ("evaluators", "assertions", "assert", "graders", "members")
-
-
 def included_nodes(value: Any, info: ValidationInfo) -> list[Node]:
-    """Return the nodes of a list of graders, with those of the files that it includes in their places."""
-    return _included(grader_nodes(value), folder_of(info))
+    """Return the nodes of a list of graders, with the assertions of included files in their places.
 
-
-def _included(nodes: Iterable[Node], folder: Path, above: tuple[Path, ...] = ()) -> list[Node]:
-    """Replace `- include: NAME` by the assertions of .agentv/templates/NAME.yaml, or of the file at that path."""
+    `- include: NAME` names .agentv/templates/NAME.yaml, in the eval file's folder or the nearest above it. Raises InputError for
+    an include in an included file.
+    """
     result: list[Node] = []
-    for node in nodes:
+    for node in grader_nodes(value):
         pairs = node.pairs or {}
-        name = pairs["include"].text if pairs.keys() == {"include"} else None
-        if name:
-            file = _template(name, folder, above, node.location)
-            listed = (parse_yaml(read_text(file), str(file)).pairs or {}).get("assertions")
-            if listed is None or listed.items is None:
-                raise node.fault(f"{file} holds no assertions", "write assertions: [...] in it")
-            result += _included(listed.items, folder, (*above, file))
-        else:
-            members = {
-                key: replace(inner, items=_included(inner.items, folder, above))
-                for key, inner in pairs.items()
-                if fold(key) in _MEMBERS and inner.items is not None
-            }
-            result.append(replace(node, pairs={**pairs, **members}) if members else node)
+        result += _template(node, folder_of(info)) if pairs.keys() == {"include"} else [node]
     return result
 
 
-def _template(name: str, folder: Path, above: tuple[Path, ...], where: SourceLocation) -> Path:
-    """Return the file that an `include` names: next to the including file, in the folder, or in one above it up to the root."""
-    bare = not name.startswith(".") and not any(sign in name for sign in "/\\")
-    names = [f".agentv/templates/{name}{suffix}" for suffix in (".yaml", ".yml")] if bare else [name]
-    root = repository_root(folder)
-    folders = [
-        *(file.parent for file in above[-1:]),
-        *(p for p in (folder, *folder.parents) if p.is_relative_to(root)),
-    ]
-    path = next((file for at in folders for spelt in names if (file := at / spelt).is_file()), None)
-    if path is None:
-        problem = f"no {names[0]} to include, in {folder} or above"
-        raise InputError(problem, fix="check the name", place=where)
-    if path in above:
-        chain = " -> ".join(map(str, (*above, path)))
-        raise InputError(f"the included files go round: {chain}", fix="include each file once", place=where)
-    return path
+def _template(node: Node, folder: Path) -> list[Node]:
+    """Return the assertions of the file that an include names."""
+    named, root = (node.pairs or {})["include"].text or "", repository_root(folder)
+    name = f".agentv/templates/{named}.yaml"
+    folders = (at for at in (folder, *folder.parents) if at.is_relative_to(root))
+    file = next((at / name for at in folders if (at / name).is_file()), None)
+    if file is None or Path(named).name != named:
+        raise node.fault(f"no {name} to include, in {folder} or above", "check the name")
+    listed = (parse_yaml(read_text(file), str(file)).pairs or {}).get("assertions")
+    if listed is None or not listed.items:
+        raise node.fault(f"{file} holds no assertions", "write assertions: [...] in it")
+    if any("include" in (item.pairs or {}) for item in listed.items):
+        raise node.fault(f"{file} includes another file", "include that file in the eval file")
+    return listed.items
 
 
 Graders = Annotated[tuple[GraderSpec, ...], PlainValidator(_measures, json_schema_input_type=WRITTEN)]

@@ -116,27 +116,6 @@ class ScriptGrade(Script[GraderResult]):
         return {"score": 0.5, "hits": [], "misses": [], "reasoning": ""}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ScriptText(Script[str]):
-    """The prompt that this command writes for this case."""
-
-    kind: ClassVar[str] = "script_prompt"
-
-    def printed(self, text: str) -> Json:
-        """Return all that was printed as the text."""
-        return {"text": text.strip()}
-
-    def parse(self, payload: Json) -> str:
-        """Return the text; AnswerError where there is none."""
-        if not (isinstance(payload, Mapping) and isinstance(payload.get("text"), str) and payload["text"]):
-            raise AnswerError("the script printed no prompt")
-        return str(payload["text"])
-
-    def typical(self) -> Json:
-        """Return a prompt of some 400 characters."""
-        return {"text": "Is this a good answer to the question? " * 10}
-
-
 def findings(
     assertions: Iterable[Mapping[str, Json]], *, lenient: bool = False
 ) -> tuple[list[str], list[str]]:

@@ -13,7 +13,7 @@ from germane.clean import fold
 from germane.evalfiles import Case
 from germane.graders import CaseGrader, Command, GraderResult
 from germane.measures import ask
-from germane.processes import misplaced, start_folder
+from germane.processes import start_folder
 from germane.questions import Program
 from germane.types import FrozenDict, freeze
 from germane.yamltext import (
@@ -51,7 +51,6 @@ class CodeGrader(CaseGrader):
     type: ClassVar[str] = "code_judge"
     opens_config: ClassVar[bool] = False  # the script gets it
     aliases: ClassVar = {"script": ("command",), "timeout": ("timeout_seconds",)}
-    unread: ClassVar = {key: fix for key, fix in CaseGrader.unread.items() if key == "preprocessors"}
 
     script: Command
     cwd: str = "."
@@ -73,16 +72,13 @@ class CodeGrader(CaseGrader):
         if "target" in passed and (calls := _judge_calls(passed["target"])) is not None:
             del passed["target"]
             values["max_calls"], keys.node.spelt["max_calls"] = calls, "target"
-        keys.others = {key: passed.pop(key) for key in [*passed] if fold(key) in cls.unread}
+        keys.others = {key: passed.pop(key) for key in [*passed] if fold(key) in cls.refused}
         super().complete(keys)
         for key in passed:
             keys.refuse(key, cls.spellings(), " Put settings of the script under config:")
         value = plain_value(values.get("config", {}))
         if isinstance(value, dict):
             values["config"] = {**{key: inner.json() for key, inner in passed.items()}, **value}
-        if hint := misplaced(script, values["cwd"]):
-            problem, _, instead = hint.partition(": write ")
-            keys.warn(problem, f"write {instead}", keys.node.location)
 
     @property
     def asks(self) -> bool:

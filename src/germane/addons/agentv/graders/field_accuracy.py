@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from datetime import UTC, date, datetime, timedelta
+from datetime import date, datetime
 from decimal import ROUND_HALF_UP, Decimal
-from itertools import chain
 from math import fsum, isfinite
 from typing import Annotated, ClassVar, Literal, TypeAlias
 
-import regex
 from pydantic import Field
 
 from germane.addons.agentv.graders.opinions import capped
@@ -26,7 +24,6 @@ from germane.addons.agentv.graders.transcript import (
 )
 from germane.evalfiles import Case, content_text
 from germane.graders import DirectGrader, GraderResult, Number
-from germane.samples import PATTERN_SECONDS
 from germane.types import Json
 from germane.yamltext import Flag, Texts, YamlModel
 
@@ -125,7 +122,8 @@ class FieldAccuracy(DirectGrader):
 
     def _dates(self, rule: FieldRule, mine: Json, expected: Json) -> _Comparison:
         texts = [plain_number(x) if _kind(x) == "number" else str(x).strip() for x in (mine, expected)]
-        day, target = (date_in(text, rule.formats, agentv=self.agentv) for text in texts)
+        formats = () if self.agentv else rule.formats  # AgentV parses as JavaScript does, then by formats
+        day, target = (date_in(text, formats) for text in texts)
         if day is None or target is None:
             return False, f"unparseable {'expected' if day else 'candidate'} date"
         return day == target, "" if day == target else f"date mismatch: got {day}, expected {target}"
@@ -182,41 +180,28 @@ _MONTHS = ("january", "february", "march", "april", "may", "june", "july", "augu
            "november", "december")  # fmt: skip
 _NAMES = {name: n for n, month in enumerate(_MONTHS, 1) for name in (month, month[:3])} | {"sept": 9}
 _USUAL = tuple(map(re.compile, (
-    r"(?P<y>\d{4})(?:[-/](?P<m>\d{1,2})(?:[-/](?P<d>\d{1,2}))?)?(?P<time>[T ].*)?",
+    r"(?P<y>\d{4})(?:[-/](?P<m>\d{1,2})(?:[-/](?P<d>\d{1,2}))?)?(?:[T ].*)?",
     r"(?P<d>\d{1,2})[-\s]+(?P<n>[A-Za-z]{3,9})\.?,?[-\s]+(?P<y>\d{4})",
     r"(?P<n>[A-Za-z]{3,9})\.?[-\s]+(?P<d>\d{1,2}),?[-\s]+(?P<y>\d{4})",
     r"(?P<m>\d{1,2})[/-](?P<d>\d{1,2})[/-](?P<y>\d{4})",
     r"(?P<d>\d{1,2})[/-](?P<m>\d{1,2})[/-](?P<y>\d{4})",
 )))  # fmt: skip
 """ISO 8601, the name of a month, and numbers: month first, unless only the other order is a date."""
-_UNITS = {"YYYY": r"(?P<y>\d{4})", "MMM": r"(?P<n>[A-Za-z]{3,9})", "MM": r"(?P<m>\d{1,2})", "DD": r"(?P<d>\d{1,2})",
-          "HH": r"\d{1,2}", "mm": r"\d{2}", "ss": r"\d{2}(?:\.\d+)?", "Z": r"(?:Z|[+-]\d{2}:?\d{2})"}  # fmt: skip
+_UNITS = {"%": "%%", "YYYY": "%Y", "MMM": "%b", "MM": "%m", "DD": "%d"}
 _UNIT = re.compile("|".join(_UNITS))
 
 
-def date_in(text: str, formats: Sequence[str] = (), *, agentv: bool = False) -> date | None:
+def date_in(text: str, formats: Sequence[str] = ()) -> date | None:
     """Return the day that a text names, or None.
 
     It is read by the first of `formats` that fits, else as ISO 8601, with the name of a month, or in numbers: month
-    first, unless only the other order is a date. With `agentv` as JavaScript reads it: a moment as its day in UTC, and in
-    numbers month first whatever the formats are.
+    first, unless only the other order is a date.
     """
-    if agentv and (match := _USUAL[0].fullmatch(text)) and match["time"]:
-        return _moment(text)
-    if agentv and (match := _USUAL[3].fullmatch(text)):
-        return _rolled_over(int(match["m"]), int(match["d"]), int(match["y"]), {form[:2] for form in formats})
-    escaped = () if agentv else (re.escape(form).replace(r"\-", "-") for form in formats)
-    own = (_matched(_UNIT.sub(lambda unit: _UNITS[unit[0]], form), text) for form in escaped)
-    usual = (pattern.fullmatch(text) for pattern in _USUAL)
-    days = (_day(match.groupdict()) for match in chain(own, usual) if match)
-    return next(filter(None, days), None)
-
-
-def _matched(pattern: str, text: str) -> regex.Match[str] | None:
-    """Return the match of a format taken from a file; None if matching takes too long."""
-    with suppress(TimeoutError):
-        return regex.fullmatch(pattern, text, timeout=PATTERN_SECONDS)
-    return None
+    for form in formats:
+        with suppress(ValueError, re.error):  # re.error: a unit stands twice in the format
+            return datetime.strptime(text, _UNIT.sub(lambda unit: _UNITS[unit[0]], form)).date()  # noqa: DTZ007
+    matches = (pattern.fullmatch(text) for pattern in _USUAL)
+    return next(filter(None, (_day(match.groupdict()) for match in matches if match)), None)
 
 
 def _day(parts: Mapping[str, str | None]) -> date | None:
@@ -225,20 +210,3 @@ def _day(parts: Mapping[str, str | None]) -> date | None:
         return date(int(parts.get("y") or 0), month, int(parts.get("d") or 1))
     except ValueError:
         return None
-
-
-def _moment(text: str) -> date | None:
-    try:
-        moment = datetime.fromisoformat(text)
-    except ValueError:
-        return None
-    return (moment.astimezone(UTC) if moment.tzinfo else moment).date()
-
-
-def _rolled_over(first: int, second: int, year: int, starts: Collection[str]) -> date | None:
-    """Return a date as JavaScript parses it: month first where possible, and surplus days run into the next month."""
-    month_first = first <= 12 or ("MM" in starts and "DD" not in starts)
-    month, day = (first, second) if month_first else (second, first)
-    if not (1 <= month <= 12 and 1 <= day <= 31 and year):
-        return None
-    return date(year, month, 1) + timedelta(days=day - 1)

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Annotated, Any, ClassVar, Generic, TypeAlias, TypeVar
+from typing import Annotated, Any, ClassVar, Generic, TypeVar
 
 from pydantic import Field, StrictStr, model_validator
 
 from germane.addons.agentv.script import findings
 from germane.errors import AnswerError
 from germane.graders import GraderResult, verdict_of
-from germane.questions import PayloadModel, Question, Reason, Text, Whole, YesNo
+from germane.questions import PayloadModel, Question, Reason, Text, YesNo
 from germane.questions.payload import Limits
 from germane.questions.prompts import variables_in
 from germane.questions.question import Wording
@@ -110,84 +110,52 @@ class FreeForm(Templated[GraderResult]):
         return {"reasoning": f"The answer {point}.", "hits": [point], "misses": [point], "score": 0.8}
 
 
-class CheckPayload(PayloadModel):
+class Check(PayloadModel):
     """One item of a rubric: satisfied or not."""
 
     id: Text
     reasoning: Reason = ""
     satisfied: YesNo
-    score: ClassVar[None] = None
-
-    @property
-    def value(self) -> float:
-        """1 where it is satisfied, else 0."""
-        return float(self.satisfied)
 
 
-class ScoredCheckPayload(PayloadModel):
-    """One item of a rubric: a score from 0 to 10."""
+class ChecksPayload(PayloadModel):
+    """The answer to a rubric: `{checks: [{id, reasoning, satisfied}], overall_reasoning}`."""
 
-    id: Text
-    reasoning: Reason = ""
-    score: Annotated[Whole, Field(ge=0, le=10)]
-
-    @property
-    def value(self) -> float:
-        """The score, from 0 to 1."""
-        return self.score / 10
-
-
-Check: TypeAlias = CheckPayload | ScoredCheckPayload
-C = TypeVar("C", bound=Check)
-
-
-class ChecksPayload(PayloadModel, Generic[C]):
-    """The answer to a rubric, `{checks: [{id, reasoning, satisfied}], overall_reasoning}`; scored items have `score`."""
-
-    checks: list[C]
+    checks: list[Check]
     overall_reasoning: Reason = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RubricQuestion(Templated[tuple[tuple[Check, ...], str]]):
-    """Check the answer that this prompt shows against items with these ids; `scored` asks for 0 to 10 on each.
+    """Check the answer that this prompt shows against items with these ids.
 
     Every id must come exactly once; with `partial` an item may be left out, as AgentV has it.
     """
 
     kind: ClassVar[str] = "rubric"
+    Payload: ClassVar[type[PayloadModel]] = ChecksPayload
 
     ids: tuple[str, ...]
-    scored: bool = False
     partial: bool = field(default=False, compare=False)
 
     def inputs(self) -> dict[str, Json]:
         """Return the values that the template shows, and the ids that are asked for."""
         return {**Templated.inputs(self), "ids": list(self.ids)}
 
-    def payload_type(self, _payload: Json = None) -> type[PayloadModel]:
-        """Return the payload of plain items or of scores."""
-        return ChecksPayload[ScoredCheckPayload] if self.scored else ChecksPayload[CheckPayload]
-
     def limits(self) -> Limits:
         """Return the longest answer that is accepted: one check for each id."""
         return Templated.limits(self)._replace(verdicts="checks", subjects=len(self.ids))
 
-    def answer(self, payload: ChecksPayload[Check]) -> tuple[tuple[Check, ...], str]:
+    def answer(self, payload: ChecksPayload) -> tuple[tuple[Check, ...], str]:
         """Return the checks in the order of the rubric, and the overall comment."""
         if self.partial:
             return tuple(check for check in payload.checks if check.id in self.ids), payload.overall_reasoning
-        result: dict[str, Check] = {}
-        for item in payload.checks:
-            if item.id in result:
-                raise AnswerError(f'the item "{item.id}" was checked twice')
-            result[item.id] = item
-        listed = f"the ids are {', '.join(self.ids)}"
-        if unknown := next((id_ for id_ in result if id_ not in self.ids), ""):
-            raise AnswerError(f'no item "{unknown}": {listed}')
-        if missing := next((id_ for id_ in self.ids if id_ not in result), ""):
-            raise AnswerError(f'the check of "{missing}" is missing: {listed}')
-        return tuple(result[id_] for id_ in self.ids), payload.overall_reasoning
+        checked = [check.id for check in payload.checks]
+        if sorted(checked) != sorted(self.ids):
+            expected, found = ", ".join(self.ids), ", ".join(checked)
+            raise AnswerError(f"each item must be checked once: {expected}; the answer checks {found}")
+        checks = {check.id: check for check in payload.checks}
+        return tuple(checks[id_] for id_ in self.ids), payload.overall_reasoning
 
     def vote(self, payloads: Sequence[Json]) -> Vote | None:
         """Vote item by item; the overall comment is that of the first vote."""
@@ -199,8 +167,7 @@ class RubricQuestion(Templated[tuple[tuple[Check, ...], str]]):
         return Vote({**verdict.payload, "overall_reasoning": overall}, verdict.agreement)
 
     def typical(self) -> Json:
-        """Return each item as satisfied (or with 8 of 10), with a sentence."""
+        """Return each item as satisfied, with a sentence."""
         why = "The answer names it and explains why."
-        verdict: dict[str, Json] = {"score": 8} if self.scored else {"satisfied": True}
-        checks = [{"id": id_, "reasoning": why, **verdict} for id_ in self.ids]
+        checks = [{"id": id_, "reasoning": why, "satisfied": True} for id_ in self.ids]
         return {"checks": checks, "overall_reasoning": why}

@@ -3,26 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Annotated, ClassVar, Literal, Self, TypeAlias
+from typing import Annotated, ClassVar, Literal, Self
 
 from pydantic import Field, model_validator
 
-from germane.addons.agentv.graders.transcript import (
-    ABSENT,
-    plain_number,
-    same,
-    tool_calls,
-    trace_summary,
-    value_at,
-)
+from germane.addons.agentv.graders.transcript import plain_number, same, tool_calls, trace_summary
 from germane.errors import InputError
 from germane.evalfiles import Case
-from germane.graders import Checks, DirectGrader, GraderResult, Number, Numbers
+from germane.graders import Checks, DirectGrader, GraderResult, Numbers
 from germane.types import Json, ToolCall
 from germane.yamltext import JsonMapping, YamlModel
 
 EXPECTED = "tool calls as expected"
-ArgsMatch: TypeAlias = Literal["exact", "superset", "subset", "ignore"] | tuple[str, ...]
 
 
 class ExpectedCall(YamlModel):
@@ -31,18 +23,14 @@ class ExpectedCall(YamlModel):
     Attributes:
         tool: The tool's name.
         args: Arguments that it must have; absent or "any": whatever they are.
-        args_match: As above, for this call.
-        max_duration_ms: Milliseconds that it may take (`in_order` and `exact`): a check of its own, left out where the
-            call's duration is not known.
     """
 
     what = "an expected call"
+    refused: ClassVar = frozenset({"argsmatch", "maxdurationms"})
     aliases: ClassVar = {"tool": ("name",), "args": ("input",)}
 
     tool: Annotated[str, Field(min_length=1)]
     args: Literal["any"] | JsonMapping | None = None
-    args_match: ArgsMatch | None = None
-    max_duration_ms: Number | None = None
 
 
 class ToolTrajectory(DirectGrader):
@@ -54,16 +42,15 @@ class ToolTrajectory(DirectGrader):
     - `superset`: of the `expected` calls, the share that was made, in any order. `subset`: of the calls that were made,
       the share that is among the `expected`.
 
-    Arguments match where each given key is equal (`args_match: superset`, the default); `exact` allows no other key,
-    `subset` no key that is not given, `ignore` anything, and a list of paths compares these alone.
+    Arguments match if each given key is equal; further keys are allowed.
     """
 
     type: ClassVar[str] = "tool_trajectory"
+    refused: ClassVar = DirectGrader.refused | {"argsmatch"}
 
     mode: Literal["any_order", "in_order", "exact", "superset", "subset"]
     minimums: Numbers | None = None
     expected: tuple[ExpectedCall, ...] | None = None
-    args_match: ArgsMatch = "superset"
 
     @model_validator(mode="after")
     def _complete(self) -> Self:
@@ -108,11 +95,10 @@ class ToolTrajectory(DirectGrader):
             while at < len(calls) and calls[at].tool != call.tool:
                 at += 1
             found_it = at < len(calls)
-            kept = found_it and self._matches(call, calls[at])
+            kept = found_it and _matches(call, calls[at])
             why = f": tool found at {at} but args mismatch" if found_it else ", not found in remaining trace"
             missed = f"Expected {call.tool} at position {position}{why}"
             yield kept, f"Found {call.tool} at position {at}" if kept else missed
-            yield from _in_time(call, calls[at] if kept else None)
             at += found_it
 
     def _exact(self, expected: Sequence[ExpectedCall], calls: Sequence[ToolCall]) -> Checks:
@@ -120,19 +106,18 @@ class ToolTrajectory(DirectGrader):
             yield None, f"Expected {len(expected)} tool calls, got {len(calls)}"
         for position, step in enumerate(expected):
             call = calls[position] if position < len(calls) else None
-            kept = call is not None and self._is(step, call)
+            kept = call is not None and _is(step, call)
             message = f"{step.tool}{'' if kept else ' args mismatch'}"
             if call is None or call.tool != step.tool:
                 message = f"expected {step.tool}, got {call.tool if call else 'nothing'}"
             yield kept, f"Position {position}: {message}"
-            yield from _in_time(step, call if kept else None)
         for _ in () if self.agentv else calls[len(expected) :]:
             yield False, ""
 
     def _superset(self, expected: Sequence[ExpectedCall], calls: Sequence[ToolCall]) -> Checks:
         left = dict(enumerate(calls))
         for step in expected:
-            at = next((at for at, call in left.items() if self._is(step, call)), None)
+            at = next((at for at, call in left.items() if _is(step, call)), None)
             if at is None:
                 yield False, f"Expected {step.tool} not found in actual trajectory"
             else:
@@ -141,36 +126,20 @@ class ToolTrajectory(DirectGrader):
 
     def _subset(self, expected: Sequence[ExpectedCall], calls: Sequence[ToolCall]) -> Checks:
         for position, call in enumerate(calls):
-            allowed = any(self._is(step, call) for step in expected)
+            allowed = any(_is(step, call) for step in expected)
             yield allowed, f"Position {position}: {call.tool} is {'' if allowed else 'not '}in allowed set"
 
-    def _is(self, step: ExpectedCall, call: ToolCall) -> bool:
-        return call.tool == step.tool and self._matches(step, call)
 
-    def _matches(self, step: ExpectedCall, call: ToolCall) -> bool:
-        """Return whether a call's arguments match the expected ones, by the step's mode."""
-        how = self.args_match if step.args_match is None else step.args_match
-        if step.args is None or step.args == "any" or how == "ignore":
-            return True
-        arguments: Mapping[str, Json] = step.args
-        made = call.input
-        if not isinstance(made, Mapping):
-            return False
-        if how == "exact":
-            return same(arguments, made)
-        if how == "superset":
-            return all(key in made and same(value, made[key]) for key, value in arguments.items())
-        if how == "subset":
-            return all(key in arguments and same(value, arguments[key]) for key, value in made.items())
-        values = {path: value for path in how if (value := value_at(arguments, path)) is not ABSENT}
-        return all(same(value, value_at(made, path)) for path, value in values.items())
+def _is(step: ExpectedCall, call: ToolCall) -> bool:
+    return call.tool == step.tool and _matches(step, call)
 
 
-def _in_time(step: ExpectedCall, call: ToolCall | None) -> Checks:
-    """Yield whether a call kept its time limit, if it has a limit and a duration."""
-    most = step.max_duration_ms
-    if most is not None and call is None:
-        yield False, ""
-    elif most is not None and call is not None and call.ms is not None:
-        duration = f"{'completed in' if call.ms <= most else 'took'} {plain_number(call.ms)}ms"
-        yield call.ms <= most, f"{step.tool} {duration} (max: {plain_number(most)}ms)"
+def _matches(step: ExpectedCall, call: ToolCall) -> bool:
+    """Return True if a call has the expected arguments."""
+    if step.args is None or step.args == "any":
+        return True
+    expected: Mapping[str, Json] = step.args
+    made = call.input
+    return isinstance(made, Mapping) and all(
+        key in made and same(value, made[key]) for key, value in expected.items()
+    )

@@ -13,11 +13,6 @@ from germane.types import Json, Message, ToolCall
 
 _OBJECT = re.compile(r"\{.*\}", re.DOTALL)
 _FENCE = re.compile(r"```json\n?|```")
-_TOKENS = {
-    "input": ("input", "input_tokens", "prompt_tokens"),
-    "output": ("output", "output_tokens", "completion_tokens"),
-    "cached": ("cached", "cached_tokens"),
-}
 
 
 def names_of(case: Case, grader: str) -> tuple[str, ...]:
@@ -53,13 +48,12 @@ def tool_calls(case: Case) -> list[ToolCall]:
     return [call for message in case.sample.messages for call in message.tool_calls]
 
 
-def _reported(case: Case, *names: str) -> Json:
-    """Return the value that the target reported under one of these names, in the answer or its trace summary."""
+def _reported(case: Case, name: str) -> Json:
+    """Return the value that the target reported under a name, in the answer or its trace summary."""
     metadata = case.sample.metadata
     summary = metadata.get("trace_summary")
-    sources = (metadata, summary) if isinstance(summary, Mapping) else (metadata,)
-    values = (source.get(name) for source in sources for name in names)
-    return next((value for value in values if value is not None), None)
+    value = metadata.get(name)
+    return summary.get(name) if value is None and isinstance(summary, Mapping) else value
 
 
 def _number(value: Json) -> float | None:
@@ -67,22 +61,22 @@ def _number(value: Json) -> float | None:
 
 
 def cost_of(case: Case) -> float | None:
-    """Return the US dollars that the answer cost, as reported; None = not reported."""
-    return _number(_reported(case, "cost_usd", "costUsd"))
+    """Return the reported cost of the answer in US dollars; None = not reported."""
+    return _number(_reported(case, "cost_usd"))
 
 
 def duration_of(case: Case) -> float | None:
-    """Return the milliseconds that the answer took, as reported, else as measured; None = neither."""
-    return _number(_reported(case, "duration_ms", "durationMs", "ms"))
+    """Return the duration of the answer in milliseconds, as reported, else as measured; None = neither."""
+    reported = _number(_reported(case, "duration_ms"))
+    return _number(_reported(case, "ms")) if reported is None else reported
 
 
 def tokens_of(case: Case) -> dict[str, float] | None:
-    """Return the input, output and cached tokens that the answer took (0 for one that was not reported); None = no usage."""
-    usage = _reported(case, "token_usage", "tokenUsage")
+    """Return the input, output and cached tokens of the answer (0 for one that was not reported); None = no usage."""
+    usage = _reported(case, "token_usage")
     if not isinstance(usage, Mapping):
         return None
-    numbers = {kind: [_number(usage.get(name)) for name in names] for kind, names in _TOKENS.items()}
-    counts = {kind: next((n for n in found if n is not None), None) for kind, found in numbers.items()}
+    counts = {kind: _number(usage.get(kind)) for kind in ("input", "output", "cached")}
     if counts["input"] is counts["output"] is None:
         return None
     return {kind: count or 0 for kind, count in counts.items()}
@@ -107,7 +101,7 @@ def trace_summary(case: Case) -> dict[str, Json] | None:
         result["llm_call_count"] = spoken
     if isinstance(own, Mapping) and not calls:
         result |= own
-    measured = {"token_usage": _reported(case, "token_usage", "tokenUsage"), "cost_usd": cost_of(case)}
+    measured = {"token_usage": _reported(case, "token_usage"), "cost_usd": cost_of(case)}
     measured["duration_ms"] = duration_of(case)
     result |= {name: value for name, value in measured.items() if value is not None}
     return {**result, "tool_calls": result.get("tool_calls") or result["tool_calls_by_name"]}
@@ -160,7 +154,7 @@ def script_document(case: Case, config: Mapping[str, Json]) -> dict[str, Json]:
         "workspace_path": None,
         "metadata": dict(case.metadata or sample.metadata),
         "trace": None if summary is None else {**summary, "messages": lines},
-        "token_usage": _reported(case, "token_usage", "tokenUsage"),
+        "token_usage": _reported(case, "token_usage"),
         "cost_usd": cost_of(case),
         "duration_ms": duration_of(case),
         "start_time": sample.metadata.get("start_time"),
