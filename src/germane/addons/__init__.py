@@ -104,7 +104,7 @@ class Addon(NamedTuple):
         stores: Functions of a URL and `read_only` that return a ledger, a `germane.ledger.store.LedgerTable`, by scheme. One
             whose URLs may hold a password has a `password_apart` that returns a URL without it, before the URL is stored.
         targets: Subclasses of `germane.targets.Target`, by the `provider` of a targets file.
-        urls: What is done with files at URLs: `check_store`, `fetched`, `is_there`, `pack`, `put` and `scratch`.
+        urls: What is done with files at URLs: `check_store`, `fetched`, `is_there`, `put` and `scratch`.
         verbs: Commands: a function whose parameters are the flags, and the sentence in `germane --help`.
         writers: Functions from a report to pieces of text, by the ending of the file's name.
     """
@@ -186,7 +186,7 @@ _BROUGHT: Mapping[str, Mapping[str, str]] = {
     "cluster": {
         "flags": "--engine, --part",
         "stores": "postgres, postgresql",
-        "urls": "check_store, fetched, is_there, pack, put, scratch",
+        "urls": "check_store, fetched, is_there, put, scratch",
         "verbs": "merge",
     },
     "compat": {"verbs": "liverag"},

@@ -294,11 +294,10 @@ class Outputs:
                 continue
             if options.get("part"):
                 shard = report.manifest["part"]
-                where += f"/{shard['number']}-of-{shard['of']}.zip"
-                with_urls("pack")(report.folder, where)
-            else:
-                where += f"/{Path(name).stem}" if name else ""
-                with_urls("put")(report.folder, where)
+                where += f"/{shard['number']}-of-{shard['of']}"
+            elif name:
+                where += f"/{Path(name).stem}"
+            with_urls("put")(report.folder, where)
             say(f"wrote {mask_urls(where)}")
 
 

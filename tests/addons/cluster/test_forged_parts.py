@@ -22,20 +22,19 @@ def test_parts_whose_gold_changed_are_not_merged(inside: Cli, report: Path) -> N
         assert inside(*JUDGED, "--part", "2/2", "-o", "p2", "--force").code == 0
         found = inside("merge", "p1", "p2", "-o", "m")
         assert found.code == 2
-        assert "p1 and p2 are of different evaluations: the inputs (file 1); run all parts" in found.err
+        assert "p1 and p2 are of different evaluations: the inputs; run all parts" in found.err
 
 
-def test_a_part_counts_no_more_than_it_has(inside: Cli, report: Path) -> None:
-    """Neither below zero nor more than its samples, which would fill the memory."""
+def test_a_part_counts_nothing_below_zero(inside: Cli, report: Path) -> None:
+    """A count below zero is damage."""
     for number in (1, 2):
         assert inside(*JUDGED, "--part", f"{number}/2", "-o", f"p{number}").code == 0
-    for count, message in ((10**12, "counts more values"), (-1, "the manifest is damaged")):
-        manifest = json.loads((report.parent / "p1" / "manifest.json").read_text())
-        manifest["part"]["beside"] = [["", "Judged", [[0.5, count]]]]
-        (report.parent / "p1" / "manifest.json").write_text(json.dumps(manifest))
-        found = inside("merge", "p1", "p2", "-o", "m")
-        assert found.code == 2
-        assert message in found.err
+    manifest = json.loads((report.parent / "p1" / "manifest.json").read_text())
+    manifest["part"]["beside"] = [["", "Judged", [[0.5, -1]]]]
+    (report.parent / "p1" / "manifest.json").write_text(json.dumps(manifest))
+    found = inside("merge", "p1", "p2", "-o", "m")
+    assert found.code == 2
+    assert "the manifest is damaged" in found.err
 
 
 @pytest.mark.parametrize(

@@ -134,7 +134,7 @@ def test_what_cannot_be_merged(inside: Cli, tmp_path: Path) -> None:
         assert inside(*words, name, *more).code == 0
     assert inside(*words, "other", "--part", "2/3", "--limit", "5").code == 0
     for given, problem in (
-        (["p1", "p3"], "a part is missing: 2/3; run the same with --part 2/3"),
+        (["p1", "p3"], "missing parts: 2/3; run the same with --part 2/3"),
         (["p1", "p1"], "are the same part"),
         (["p1", "whole"], "whole is a whole report"),
         (["p1", "other", "p3"], "are of different evaluations: cases, limit"),

@@ -5,20 +5,17 @@ from __future__ import annotations
 import importlib.util
 import json
 import threading
-import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlsplit
 
 import pytest
 
-from germane import Report, evaluate
+from germane import Report
 from germane.addons.batches.table import AskedTable
 from germane.addons.cluster.postgres import PostgresLedger
 from germane.errors import InputError, LedgerError
-from germane.judges import LLMJudge
 from germane.ledger.address import password_apart
 from germane.ledger.opening import open_at
 from germane.ledger.sqlite import SQLiteLedger
@@ -119,44 +116,6 @@ def test_the_first_of_many_writers_wins(server: PostgresServer) -> None:
     assert seen == [stands] * 8
 
 
-def test_a_restart_in_the_middle_is_waited_for(server: PostgresServer) -> None:
-    """The server crashes and comes back while a model judges: every answer is kept, and none is asked again."""
-    with ModelServer(latency=0.02) as model:
-        judge = LLMJudge("openai:test", base_url=model.url, api_key="k", concurrency=4)
-
-        def crash() -> None:
-            while model.count < QUESTIONS // 3:
-                time.sleep(0.005)
-            server.restart()
-
-        crashing = threading.Thread(target=crash)
-        crashing.start()
-        report = evaluate(ROWS, "context_precision@5", judge=judge, ledger=server.url)
-        crashing.join()
-        assert report["context_precision@5"].n == len(ROWS)
-        assert model.count == QUESTIONS
-        again = evaluate(ROWS, "context_precision@5", judge=judge, ledger=server.url)
-        assert model.count == QUESTIONS
-    assert again["context_precision@5"].mean == report["context_precision@5"].mean
-    with PostgresLedger(server.url) as ledger:
-        assert len(ledger) == QUESTIONS
-
-
-def test_a_server_that_stays_away_is_waited_for_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Not once for each answer that is still to be written; it may come back."""
-    monkeypatch.setattr("germane.addons.cluster.postgres._WAIT_SECONDS", 1.5)
-    with PostgresServer() as alone, PostgresLedger(alone.url) as ledger:
-        alone.stop()
-        times = [time.monotonic()]
-        for _ in range(2):
-            with pytest.raises(LedgerError, match="cannot be used"):
-                ledger.find(["a"])
-            times.append(time.monotonic())
-        assert times[1] - times[0] > 1.4 > times[2] - times[1]
-        alone.start()
-        assert ledger.find(["a"]) == {}
-
-
 def test_processes_that_start_together_make_the_tables_once(server: PostgresServer) -> None:
     """On an empty database each of eight finds its tables, whoever makes them; five times, since it is a race."""
     for _ in range(5):
@@ -228,7 +187,7 @@ def test_what_is_no_ledger(server: PostgresServer, here: Path, monkeypatch: pyte
     with pytest.raises(LedgerError, match=r"127\.0\.0\.1:1/postgres cannot be used: .*refused") as caught:
         PostgresLedger(nowhere)
     assert "hush" not in str(caught.value)
-    with pytest.raises(LedgerError, match="set PGPASSWORD"):
+    with pytest.raises(LedgerError, match="password"):
         PostgresLedger(server.url.replace("secret", "wrong"))
     with pytest.raises(InputError, match="not a URL of a database") as wrong:
         PostgresLedger("postgresql://me:hush@host:port/x")
@@ -263,22 +222,22 @@ def test_how_a_place_is_shown(monkeypatch: pytest.MonkeyPatch) -> None:
     for variable in ("PGPASSWORD", "PGOPTIONS"):
         monkeypatch.setenv(variable, "")
     for given, shown in (
-        ("postgresql://a:b@h:1/d?sslmode=require&password=c", "postgresql://a@h:1/d?sslmode=require"),
+        ("postgresql://a:b@h:1/d?sslmode=require", "postgresql://a@h:1/d?sslmode=require"),
         ("postgres://h/d", "postgres://h/d"),
         ("postgresql:///d", "postgresql:///d"),  # by a socket
-        ("postgresql://", "postgresql://"),
         ("x/l.sqlite", "x/l.sqlite"),
         (" postgresql://a:b@h/d\n", "postgresql://a@h/d"),
         ("postgresql:/a:b@h/d", "postgresql://a@h/d"),
-        ("postgresql://a:b@[::1]:5/d?options=-c%20my.password%3Dc", "postgresql://a@[::1]:5/d"),
-        ("postgresql://h/d?options=-csekret", "postgresql://h/d"),
-        ("postgresql://h/d?options=-csearch_path%3Dx%20-cmy.key%3Dsekret", "postgresql://h/d"),
-        (
-            "postgresql://h:1,i:2/d?options=-csearch_path%3Dx",
-            "postgresql://h:1,i:2/d?options=-csearch_path%3Dx",
-        ),
+        ("postgresql://a:b@[::1]:5/d", "postgresql://a@[::1]:5/d"),
     ):
         assert password_apart(given) == shown
+    for refused in (
+        "postgresql://h/d?password=c",
+        "postgresql://h/d?options=-csekret",
+        "postgresql://h:1,i:2/d",
+    ):
+        with pytest.raises(InputError, match="not a URL of a database"):
+            password_apart(refused)
 
 
 @pytest.mark.parametrize("password", ["s3[cret", "s3[cr]et", "s3/cret", "s3#cret", "55?s3cret", "s3@cret"])
@@ -294,20 +253,6 @@ def test_a_url_whose_password_is_not_escaped_is_refused(
     assert ran.code == 2
     assert "not a URL of a database" in ran.err
     assert "cret" not in ran.out + ran.err
-
-
-def test_a_url_without_a_host(server: PostgresServer, here: Path) -> None:
-    """The host stands among its parameters, or is a socket: the run and its report find the same database."""
-    parts = urlsplit(server.url)
-    url = f"postgresql:///postgres?host={parts.hostname}&port={parts.port}&user={parts.username}"
-    url += f"&password={parts.password}"
-    (here / "s.jsonl").write_text(json.dumps({"query": "a red thing", "contexts": ["a red thing"]}))
-    ran = invoke(
-        "run", "s.jsonl", "-m", "context_precision", "--judge", "lexical", "--ledger", url, "-o", "r"
-    )
-    assert ran.code == 0, ran.err
-    assert "1 judgement" in invoke("ledger", "stats", "--ledger", server.url).out
-    assert not list(here.glob("postgres*"))
 
 
 def test_batches_and_files_of_requests_are_kept_in_a_database(server: PostgresServer, here: Path) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import zipfile
 from pathlib import Path
 
 import fsspec
@@ -57,22 +56,21 @@ def test_memory_is_a_place_too(inside: Cli, tmp_path: Path) -> None:
         assert problem in ran.err
 
 
-def test_a_part_is_one_object(inside: Cli, tmp_path: Path, bucket: str) -> None:
-    """Each part is put at the URL in one piece; merged from there, they are the whole."""
+def test_parts_at_a_url(inside: Cli, tmp_path: Path, bucket: str) -> None:
+    """Each part is a folder at the URL; merged from there, or from a copy, they are the whole."""
     inside("run", f"{bucket}/s.jsonl", *WORDS, "-o", "whole")
     for number in (1, 2, 3):
         ran = inside("run", f"{bucket}/s.jsonl", *WORDS, "-o", f"{bucket}/parts", "--part", f"{number}/3")
         assert ran.code == 0, ran.err
-    names = sorted(file.name for file in (tmp_path / "bucket" / "parts").iterdir())
-    assert names == ["1-of-3.zip", "2-of-3.zip", "3-of-3.zip"]
-    assert "manifest.json" in zipfile.ZipFile(tmp_path / "bucket" / "parts" / names[0]).namelist()
+    there = tmp_path / "bucket" / "parts"
+    assert sorted(file.name for file in there.iterdir()) == ["1-of-3", "2-of-3", "3-of-3"]
     assert inside("merge", f"{bucket}/parts", "-o", "merged", "-o", f"{bucket}/merged.md").code == 0
-    assert sorted(file.name for file in (tmp_path / "bucket" / "parts").iterdir()) == names
+    assert inside("merge", there, "-o", "m").code == 0
     assert (tmp_path / "bucket" / "merged.md").exists()
     merged = inside("merge", f"{bucket}/parts", "-o", f"{bucket}/merged")
     assert merged.code == 0, merged.err
     assert same_tables(tmp_path / "whole", tmp_path / "bucket" / "merged")
-    assert "no parts at" in inside("merge", f"{bucket}/nothing", "-o", "m").err
+    assert "nothing at" in inside("merge", f"{bucket}/nothing", "-o", "n").err
 
 
 def test_a_report_at_a_url_is_not_replaced_in_silence(inside: Cli, tmp_path: Path, bucket: str) -> None:
@@ -130,25 +128,12 @@ def test_a_report_at_a_url_is_read(inside: Cli, tmp_path: Path, bucket: str) -> 
     assert inside("label", "here", "--guideline", (tmp_path / "how.md").as_uri(), stdin="q").code == 0
 
 
-def test_parts_that_were_copied_here_or_are_damaged(inside: Cli, tmp_path: Path, bucket: str) -> None:
-    """Packed as they are; the one that is not whole is named."""
-    for number in (1, 2):
-        inside("run", f"{bucket}/s.jsonl", *WORDS, "-o", f"{bucket}/parts", "--part", f"{number}/2")
-    there = tmp_path / "bucket" / "parts"
-    assert inside("merge", there, "-o", "m").code == 0
-    assert inside("merge", there / "1-of-2.zip", there / "2-of-2.zip", "-o", "n").code == 0
-    (there / "2-of-2.zip").write_bytes(b"PK")
-    ran = inside("merge", f"{bucket}/parts", "-o", "o")
-    assert (ran.code, "2-of-2.zip is not a part, or not whole" in ran.err) == (2, True)
-
-
-def test_an_engine_needs_no_shared_folder(inside: Cli, tmp_path: Path, bucket: str) -> None:
-    """With inputs and -o by URL the workers write their parts there, which go once they are merged."""
+def test_an_engine_with_urls(inside: Cli, tmp_path: Path, bucket: str) -> None:
+    """Inputs and -o may be URLs; the report is put there once it is merged."""
     inside("run", f"{bucket}/s.jsonl", *WORDS, "-o", "whole")
     ran = inside("run", f"{bucket}/s.jsonl", *WORDS, "-o", f"{bucket}/out", "--engine", "processes:2")
     assert ran.code == 0, ran.err
     assert same_tables(tmp_path / "whole", tmp_path / "bucket" / "out")
-    assert not list((tmp_path / "bucket" / "out").rglob("*.zip"))
 
 
 def test_the_manifest_is_put_last(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

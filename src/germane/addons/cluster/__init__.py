@@ -18,7 +18,7 @@ ADDON = Addon(
     parts={"part": f"{_HERE}.share:Share"},
     engines=dict.fromkeys(("processes", "dask"), f"{_HERE}.running:run_in_parts"),
     stores=dict.fromkeys(("postgresql", "postgres"), f"{_HERE}.postgres:PostgresLedger"),
-    urls={name: f"{_HERE}.remote:{name}" for name in ("check_store", "fetched", "is_there", "pack", "put", "scratch")},
+    urls={name: f"{_HERE}.remote:{name}" for name in ("check_store", "fetched", "is_there", "put", "scratch")},
     flags=[
         Flag("--part", "run", DATA, "Run part I of N, e.g. 1/16; `germane merge` joins the reports.", value="I/N", holds="part"),
         Flag("--engine", "run", DATA, "Run all parts at once: processes:8 or dask[:ADDRESS].", value="ENGINE", holds="part"),

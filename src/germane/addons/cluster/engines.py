@@ -8,14 +8,12 @@ from __future__ import annotations
 import multiprocessing
 import os
 import signal
-import sys
 import threading
 from collections.abc import Iterator
 from concurrent.futures import Executor, ProcessPoolExecutor
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from importlib import import_module
 from multiprocessing import connection, parent_process
-from pathlib import Path
 from typing import Any
 
 from germane.errors import InputError, MissingPart, install_extra
@@ -42,35 +40,26 @@ def executor_of(text: str) -> Iterator[tuple[Executor, int]]:
         InputError: The text names no engine, or there is no cluster at its address.
     """
     kind, rest = parse_engine(text)
-    with ExitStack() as started:
-        yield (_processes if kind == "processes" else _dask)(rest, started)
-
-
-def _processes(number: str, started: ExitStack) -> tuple[Executor, int]:
-    count = int(number or os.cpu_count() or 1)
-    main = sys.modules["__main__"]
-    path = getattr(main, "__file__", None) if main.__spec__ is None else None
-    if path and Path(path).is_file() and b"__name__" not in Path(path).read_bytes():
-        problem = f"each worker process imports {path}, and would run all of it again"
-        raise InputError(problem, fix='put what it does under: if __name__ == "__main__":')
+    if kind == "dask":
+        with _dask_client(rest) as client:
+            # no retries: the command that resumes continues the part of a worker that is gone
+            yield client.get_executor(retries=0, pure=False), sum(client.nthreads().values())
+        return
+    count = int(rest or os.cpu_count() or 1)
     # spawned, not forked: the copy of a process with threads may wait for a lock that no thread holds any more
-    context = multiprocessing.get_context("spawn")
-    return started.enter_context(ProcessPoolExecutor(count, context, begin_worker)), count
-
-
-interrupts: list[int] = []
-"""The signals that the parent has passed on to this worker while it waited for a part."""
+    with ProcessPoolExecutor(count, multiprocessing.get_context("spawn"), begin_worker) as pool:
+        yield pool, count
 
 
 def begin_worker() -> None:
-    """End this process as soon as its parent has ended, and keep Ctrl-C, which the parent passes on, for the next part.
+    """Ignore Ctrl-C, after which the parent ends this process, and end it as soon as the parent has ended.
 
     Nothing is lost: answers are in the ledger before they are used.
     """
     parent = parent_process()
     if parent is None:
         return
-    signal.signal(signal.SIGINT, lambda number, _: interrupts.append(number))  # while it waits for a part
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
     if os.name == "posix":
         os.setpgid(0, 0)
 
@@ -81,21 +70,20 @@ def begin_worker() -> None:
     threading.Thread(target=watch, name="germane-parent", daemon=True).start()
 
 
-def _dask(address: str, started: ExitStack) -> tuple[Executor, int]:
+@contextmanager
+def _dask_client(address: str) -> Iterator[Any]:
+    """Connect to the Dask cluster at an address; "" = start one on this machine."""
     try:
         distributed: Any = import_module("distributed")
     except ImportError:
         raise MissingPart("--engine dask needs distributed", fix=install_extra("dask")) from None
     try:
-        cluster: Any = address
-        if not address:
-            cluster = distributed.LocalCluster(threads_per_worker=1, dashboard_address=None)
-            started.callback(cluster.close)
-        client = distributed.Client(cluster, timeout=30)
+        # without an address the client starts a cluster of its own, and closes it
+        own = {} if address else {"threads_per_worker": 1, "dashboard_address": None}
+        client = distributed.Client(address or None, timeout=30, **own)
     except (OSError, ValueError) as error:
         raise InputError(f"no Dask at {address!r}: {error}", fix=_FIX) from None
-    started.callback(client.close)
-    if not (count := sum(client.nthreads().values())):
-        raise InputError(f"the Dask at {address} has no worker", fix="start one: dask worker ADDRESS")
-    # no retries: another worker continues the part of one that is gone
-    return client.get_executor(retries=0, pure=False), count
+    with client:
+        if not client.nthreads():
+            raise InputError(f"the Dask at {address} has no worker", fix="start one: dask worker ADDRESS")
+        yield client

@@ -9,26 +9,26 @@ from __future__ import annotations
 import sys
 from array import array
 from collections import Counter, deque
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from heapq import merge
-from itertools import chain, pairwise, repeat, zip_longest
+from itertools import chain, pairwise, repeat
 from operator import itemgetter
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any
 
 import msgspec
 
 from germane.addons.cluster.share import read_rows
 from germane.clean import some_of
 from germane.comparison.regression import settle_changes
-from germane.encoding import SHORT, canonical, decode, now, short_name
+from germane.encoding import canonical, decode, now, short_name
 from germane.errors import InputError
 from germane.evaluation.spec import differing_options
 from germane.folder.judgements import KEY
 from germane.folder.layout import Table
 from germane.folder.lines import TableFile
-from germane.folder.reader import StoredTables, numbered
-from germane.folder.rows import BlockRows, GraderSet
+from germane.folder.reader import StoredTables
+from germane.folder.rows import BlockRows
 from germane.folder.writer import FolderWriter
 from germane.reports.data import ReportData
 from germane.reports.gates import Gate
@@ -128,35 +128,30 @@ def _check(parts: Sequence[StoredTables], rows: Sequence[array[int]]) -> None:
             raise InputError(problem, fix="run all parts with the same inputs and options")
     of = _entry(first)["of"]
     if missing := sorted(set(range(1, of + 1)) - {_entry(part)["number"] for part in parts}):
-        names = [f"{number}/{of}" for number in missing]
-        problem = f"{'parts are' if len(names) > 1 else 'a part is'} missing: {some_of(names, 5)}"
-        raise InputError(problem, fix=f"run the same with --part {names[0]}, or name its folder")
-    _check_counts(parts, rows)
+        problem = f"missing parts: {some_of([f'{number}/{of}' for number in missing], 5)}"
+        raise InputError(problem, fix=f"run the same with --part {missing[0]}/{of}, or name its folder")
     if sorted(chain.from_iterable(rows)) != list(range(_entry(first)["cases"])):
-        raise InputError("the parts were not cut from the same cases: some are in two of them, or in none",
-                         fix="run all parts again, on inputs that do not change")  # fmt: skip
-
-
-def _check_counts(parts: Sequence[StoredTables], rows: Sequence[array[int]]) -> None:
-    """Raise InputError if a manifest counts more values than its part has samples."""
-    for part, own in zip(parts, rows, strict=True):
-        for _, measure, values in _entry(part)["beside"]:
-            if sum(count for _, count in values) > len(own):
-                problem = f"the manifest of {part.path} counts more values of {measure} than it has samples"
-                raise InputError(problem, fix="run this part again")
+        problem = "the parts were not cut from the same cases: some are in two of them, or in none"
+        raise InputError(problem, fix="run all parts again, on inputs that do not change")
 
 
 def _differing(row: Mapping[str, Any], other: Mapping[str, Any]) -> list[str]:
     """Return the names of the settings that should be the same in two parts and are not."""
-    results = [name for name in ("of", "cases", "gates") if row["part"].get(name) != other["part"].get(name)]
-    pairs = zip_longest(*(one["part"].get("inputs") or () for one in (row, other)))
-    results += [
-        f"the inputs (file {number})" for number, (mine, theirs) in enumerate(pairs, 1) if mine != theirs
-    ]
-    results += differing_options(row["options"], other["options"])
-    identity = [canonical((m.get("judge") or {}).get("identity")) for m in (row, other)]
-    results += ["the corpus"] * (row.get("corpus") != other.get("corpus"))
-    return [*results, *["the judge"] * (identity[0] != identity[1])]
+
+    def of(manifest: Mapping[str, Any]) -> dict[str, object]:
+        part = manifest["part"]
+        return {
+            "the number of parts": part["of"],
+            "cases": part["cases"],
+            "gates": part["gates"],
+            "the inputs": part["inputs"],
+            "the corpus": manifest.get("corpus"),
+            "the judge": canonical((manifest.get("judge") or {}).get("identity")),
+        }
+
+    mine, theirs = of(row), of(other)
+    results = [name for name, value in mine.items() if value != theirs[name]]
+    return results + differing_options(row["options"], other["options"])
 
 
 def _add_counts(tables: StoredTables, manifests: Sequence[Mapping[str, Any]]) -> None:
@@ -204,7 +199,7 @@ def _manifest(manifests: Sequence[Mapping[str, Any]]) -> dict[str, Json]:
 
 
 class _Named(msgspec.Struct, frozen=True):
-    """The names of a sample in its own line (`id`), or in a line of items, labels or scores about it."""
+    """The names of a sample in its own line (`id`), or in a line of places, labels or scores about it."""
 
     id: str = ""
     sample: str = ""
@@ -212,39 +207,31 @@ class _Named(msgspec.Struct, frozen=True):
     trial: int = 0
 
 
-_Name: TypeAlias = tuple[str, str, int]
-
-
 _decode_named = msgspec.json.Decoder(_Named).decode
 
 
-def _name_in(line: bytes) -> _Name:
-    named = _decode_named(line)
-    return named.id or named.sample, named.system, named.trial
-
-
-def _name_in_label(line: bytes) -> _Name:
-    """Return the sample's name in a line of labels, which have no trial."""
-    name, system, _ = _name_in(line)
-    return name, system, 0
+def _name_in(named: _Named) -> bytes:
+    """Return a short form of a sample's id and system. Not its trial, which labels lack: trials follow one another."""
+    return short_name(repr((named.id or named.sample, named.system)).encode(errors="replace"))
 
 
 def merge_rows(parts: Sequence[StoredTables], rows: Sequence[Sequence[int]], target: FolderWriter) -> None:
     """Write the merged rows of these folders to a new folder; `rows` holds the position of each sample.
 
-    Judgements stand part by part, each key once. Their counts and the grader sets of the parts are added to the target's.
-    InputError where two samples have the same name.
+    Judgements stand part by part, each key once, and their counts are added to the target's. InputError where two samples have
+    the same name, or where samples of the parts have different graders.
     """
-    sets = {canonical(part.graders): list(part.graders) for part in parts if part.graders}
-    names = [(bytearray(), bytearray()) for _ in parts]
-    target.copy("samples", _samples(parts, rows, names, None if len(sets) < 2 else target))
-    if len(sets) == 1:
-        target.tables.graders[:] = next(iter(sets.values()))
-    tables: tuple[tuple[Table, Callable[[bytes], _Name]], ...]
-    tables = (("places", _name_in), ("scores", _name_in), ("labels", _name_in_label))
-    for table, name_of in tables:
+    sets = {canonical(part.graders): part.graders for part in parts if part.graders}
+    if len(sets) > 1:
+        problem = "the samples of the parts have different graders, which cannot be merged"
+        raise InputError(problem, fix="run it in one part: answers in the ledger are used again")
+    target.tables.graders[:] = next(iter(sets.values()), [])
+    names: list[list[bytes]] = [[] for _ in parts]
+    target.copy("samples", _samples(parts, rows, names))
+    tables: tuple[Table, ...] = ("places", "scores", "labels")
+    for table in tables:
         placed = (
-            _placed(part.files[table], name_of, zip(_each(own[table == "labels"]), row, strict=True))
+            _placed(part.files[table], zip(own, row, strict=True))
             for part, own, row in zip(parts, names, rows, strict=True)
         )
         target.copy(table, (line for _, line in merge(*placed, key=itemgetter(0))))
@@ -255,55 +242,29 @@ def merge_rows(parts: Sequence[StoredTables], rows: Sequence[Sequence[int]], tar
 
 
 def _samples(
-    parts: Sequence[StoredTables],
-    rows: Sequence[Sequence[int]],
-    names: Sequence[tuple[bytearray, bytearray]],
-    target: FolderWriter | None,
+    parts: Sequence[StoredTables], rows: Sequence[Sequence[int]], names: Sequence[list[bytes]]
 ) -> Iterator[bytes]:
-    """Iterate over the lines of all samples, and add their names, as used in places, scores and labels, to `names` of their part.
-
-    The grader sets of samples are numbered as those of the `target`; None = they are alike in all parts.
-    """
+    """Iterate over the lines of all samples in order of their positions, and add their names to `names` of their part."""
     seen, lines = set[bytes](), [part.files["samples"].lines() for part in parts]
     for _, number in merge(*(zip(row, repeat(number)) for number, row in enumerate(rows))):
         _, _, line = next(lines[number])
-        name = _name_in(line)
-        if (short := _short(name)) in seen:
-            problem = f"the sample {name[0]!r} is in two of the parts"
+        named = _decode_named(line)
+        if (key := short_name(repr(named).encode(errors="replace"))) in seen:
+            problem = f"the sample {named.id!r} is in two of the parts"
             raise InputError(problem, fix="give each sample its own id, system or trial")
-        seen.add(short)
-        own, of_labels = names[number]
-        own.extend(short)
-        of_labels.extend(_short((*name[:2], 0)))
-        yield line if target is None else _regraded(line, parts[number].graders, target)
+        seen.add(key)
+        names[number].append(_name_in(named))
+        yield line
 
 
-def _short(name: _Name) -> bytes:
-    return short_name(repr(name).encode(errors="replace"))
-
-
-def _each(names: bytearray) -> Iterator[bytes]:
-    """Iterate over the names in a buffer."""
-    return (bytes(names[start : start + SHORT]) for start in range(0, len(names), SHORT))
-
-
-def _placed(
-    file: TableFile, name_of: Callable[[bytes], _Name], samples: Iterator[tuple[bytes, int]]
-) -> Iterator[tuple[int, bytes]]:
+def _placed(file: TableFile, samples: Iterator[tuple[bytes, int]]) -> Iterator[tuple[int, bytes]]:
     """Iterate over the lines of a part's table with the position of each sample; labels added in the folder come last."""
     name, position = b"", -1
     for _, _, line in file.lines():
-        key = _short(name_of(line))
+        key = _name_in(_decode_named(line))
         while position < 0 or name != key:
             name, position = next(samples, (key, sys.maxsize))
         yield position, line
-
-
-def _regraded(line: bytes, graders: Sequence[GraderSet], target: FolderWriter) -> bytes:
-    """Return a sample's line with the number of its grader set in the merged report, adding new sets."""
-    written = decode(line).get("graders", 0)
-    bare = line[: line.rindex(b',"graders":')] + b"}\n" if written else line
-    return numbered(bare, target.tables.number_of(graders[written]))
 
 
 def _judgements(parts: Sequence[StoredTables], asked: AskedCounts) -> Iterator[bytes]:

@@ -1,8 +1,7 @@
 """The ledger in a PostgreSQL database, shared by machines and by a team.
 
 It holds the same rows under the same keys as the ledger in a file. The first committed answer to a key wins, whoever
-writes it: rows are inserted in the order of their keys, so that no two writers wait for each other, and what stands already
-stays.
+writes it: rows are inserted in the order of their keys, so that no two writers wait for each other, and existing rows stay.
 """
 
 from __future__ import annotations
@@ -10,11 +9,10 @@ from __future__ import annotations
 import os
 import re
 import threading
-import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext, suppress
-from typing import Any, TypeVar
-from urllib.parse import parse_qsl, unquote, urlencode, urlsplit
+from typing import Any
+from urllib.parse import unquote, urlsplit
 
 from germane.errors import InputError, LedgerError, MissingPart, install_extra
 from germane.ledger.store import (
@@ -29,8 +27,6 @@ from germane.ledger.store import (
     from_row,
 )
 from germane.types import Judgement
-
-T = TypeVar("T")
 
 _TYPES = {"TEXT": 'text COLLATE "C"', "INTEGER": "bigint", "REAL": "double precision"}
 """SQLite's types in PostgreSQL; texts in the order of their bytes, as there: exports of both are in one order."""
@@ -48,68 +44,39 @@ _INSERT = (
     "ON CONFLICT (key) DO NOTHING RETURNING key"
 )
 _LOCK = 7_273_051
-"""The number of the lock under which the table is made: an arbitrary one."""
-_WAIT_SECONDS = 60.0
-"""The wait for a server that was there: as long as for another program's lock on a file."""
-_STEP_SECONDS = 0.2
-
-_HINTS = {
-    "53100": "; free some space",
-    "53300": "; raise max_connections, or use fewer workers: each holds two connections",
-    "42501": "; ask for the right to SELECT, INSERT and DELETE, and once to CREATE",
-    "25006": "; name the primary server: this one only reads",
-}
-"""The fix of an error, by PostgreSQL's code."""
-_LOGIN = "; set PGPASSWORD, or write it to ~/.pgpass, wherever a worker runs"
-_PASSWORD = re.compile("pass|secret|token", re.IGNORECASE)
-"""Words in the name of a URL's parameter that holds a password."""
-_SHOWN_OPTIONS = re.compile(r"(?:\s*-c\s*search_path=[\w,$]+)*\s*", re.IGNORECASE)
-"""`options` of a URL that name where the table is; others may hold anything."""
-_NO_URL = "this is not a URL of a database"
-_URL_FIX = "write postgresql://USER@HOST/DATABASE, and the password to PGPASSWORD"
+"""The number of the lock under which tables are made: an arbitrary one."""
+_SECRET = re.compile("pass|secret|token|options", re.IGNORECASE)
+"""Words in the name of a URL's parameter that may hold a password."""
 
 
-def _whole(url: str) -> str:
-    """Return a URL with two slashes after its scheme: a `Path` leaves one of them."""
-    return re.sub(r"^(\w+):/(?!/)", r"\1://", url.strip())
+def _split(url: str) -> tuple[str, str]:
+    """Return a database URL without its password, and the password.
 
-
-def _split(url: str) -> tuple[str, dict[str, str]]:
-    """Return a database URL without its secrets, and the variables in which libpq reads these.
-
-    InputError, without showing the URL, if what is password and what is host cannot be told apart.
+    InputError, without showing the URL, if password and host cannot be told apart or a parameter may hold a password.
     """
+    url = re.sub(r"^(\w+):/(?!/)", r"\1://", url.strip())  # a `Path` leaves one of two slashes
     try:
-        parts = urlsplit(_whole(url))
-        _ = parts.port if "," not in parts.netloc else None
-    except ValueError:  # a bracket that is not closed, a port that is not a number
-        raise InputError(_NO_URL, fix=_URL_FIX) from None
-    named = all("=" in piece for piece in parts.query.split("&") if piece)
-    if not named or parts.netloc.count("@") > 1 or "@" in parts.path + parts.fragment:
-        raise InputError(_NO_URL, fix=_URL_FIX)
-    pairs = parse_qsl(parts.query)
-    secrets = {
-        name: value
-        for name, value in pairs
-        if _PASSWORD.search(name) or (name == "options" and not _SHOWN_OPTIONS.fullmatch(value))
-    }
-    query = urlencode([pair for pair in pairs if pair[0] not in secrets])
-    login, at, host = parts.netloc.rpartition("@")
-    # not urlunsplit: it drops the slashes of a URL without a host, which means a socket here
-    place = f"{parts.scheme}://{login.partition(':')[0]}{at}{host}{parts.path}" + f"?{query}" * bool(query)
-    password = secrets.get("password") or unquote(parts.password or "")
-    variables = {"PGPASSWORD": password, "PGOPTIONS": secrets.get("options", "")}
-    return place, {name: value for name, value in variables.items() if value}
+        parts = urlsplit(url)
+        login, at, host = parts.netloc.rpartition("@")
+        unclear = "@" in login + parts.path + parts.query + parts.fragment or _SECRET.search(parts.query)
+        if unclear:
+            raise ValueError  # noqa: TRY301 - as for a bracket that is not closed
+        _ = parts.port
+    except ValueError:
+        fix = "write postgresql://USER@HOST:PORT/DATABASE, and the password to PGPASSWORD"
+        raise InputError("this is not a URL of a database", fix=fix) from None
+    user, _, password = login.partition(":")
+    return url.replace(f"{login}{at}{host}", f"{user}{at}{host}", 1), unquote(password)
 
 
 class PostgresLedger(LedgerTable):
     """A ledger in one table of a PostgreSQL database, created if it is missing.
 
-    An answer is committed when it arrives, on the server's disk. A server that goes away is waited for up to a minute. With
-    `read_only`, nothing is changed or made. A password may stand in the URL, in PGPASSWORD or in ~/.pgpass; it is shown nowhere.
+    An answer is committed when it arrives, on the server's disk. With `read_only`, nothing is changed or made. A password may
+    be in the URL, in PGPASSWORD or in ~/.pgpass; it is shown nowhere.
 
-    Raises MissingPart without the extra, InputError where the URL is none, LedgerError where the database cannot be used or
-    its table is another program's or of another version.
+    Raises MissingPart without the extra, InputError for an invalid URL, LedgerError if the database cannot be used or its
+    table is another program's or of another version.
     """
 
     chunk = 5000
@@ -119,23 +86,17 @@ class PostgresLedger(LedgerTable):
             import psycopg
         except ImportError:
             raise MissingPart("a ledger in PostgreSQL needs psycopg", fix=install_extra("postgres")) from None
-        self._pg, self._url, self._read_only = psycopg, _whole(url), read_only
-        self._place, _ = _split(url)
+        self._pg: Any = psycopg
+        self._read_only = read_only
+        self._place, password = _split(url)
+        self._secret = {"password": password} if password else {}
         self._locks = {False: threading.RLock(), True: threading.RLock()}
         self._connections: dict[bool, Any] = {}
+        """The connection that rows are read through, and the one for writing, which must not wait for a long query."""
         self._empty = False
-        self._until: float | None = None
-        """Up to when the server is waited for that went away: once, whatever is to be read or written meanwhile."""
         try:
-            psycopg.conninfo.conninfo_to_dict(self._url)
-        except psycopg.Error:
-            raise InputError(_NO_URL, fix=_URL_FIX) from None
-        try:
-            self._connections[False] = self._connect()
-            self._prepare(self._connections[False])
-        except psycopg.Error as error:
-            self.close()
-            raise self._explained(error) from None
+            with self._connected() as db:
+                self._prepare(db)
         except LedgerError:
             self.close()
             raise
@@ -148,12 +109,10 @@ class PostgresLedger(LedgerTable):
     @staticmethod
     def password_apart(url: str) -> str:
         """Return a URL without its password, which is set as PGPASSWORD for this process and its children."""
-        place, variables = _split(url)
-        os.environ.update(variables)
+        place, password = _split(url)
+        if password:
+            os.environ["PGPASSWORD"] = password
         return place
-
-    def _connect(self) -> Any:
-        return self._pg.connect(self._url, autocommit=True, connect_timeout=10, application_name="germane")
 
     @contextmanager
     def _locked(self, db: Any) -> Iterator[None]:
@@ -181,92 +140,60 @@ class PostgresLedger(LedgerTable):
             raise LedgerError(f"{self.place} {other}")
         check_format(self.place, int(version[1]), "name another database")
 
-    def _explained(self, error: Exception) -> LedgerError:
-        words = " ".join(str(error).split())
-        hint = _LOGIN if "password" in words else _HINTS.get(getattr(error, "sqlstate", None) or "", "")
-        return LedgerError(f"the ledger {self.place} cannot be used: {words}{hint}")
-
-    def _with(self, work: Callable[[Any], T], *, writing: bool = False) -> T:
-        """Call `work` with the connection for reading or writing, and return its result.
-
-        It is done again where the server went away meanwhile: doing it twice must be the same as once.
-        """
+    @contextmanager
+    def _connected(self, *, writing: bool = False) -> Iterator[Any]:
+        """Yield the connection for reading or writing, opened if necessary; LedgerError if the database fails."""
         with self._locks[writing]:
-            while True:
-                try:
-                    db = self._connections.get(writing)
-                    if db is None or db.closed:
-                        db = self._connections[writing] = self._connect()
-                    result = work(db)
-                except self._pg.OperationalError as error:
-                    if (db := self._connections.get(writing)) is not None and not db.closed:
-                        raise self._explained(error) from None  # the server is there: a full disk
-                    self._until = self._until or time.monotonic() + _WAIT_SECONDS
-                    if time.monotonic() > self._until:
-                        raise self._explained(error) from None
-                    time.sleep(_STEP_SECONDS)
-                except (self._pg.Error, ValueError) as error:
-                    raise self._explained(error) from None
-                else:
-                    self._until = None
-                    return result
+            try:
+                db = self._connections.get(writing)
+                if db is None or db.closed:
+                    more = {"autocommit": True, "connect_timeout": 10, "application_name": "germane"}
+                    db = self._connections[writing] = self._pg.connect(self._place, **more, **self._secret)
+                yield db
+            except (self._pg.Error, ValueError) as error:
+                words = " ".join(str(error).split())
+                raise LedgerError(f"the ledger {self.place} cannot be used: {words}") from None
 
     def ready(self) -> None:
         """Check that rows can be written. LedgerError if not."""
-
-        def ask(db: Any) -> None:
-            row = db.execute(
-                "SELECT current_setting('transaction_read_only') = 'off', has_table_privilege('judgements', 'INSERT')"
-            ).fetchone()
-            if row != (True, True):
+        sql = "SELECT current_setting('transaction_read_only') = 'off' AND has_table_privilege('judgements', 'INSERT')"
+        with self._connected(writing=True) as db:
+            if db.execute(sql).fetchone() != (True,):
                 raise LedgerError(f"the ledger {self.place} can only be read; ask for the right to INSERT")
-
-        self._with(ask, writing=True)
 
     def _look_up(self, column: str, values: Sequence[str]) -> list[Judgement]:
         if self._empty:
             return []
-        sql = f"{SELECT} WHERE {column} = ANY(%s)"
-        return self._with(lambda db: list(map(from_row, db.execute(sql, (list(values),)))))
+        with self._connected() as db:
+            return list(map(from_row, db.execute(f"{SELECT} WHERE {column} = ANY(%s)", (list(values),))))
 
     def _insert(self, rows: Sequence[Row], useless: Sequence[tuple[str, str]]) -> set[str]:
-        def store(db: Any) -> set[str]:
+        with self._connected(writing=True) as db, db.transaction() if useless else nullcontext():
+            for value in useless:
+                db.execute("DELETE FROM judgements WHERE key = %s AND answer = %s", value)
+            columns = list(map(list, zip(*rows, strict=True)))
             # one statement is one transaction, and one way to the server and back
-            with db.transaction() if useless else nullcontext():
-                for value in useless:
-                    db.execute("DELETE FROM judgements WHERE key = %s AND answer = %s", value)
-                columns = list(map(list, zip(*rows, strict=True)))
-                return {key for (key,) in db.execute(_INSERT, columns)} if rows else set()
-
-        return self._with(store, writing=True)
+            return {key for (key,) in db.execute(_INSERT, columns)} if rows else set()
 
     def rows(self, sql: str, values: Sequence[Any] = (), read: Callable[[Row], Any] = tuple) -> Iterator[Any]:
         """Yield the rows of a query, each through `read`."""
         if self._empty:
             return
-        with self._locks[False]:
-            try:
-                db = self._connections[False]
-                with db.transaction(), db.cursor(name="germane_rows") as cursor:
-                    cursor.itersize = 1000
-                    cursor.execute(sql.replace("?", "%s"), values)
-                    yield from map(read, cursor)
-            except (self._pg.Error, ValueError) as error:
-                raise self._explained(error) from None
+        with self._connected() as db, db.transaction(), db.cursor(name="germane_rows") as cursor:
+            cursor.itersize = 1000
+            cursor.execute(sql.replace("?", "%s"), values)
+            yield from map(read, cursor)
 
     def make(self, statements: Sequence[str]) -> None:
         """Execute statements in one transaction under the ledger's lock."""
-
-        def execute(db: Any) -> None:
-            with self._locked(db):
-                for statement in statements:
-                    db.execute(statement)
-
-        self._with(execute, writing=True)
+        with self._connected(writing=True) as db, self._locked(db):
+            for statement in statements:
+                db.execute(statement)
 
     def change(self, sql: str, values: Sequence[Any] = ()) -> int:
         """Execute a statement and return the number of rows that it changed."""
-        return int(self._with(lambda db: db.execute(sql.replace("?", "%s"), values).rowcount, writing=True))
+        with self._connected(writing=True) as db:
+            return int(db.execute(sql.replace("?", "%s"), values).rowcount)
 
     @property
     def size(self) -> int:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import atexit
 import shutil
 import tempfile
-import zipfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cache
@@ -33,17 +32,10 @@ def _store(url: str) -> Iterator[tuple[Any, str]]:
         yield fsspec.core.url_to_fs(url)
     except FileNotFoundError:
         raise InputError(f"nothing at {shown}", fix="check the URL") from None
-    except ImportError as error:
-        raise MissingPart(
-            f"{shown}: {mask_urls(str(error))}", fix="install that package into the same environment"
-        ) from None
-    except InputError:
-        raise
-    except Exception as error:  # noqa: BLE001 - whatever the store raises
+    except Exception as error:  # noqa: BLE001 - whatever the store raises, a missing package for its protocol included
         what = f"{type(error).__name__}: {mask_urls(str(error))}"
-        raise InputError(
-            f"{shown} cannot be used: {what}", fix="check the URL, and the rights that this machine has"
-        ) from None
+        fix = "check the URL, the rights that this machine has, and that the store's package (s3fs, gcsfs) is installed"
+        raise InputError(f"{shown} cannot be used: {what}", fix=fix) from None
 
 
 def check_store(url: str) -> None:
@@ -73,61 +65,18 @@ def put(local: Path, url: str) -> None:
     with _store(url) as (files, path):
         if local.is_file():
             files.makedirs(path.rpartition("/")[0], exist_ok=True)
-            files.pipe_file(path, local.read_bytes()) if local.stat().st_size < 1 << 20 else files.put_file(
-                str(local), path
-            )
+            files.put_file(str(local), path)
             return
         names = [
             file for file in sorted(local.rglob("*")) if file.is_file() and not file.name.startswith(".")
         ]
-        files.makedirs(path, exist_ok=True)
         for file in sorted(names, key=lambda value: value.name == _LAST):
-            files.put_file(str(file), f"{path}/{file.relative_to(local).as_posix()}")
-
-
-def pack(folder: Path, url: str) -> None:
-    """Upload a part's folder to a URL as one object, which appears whole or not at all."""
-    packed = scratch() / "part.zip"
-    with zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED, compresslevel=1) as archive:
-        for file in sorted(folder.rglob("*")):
-            if file.is_file() and not file.name.startswith("."):
-                archive.write(file, file.relative_to(folder))
-    with _store(url) as (files, path):
-        files.makedirs(path.rpartition("/")[0], exist_ok=True)
-        files.put_file(str(packed), path)
-    packed.unlink()
+            there = f"{path}/{file.relative_to(local).as_posix()}"
+            files.makedirs(there.rpartition("/")[0], exist_ok=True)
+            files.put_file(str(file), there)
 
 
 def is_there(url: str) -> bool:
     """Return True if there is something at a URL."""
     with _store(url) as (files, path):
         return bool(files.exists(path))
-
-
-def remove(url: str) -> None:
-    """Delete the file or folder at a URL, if it exists."""
-    with _store(url) as (files, path):
-        if files.exists(path):
-            files.rm(path, recursive=True)
-
-
-def unpacked(url: str) -> list[Path]:
-    """Return the folders of the parts at a URL: of one packed part, or of all parts in a folder."""
-    with _store(url) as (files, path):
-        packed = [path] if path.endswith(".zip") else sorted(files.glob(f"{path}/*.zip"))
-        if not packed:
-            raise InputError(
-                f"no parts at {mask_urls(url)}", fix="write them with germane run --part 3/16 -o URL"
-            )
-        paths = []
-        for name in packed:
-            folder = scratch() / Path(name).stem
-            files.get_file(name, f"{folder}.zip")
-            try:
-                with zipfile.ZipFile(f"{folder}.zip") as archive:
-                    # names that lead out of the folder are made harmless by zipfile
-                    archive.extractall(folder)
-            except zipfile.BadZipFile:
-                raise InputError(f"{name} is not a part, or not whole", fix="run that part again") from None
-            paths.append(folder)
-    return paths

@@ -18,7 +18,7 @@ from germane.reports.gates import Gate
 from germane.types import Json
 
 _ROWS = "rows.txt"
-_SHARE = re.compile(r"([0-9]{1,6})(?:/|-of-)([0-9]{1,6})")
+_SHARE = re.compile(r"([0-9]{1,6})/([0-9]{1,6})")
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,10 +6,9 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from germane.addons.cluster.merging import merge_parts
-from germane.addons.cluster.remote import unpacked
 from germane.cli.printing import Outputs, check_writable, finish
 from germane.errors import InputError
-from germane.samples.urls import url_of
+from germane.samples.urls import local
 
 
 def merge(
@@ -43,10 +42,9 @@ def merge(
 
 
 def _parts_in(folder: Path) -> Iterator[Path]:
-    """Iterate over the part folders at a path: one part, a folder of parts, or packed parts, also at a URL."""
-    if (url := url_of(folder)) or folder.suffix == ".zip" or any(folder.glob("*.zip")):
-        yield from unpacked(url or folder.resolve().as_uri())
-    elif (folder / "manifest.json").exists():
+    """Iterate over the part folders at a path or URL: one part, or a folder of parts."""
+    folder = local(folder)
+    if (folder / "manifest.json").exists():
         yield folder
     else:
         yield from sorted(file.parent for file in folder.glob("*/manifest.json")) or [folder]
