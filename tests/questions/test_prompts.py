@@ -331,7 +331,7 @@ class TestReadings:
         system = render_request(
             fused_requests([SKY, Entities(SKY.query, SKY.passage)], prompts), prompts
         ).system
-        assert f"# reasoning, grade\n{prompts['relevance'].text}\n# entities\n" in system
+        assert f"# grade\n{prompts['relevance'].text}\n# entities\n" in system
 
     def test_the_text_stands_there_once(self) -> None:
         """All questions about it call it the passage."""

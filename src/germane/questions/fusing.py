@@ -202,9 +202,9 @@ def _by_id(payload: dict[str, Json], count: int) -> dict[int, dict[str, Json] | 
 
 
 def render_request(items: Sequence[FusedRequest], prompts: Prompts) -> Ask:
-    """Render one FusedRequest, or several as a shuffled list."""
+    """Render one FusedRequest, or several as a shuffled list. Its name is the first question's kind: each request pays for it."""
     first = items[0]
-    name = "-".join(question.kind for question in first.questions)
+    name = first.questions[0].kind
     if len(items) > 1:
         shuffled = sorted(items, key=_shuffle)
         fields = {**first.inputs, f"{first.text}s": [item.about for item in shuffled]}
@@ -231,8 +231,9 @@ def _instructions(request: FusedRequest, prompts: Prompts, *, many: bool = False
     parts = [f"{fragment('frame')} {fragment('list')}" if many else fragment("frame")]
     for question in request.questions:
         text = prompts.of(question).text
-        fields = ", ".join(question.schema()["properties"]) if request.flat() else question.kind
-        parts.append(f"# {fields}\n{text}" if len(request.questions) > 1 else text)
+        verdicts = [name for name in question.schema()["properties"] if name != "reasoning"]
+        heading = ", ".join(verdicts) if request.flat() else question.kind
+        parts.append(f"# {heading}\n{text}" if len(request.questions) > 1 else text)
     notes = " ".join(filter(None, map(fragment, sorted([*request.inputs, request.text], key=section_order))))
     return "\n".join(filter(None, [*parts, notes]))
 
