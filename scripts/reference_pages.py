@@ -526,7 +526,7 @@ PUBLIC: dict[str, tuple[str, ...]] = {
     "Evaluate": ("evaluate", "read_samples"),
     "Report": ("Report",),
     "Compare": ("compare", "Comparison"),
-    "Judges": ("judges.LLMJudge", "judges.DecisionJudge", "judges.PanelJudge", "judges.FakeJudge"),
+    "Judges": ("judges.LLMJudge", "judges.PanelJudge", "judges.FakeJudge"),
     "Measures": ("Measure",),
     "Tests": ("testing.assert_retrieval", "testing.germane_cases"),
 }
@@ -540,7 +540,6 @@ BRIEF = {
             "read_samples",
             "testing.assert_retrieval",
             "testing.germane_cases",
-            "judges.DecisionJudge",
             "judges.PanelJudge",
             "judges.FakeJudge",
             "Measure",

@@ -29,7 +29,7 @@ import sys
 sys.path.insert(0, "")
 from germane import Measure, Report, compare, evaluate, read_samples
 from germane.evaluation.rank import rank
-from germane.judges import DecisionJudge, LLMJudge, PanelJudge, RetryPolicy, load_judge
+from germane.judges import LLMJudge, PanelJudge, RetryPolicy, load_judge
 from germane.measures import parse_measures
 ROW = {"id": "1", "query": "q", "contexts": ["a"]}
 
@@ -97,8 +97,7 @@ LLMJudge("openai:x", concurrency=0)
 LLMJudge("openai:x", headers={"a b": "c"})
 LLMJudge("openai:x", prompts={"relevance": "none.md"})
 LLMJudge("openai:x@http://h:99999999/v1")
-LLMJudge("cohere:x").ready()
-DecisionJudge("openai:x")
+LLMJudge("cohere:x")
 PanelJudge([])
 RetryPolicy(read=-1)
 load_judge("labls")

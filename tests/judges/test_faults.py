@@ -211,7 +211,6 @@ def test_a_refused_parameter_is_left_out_whatever_the_status(act: Act) -> None:
         *(refused(500, f"{words} grammar") for words in ("failed to parse", "Failed to compile")),
         refused(500, "JSON schema conversion failed:\nUnrecognized schema"),
         refused(500, "invalid format"),
-        refused(500, "'response_format.type' must be 'json_schema' or 'text'"),
         refused(
             503, "Provider returned error", metadata={"raw": "json_schema is not supported: response_format"}
         ),

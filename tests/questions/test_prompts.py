@@ -128,7 +128,7 @@ class TestTemplates:
         ask = render_request(fused_requests([SKY], prompts), prompts)
         assert ask.system.endswith("Sei streng.")
         code = tag_code(SKY.query)
-        assert ask.user.startswith(f"<query-{code}>Why is the sky blue?</query-{code}><passage-{code}>")
+        assert ask.user.startswith(f"<query>Why is the sky blue?</query><passage-{code}>")
 
 
 class TestSections:

@@ -232,7 +232,7 @@ class TestWhatItIsAsked:
         """What was asked, of which model, how, and the first words."""
         judged(server)
         shown = repr(server.asked[0])
-        begun = "<Asked 0: relevance; model='m', mode='schema', messages=2, user='<query-"
+        begun = "<Asked 0: relevance; model='m', mode='schema', messages=2, user='<query>"
         assert shown.startswith(begun)
         assert len(shown) < 200
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Literal
 
-from germane.judges.judge import DECIDED
 from germane.reports.manifest import models_in
 from germane.reports.pairing import MeasureComparison, PairedSystems, Side
 
@@ -28,11 +27,12 @@ def how_judged(a: Side, b: Side, measures: Sequence[str]) -> str:
     """Return a text that says how the judging of two systems differs for these measures; "" if it does not."""
     if a.report is b.report:
         return ""
-    (source, identity), (other, its) = (_judge_of(side, measures) for side in (a, b))
-    if source != other:
-        return f"{a.name} was judged by {source}, {b.name} by {other}"
+    judge, other = a.report.judge, b.report.judge
+    source = str(judge.source)
+    if source != str(other.source):
+        return f"{a.name} was judged by {source}, {b.name} by {other.source}"
     both = f"{a.name} and {b.name} were judged"
-    if identity and its and (names := _differing(identity, its)):
+    if judge.identity and other.identity and (names := _differing(judge.identity, other.identity)):
         return f"{both} by {source} with another {', '.join(names)}"
     for key, what in (("settings", ""), ("prompts", "prompt of ")):
         ours, theirs = (side.report.manifest.get(key) or {} for side in (a, b))
@@ -69,17 +69,6 @@ def _served(side: Side, measure: str) -> Mapping[str, int]:
     asked = {part for name in models_in(identity) for part in (name, name.partition(":")[2])}
     models = side.report[measure, side.system].basis.models
     return {model: n for model, n in models.items() if model and model not in asked}
-
-
-def _judge_of(side: Side, measures: Sequence[str]) -> tuple[str, Mapping[str, object]]:
-    """Return the judge's name and identity; of a decisions model and a second judge, the one whose verdicts the measure reads."""
-    judge, reads = side.report.judge, side.report.manifest.get("reads") or {}
-    source, identity = str(judge.source), judge.identity
-    kinds = {kind in DECIDED for name in measures for kind in reads.get(side.types[name], ())}
-    if "decisions" not in identity or len(kinds) != 1:
-        return source, identity
-    decisions, rest = source.removesuffix(" for the rest").split(" for relevance, ", 1)
-    return (decisions, identity["decisions"]) if True in kinds else (rest, identity["rest"])
 
 
 def _differing(row: Mapping[str, object], other: Mapping[str, object]) -> list[str]:

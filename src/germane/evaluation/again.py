@@ -20,7 +20,7 @@ from germane.evaluation.spec import Spec
 from germane.folder.rows import BlockRows
 from germane.folder.writer import FolderWriter
 from germane.judges.judge import Judge
-from germane.judges.panel import DividedJudge, PanelJudge, Replica
+from germane.judges.panel import PanelJudge, Replica
 from germane.judging.asker import Asker
 from germane.judging.recorded import StoredAnswers
 from germane.judging.spending import Budget, Spent, check_price
@@ -198,8 +198,6 @@ class _Draw:
 
 def _again(judge: Judge, replica: int) -> Judge:
     """Return the judge with other replica numbers, counting down from this one, so that each answer is a new sample."""
-    if isinstance(judge, DividedJudge):
-        return DividedJudge(_again(judge.decisions, replica), _again(judge.rest, replica - 1))
     if isinstance(judge, PanelJudge):
         return PanelJudge([_again(member, replica - number) for number, member in enumerate(judge.members)])
     return Replica(judge, replica)

@@ -14,7 +14,7 @@ from germane.clean import mask_urls, some_of
 from germane.errors import InputError
 from germane.evaluation.spec import OPTIONS, Spec, environment, read_config
 from germane.folder.judgements import earlier_judgements
-from germane.judges.judge import NAME_A_SECOND, Judge, members_of
+from germane.judges.judge import Judge, members_of
 from germane.judges.panel import panel_of
 from germane.ledger.address import files_of, secret_of
 from germane.measures.graders import Grader
@@ -25,7 +25,6 @@ from germane.questions.question import AnyQuestion
 from germane.types import Json, Sample
 
 __all__ = [
-    "check_answers",
     "judged_by",
     "keeps_answers",
     "ledger_address",
@@ -70,7 +69,7 @@ class Router:
             return self._programs[program]
         if self.judge is None:
             raise no_judge([question.kind])
-        return self.judge.answering(question)
+        return self.judge
 
 
 def judged_by(judge: Judge | None) -> str:
@@ -122,23 +121,6 @@ def no_judge(names: Sequence[str]) -> InputError:
 def keeps_answers(judge: Judge | None) -> bool:
     """Return True if the judge's answers are stored."""
     return judge is not None and any(member.stored for member in members_of(judge))
-
-
-def check_answers(judge: Judge | None, graders: Iterable[Grader]) -> None:
-    """Raise InputError, before anything is paid, if a judge that only judges relevance would get other questions."""
-    if judge is None or not judge.decides:
-        return
-    others = [
-        grader.name
-        for grader in graders
-        if (grader.by or grader.measure).asks and (grader.by or grader.measure.definition.family != "ranked")
-    ]
-    if others:
-        problem = (
-            f"{judge.name} answers questions of relevance alone, and {', '.join(dict.fromkeys(others))} "
-            f"{'asks' if len(others) == 1 else 'ask'} others (claims, support, statements, ...)"
-        )
-        raise InputError(problem, fix=f"{NAME_A_SECOND}; or leave {'it' if len(others) == 1 else 'them'} out")
 
 
 def with_labels(jobs: Iterable[Job], judge: Judge | None) -> Iterable[Job]:
@@ -198,15 +180,10 @@ def pick_judge(spec: Spec, needed: Sequence[str] = ()) -> Judge | None:
     words, trusted = judge_words(spec)
     if words:
         from germane.judges import load_judge  # imported only where a judge is named
-        from germane.judges.client.providers import decides
 
         names = words.split()
         keywords = _keywords(spec, several=len(names) > 1)
-        of_text = {"temperature", "reasoning", "batch"} if len(names) > 1 else set[str]()
-        plain = {key: value for key, value in keywords.items() if key not in of_text}
-        judges = [
-            load_judge(name, trusted=trusted, **(plain if decides(name) else keywords)) for name in names
-        ]
+        judges = [load_judge(name, trusted=trusted, **keywords) for name in names]
         if len(judges) > 1 and ("base_url" in keywords or "headers" in keywords):
             from germane.judges.llm import check_shared
 
@@ -310,9 +287,7 @@ def default_measures(
         result[_OF_RELEVANCE] = (
             "from people's labels" if chosen or judge == "labels" else f"judged by {judge}"
         )
-    from germane.judges.client.providers import decides
-
-    if judge and not reads and "references" in has and not all(map(decides, judge.split())):
+    if judge and not reads and "references" in has:
         result[_OF_REFERENCES] = f"judged by {judge} against the references"
     named = environment("judge") if not judge else None
     named = f"; GERMANE_JUDGE ({named}) is used only with --judge {named}" if named else ""

@@ -22,7 +22,6 @@ from germane.errors import InputError, describe
 from germane.evaluation.choice import (
     LOOKED_AT,
     Router,
-    check_answers,
     default_measures,
     name_of_replay,
     needs_judge,
@@ -143,7 +142,6 @@ async def aevaluate(
         from germane.judges import load_judge
 
         who = load_judge(judge)
-        check_answers(who, graders)
     check_price(who, max_cost)
     spec = Spec.of(
         against=against,

@@ -21,7 +21,6 @@ from germane.errors import InputError, SourceLocation
 from germane.evaluation.choice import (
     LOOKED_AT,
     DefaultMeasures,
-    check_answers,
     default_measures,
     judge_words,
     needs_judge,
@@ -464,7 +463,6 @@ def _judge_of(plan: Plan) -> Judge | None:
     share = plan.share
     judge = pick_judge(share.of_limits(plan.spec) if share else plan.spec, needed)
     if needed:
-        check_answers(judge, graders)
         return judge
     plan.spec = replace(plan.spec, environment=FrozenDict())
     return None

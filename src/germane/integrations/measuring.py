@@ -20,7 +20,6 @@ from germane.errors import InputError, describe
 from germane.evaluation.choice import (
     NAME_A_JUDGE,
     Router,
-    check_answers,
     judge_words,
     keeps_answers,
     needs_judge,
@@ -164,7 +163,6 @@ class SharedJudge:
     ) -> Report:
         """Return the report; runs in the event loop that owns the judge's connections."""
         graders = asked_graders(measures)
-        check_answers(judge, graders)
         settings = settings_of(Spec.of(against=against), judge)
         session = self._session
         if session is None or session.judge is not judge or session.is_used_up:

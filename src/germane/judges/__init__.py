@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from germane.judges.judge import Judge, Judges, LocalJudge, Reply
     from germane.judges.labels import GoldJudge, LabelsJudge
     from germane.judges.lexical import LexicalJudge
-    from germane.judges.llm import DecisionJudge, LLMJudge
+    from germane.judges.llm import LLMJudge
     from germane.judges.panel import PanelJudge, repeated
     from germane.types import Json
 
@@ -30,13 +30,12 @@ _HOMES = {
     "judge": ("Judge", "LocalJudge", "Reply"),
     "labels": ("GoldJudge", "LabelsJudge"),
     "lexical": ("LexicalJudge",),
-    "llm": ("DecisionJudge", "LLMJudge"),
+    "llm": ("LLMJudge",),
     "panel": ("PanelJudge", "repeated"),
 }
 """The modules of the public names."""
 
 __all__ = [
-    "DecisionJudge",
     "FakeJudge",
     "GoldJudge",
     "Judge",
@@ -88,7 +87,7 @@ def _loaded(value: Any, options: Mapping[str, Json]) -> Judge:
     name = value.strip()
     if local := _LOCAL.get(name.casefold()):
         return _public(local)()
-    from germane.judges.client.providers import PROVIDERS, decides
+    from germane.judges.client.providers import PROVIDERS
 
     provider, _, rest = name.partition(":")
     if provider.strip().lower() not in PROVIDERS and (made := find("judges", provider)):
@@ -96,4 +95,4 @@ def _loaded(value: Any, options: Mapping[str, Json]) -> Judge:
         return of_addon
     if ":" not in name and (near := difflib.get_close_matches(name.casefold(), _LOCAL, n=1)):
         raise InputError(f"unknown judge {name!r}", fix=f"did you mean {near[0]}?")
-    return _public("DecisionJudge" if decides(name) else "LLMJudge")(name, **options)
+    return _public("LLMJudge")(name, **options)

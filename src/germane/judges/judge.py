@@ -17,12 +17,6 @@ from germane.types import FrozenDict, Json, Usage
 
 __all__ = ["GaveUp", "members_of", "trivial_answer"]
 
-DECIDED = ("relevance",)
-"""Kinds of question that have a decision form."""
-NAME_A_SECOND = (
-    "name a second judge that writes text and answers the rest: --judge MODEL --judge openai:gpt-4o-mini"
-)
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reply:
@@ -58,7 +52,6 @@ class Judge:
             answers from labels instead of from text says `"reads": "labels"` or `"reads": "gold"`.
         stored: True if its answers belong in the ledger, since they cost money or time.
         kept: True if answers that belong in the ledger are put there; False for a judge that cannot be told from another.
-        decides: True if it answers relevance alone, with probabilities: a decisions model.
         stand_in: One sentence that every report must carry where this judge only stands in for a model, else "".
         concurrency: The groups of questions that it may be asked at once.
     """
@@ -66,7 +59,6 @@ class Judge:
     name: str = ""
     stored: bool = True
     kept: bool = True
-    decides: bool = False
     stand_in: str = ""
     concurrency: int = 16
 
@@ -93,10 +85,6 @@ class Judge:
         return keys_under(
             questions.example, questions.items, self._ending(self.prompt_hash(questions.example))
         )
-
-    def answering(self, _question: AnyQuestion) -> Judge:
-        """Return the judge, of several, that answers this question; InputError if none can."""
-        return self
 
     def label_of(self, _question: AnyQuestion) -> Json:
         """Return the label of the question's passage, for a judge that reads labels; None = it has none."""

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from copy import copy
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, Self
+from typing import TYPE_CHECKING, Literal, Self
 from urllib.parse import urlsplit
 
 from germane.errors import InputError, MissingPart, install_extra
@@ -20,7 +20,6 @@ from germane.judges.client.providers import (
     PROVIDERS,
     Price,
     Service,
-    check_form,
     check_headers,
     find,
     price_of,
@@ -28,17 +27,13 @@ from germane.judges.client.providers import (
 from germane.judges.client.ratelimits import AdaptiveConcurrency, RateLimiter
 from germane.judges.client.retry import RetryPolicy, check_number
 from germane.judges.client.transport import HTTPTransport
-from germane.judges.decisions import check_levels
-from germane.judges.judge import DECIDED, NAME_A_SECOND, Judge, Reply, once_stored, trivial_answer
+from germane.judges.judge import Judge, Reply, once_stored, trivial_answer
 from germane.questions.fusing import FusedRequest, fused_requests, in_batches, render_request
 from germane.questions.prompts import Prompts, fingerprint, fragment
 from germane.questions.question import AnyQuestion
 from germane.types import FrozenDict, Json, Usage, freeze
 
 __all__ = ["model_of"]
-
-_TOKENS_BACK = 4
-"""Tokens of an answer, where nobody has told: a few numbers, which some providers count as none."""
 
 if TYPE_CHECKING:
     from germane.judges.client.client import Transport
@@ -156,7 +151,6 @@ class LLMJudge(Judge):
         self._own = None if isinstance(spec, str) else spec
         if self._own is None:
             self.service = service = find(str(spec), base_url, trusted=trusted)
-            check_form(service, decides=self.decides)
         else:
             sent = {"base_url": base_url, "api_key": api_key, "headers": headers, "parameters": own}
             if unsent := next((option for option, value in sent.items() if value), None):
@@ -241,11 +235,8 @@ class LLMJudge(Judge):
 
             foreign = PydanticAITransport(service, key, self._headers)
         except ImportError:
-            extra = "decisions" if self.decides else service.provider
             problem = f"the judge {service.provider} is an extra that is not installed"
-            raise MissingPart(problem, fix=install_extra(extra)) from None
-        if self.decides:
-            return foreign
+            raise MissingPart(problem, fix=install_extra(service.provider)) from None
         self.capabilities.mode = max(self.capabilities.mode, foreign.mode)
         if not foreign.takes_temperature and self.capabilities.temperature is not None:
             self.capabilities.temperature = None
@@ -281,13 +272,9 @@ class LLMJudge(Judge):
             return Usage(cost_usd=0.0)
         ask = render_request(self.fused(questions), self.prompts)
         sent = len(self.capabilities.body(ask)) // 4
-        back = self._tokens_back(questions)
+        back = sum(len(str(question.typical())) for question in questions) // 4
         cost = None if self.price is None else self.price.cost(sent, back)
         return Usage(requests=1, input_tokens=sent, output_tokens=back, cost_usd=cost)
-
-    def _tokens_back(self, questions: tuple[AnyQuestion, ...]) -> int:
-        """Return the number of tokens of typical answers, estimated as characters / 4."""
-        return sum(len(str(question.typical())) for question in questions) // 4
 
     async def answer(self, questions: tuple[AnyQuestion, ...]) -> Sequence[Reply]:
         """Return one reply per question; questions that a list left unanswered are asked one by one.
@@ -327,53 +314,6 @@ class LLMJudge(Judge):
         self._closing = self._calls > 0
         if self._client is not None and not self._closing:
             await self._client.close()
-
-
-class DecisionJudge(LLMJudge):
-    """A decisions model as the judge of relevance: it answers with a probability for each grade.
-
-    Args:
-        spec: `typesafe:MODEL`, `openai-decisions:MODEL`, `google-decisions:MODEL`, or `system-one:MODEL@URL` for a
-            server of your own.
-        batch, temperature, reasoning, max_output_tokens: Not possible: there is no text to draw, and one question a request.
-        options: Other arguments of LLMJudge.
-
-    Raises:
-        InputError: The provider is unknown, a setting is not possible, or a prompt of your own does not name the levels.
-    """
-
-    decides = True
-
-    def __init__(self, spec: str, **options: Any) -> None:
-        values = {**options, **(options.get("parameters") or {})}
-        for name in ("temperature", "reasoning", "max_output_tokens", "max_tokens", "batch"):
-            options.pop(name, None)
-            if values.get(name) not in {None, 1} or (name == "temperature" and values.get(name) is not None):
-                problem = f"a decisions model is asked without {name}: it writes no text"
-                raise InputError(problem, fix="leave it out")
-        super().__init__(spec, **{**options, "temperature": None, "reading": "single"})
-        own = self.capabilities.parameters
-        self.capabilities = ModelCapabilities(
-            model=self.service.model, parameters=own, mode=PROMPT, limit_names=(), decides=True
-        )
-        for name in options.get("prompts") or ():
-            if name.startswith(DECIDED):
-                check_levels(name, self.prompts[name].text, template=bool(self.prompts[name].pieces))
-
-    def prompt_hash(self, question: AnyQuestion) -> str:
-        """Return the hash of the question's wording as a score."""
-        return fingerprint(self.prompts.of(question).hash, "score")
-
-    def answering(self, question: AnyQuestion) -> Judge:
-        """Return the judge itself; InputError if the question has no decision form."""
-        if question.kind not in DECIDED:
-            raise InputError(
-                f"{self.name} cannot answer a question of kind {question.kind}", fix=NAME_A_SECOND
-            )
-        return self
-
-    def _tokens_back(self, questions: tuple[AnyQuestion, ...]) -> int:
-        return _TOKENS_BACK * len(questions)
 
 
 def model_of(judge: Judge) -> LLMJudge | None:

@@ -8,7 +8,7 @@ from typing import Any
 
 from germane.encoding import digest
 from germane.errors import InputError, JudgeError
-from germane.judges.judge import DECIDED, Judge, Reply, copy_settings, members_of, with_defaults
+from germane.judges.judge import Judge, Reply, copy_settings, with_defaults
 from germane.questions.asking import Answer
 from germane.questions.question import AnyQuestion, asked_as
 from germane.types import FrozenDict, Json, Judgement, freeze
@@ -24,7 +24,7 @@ class Replica(Judge):
     """
 
     def __init__(self, judge: Judge, number: int) -> None:
-        copy_settings(judge, self, own=("key", "keys", "group", "answer", "answering"))
+        copy_settings(judge, self, own=("key", "keys", "group", "answer"))
         self.judge, self.number = judge, number
         replica = {"replica": number} if number != 1 else {}
         self.identity = freeze({**judge.identity, **replica})
@@ -77,8 +77,6 @@ class PanelJudge(Judge):
         if len(members) < 2:
             raise InputError("a panel has at least two members", fix="name several judges, or repeat one")
         members = tuple(map(with_defaults, members))
-        if any(member.decides for member in members):
-            raise InputError("a decisions model is not a member of a panel", fix=_ALONE)
         reads = {str(member.identity["reads"]) for member in members if "reads" in member.identity}
         if len(reads) > 1:
             raise InputError("labels and gold cannot be on one panel", fix="leave one of them out")
@@ -140,52 +138,8 @@ class PanelJudge(Judge):
         )
 
 
-class DividedJudge(Judge):
-    """A decisions model for questions with a decision form, and another judge or panel for the rest. They do not vote together.
-
-    Each answer is stored under the key of the judge that gave it.
-
-    Args:
-        decisions: The judge of relevance.
-        rest: The judge of the other kinds of question.
-    """
-
-    stored = False
-
-    def __init__(self, decisions: Judge, rest: Judge) -> None:
-        if "reads" in rest.identity:
-            problem = f"{rest.name} answers relevance, as {decisions.name} does: nothing is left for it"
-            raise InputError(problem, fix="leave one of them out")
-        self.decisions, self.rest = decisions, rest
-        self.members = (decisions, *members_of(rest))
-        self.name = f"{decisions.name} for relevance, {rest.name} for the rest"
-        self.stand_in = rest.stand_in
-        self.identity = freeze({"decisions": decisions.identity, "rest": rest.identity})
-
-    def answering(self, question: AnyQuestion) -> Judge:
-        """Return the decisions model if the question has a decision form."""
-        return self.decisions if question.kind in DECIDED else self.rest.answering(question)
-
-    async def answer(self, questions: tuple[AnyQuestion, ...]) -> Sequence[Reply]:
-        """Return the replies of the first question's judge; a group belongs to one judge."""
-        return await self.answering(questions[0]).answer(questions)
-
-
-_ALONE = "name one decisions model, for relevance, and a second judge that answers the rest"
-
-
 def panel_of(judges: Sequence[Judge], repeat: int = 1) -> Judge:
-    """Return one judge unchanged; several, or several samples of each, as a panel. InputError if they cannot be combined.
-
-    A decisions model is on no panel: the others answer what it cannot.
-    """
-    if deciding := [judge for judge in judges if judge.decides]:
-        others = [judge for judge in judges if not judge.decides]
-        if len(deciding) > 1:
-            raise InputError("two decisions models would judge the same", fix=_ALONE)
-        if repeat > 1 and not others:
-            raise InputError("a decisions model answers the same each time", fix="leave repeat out")
-        return DividedJudge(deciding[0], panel_of(others, repeat)) if others else deciding[0]
+    """Return one judge unchanged; several, or several samples of each, as a panel. InputError for no judge at all."""
     members = judges if repeat == 1 else [member for judge in judges for member in repeated(judge, repeat)]
     if not members:
         raise InputError("no judge in the list", fix="name one or more")

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 from germane.errors import AnswerError
-from germane.questions.prompts import Prompts, fragment, section_order, show, tag_code
+from germane.questions.prompts import OF_AUTHOR, Prompts, fragment, section_order, show, tag_code
 from germane.questions.question import AnyQuestion
 from germane.types import Json
 
@@ -149,11 +149,11 @@ class Ask:
         return sum(question.limited()[1] for question in questions if not question.free_text)
 
     def read(
-        self, payload: dict[str, Json], *, limited: bool = False, as_answered: bool = False
+        self, payload: dict[str, Json], *, limited: bool = False
     ) -> Iterator[tuple[AnyQuestion, Json | AnswerError, dict[str, Json]]]:
         """Yield each question, its part of the answer as stored or its fault, and the kinds it shared the request with.
 
-        With `limited`, a part that reached a limit of its schema is wrong; `as_answered` as in `Question.validate`.
+        With `limited`, a part that reached a limit of its schema is wrong.
         """
         many = len(self.items) > 1
         rows = _by_id(payload, len(self.items)) if many else {1: payload}
@@ -169,7 +169,7 @@ class Ask:
                 try:
                     if not isinstance(row, AnswerError):
                         answer = request.answer_of(question, row, flat=flat)
-                        answer = question.validate(answer, as_answered=as_answered)
+                        answer = question.validate(answer)
                         if limited:
                             question.check_limits(answer)
                 except AnswerError as error:
@@ -202,9 +202,9 @@ def _by_id(payload: dict[str, Json], count: int) -> dict[int, dict[str, Json] | 
 
 
 def render_request(items: Sequence[FusedRequest], prompts: Prompts) -> Ask:
-    """Render one FusedRequest, or several as a shuffled list. Its name is the first question's kind: each request pays for it."""
+    """Render one FusedRequest, or several as a shuffled list."""
     first = items[0]
-    name = first.questions[0].kind
+    name = "-".join(question.kind for question in first.questions)
     if len(items) > 1:
         shuffled = sorted(items, key=_shuffle)
         fields = {**first.inputs, f"{first.text}s": [item.about for item in shuffled]}
@@ -278,4 +278,4 @@ def _sections(fields: Mapping[str, Json]) -> str:
     """Return the sections of the data in order."""
     ordered = sorted(fields.items(), key=lambda section: section_order(section[0]))
     code = tag_code(ordered[0][1])
-    return "".join(show(name, value, code) for name, value in ordered)
+    return "".join(show(name, value, "" if name in OF_AUTHOR else code) for name, value in ordered)

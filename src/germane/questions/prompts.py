@@ -31,6 +31,8 @@ __all__ = ["variables_in"]
 FOLDER = Path(__file__).with_name("prompts")
 FIRST = ("history", "query", "reference", "response", "criterion")
 LAST = ("passage", "contexts", "text", "claims", "statements", "nuggets")
+OF_AUTHOR = {"query", "reference", "criterion"}
+"""Sections whose text whoever wrote the test set has written: their tags need no code that retrieved text cannot know."""
 TAGGED = {"contexts", "passages"}
 NONE = "(none)"
 

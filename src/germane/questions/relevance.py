@@ -33,7 +33,7 @@ HELPS = 2
 class Grade(Struct, frozen=True, gc=False):
     """The relevance of a passage, from 0 to 3 as the rubric words it; on the binary scale 0 or 1.
 
-    `probabilities` are those of the grades from 0 up, where the judge gives them (a decisions model): `grade` is their mode.
+    `probabilities` are those of the grades from 0 up, where the judge gives them: `grade` is their mode.
     """
 
     grade: int

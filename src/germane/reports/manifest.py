@@ -172,13 +172,11 @@ def _sum(counts: list[Mapping[str, Any]], field: str) -> FrozenDict:
 
 
 def models_in(identity: Mapping[str, Json]) -> Iterator[str]:
-    """Yield the models that a judge of that identity asks: its own, a panel's members, or those of a divided judge."""
+    """Yield the models that a judge of that identity asks: its own, or those of a panel's members."""
     if identity.get("model"):
         yield str(identity["model"])
-    for name in ("panel", "decisions", "rest"):
-        inner = identity.get(name) or ()
-        for value in inner if isinstance(inner, list | tuple) else (inner,):
-            yield from models_in(value)
+    for member in identity.get("panel") or ():
+        yield from models_in(member)
 
 
 def circular(judge: JudgeLine, targets: Mapping[str, Mapping[str, str]] | None) -> Iterator[str]:

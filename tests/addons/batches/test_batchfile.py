@@ -153,7 +153,7 @@ def test_a_line_is_what_run_batch_reads(server: ModelServer) -> None:
     for line in lines():
         jsonschema.validate(line, RUN_BATCH)
     names = [line["body"]["response_format"]["json_schema"]["name"] for line in lines()]
-    assert "relevance" in names
+    assert "relevance-statements-entities" in names
     ids = {line["custom_id"] for line in lines()}
     asked()
     assert {line["custom_id"] for line in lines()} == ids

@@ -46,11 +46,3 @@ def test_questions_never_overwrite_the_samples_of_their_report(inside: Cli, tmp_
     assert inside("run", "d.jsonl", "-m", "context_precision", "--judge", "lexical", "-o", "report").code == 0
     ran = inside("questions", "report", "-o", "report/samples.jsonl")
     assert (ran.code, "would overwrite the input" in ran.err) == (2, True), ran.err
-
-
-def test_a_decisions_model_has_no_batches(inside: Cli, tmp_path: Path) -> None:
-    """Exit code 2 and what to do instead."""
-    write_jsonl(tmp_path / "d.jsonl", {"query": "q", "contexts": ["a"]})
-    ran = inside("run", "d.jsonl", "-m", "context_precision", "--judge", "typesafe:jev-1", "--later")
-    assert ran.code == 2
-    assert "no batch API of this provider" in " ".join(ran.err.split())

@@ -264,7 +264,7 @@ class TestReasoningContent:
     @pytest.mark.parametrize(
         ("field", "text", "setting"),
         [
-            ("reasoning_content", '{"reasoning": "r", "grade": 2}', "--reasoning-parser"),
+            ("reasoning_content", '{"reasoning": "r", "grade": 2}', "--reasoning off"),
             ("reasoning", "Let me think about the passage.", "--reasoning off"),
         ],
     )

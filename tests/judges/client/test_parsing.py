@@ -18,29 +18,17 @@ MARKS = [
     ("<Thinking>", "</Thinking>"),
     ("<reasoning>", "</reasoning>"),
     ("<thought>", "</thought>"),
-    ("<seed:think>", "</seed:think>"),
-    ("[THINK]", "[/THINK]"),
-    ("◁think▷", "◁/think▷"),
-    ("<|START_THINKING|>", "<|END_THINKING|>"),
-    ("<|begin_of_thought|>", "<|end_of_thought|>"),
-]
-FINAL = "<|start|>assistant<|channel|>final<|message|>"
-CHANNELS = [
-    ("<|channel|>analysis<|message|>", f"<|end|>{FINAL}"),
-    ("<|channel|>analysis<|message|>", FINAL.removeprefix("<|start|>assistant")),
-    ("<|start|>assistant<|channel|>commentary<|message|>", f"<|end|>{FINAL}"),
-    ("<|channel>thought\n", "<channel|>"),
 ]
 
 
-@pytest.mark.parametrize(("opens", "ends"), MARKS + CHANNELS)
+@pytest.mark.parametrize(("opens", "ends"), MARKS)
 def test_a_thought_is_passed_over(opens: str, ends: str) -> None:
     """Whatever a model's template encloses it in, and even where it ends in a broken draft."""
     assert object_in(f"{opens}{DRAFT}{ends}\n{OBJECT}") == {"grade": 2}
     assert object_in(f'{opens}{DRAFT} {{"gra{ends}{OBJECT}') == {"grade": 2}
 
 
-@pytest.mark.parametrize(("opens", "ends"), MARKS + CHANNELS)
+@pytest.mark.parametrize(("opens", "ends"), MARKS)
 def test_what_stands_in_a_thought_alone_is_no_answer(opens: str, ends: str) -> None:
     """The model changed its mind, or never made it up."""
     with pytest.raises(AnswerError, match="holds no JSON object"):
@@ -57,13 +45,22 @@ def test_a_thought_that_the_template_began_ends_where_it_says_so(ends: str) -> N
         object_in(f"{DRAFT}{ends} I cannot decide.")
 
 
-def test_channels_that_follow_each_other() -> None:
-    """Two thoughts and then the answer, with its own end."""
-    text = "".join(opens + DRAFT for opens, _ in CHANNELS[:3]) + f"<|end|>{FINAL}{OBJECT}<|return|>"
-    assert object_in(text) == {"grade": 2}
+@pytest.mark.parametrize(
+    ("opens", "ends"),
+    [
+        ("[THINK]", "[/THINK]"),
+        ("\u25c1think\u25b7", "\u25c1/think\u25b7"),
+        ("<|channel|>analysis<|message|>", "<|end|>"),
+    ],
+)
+def test_a_thought_in_other_marks_is_no_answer(opens: str, ends: str) -> None:
+    """What it holds is not taken for the answer: the model is asked again."""
+    for text in (f"{opens}\n{OBJECT}\n{ends}\nI cannot decide.", f"{opens}{DRAFT}{ends}{OBJECT}"):
+        with pytest.raises(AnswerError, match=r"(part of a longer text|another JSON object)"):
+            object_in(text)
 
 
-@pytest.mark.parametrize("mark", ["</think>", "[THINK]", "<|channel|>analysis", "<reasoning>"])
+@pytest.mark.parametrize("mark", ["</think>", "<reasoning>"])
 def test_a_mark_in_a_string_is_none(mark: str) -> None:
     """A passage may hold one, and a reason may repeat it."""
     assert object_in(f'So: {{"reasoning": "it says {mark}", "grade": 2}}')["grade"] == 2
@@ -101,27 +98,26 @@ def test_the_one_object_of_a_text(text: str) -> None:
 @pytest.mark.parametrize(
     ("text", "problem"),
     [
-        ('For example {"grade":3} would be ... but no', "more text: 'would be"),
-        (f"{OBJECT}: that is what I would say.", "part of something longer"),
-        (f"{OBJECT} Hm, no.</think>", "more text: '</think>"),
+        ('For example {"grade":3} would be ... but no', "part of a longer text"),
+        (f"{OBJECT}: that is what I would say.", "part of a longer text"),
+        (f"{OBJECT} Hm, no.</think>", "part of a longer text"),
         (f'{OBJECT}\n{{"grade": 1}}', "another JSON object"),
         (f"{OBJECT} {OBJECT}", "another JSON object"),
         (f"Not {{grade: 3}} but {OBJECT}", "broken or cut off"),
         (f"{DRAFT} {OBJECT}", "another JSON object"),
-        (f"{'The passage says little. ' * 20}{OBJECT}", "before the JSON object stand 499 characters"),
+        (f"{'The passage says little. ' * 20}{OBJECT}", "part of a longer text"),
         (f"[{OBJECT}]", "not a list"),
-        (f"```json\n[{OBJECT}]\n```", "part of something longer"),
-        (f"Here: [{OBJECT}", "part of something longer"),
+        (f"```json\n[{OBJECT}]\n```", "part of a longer text"),
+        (f"Here: [{OBJECT}", "part of a longer text"),
         (f"[{OBJECT}, {OBJECT}]", "not a list"),
         ("[]", "not a list"),
         ("7", "not a int"),
         ("I cannot decide.", "holds no JSON object"),
         ('{"grade": 2', "broken or cut off"),
         (f'{{"reasoning": "it says "</think>{OBJECT}', "broken or cut off"),
-        ('{"grade": 3, "grade": 0}', 'says "grade" twice'),
+        ('{"grade": 3, "grade": 0}', "one field twice"),
         ("[" * 100_000, "holds no JSON object"),
         ('{"a":' * 100_000, "broken or cut off"),
-        ('{"grade": 1e999}', "not a JSON number"),
         (f'{{"grade": {"9" * 5000}}}', "broken or cut off"),
     ],
 )

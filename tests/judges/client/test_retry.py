@@ -22,7 +22,6 @@ from germane.judges.client.retry import retry_after
         ("Please try again in 7m26.4s. Visit ...", 446.4),
         ("Please try again in 1h2m3s.", 3723),
         ("Please retry after 26 seconds. To increase", 26),
-        ("try again in about 2 minutes", 120),
         ("try again in a while", None),
         ("retry in 5 steps", None),
         ("", None),

@@ -21,7 +21,6 @@ from germane.errors import InputError, JudgeError, SourceLocation
 from germane.evalfiles import Case
 from germane.evaluation import run_coroutine
 from germane.evaluation.choice import (
-    check_answers,
     judged_by,
     ledger_address,
     needs_judge,
@@ -162,7 +161,6 @@ def grade(
     job = Job(sample=sample, graders=(scored(grader),), case=Case(sample=sample))
     if needs_judge(job.graders) and judge is None:
         raise no_judge([grader.label])
-    check_answers(judge, job.graders)
     settings = grader.settings.with_judge(judged_by(judge))
     try:
         report = run_coroutine(report_on([job], settings, judge, ledger, spec=Spec.of(replay=replay or None)))

@@ -85,7 +85,7 @@ def draft(
     store = open_ledger(None if no_cache else ledger_address(ledger), replayed)
 
     def judge_of(question: AnyQuestion) -> Judge:
-        return (author if question.kind == "draft" else checker).answering(question)
+        return author if question.kind == "draft" else checker
 
     async def run() -> Drafter:
         async with Asker(
@@ -192,7 +192,7 @@ def _judges(judge: str | None, writer: str | None, flags: dict[str, Any]) -> tup
     if checker is None or author is None:
         raise no_judge(["draft"])
     for one in (checker, author):
-        if one.stand_in or not one.stored or one.decides:
+        if one.stand_in or not one.stored:
             problem = f"{one.name} cannot draft: a rule cannot write questions"
             raise InputError(problem, fix="name a model: --judge openai:gpt-4o-mini")
     return checker, author

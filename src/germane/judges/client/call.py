@@ -76,7 +76,7 @@ class GroupCall:
         ms: float | None = (monotonic() - call.started) * 1000
         asked_for = "text" if self.items[0].questions[0].free_text else MODES[call.mode]
         common: dict[str, Json] = {
-            "mode": "score" if capabilities.decides else asked_for,
+            "mode": asked_for,
             "model": call.last.model,
             "fingerprint": call.last.fingerprint,
             "left_out": capabilities.left_out,
@@ -250,10 +250,9 @@ class GroupCall:
     def _keep(self, ask: Ask, got: Completion) -> AnswerError | None:
         """Keep the usable part of an answer; return the fault of the rest."""
         problem: AnswerError | None = None
-        decides = self.client.capabilities.decides  # no chat model's own claim about probabilities is one
         try:
             payload = got.payload() if ask.schema else {"text": got.text}
-            for question, answer, how in ask.read(payload, limited=self.state.limited, as_answered=decides):
+            for question, answer, how in ask.read(payload, limited=self.state.limited):
                 if isinstance(answer, AnswerError):
                     problem = answer
                 else:

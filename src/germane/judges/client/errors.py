@@ -1,6 +1,7 @@
 """Read the responses of model endpoints and decide what follows: accept, retry, wait, change the request, give up, or stop.
 
-`next_action` holds the one table of that. The expressions before it match the error messages of real servers.
+`next_action` holds the one table of that. The expressions before it match the error messages of OpenAI, Azure, Anthropic,
+Google, OpenRouter, vLLM, llama.cpp and Ollama; another server's message is matched as far as it uses the same words.
 """
 
 from __future__ import annotations
@@ -28,21 +29,20 @@ _SHOWN = 8000
 UNKNOWN = 200
 """The status of a body that is neither an answer nor an error that can be recognized."""
 
-_NOWHERE = re.compile(
-    r"(?:404:? )?(?:page |file )?not found(?: \(\w+\))?|method not allowed|(?:invalid url|unexpected endpoint).*|<.*|",
-    re.IGNORECASE,
-)
 _TAG = re.compile(r"<(?:script|style).*?</(?:script|style)>|<[^>]*>", re.DOTALL | re.IGNORECASE)
-_INSIDE = ("error", "errors", "base_resp")
-_MESSAGE = ("message", "detail", "status_msg", "msg")
-_CODES = ("code", "status", "status_code")
-_ERROR = re.compile(r"[45][0-9]{2}")
-_MEANS = (
-    (429, re.compile(r"rate.?limit|too many requests|resource.?exhausted|throttl|overloaded", re.IGNORECASE)),
-    (401, re.compile(r"unauthori[sz]ed|unauthenticated|authentication", re.IGNORECASE)),
-    (404, re.compile(rf"\A(?=.)(?:{_NOWHERE.pattern})\Z", re.IGNORECASE)),
+_WORDS_OF_ERRORS = (
+    "error",
+    "errors",
+    "message",
+    "detail",
+    "code",
+    "param",
+    "metadata",
+    "raw",
+    "cause",
+    "innererror",
 )
-"""The status that the words of an error without a number mean."""
+"""Names under which servers put the words of an error; OpenRouter has the provider's own in `metadata.raw`."""
 
 
 def message_of(raw: bytes, status: int = 400, headers: Mapping[str, str] | None = None) -> str:
@@ -51,97 +51,58 @@ def message_of(raw: bytes, status: int = 400, headers: Mapping[str, str] | None 
         return f"the server points to {location[:300]}; give the base URL that leads there"
     text = raw[:4000].decode("utf-8", "replace")
     with suppress(ValueError, RecursionError):
-        text = _text(json.loads(raw), text)
-    text = "".join(c if c.isprintable() else " " for c in " ".join(text.split())[:500])
-    no_path = status in {404, 405} and _NOWHERE.fullmatch(text) is not None
-    text = " ".join(_TAG.sub(" ", text).split()) if text.startswith("<") else text
-    if no_path:
+        first, *more = dict.fromkeys(_words(json.loads(raw)))
+        text = f"{first} ({', '.join(more)})" if more else first
+    text = " ".join(_TAG.sub(" ", text).split() if text.startswith("<") else text.split())
+    text = "".join(c if c.isprintable() else " " for c in text[:500])
+    if status in {404, 405} and not (_NO_MODEL.search(text.lower()) or _UNSUPPORTED.search(text.lower())):
         return f"{text[:80] or 'not found'}; is that the whole base URL? Most end in /v1"
     return text or "no reason given"
+
+
+def _words(error: Json) -> Iterator[str]:
+    """Yield the messages, codes and parameters in an error, wherever a server puts them."""
+    if isinstance(error, list):
+        for inner in error:
+            yield from _words(inner)
+    elif isinstance(error, dict):
+        for name in _WORDS_OF_ERRORS:
+            yield from _words(error.get(name))
+    elif error and not isinstance(error, bool):
+        yield str(error)
 
 
 def failure_in(body: Mapping[str, Json]) -> tuple[int, Json] | None:
     """Return the error in the body of a 2xx response with the status it should have had, or None.
 
-    It stands next to the choices, in the first of them (OpenRouter), or alone. The status is the error's own number or
-    the one that its words mean, else 500; UNKNOWN where nothing says that it is an error. A completion without choices
-    is an empty answer.
+    It stands next to the choices, in the first of them (OpenRouter), or alone. The status is the error's own number, else 500;
+    UNKNOWN where nothing says that it is an error. A completion without choices is an empty answer.
     """
     choices = body.get("choices")
     first = choices[0] if isinstance(choices, list) and choices else None
     if error := body.get("error") or (isinstance(first, dict) and first.get("error")):
-        return _status(error) or 500, error
+        code = str(error.get("code")) if isinstance(error, dict) else ""
+        return int(code) if re.fullmatch(r"[45][0-9]{2}", code) else 500, error
     if isinstance(choices, list) or body.get("object") == "chat.completion":
         return None
-    return _status(body) or UNKNOWN, body
-
-
-def _status(error: Json) -> int | None:
-    """Return the HTTP status that an error states as a number or in words."""
-    inner, text = _inner(error), _text(error)
-    codes = [inner.get(name) for name in _CODES] if isinstance(inner, dict) else []
-    numbers = (int(code) for code in map(str, codes) if _ERROR.fullmatch(code))
-    means = (status for status, words in _MEANS if words.search(text))
-    return next(numbers, None) or next(means, None)
-
-
-def _text(error: Json, raw: str = "") -> str:
-    """Return the message of an error, with its code, its parameter and the errors that caused it."""
-    inner = _inner(error)
-    if not isinstance(inner, dict):
-        return str(inner)
-    text = str(next((inner[name] for name in _MESSAGE if inner.get(name)), raw))
-    code, parameter = inner.get("code") or inner.get("type"), inner.get("param")
-    text = f"{text} ({code})" if code else text
-    for more in (parameter, *_causes(inner)):
-        if more and str(more) not in text:
-            text = f"{text}: {more}"
-    return text
-
-
-def _causes(error: Mapping[str, Json]) -> Iterator[str]:
-    """Yield the messages of errors within an error: OpenRouter has the provider's as JSON in `metadata.raw`."""
-    metadata = error.get("metadata")
-    raw = metadata.get("raw") if isinstance(metadata, dict) else None
-    for cause in (raw, error.get("cause"), error.get("innererror")):
-        inner = cause
-        if isinstance(cause, str):
-            with suppress(ValueError, RecursionError):
-                inner = json.loads(cause)
-        if inner and isinstance(inner, (str, list, dict)):
-            yield _text(inner, str(cause))
-
-
-def _inner(error: Json) -> Json:
-    """Return the object with the message: Google lists one error, Cloudflare several, MiniMax has its own name."""
-    if isinstance(error, list) and error:
-        return _inner(error[0])
-    inside = (error.get(name) for name in _INSIDE) if isinstance(error, dict) else ()
-    result = next((value for value in inside if value and isinstance(value, (str, list, dict))), None)
-    return error if result is None else _inner(result)
+    return UNKNOWN, body
 
 
 _TOO_LONG = re.compile(
-    r"context[ _](?:length|window|size)|maximum context|exceed_context|too long|too many (?:input )?tokens"
-    r"|input token count|maximum (?:number of tokens|prompt length|model length|allowed number of input tokens)"
-    r"|reduce the length|(?:request|prompt|message|input|content)s?[ _](?:is |are )?too[ _]large|input length"
-    r"|max_new_tokens|must have less than \d+ tokens|max(?:imum)? input tokens|input tokens \d+ cannot exceed"
-    r"|longer than (?:the )?model|exceeds n_ctx|string_above_max_length|configured limit of \d+ tokens|tokens? limit exceeded"
+    r"context[ _](?:length|window|size|limit)|maximum context|exceed_context|exceeds n_ctx|too long|input token count"
+    r"|maximum (?:prompt length|model length|allowed number of input tokens)|reduce the length"
+    r"|(?:request|prompt|input)s?[ _](?:is )?too[ _]large|string_above_max_length|input length|input tokens exceed"
 )
-"""How OpenAI, Azure, vLLM, SGLang, TGI, llama.cpp, Ollama, LM Studio, Anthropic, Gemini, Bedrock, ... say it."""
-
-_BROKE = ("insufficient_quota", "insufficient balance", "credit balance is too low")
+_BROKE = re.compile("insufficient_quota|insufficient (?:balance|credits)|credit balance is too low")
 _QUOTA = "exceeded your current quota"
 _FOR_NOW = re.compile(r"retry in|per ?minute|retry ?delay")
 _FOR_GOOD = re.compile(r"per ?day|limit: 0(?![.\d])")
 _KEY = re.compile(
-    r"(?:invalid|incorrect|wrong|expired|missing|no)[ _](?:x-)?api[ _-]?key"
-    r"|api key (?:not (?:valid|found)|(?:is |was )?(?:invalid|expired|missing|required))"
-    r"|unauthenticated|no auth credentials|invalid authentication|login fail"
+    r"(?:invalid|incorrect|expired|missing|no)[ _](?:x-)?api[ _-]?key|api[ _-]key (?:not|expired|is (?:invalid|missing))"
+    r"|no auth credentials"
 )
 _NO_MODEL = re.compile(
-    r"\bmodels?\b\S*(?:\s+\S+){0,4}?\s+(?:does not exist|not exist|(?:is |was )?not (?:found|loaded)|could not be found)"
-    r"|(?:unknown|no such)[ _]model\b|not a valid model|model_not_found|invalid_model\b|invalid model(?: id| name|:)"
+    r"\bmodels?\b\S*(?:\s+\S+){0,4}?\s+(?:does not exist|(?:is |was )?not found)|model_not_found|not a valid model|invalid model\b"
 )
 _UNSUPPORTED = re.compile(
     r"support\w*\b.{0,60}(?:tool|function|json|schema|structured|response.format)|requested parameters|response_format"
@@ -149,24 +110,21 @@ _UNSUPPORTED = re.compile(
 """OpenRouter's 404 where no model supports what the request asks for."""
 
 _REFUSED = re.compile(
-    r"un(?:supported|recogni[sz]ed|known)[ _](?:value|param|argument|field|key|request)|not (?:supported|permitted|allowed|implemented)"
-    r"|(?:does not|doesn't|cannot) support|(?:failed|unable) to \w+ .{0,20}(?:grammar|schema|format\b)|extra inputs"
-    r"|(?:invalid|unrecogni[sz]ed)[ _](?:json[ _])?(?:schema|grammar|format\b)|schema conversion failed|requires --|required for format\b"
-    r"|must be (?:one of |set to )?[\d'\"`]|(?:may|can) only be|is deprecated"
-    r"|unsupported (?:response|schema|tool|temperature|max|reasoning|system|json)"
+    r"un(?:supported|recogni[sz]ed|known)[ _](?:value|param|argument|field|key|request|response|schema|tool)"
+    r"|not (?:supported|permitted|allowed|implemented)|(?:does not|doesn't|cannot) support|extra inputs|requires --|may only be|deprecated"
+    r"|(?:failed|unable) to \w+ .{0,20}(?:grammar|schema|format\b)|invalid[ _](?:json[ _])?(?:schema|grammar|format\b)"
 )
 _PARAMETER = re.compile(
-    r"temperature|max_(?:completion_|output_|new_)?tokens|top_p|seed|format\b|schema|structured|guided|grammar"
-    r"|tool|function|reasoning|thinking|system (?:role|message)|parameter|unsupported_value"
+    r"temperature|max_(?:completion_)?tokens|top_p|seed|format\b|schema|structured|guided|grammar|tool|function|reasoning"
+    r"|thinking|system (?:role|message)|parameter"
 )
 
 
 def is_refusal(text: str) -> bool:
     """Return whether an error refuses a parameter or a schema, so that repeating the request cannot help, whatever the status."""
     low = text.lower()
-    return UNFIT.search(low) is not None or (
-        _REFUSED.search(low) is not None and _PARAMETER.search(low) is not None
-    )
+    refused = _REFUSED.search(low) is not None and _PARAMETER.search(low) is not None
+    return refused or UNFIT.search(low) is not None
 
 
 def is_out_of_money(text: str, body: str = "") -> bool:
@@ -175,28 +133,21 @@ def is_out_of_money(text: str, body: str = "") -> bool:
     A quota per minute comes back, though Google words it as OpenAI words an empty account: the whole `body` tells them
     apart. A quota per day, or of 0, does not come back soon enough.
     """
-    low = text.lower()
-    if any(words in low for words in _BROKE):
+    low, body = text.lower(), (body or text).lower()
+    if _BROKE.search(low):
         return True
-    body = (body or text).lower()
     return _QUOTA in low and (_FOR_GOOD.search(body) is not None or not _FOR_NOW.search(body))
 
 
-FILTERED = re.compile(
-    "content_filter|content management policy|content policy|moderation|flagged", re.IGNORECASE
-)
+FILTERED = re.compile("content_filter|content management policy|moderation|flagged", re.IGNORECASE)
 """A content filter of the provider refused the texts."""
-UNFIT = re.compile("json_validate_failed|tool_use_failed|failed_generation", re.IGNORECASE)
-"""The server threw an answer away that did not match the schema (Groq)."""
+UNFIT = re.compile("json_validate_failed|tool_use_failed", re.IGNORECASE)
+"""The server threw an answer away that did not match the schema (Groq's words, by way of OpenRouter)."""
 UNFINISHED = re.compile("try again with higher max_tokens|output limit was reached", re.IGNORECASE)
 """The answer was longer than its limit, and nothing of it came back (OpenAI)."""
 
-_LENGTH = re.compile(
-    r"max_(?:completion_|output_|new_)?tokens|maxoutputtokens|(?:completion|output) tokens|in the completion"
-)
-_OVER = re.compile(
-    r"too (?:large|big|high)|at most|less than|maximum|exceed|greater than|>|supported range|up to"
-)
+_LENGTH = re.compile(r"max_(?:completion_|output_)?tokens|(?:completion|output) tokens")
+_OVER = re.compile(r"too (?:large|big|high)|at most|less than|maximum|exceed|greater than|>|up to")
 
 
 def is_over_limit(text: str) -> bool:
@@ -224,7 +175,7 @@ def next_action(status: int, text: str, body: str, *, worked: bool) -> Action:
     poor = is_out_of_money(text, body)
     refused = status >= 500 and is_refusal(text)  # with the status of a fault, but no repetition mends it
     long = status == 413 or (status not in {401, 402, 403, 404} and _TOO_LONG.search(low))
-    forbidden = status == 403 and not ("moderation" in low or "flagged" in low)
+    forbidden = status == 403 and not FILTERED.search(low)
     missing = _NO_MODEL.search(low) or (status == 404 and not _UNSUPPORTED.search(low))
     rules: tuple[tuple[Action, object], ...] = (
         # the texts are more than the model takes at once (of a 429: than the limit per minute): ask about less
@@ -232,7 +183,7 @@ def next_action(status: int, text: str, body: str, *, worked: bool) -> Action:
         # send it again when the endpoint asks to, which costs no attempt
         ("wait", busy and not refused and not poor),
         # no request to this endpoint will be answered: no money, no key, no such path
-        ("stop", not refused and (poor or is_out_of_money(text) or status in {401, 402} or _KEY.search(low))),
+        ("stop", not refused and (poor or status in {401, 402} or _KEY.search(low))),
         ("stop", status == 405 or 300 <= status < 400),
         # of an endpoint that has worked this may be a hiccup, or about one text
         ("stop", not worked and not refused and (forbidden if status == 403 else missing)),

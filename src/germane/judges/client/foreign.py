@@ -10,16 +10,12 @@ from __future__ import annotations
 
 import asyncio
 import json
-import os
 import warnings
 from collections.abc import Mapping
-from importlib import import_module
-from math import nan
 from typing import Any
 
 from pydantic_ai.direct import model_request
 from pydantic_ai.exceptions import (
-    ContentFilterError,
     ModelAPIError,
     ModelHTTPError,
     UnexpectedModelBehavior,
@@ -47,8 +43,6 @@ from germane.judges.client.output import LIMIT_NAMES, MODES
 from germane.judges.client.parsing import chat_completion
 from germane.judges.client.providers import Service
 from germane.judges.client.transport import Response, Secrets
-from germane.judges.decisions import LEVEL, LEVELS
-from germane.questions.relevance import most_probable
 from germane.types import Json
 
 __all__ = ["PydanticAITransport"]
@@ -56,9 +50,6 @@ __all__ = ["PydanticAITransport"]
 _OURS = {"model", "messages", "response_format", "tools", "tool_choice", "temperature", "reasoning_effort"}
 _NO_KEY = "none"
 """Sent in place of a key, where a provider's library would otherwise read one from the environment."""
-_ROUNDING, _EXACT = 0.0051, 1e-6
-"""The distance of a probability from what was meant, at most, since some providers round theirs to two digits; and the sum of some that
-are not rounded from 1."""
 
 
 class PydanticAITransport:
@@ -68,8 +59,7 @@ class PydanticAITransport:
         self.url = mask_urls(service.url)
         self.secrets = Secrets(headers, key, service.url)
         self._loop: asyncio.AbstractEventLoop | None = None
-        self.provider, self._decides = service.provider, service.traits.decides
-        self._extra_headers: dict[str, Any] = {**_withheld(service), **headers}
+        self.provider, self._extra_headers = service.provider, dict(headers)
         self.model = _model(service, key)
         self._entered = False
 
@@ -110,8 +100,6 @@ class PydanticAITransport:
 
     async def _complete(self, request: Mapping[str, Json]) -> dict[str, Json]:
         """Return the model's answer as a chat completion."""
-        if self._decides:
-            return await _decision(self.model, request, self._extra_headers)
         response = await model_request(
             self.model,
             _messages(request["messages"]),
@@ -167,33 +155,16 @@ class PydanticAITransport:
 
 def _model(service: Service, key: str) -> Model:
     """Return pydantic-ai's model; ImportError where its extra is not installed, JudgeError where it lacks something."""
-    options: dict[str, Any] = {"api_key": key} if key else {}
-    if not key and (not service.trusted or (service.custom and service.provider != "bedrock")):
-        options = {"api_key": _NO_KEY}
-    provider: Any = infer_provider_class(service.provider)
-    if service.custom and service.provider == "cohere":
-        client = import_module("cohere").AsyncClientV2
-        options = {"cohere_client": client(api_key=options.get("api_key"), base_url=service.custom)}
-    elif service.provider == "openai-decisions":
-        options["base_url"] = service.at("v1")
-    elif service.custom:
+    options = {"api_key": key} if key else {}
+    if service.custom:
         options["base_url"] = service.custom
+        if service.provider != "bedrock":  # it has AWS's own chain of credentials
+            options.setdefault("api_key", _NO_KEY)
+    provider: Any = infer_provider_class(service.provider)
     try:
         return infer_model(service.name, lambda _: provider(**options))
     except (UserError, ValueError) as error:
         raise JudgeError(f"{service.name} cannot be used: {error}") from None
-
-
-def _withheld(service: Service) -> dict[str, Any]:
-    """Return the headers that a provider's library would take from the environment, marked as omitted, as they must not go to a file's URL."""
-    library = {"anthropic": "anthropic", "openai-decisions": "openai"}.get(service.provider)
-    if library is None or service.trusted:
-        return {}
-    omit = import_module(library).Omit
-    lines = os.environ.get(f"{library.upper()}_CUSTOM_HEADERS", "").split("\n")
-    names = [line.partition(":")[0].strip() for line in lines if ":" in line]
-    names += ["OpenAI-Organization", "OpenAI-Project"] if library == "openai" else []
-    return {name: omit() for name in names}
 
 
 def _messages(messages: list[Mapping[str, str]]) -> list[ModelMessage]:
@@ -222,43 +193,6 @@ def _parameters(request: Mapping[str, Json]) -> ModelRequestParameters:
         )
         return ModelRequestParameters(output_mode="tool", output_tools=[tool], allow_text_output=False)
     return ModelRequestParameters()
-
-
-async def _decision(model: Any, request: Mapping[str, Json], headers: Mapping[str, Any]) -> dict[str, Json]:
-    """Return a decision as the completion of a chat, with the payload as its text.
-
-    The question is the system message without its levels, the state is the user's message.
-
-    Raises:
-        AnswerError: What the model answered is no distribution over the levels.
-    """
-    from pydantic_ai.models.decision import DecisionRequest, ScoreAnswer, ScoreQuestion
-
-    lines, state = request["messages"][0]["content"].split("\n"), request["messages"][1]["content"]
-    levels = {match[1]: match[2] for line in lines if (match := LEVEL.fullmatch(line))}
-    field = "relevant" if "true" in levels else "grade"
-    settings: dict[str, Any] = {"max_retries": 0, **({"extra_headers": headers} if headers else {})}
-    if more := {name: value for name, value in request.items() if name not in {"model", "messages"}}:
-        settings["extra_body"] = more
-    instructions = "\n".join(line for line in lines if not LEVEL.fullmatch(line))
-    question = ScoreQuestion(instructions=instructions, criteria=[levels[level] for level in LEVELS[field]])
-    try:
-        asked = DecisionRequest(state=state, questions={"relevance": question})
-        response = await model.decide(asked, settings)
-    except ContentFilterError as error:
-        return chat_completion({"content": "", "refusal": str(error)}, "stop", None, {})
-    except UnexpectedModelBehavior as error:
-        raise AnswerError(error.message) from None
-    answer = response.answers["relevance"]
-    shares = answer.probabilities if isinstance(answer, ScoreAnswer) else {}
-    values = [shares.get(level, nan) for level in range(len(question.criteria))]
-    if not abs(sum(values) - 1) <= _ROUNDING * len(values):
-        raise AnswerError(f"the probabilities {values} are not a distribution over {len(values)} levels")
-    probabilities = values if abs(sum(values) - 1) < _EXACT else [value / sum(values) for value in values]
-    mode = most_probable(probabilities)
-    verdict = {field: bool(mode) if field == "relevant" else mode}
-    text = json.dumps({**verdict, "probabilities": probabilities})
-    return chat_completion({"content": text}, "stop", response.model_name, vars(response.usage))
 
 
 def _error_body(body: object, text: str) -> bytes:

@@ -84,7 +84,6 @@ class ModelCapabilities:
         mode: The index in MODES.
         proven: True if an answer in that mode could be used.
         system: True if a system message is taken.
-        decides: True if it answers by probabilities of levels.
         alone: True if each question has a request of its own, since answers to several at once did not end.
         left_out: Parts that were refused and are not sent any more.
     """
@@ -101,7 +100,6 @@ class ModelCapabilities:
     mode: int = 0
     proven: bool = False
     system: bool = True
-    decides: bool = False
     alone: bool = False
     left_out: tuple[str, ...] = ()
     _ignored: int = 0
@@ -157,8 +155,6 @@ class ModelCapabilities:
 
     def _messages(self, ask: Ask, note: Correction | None, mode: int) -> list[Json]:
         system, user = ask.system, ask.user
-        if self.decides:  # there is no text to correct
-            return [{"role": "system", "content": system}, {"role": "user", "content": user}]
         if mode == PROMPT and ask.schema:
             system = f"{system}\n\nAnswer with one JSON object of this JSON Schema and nothing else:\n{_schema(ask)}"
         if not self.system:

@@ -1,28 +1,22 @@
 """Parse a model's answer from a chat completion: the one JSON object in its text, and the usage.
 
 Nothing in a response is trusted, and nothing is guessed: a fence, thoughts and a short lead-in before the object are passed
-over, and so are words after it that hold no second object. An object that is cut off, names a field twice or is quoted
-within a sentence, a second object, a thought without an end, or no object at all is an AnswerError, whose text can be sent
-back to the model.
+over, and so are words after it that hold no second object. Anything else is an AnswerError, whose text can be sent back to
+the model.
 """
 
 from __future__ import annotations
 
 import json
-import math
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import NoReturn
 
 from germane.encoding import replace_surrogates
 from germane.errors import AnswerError
 from germane.types import Json
 
 __all__ = ["Completion", "completion_in"]
-
-_CACHED_APART = ("cache_read_input_tokens", "cache_creation_input_tokens")
-"""Cached input tokens that some servers count apart from the other input tokens."""
 
 _ENDLESS = "the answer is a thought without an end"
 
@@ -124,8 +118,10 @@ def completion_in(body: Mapping[str, Json], name: str) -> Completion:
         content = message.get("content")
         if isinstance(content, list):
             content = "".join(_text(_object(block).get("text")) for block in content)
-        text = "" if content is None else str(content)
-        problem = _misplaced(message) if not text.strip() and finish not in _CUT else ""
+        text, problem = "" if content is None else str(content), ""
+        reasoned = next((field for field in _REASONING if _text(message.get(field)).strip()), "")
+        if reasoned and not text.strip() and finish not in _CUT:
+            problem = f"the answer is empty: all of it is in {reasoned}; ask with --reasoning off"
     model, fingerprint = _text(body.get("model")), _text(body.get("system_fingerprint"))
     return Completion(text, finish in _CUT, model, fingerprint, problem, refusal, *tokens_in(body))
 
@@ -138,30 +134,13 @@ def _text(value: Json) -> str:
     return value if isinstance(value, str) else ""
 
 
-def _misplaced(message: Mapping[str, Json]) -> str:
-    """Return the problem of an answer with reasoning but no content, and the setting that fixes it; "" without reasoning."""
-    name = next((name for name in _REASONING if _text(message.get(name)).strip()), None)
-    if name is None:
-        return ""
-    wrong = f"the answer is empty: all of it is in {name}"
-    if "{" in message[name]:
-        return f"{wrong}: start the server (vLLM, SGLang) without --reasoning-parser, or ask with --reasoning off"
-    return f"{wrong}: the model has only reasoned; ask with --reasoning off, or --reasoning low"
-
-
 def _called(calls: Json, name: str) -> tuple[str, str]:
-    """Return the arguments of the call to `name`, and the fault: another function, or calls that differ."""
+    """Return the arguments of the call to `name`, and the fault: no such call, or several that differ."""
     functions = [_object(_object(call).get("function")) for call in calls] if isinstance(calls, list) else []
-    fitting = [
-        function.get("arguments") for function in functions if function.get("name") in {name, None, ""}
-    ]
-    if not fitting:
-        called = ", ".join(str(function.get("name"))[:40] for function in functions)
-        return "", f'the function "{name}" was to be called, not {called or "nothing"}'
-    if any(arguments != fitting[0] for arguments in fitting):
-        differ = f'"{name}" was called {len(fitting)} times with different arguments'
-        return "", f"{differ} where one answer was asked for"
-    return fitting[0] if isinstance(fitting[0], str) else json.dumps(fitting[0]), ""
+    given = [function.get("arguments") for function in functions if function.get("name") in {name, None, ""}]
+    if not given or any(arguments != given[0] for arguments in given):
+        return "", f'the function "{name}" must be called once, with one answer'
+    return given[0] if isinstance(given[0], str) else json.dumps(given[0]), ""
 
 
 def tokens_in(body: Mapping[str, Json]) -> tuple[int | None, int | None, int]:
@@ -169,45 +148,25 @@ def tokens_in(body: Mapping[str, Json]) -> tuple[int | None, int | None, int]:
     usage = _object(body.get("usage"))
     sent, back = _count(usage.get("prompt_tokens")), _count(usage.get("completion_tokens"))
     cached = _count(_object(usage.get("prompt_tokens_details")).get("cached_tokens")) or 0
-    separate = sum(_count(usage.get(name)) or 0 for name in _CACHED_APART)
-    if sent and max(cached, separate) > sent:
-        sent, cached = sent + max(cached, separate), max(cached, separate)
-    return sent or None, back, cached
+    return sent or None, back, min(cached, sent or 0)
 
 
 def _count(value: Json) -> int | None:
     return value if type(value) is int and 0 <= value < 1 << 53 else None
 
 
-def _refuse(constant: str) -> NoReturn:
-    raise AnswerError(f"{constant[:20]} is not a JSON number")
-
-
-def _finite(digits: str) -> float:
-    number = float(digits)
-    return number if math.isfinite(number) else _refuse(digits)
-
-
 def _once(pairs: list[tuple[str, Json]]) -> dict[str, Json]:
     result = dict(pairs)
     if len(result) < len(pairs):
-        names = [name for name, _ in pairs]
-        twice = next(name for name in names if names.count(name) > 1)
-        raise AnswerError(f'the answer says "{twice[:40]}" twice')
+        raise AnswerError("the answer gives one field twice")
     return result
 
 
-_DECODER = json.JSONDecoder(
-    parse_constant=_refuse, parse_float=_finite, object_pairs_hook=_once, strict=False
-)
-_WORD = r"(?:\w+:)?(?:think(?:ing)?|thoughts?|reasoning|reflection|analysis|scratchpad)"
-_OPENS = rf"<{_WORD}>|\[think(?:ing)?\]|◁{_WORD}▷|<\|(?:start|begin)(?:_of)?_{_WORD}\|>"
-_ENDS = rf"</{_WORD}>|\[/think(?:ing)?\]|◁/{_WORD}▷|<\|end(?:_of)?_{_WORD}\|>"
-_CHANNEL = r"<\|?channel\|?>\s*(?:analysis|commentary|thought)\b"
-_MARK = re.compile(rf"(?P<opens>{_OPENS})|(?P<ends>{_ENDS})|(?P<channel>{_CHANNEL})|\{{", re.IGNORECASE)
-"""The marks at which a thought or an object begins: Qwen, Claude, Seed, Mistral, Kimi, Cohere and others; gpt-oss has channels."""
-_END = re.compile(_ENDS, re.IGNORECASE)
-_TURN = re.compile(r"<\|?(?:end|start|channel|return|call)\|?>", re.IGNORECASE)
+_DECODER = json.JSONDecoder(object_pairs_hook=_once, strict=False)
+_WORD = r"(?:think(?:ing)?|thought|reasoning)"
+_MARK = re.compile(rf"(?P<opens><{_WORD}>)|(?P<ends></{_WORD}>)|\{{", re.IGNORECASE)
+"""The marks at which a thought begins or ends, or an object begins."""
+_END = re.compile(rf"</{_WORD}>", re.IGNORECASE)
 _FENCE = re.compile(r"(?:`+|~{3,})\w*\s*\Z|<\w{1,20}>\s*\Z")
 _REST = re.compile(r"\s*(?:(?:`+|~{3,})\s*)?(?:(?:<\|?\w{1,20}\|?>|</\w{1,20}>)\s*)*")
 """Text that ends the object: its fence, the tag around it, and control tokens that end a turn."""
@@ -238,27 +197,21 @@ def _last_object(text: str) -> dict[str, Json]:
     begin = 0
     while (mark := _MARK.search(text, begin)) is not None:
         if mark["opens"]:
-            begin = _after(_END, text, mark.end()).end()
-        elif mark["channel"]:
-            begin = _after(_TURN, text, mark.end()).start()
+            if (end := _END.search(text, mark.end())) is None:
+                raise AnswerError(_ENDLESS)
+            begin = end.end()
         elif mark["ends"]:  # the prompt's template began this thought
             begin = mark.end()
         else:
             before = _FENCE.sub("", text[begin : mark.start()]).strip()
-            value, end = _decoded(text, mark.start())
-            thought = _END.search(text, end) if before else None
-            if thought is None:
-                return _alone(before, value, text[end:])
-            begin = thought.end()
+            try:
+                value, position = _DECODER.raw_decode(text, mark.start())
+            except (ValueError, RecursionError):
+                value, position = None, mark.start()
+            if not before or (end := _END.search(text, position)) is None:
+                return _alone(before, value, text[position:])
+            begin = end.end()
     raise AnswerError("the answer holds no JSON object")
-
-
-def _decoded(text: str, begin: int) -> tuple[dict[str, Json] | None, int]:
-    """Return the object that begins there and its end; None if it is broken."""
-    try:
-        return _DECODER.raw_decode(text, begin)
-    except (ValueError, RecursionError):
-        return None, begin
 
 
 def _alone(before: str, value: dict[str, Json] | None, after: str) -> dict[str, Json]:
@@ -268,20 +221,11 @@ def _alone(before: str, value: dict[str, Json] | None, after: str) -> dict[str, 
     words = after[_REST.match(after).end() :]  # type: ignore[union-attr]  # it matches everything
     if _OBJECT_BEGINS.search(words):
         raise AnswerError("after the JSON object comes another JSON object; answer with one object")
-    if before.endswith(("[", ",", "(", '"', "'")) or words.startswith(("]", ",", ")", '"', "'", ":")):
-        raise AnswerError("the JSON object is part of something longer; answer with the object alone")
-    mark = next((mark for mark in _MARK.finditer(words) if mark[0] != "{"), None)
-    if mark or (before and words.strip(" .!\n") and "\n" not in after[: len(after) - len(words)]):
-        more = mark[0] if mark else words.strip()[:40]
-        raise AnswerError(f"after the JSON object comes more text: {more!r}; answer with the object alone")
-    if len(before) > LEAD_IN:
-        raise AnswerError(
-            f"before the JSON object stand {len(before)} characters; answer with the object alone"
-        )
+    marked = set(before) & set("<[|\u25c1")  # a thought that begins with a mark of another kind
+    quoted = (
+        marked or before.endswith((",", "(", '"', "'")) or words.startswith(("]", ",", ")", '"', "'", ":"))
+    )
+    in_sentence = before and words.strip(" .!\n") and "\n" not in after[: len(after) - len(words)]
+    if quoted or in_sentence or _END.search(words) or len(before) > LEAD_IN:
+        raise AnswerError("the JSON object is part of a longer text; answer with the object alone")
     return value
-
-
-def _after(end: re.Pattern[str], text: str, position: int) -> re.Match[str]:
-    if (match := end.search(text, position)) is None:
-        raise AnswerError(_ENDLESS)
-    return match

@@ -15,7 +15,7 @@ from urllib.parse import urlsplit, urlunsplit
 from germane.clean import mask_urls
 from germane.errors import InputError, JudgeError, MissingKey
 from germane.judges.client.retry import check_number
-from germane.samples.files import check_unmasked, nearest
+from germane.samples.files import check_unmasked
 
 __all__ = ["PROVIDERS", "Service"]
 
@@ -31,9 +31,7 @@ class Provider:
         path: Added to a base URL without a path.
         header: The header that carries the key.
         local: True if it works without a key.
-        extra: True if it has a protocol of its own, brought by the extra of the same name, or by `decisions`.
-        decides: True if its models answer typed questions with probabilities, and write no text.
-        only: The beginning of the names of models that are served in this way alone.
+        extra: True if it has a protocol of its own, brought by the extra of the same name.
     """
 
     url: str
@@ -44,8 +42,6 @@ class Provider:
     header: str = "authorization"
     local: bool = False
     extra: bool = False
-    decides: bool = False
-    only: str = ""
 
 
 _GOOGLE = "https://generativelanguage.googleapis.com"
@@ -77,24 +73,6 @@ PROVIDERS: Mapping[str, Provider] = {
         "BEDROCK_BASE_URL",
         local=True,
         extra=True,
-    ),
-    "cohere": Provider("https://api.cohere.com", "CO_API_KEY", "CO_BASE_URL", extra=True),
-    "typesafe": Provider(
-        "https://api.typesafe.ai",
-        "TYPESAFE_API_KEY",
-        "TYPESAFE_BASE_URL",
-        extra=True,
-        decides=True,
-        only="jev-",
-    ),
-    "openai-decisions": Provider(
-        "https://api.openai.com", "OPENAI_API_KEY", "OPENAI_BASE_URL", extra=True, decides=True
-    ),
-    "google-decisions": Provider(
-        _GOOGLE, "GOOGLE_API_KEY", "GOOGLE_BASE_URL", extra=True, decides=True, only="gemini-decision"
-    ),
-    "system-one": Provider(  # a server of the user's own
-        "", "SYSTEM_ONE_API_KEY", "SYSTEM_ONE_BASE_URL", local=True, extra=True, decides=True
     ),
 }
 
@@ -145,27 +123,6 @@ class Service:
         return key
 
 
-def decides(name: str) -> bool:
-    """Return whether the judge of that name is a decisions model."""
-    return PROVIDERS.get(name.partition(":")[0].strip().lower(), _OWN).decides
-
-
-def check_form(service: Service, *, decides: bool) -> None:
-    """Raise InputError if a text-reading judge would ask a decisions model, or the reverse."""
-    if decides and not service.traits.decides:
-        deciders = ", ".join(key for key, provider in PROVIDERS.items() if provider.decides)
-        problem = f"{service.name} is not a decisions model"
-        raise InputError(problem, fix=f"use PROVIDER:MODEL with one of {deciders}")
-    if service.traits.decides and not decides:
-        problem = f"{service.name} answers with probabilities and writes no text"
-        raise InputError(problem, fix="use germane.judges.DecisionJudge, or name it where a judge is named")
-    name = service.model.rpartition("/")[2]
-    for owner, provider in PROVIDERS.items():
-        if provider.only and name.startswith(provider.only) and not decides:
-            problem = f"{service.name}: {name} is a decisions model, which writes no text"
-            raise InputError(problem, fix=f"write {owner}:{name}")
-
-
 def find(spec: str, base_url: str | None = None, *, trusted: bool = True) -> Service:
     """Return the service that `provider:model`, `provider` or `provider:model@URL` names.
 
@@ -177,13 +134,6 @@ def find(spec: str, base_url: str | None = None, *, trusted: bool = True) -> Ser
     provider = PROVIDERS.get(provider_name.lower())
     if provider is None:
         fix = f"use PROVIDER:MODEL with one of {', '.join(PROVIDERS)}; any OpenAI-compatible server: openai:MODEL@URL"
-        before, slash, rest = name.partition("/")
-        if not model and slash and (near := nearest(before, PROVIDERS)):
-            fix = f"did you mean {near}:{rest}?"
-        elif model and (near := nearest(provider_name, PROVIDERS)):
-            fix = f"did you mean {near}:{model.strip()}?"
-        elif not model and "-" in name:
-            fix = f"did you mean openai:{name}? Or {fix}"
         raise InputError(f"no provider is called {provider_name!r}", fix=fix)
     model = model.strip() or provider.model
     if not model:
@@ -194,77 +144,68 @@ def find(spec: str, base_url: str | None = None, *, trusted: bool = True) -> Ser
     if not (value or provider.url):
         raise InputError(f"{provider_name} has no base URL", fix=f"set {provider.base} or give base_url")
     base = _tidy(value, provider) if value else provider.url
-    return Service(
+    same_host = urlsplit(base)[:2] == urlsplit(provider.url)[:2]
+    service = Service(
         provider=provider_name.lower(),
         model=model,
         url=base,
         custom="" if base == provider.url else base,
-        trusted=trusted or bool(base_url) or not url or urlsplit(base)[:2] == urlsplit(provider.url)[:2],
+        trusted=trusted or bool(base_url) or not url or same_host,
     )
+    if (
+        provider.extra and not service.trusted
+    ):  # its library takes keys and headers from the environment by itself
+        raise InputError(
+            f"a file gives a URL for {provider_name}", fix=f"set {provider.base} or give --base-url"
+        )
+    return service
 
 
 _URL = re.compile(r"@(https?://.*)", re.DOTALL | re.IGNORECASE)
-_LIKE_A_URL = re.compile(
-    r"@([a-z][a-z0-9+.-]*:/.*|[^@/\s]+:[^@\s]+@.*|(?:localhost|\d+(?:\.\d+){3}|\[[\da-f:]+\])(?:[:/].*)?"
-    r"|[\w.-]+:\d+(?:/.*)?|[\w-]+(?:\.[\w-]+)+/.*)",
-    re.DOTALL | re.IGNORECASE,
-)
 
 
 def check_headers(headers: Mapping[str, str]) -> None:
     """Raise InputError for a header that cannot be sent. Its value may be a key and is not shown."""
     for name, value in headers.items():
-        if not re.fullmatch(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+", name):
+        if not (re.fullmatch(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+", name) and re.fullmatch(r"[\t -~]*", value)):
             raise InputError(
-                f"{name!r} is not the name of a header", fix="write NAME=VALUE, as x-team=search"
-            )
-        if not re.fullmatch(r"[\t -~]*", value):
-            raise InputError(
-                f"the value of the header {name} holds characters that no header has",
-                fix="use printable ASCII on one line",
+                f"the header {name!r} cannot be sent",
+                fix="write NAME=VALUE in printable ASCII, as x-team=search",
             )
 
 
 def _split(spec: str) -> tuple[str, str]:
-    """Return the name and the URL after its @; InputError if that resembles a URL but is none."""
+    """Return the name and the URL after its @; InputError if what stands there names a server without http://."""
     if match := _URL.search(spec):
         return spec[: match.start()], match[1]
-    if spec.endswith("@") or ("@" in spec and _LIKE_A_URL.fullmatch(spec, spec.index("@"))):
-        name, _, rest = spec.partition("@")
-        given = re.match(r"([a-z][a-z0-9+.-]*:/+)?(?:.*@)?(.*)", rest, re.DOTALL | re.IGNORECASE)
-        assert given is not None
-        shown = f"{given[1] or ''}{mask_urls(given[2])}"  # without a login
-        problem = f"{shown!r} is not a URL of a server" if rest else f"{spec} has no URL after its @"
-        server = mask_urls(given[2]) or "HOST:PORT/v1"
-        scheme = "http" if re.match(r"localhost\b|[^/]*:|\d", server) else "https"
-        raise InputError(problem, fix=f"write {name}@{scheme}://{server}")
+    name, _, server = spec.partition("@")
+    if spec.endswith("@") or (
+        not name.endswith(":") and (":" in server or "/" in server)
+    ):  # not openai:@cf/MODEL
+        shown = mask_urls(server.rpartition("@")[2])  # without a login
+        raise InputError(f"{shown!r} is not a URL of a server", fix=f"write {name}@http://HOST:PORT/v1")
     return spec, ""
 
 
 def _ollama(host: str) -> str:
-    """Return the URL in OLLAMA_HOST, read as Ollama does: any part may be missing. InputError for an invalid port."""
-    scheme, mark, rest = host.partition("://") if "://" in host else ("http", "", host)
-    parts = urlsplit(f"//{rest}")
-    name = "127.0.0.1" if parts.hostname in {None, "0.0.0.0", "::"} else str(parts.hostname)  # noqa: S104 - read, not bound
-    try:
-        port = str(parts.port) if parts.port is not None else "" if mark else "11434"
-    except ValueError:
-        raise InputError(f"OLLAMA_HOST={host} has an invalid port", fix="write HOST:PORT") from None
-    return f"{scheme}://{f'[{name}]' if ':' in name else name}{port and f':{port}'}{parts.path}"
+    """Return the URL in OLLAMA_HOST, of which Ollama lets any part be missing."""
+    scheme, _, rest = host.rpartition("://")
+    address, slash, path = rest.partition("/")
+    address = re.sub(r"\A(?:0\.0\.0\.0)?(?=:|\Z)", "127.0.0.1", address)
+    port = "" if scheme or re.search(r":\d+\Z", address) else ":11434"
+    return f"{scheme or 'http'}://{address}{port}{slash}{path}"
 
 
 def _tidy(url: str, provider: Provider) -> str:
     """Return a base URL in canonical form: without the path of a call and outer slashes; a bare host gets http."""
     parts = urlsplit(url if "://" in url else f"http://{url}")
-    if parts.scheme not in {"http", "https"} or not parts.hostname:
-        raise InputError(
-            f"{mask_urls(url)!r} is not the base URL of a server", fix="write http://HOST:PORT/v1"
-        )
     try:
-        parts.port  # noqa: B018 - it raises
-    except ValueError:
-        netloc = parts.netloc.rpartition("@")[2]
-        raise InputError(f"{netloc!r} has an invalid port", fix="write http://HOST:PORT/v1") from None
+        valid = parts.scheme in {"http", "https"} and parts.hostname and (parts.port is None or parts.port)
+    except ValueError:  # of the port
+        valid = False
+    if not valid:
+        problem = f"{mask_urls(url)!r} is not the base URL of a server"
+        raise InputError(problem, fix="write http://HOST:PORT/v1")
     if parts.username or parts.password:
         raise InputError("a base URL must not hold a password", fix="give the key by environment or api_key")
     check_unmasked(url)

@@ -13,24 +13,23 @@ from contextlib import ExitStack
 from dataclasses import dataclass, field
 from math import floor, inf
 from time import monotonic
-from typing import TypeAlias
 
 from germane.judges.client.retry import RetryPolicy, check_number
 
 SLOW = 2.5
-"""Latency of this many times the lowest seen means that more requests would only queue."""
+"""Latency of this many times the lowest one means that more requests would only queue."""
+FORGOTTEN = 1.02
+"""The growth of the lowest latency per answer: one very fast answer is not what all are held against for good."""
 MINUTE = 61.0
-"""Seconds of a rate's window: a minute, and one more for requests that are on their way to the endpoint."""
-BURST = 5.0
-"""Seconds' worth of a rate that may leave at once after a quiet time; the rest is spread evenly."""
+"""Seconds in which the units of a minute leave: one more, for requests that are on their way to the endpoint."""
 
 
 class AdaptiveConcurrency:
     """A semaphore that finds its own size: additive increase, multiplicative decrease (AIMD) after a slow start.
 
-    With `start` it begins there and grows by one per answer (doubling per round trip) until the endpoint throttles
-    or answers `SLOW` times slower than its fastest round; from then on by one per round trip. Without `start` it
-    begins at the limit. A throttled request halves it, at most once per round trip.
+    With `start` it begins there and grows by one per answer (doubling per round trip) until the endpoint throttles; from
+    then on by one per round trip. Without `start` it begins at the limit. Answers that take `SLOW` times as long as the
+    fastest do not make it grow. A throttled request halves it, at most once per round trip.
 
     Args:
         limit: Maximum requests in flight.
@@ -44,9 +43,7 @@ class AdaptiveConcurrency:
         self._slow_start = start is not None
         self._waiting: deque[asyncio.Future[None]] = deque()
         self._halved_at = -1.0
-        self._latencies: list[float] = []  # of the current round
-        self._fastest_round, self._fastest = 0.0, inf
-        self._round = int(self.size)
+        self._fastest = inf
 
     async def acquire(self) -> None:
         """Wait until fewer requests than the limit are in flight, then add one."""
@@ -77,19 +74,8 @@ class AdaptiveConcurrency:
     def succeeded(self, sent: float) -> None:
         """Increase the size after an answer to a request that was sent at that time (monotonic)."""
         latency = monotonic() - sent
-        self._latencies.append(latency)
-        self._fastest = min(self._fastest, latency)
-        # the first round has no other sign
-        queued = not self._fastest_round and latency > SLOW * self._fastest
-        if len(self._latencies) >= self._round:
-            mean = sum(self._latencies) / len(self._latencies)
-            self._latencies.clear()
-            self._fastest_round = min(self._fastest_round or mean, mean)
-            if self._slow_start and mean > SLOW * self._fastest_round:
-                self._slow_start = False
-                self.size = max(1.0, self.size / 2)
-            self._round = int(self.size)
-        if self.size < self.limit and not queued:
+        self._fastest = min(self._fastest * FORGOTTEN, latency)
+        if self.size < self.limit and latency <= SLOW * self._fastest:
             self.size = min(self.limit, self.size + (1 if self._slow_start else 1 / self.size))
             self._admit()
 
@@ -101,61 +87,26 @@ class AdaptiveConcurrency:
             self.size = max(1.0, self.size / 2)
 
 
-_Entry: TypeAlias = list[float]
-"""The time (monotonic) at which units were taken, and how many they are; corrected in place."""
+class Pace:
+    """A limit of units (requests or tokens) per minute, which leave evenly spread; less than one is one in a longer time."""
 
+    def __init__(self, per_minute: float) -> None:
+        self._interval = MINUTE / per_minute
+        self._next = 0.0
 
-class SlidingWindow:
-    """A limit of units in any minute; a larger request is sent when nothing else was for a minute.
+    def wait(self) -> float:
+        """Return the seconds until the next units may be taken."""
+        return max(0.0, self._next - monotonic())
 
-    Args:
-        per_minute: The limit; less than one is one in a longer time.
-        tokens: True if it counts tokens, False if requests.
-    """
-
-    def __init__(self, per_minute: float, *, tokens: bool = False) -> None:
-        self.tokens = tokens
-        self._limit = max(1.0, per_minute)
-        self._period = MINUTE * max(1.0, 1 / per_minute)
-        self._interval = 60 / per_minute
-        self._log: deque[_Entry] = deque()
-        self._sum = self._next = 0.0
-
-    def wait(self, units: float) -> float:
-        """Return the seconds until that many units may be taken, as far as known."""
+    def take(self, units: float) -> None:
+        """Count these units against the limit. What is larger than a minute's holds back the next for a minute."""
         now = monotonic()
-        while self._log and self._log[0][0] + self._period <= now:
-            self._sum -= self._log.popleft()[1]
-        if not self._log:
-            self._sum = 0.0
-        free = self._next if units <= self._limit else now
-        over = self._sum + units - self._limit
-        for at, taken in self._log:  # until enough of what was taken has left the window
-            if over <= 0:
-                break
-            over -= taken
-            free = max(free, at + self._period)
-        return max(0.0, free - now)
+        coming = max(self._next, now) + units * self._interval
+        self._next = min(coming, now + max(MINUTE, self._interval))
 
-    def take(self, units: float) -> _Entry:
-        """Count these units (requests or tokens) against the limit; return the entry for `correct`."""
-        now = monotonic()
-        self._next = min(max(self._next, now - BURST) + units * self._interval, now + self._period)
-        self._sum += units
-        self._log.append(entry := [now, units])
-        return entry
-
-    def correct(self, entry: _Entry, units: float) -> None:
-        """Replace an estimate by the real number of units; 0 returns them."""
-        more = units - entry[1]
-        self._next += more * self._interval
-        if self._log and entry[0] >= self._log[0][0]:
-            self._sum += more
-            entry[1] = units
-
-
-Taken: TypeAlias = list[_Entry]
-"""The entries of one request in a RateLimiter, one per window."""
+    def correct(self, units: float) -> None:
+        """Count more units than were taken, or fewer if negative."""
+        self._next += units * self._interval
 
 
 class RateLimiter:
@@ -177,41 +128,49 @@ class RateLimiter:
         for name, value in (("rpm", rpm), ("tpm", tpm)):
             if value is not None:
                 check_number(name, value, "write how many a minute: more than 0")
-        self._windows = [SlidingWindow(floor(rpm) if rpm >= 1 else rpm)] if rpm else []
-        self._windows += [SlidingWindow(tpm, tokens=True)] if tpm else []
+        self._requests = Pace(floor(rpm) if rpm >= 1 else rpm) if rpm else None
+        self._tokens = Pace(tpm) if tpm else None
         self._in_flight = AdaptiveConcurrency(in_flight) if in_flight else None
         self._turn = asyncio.Lock()
 
-    async def acquire(self, tokens: Callable[[], float]) -> Taken:
-        """Wait until a request may be sent; `tokens` estimates its size then. A request that is cancelled takes nothing."""
+    async def acquire(self, tokens: Callable[[], float]) -> float:
+        """Wait until a request may be sent; return its tokens, as `tokens` estimates them then. If cancelled it takes nothing."""
         if self._in_flight is not None:
             await self._in_flight.acquire()
-        if not self._windows:
-            return []
+        paces = [pace for pace in (self._requests, self._tokens) if pace is not None]
+        if not paces:
+            return 0.0
         if not self._turn.locked():
             self._turn = asyncio.Lock()  # one that was waited for belongs to the event loop of then
         try:
-            async with self._turn:  # the first in line waits for the windows, the others for the lock
+            async with self._turn:  # the first in line waits for the rates, the others for the lock
                 while True:
-                    units = [(window, tokens() if window.tokens else 1) for window in self._windows]
-                    wait = max(window.wait(number) for window, number in units)
+                    wait = max(pace.wait() for pace in paces)
                     if wait <= 0:
-                        return [window.take(number) for window, number in units]
+                        return self._take(tokens())
                     await asyncio.sleep(min(wait, 1.0))  # what others took may turn out to be less
         except asyncio.CancelledError:
             self.release()
             raise
 
-    def correct(self, taken: Taken, tokens: float) -> None:
-        """Replace the estimate by the real tokens of the request and its answer."""
-        for window, entry in zip(self._windows, taken, strict=True):
-            if window.tokens:
-                window.correct(entry, tokens)
+    def _take(self, tokens: float) -> float:
+        """Count one request of so many tokens; return them."""
+        if self._requests is not None:
+            self._requests.take(1)
+        if self._tokens is not None:
+            self._tokens.take(tokens)
+        return tokens
 
-    def give_back(self, taken: Taken) -> None:
+    def correct(self, taken: float, tokens: float) -> None:
+        """Replace the estimate by the real tokens of the request and its answer."""
+        if self._tokens is not None:
+            self._tokens.correct(tokens - taken)
+
+    def give_back(self, taken: float) -> None:
         """Return the units of a request that was not sent."""
-        for window, entry in zip(self._windows, taken, strict=True):
-            window.correct(entry, 0)
+        self.correct(taken, 0)
+        if self._requests is not None:
+            self._requests.correct(-1)
         self.release()
 
     def release(self) -> None:
@@ -314,7 +273,7 @@ class Slot:
     """One request among those in flight, from just before it is sent until its release."""
 
     limits: EndpointLimits
-    taken: Taken
+    taken: float
     sent: float = field(default_factory=monotonic)
     _released: bool = False
 

@@ -6,6 +6,7 @@ import math
 import random
 import re
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, fields
 from email.utils import parsedate_to_datetime
 from time import time
@@ -89,45 +90,28 @@ class RetryPolicy:
 _SHORT_WAIT = 0.05
 """Seconds: after a shorter Retry-After requests would follow at once."""
 
-_DURATION = (
-    r"((?:\d+(?:\.\d+)?\s*(?:milliseconds?|ms|minutes?|mins?|seconds?|secs?|hours?|h|m|s)\b\s*|(?:\d+[hm]))+)"
+_IN_WORDS = re.compile(
+    r"(?:retrydelay\W{1,8}|(?:retry|try again) (?:in|after) )(?:(\d+)h)?(?:(\d+)m)?(\d+(?:\.\d+)?)\s?(ms|s(?:econds?)?)\b",
+    re.IGNORECASE,
 )
-_WORDS = re.compile(
-    rf"retrydelay\W{{1,8}}{_DURATION}|(?:retry|try again) (?:in|after) (?:about )?{_DURATION}", re.IGNORECASE
-)
-_PART = re.compile(r"(\d+(?:\.\d+)?)\s*(m(?:s|illi)|h|m|s)", re.IGNORECASE)
-_SECONDS = {"ms": 0.001, "milli": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
+"""A waiting time in a body: Google's `retryDelay`, or as in "Please try again in 7m26.4s"."""
 
 
 def retry_after(headers: Mapping[str, str], body: str = "") -> float | None:
     """Return the seconds that a response asks to wait; None if it does not say.
 
-    The headers go first: `retry-after-ms`, then `retry-after` in seconds or as a date; then what the body says in
-    Google's `retryDelay` or in words ("Please try again in 7m26.4s"). A negative time and a past date say nothing.
+    The headers go first: `retry-after-ms`, then `retry-after` in seconds or as a date; then what the body says, the longest
+    of several times. A negative time and a past date say nothing.
     """
-    milliseconds = _number(headers.get("retry-after-ms"))
-    if milliseconds is not None:
-        return milliseconds / 1000
-    header = headers.get("retry-after", "")
-    if (seconds := _number(header)) is not None:
-        return seconds
-    try:
-        seconds = parsedate_to_datetime(header).timestamp() - time()
-    except ValueError:
-        seconds = 0.0
-    return seconds if seconds > 0 else _in_words(body)
-
-
-def _number(text: str | None) -> float | None:
-    try:
-        number = float(text or "")
-    except ValueError:
-        return None
-    return number if 0 <= number < math.inf else None
-
-
-def _in_words(body: str) -> float | None:
-    """Return the longest waiting time in the body, as Google rounds one of them."""
-    durations = [_PART.findall(match[1] or match[2]) for match in _WORDS.finditer(body)]
-    seconds = (sum(float(number) * _SECONDS[unit.lower()] for number, unit in parts) for parts in durations)
-    return max(seconds, default=None)
+    for name, unit in (("retry-after-ms", 0.001), ("retry-after", 1.0)):
+        with suppress(ValueError):
+            if 0 <= (number := float(headers.get(name) or "")) < math.inf:
+                return number * unit
+    with suppress(ValueError):
+        if (seconds := parsedate_to_datetime(headers.get("retry-after", "")).timestamp() - time()) > 0:
+            return seconds
+    times = (
+        (int(hours or 0) * 3600 + int(minutes or 0) * 60) + float(number) * (0.001 if unit == "ms" else 1.0)
+        for hours, minutes, number, unit in _IN_WORDS.findall(body)
+    )
+    return max(times, default=None)
