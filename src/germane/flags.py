@@ -217,7 +217,6 @@ FLAGS = (
     Flag("--duplicates", "rank,stages", DATA, "When a query lists a document twice: report an error, or count its best rank.", default="error", choices=("error", "first")),
     Flag("--missing", "rank", DATA, "Score a query with gold but no results as 0, or leave it out.", default="zero", choices=("zero", "skip")),
     Flag("--on-bad-row", "rank", DATA, "When a row cannot be read: report an error, or skip it with a note.", default="error", choices=("error", "skip")),
-    Flag("--max-line", "rank", DATA, "Longest line in megabytes. Default: GERMANE_MAX_LINE, else 64.", value="MB"),
     Flag("--filter", "run", DATA, "Keep cases whose id or tag matches.", name="wanted", value="GLOB"),
     Flag("--limit", "run", DATA, "Keep the first N cases.", int, value="N", least=1),
     Flag("--sample", "run", DATA, "Keep N random cases.", int, value="N", least=1),

@@ -363,64 +363,6 @@ def test_files_in_zstandard_are_read_as_they_are(files: Path) -> None:
     assert "damaged" in damaged.err
 
 
-def test_packed_parquet_goes_by_its_own_name(files: Path) -> None:
-    """In notes and in errors, though a temporary copy of it is read."""
-    frame = polars.DataFrame({"query_id": ["q1"], "doc_id": ["b"], "score": [1.0]})
-    frame.write_parquet(files / "run.parquet")
-    packed = files / "run.parquet.zst"
-    packed.write_bytes(zstandard.compress((files / "run.parquet").read_bytes()))
-    done = invoke(packed, "--qrels", files / "gold", "-m", "RR")
-    assert done.err.startswith(f"note: {packed}: 1 query of 2 with gold but without results")
-    packed.write_bytes(zstandard.compress(b"PAR1 and nothing else"))
-    assert invoke(packed, "--qrels", files / "gold").err.startswith(
-        f"germane: {packed}: this is not a readable Parquet"
-    )
-
-
-def test_a_line_without_an_end_is_an_error_before_it_fills_the_memory(tmp_path: Path) -> None:
-    """4 GB without a line feed, with 1.5 GB of address space: read in bulk, line by line, as a table and as a sample."""
-    huge, gold = tmp_path / "huge.jsonl", tmp_path / "gold"
-    gold.write_text("q1 0 a 1\n", encoding="utf-8")
-    with huge.open("wb") as file:
-        file.truncate(4 << 30)  # takes no room on the disk
-    code = (
-        "import resource, sys; resource.setrlimit(resource.RLIMIT_AS, (3 << 29, 3 << 29));"
-        "from germane.cli import main; main()"
-    )
-    rank = ["rank", str(huge), "--qrels", str(gold)]
-    for words in (
-        [*rank, "--format", "trec"],
-        [*rank, "--format", "csv"],
-        rank,
-        ["run", str(huge), "-m", "RR"],
-    ):
-        done = subprocess.run(
-            [sys.executable, "-c", code, *words], capture_output=True, text=True, check=False, cwd=tmp_path
-        )
-        assert done.returncode == 2, done.stderr
-        assert f"{huge}:1: this line is longer than 64 MB" in done.stderr
-
-
-def test_the_limit_of_a_line_can_be_set(files: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """By a flag in megabytes; a document is no line."""
-    monkeypatch.delenv("GERMANE_MAX_LINE", raising=False)
-    monkeypatch.setenv("GERMANE_MAX_LINE", "64")
-    row = json.dumps({"id": "q1", "doc_ids": ["b"], "text": "x" * (3 << 20)})
-    (files / "long.jsonl").write_text(f"{row}\n{row.replace('q1', 'q2')}\n", encoding="utf-8")
-    (files / "long.json").write_text(f"[{row}]", encoding="utf-8")
-    (files / "long.run").write_text(f"q1 Q0 a 1 2 t\nq1 Q0 {'b' * (3 << 20)} 2 1 t\n", encoding="utf-8")
-    common = ("--qrels", files / "gold", "-m", "RR")
-    assert invoke(files / "long.jsonl", *common).code == 0
-    ran = invoke(files / "long.jsonl", *common, "--max-line", "1")
-    assert "long.jsonl:1: this line is longer than 1 MB" in ran.err
-    assert (
-        "long.run:2: this line is longer than 1 MB"
-        in invoke(files / "long.run", *common, "--max-line", "1").err
-    )
-    assert invoke(files / "long.json", *common, "--max-line", "1").code == 0
-    assert "not a number of megabytes" in invoke(files / "gold", *common, "--max-line", "1e3").err
-
-
 def test_bad_rows_are_shown_together_or_left_out(files: Path) -> None:
     """The first ten with file, line and what, and how many more; `--on-bad-row skip` says the same and goes on."""
     good = (files / "bm25.run").read_text("utf-8")

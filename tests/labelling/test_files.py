@@ -191,7 +191,7 @@ def test_damaged_files_are_errors_with_their_place(
         (
             "a.xlsx",
             "PK\x03\x04 [Content_Types].xml",
-            "a.xlsx: this is an Excel workbook; save it as CSV UTF-8",
+            "a.xlsx: this file is a ZIP archive or an Excel workbook; unpack it, or save it as CSV UTF-8",
         ),
         (
             "a.csv",

@@ -294,19 +294,13 @@ def test_a_whole_number_with_a_point_in_a_cell_is_text(tmp_path):
     ],
 )
 def test_a_key_twice_is_an_error_in_every_reader(kind, row, key, tmp_path):
-    """JSON readers take the last of two without a word; metadata is free."""
+    """JSON readers take the last of two without a word."""
     path = tmp_path / f"rows.{kind}"
     good = '{"query": "x", "contexts": [": \\"a\\": "]}'
     path.write_text(f"{good}\n{row}\n" if kind == "jsonl" else f"[{good}, {row}]")
     ran = invoke("run", path, "-m", "RR", "-o", tmp_path / "report")
     assert ran.code == 2
     assert f"the key {key!r} is there twice".replace("\\\\\\\\", "\\\\") in ran.err
-    path.write_text(
-        '[{"query": "a", "metadata": {"k": 1, "k": 2}}]'
-        if kind == "json"
-        else '{"query": "a", "metadata": {"k": 1, "k": 2}}'
-    )
-    assert [dict(sample.metadata) for sample in read_samples(path)] == [{"k": 2}]
 
 
 def test_contexts_without_any_id_are_skipped_for_gold(tmp_path):

@@ -79,16 +79,6 @@ def test_csv_cells_hold_words_lists_and_objects(tmp_path):
     assert (second.id, second.qrels, second.tags) == ("4", FrozenDict({"g": 1}), ())
 
 
-def test_tsv_and_several_columns_of_contexts(tmp_path):
-    """context_1, context_2, ... are one list in the order of their numbers; empty ones are none."""
-    text = (
-        'query\tcontext_2\tcontext_10\tcontext_1\na\tsecond\tthird\t{"id": "d1", "text": "first"}\nb\t\t\t\n'
-    )
-    first, second = read_samples(write(tmp_path, "e.tsv", text))
-    assert first.contexts == (Context(id="d1", text="first"), Context(text="second"), Context(text="third"))
-    assert second.contexts == ()
-
-
 def test_a_text_over_several_lines_keeps_its_rows_line(tmp_path):
     """The line of a fault is where its row starts."""
     error = fault(path := write(tmp_path, "e.csv", 'query,trial\n"a\nb\nc",0\nd,x\n'))

@@ -32,8 +32,6 @@ def check(path: Path, *, corpus: Path, labels: Path | None, json: bool) -> None:
     check = check_labels(samples, searched := Corpus(corpus))
     if values:
         check.labels = carry_labels(values, samples, searched)[1]
-    if searched.note:
-        say(f"note: {searched.note}")
     if json:
         print_document(check.as_json())
         return
@@ -74,8 +72,6 @@ def move(path: Path, *, corpus: Path, labels: Path | None, output: Path, json: b
     if values:
         write_whole(beside, b"".join(encode(dump_label(label)) + b"\n" for label in carried))
         moved.labels = people
-    if searched.note:
-        say(f"note: {searched.note}")
     if json:
         print_document(moved.as_json())
     else:

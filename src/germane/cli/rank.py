@@ -42,8 +42,6 @@ def rank(**flags: Any) -> int:
     without scores keep their order.
     """
     chosen = SimpleNamespace(**flags)
-    if chosen.max_line:
-        os.environ["GERMANE_MAX_LINE"] = chosen.max_line
     for name, value in _POLARS.items():
         os.environ.setdefault(name, value)
     gc.set_threshold(1_000_000, 20, 100)  # reading makes many objects and no cycles

@@ -54,8 +54,6 @@ if TYPE_CHECKING:
     from germane.labelling.files import LabelFile
 
 
-Only: TypeAlias = Callable[[str], bool]
-"""True if a query is wanted."""
 Part: TypeAlias = Any
 """One of several parts of an evaluation that are run separately: what an add-on's `parts` returns."""
 
@@ -175,18 +173,18 @@ class Plan:
     def cases(self) -> Iterator[PlannedCase]:
         """Yield the cases of this evaluation or its part; InputError if `--filter` leaves none."""
         share, row = self.share, -1
-        for row, planned in enumerate(self.all_cases(None if share is None else share.has)):
+        for row, planned in enumerate(self.all_cases()):
             if share is None or share.has(planned.sample.query):
                 planned.row = row
                 yield planned
         self.count = row + 1
 
-    def all_cases(self, only: Only | None = None) -> Iterator[PlannedCase]:
+    def all_cases(self) -> Iterator[PlannedCase]:
         """Yield the cases of all parts in the order of the paths, filtered, sampled and limited.
 
-        Of data whose query `only` does not want, nothing but what names each sample is read. InputError where `--filter` leaves none.
+        InputError where `--filter` leaves none.
         """
-        chosen: Iterable[PlannedCase] = self.matching(only)
+        chosen: Iterable[PlannedCase] = self.matching()
         if (drawn := self.draw()) is not None:
             rows, _ = drawn
             chosen = (p for row, p in enumerate(islice(chosen, max(rows, default=-1) + 1)) if row in rows)
@@ -205,13 +203,13 @@ class Plan:
             self._drawn = draw_rows(self.matching, self.spec.sample, self.spec.seed)
         return self._drawn
 
-    def matching(self, only: Only | None = None) -> Iterator[PlannedCase]:
+    def matching(self) -> Iterator[PlannedCase]:
         """Yield the cases that match `--filter`."""
         several = len(self.paths) + sum(len(file.data) for file in self.files.values()) > 1
         seen: dict[SampleKey, Path] = {}
         pattern, refused = self.spec.wanted, 0
         for path in self.paths:
-            for planned in self._of(path, only):
+            for planned in self._of(path):
                 sample = planned.sample
                 if pattern is not None and not any(
                     fnmatchcase(text, pattern) for text in (sample.id, *sample.tags)
@@ -228,7 +226,7 @@ class Plan:
                     seen[key] = path
                 yield planned
 
-    def _of(self, path: Path, only: Only | None) -> Iterator[PlannedCase]:
+    def _of(self, path: Path) -> Iterator[PlannedCase]:
         file = self.files.get(path)
         for case in file.cases if file else ():
             graders = self.graders(file, case)
@@ -244,8 +242,7 @@ class Plan:
                 raise InputError(f"{path}: no measure was asked for", fix=fix)
             # the samples are read several times: to be checked, and to be judged
             path_read = self.stdin.path if str(data) == "-" else data
-            rule = self.spec.doc_id
-            samples = read_samples(path_read, columns=columns, warn=self.notices, only=only, doc_id=rule)
+            samples = read_samples(path_read, columns=columns, warn=self.notices)
             yield from self._planned(samples, graders, file, path)
 
     def _planned(

@@ -31,10 +31,8 @@ from germane.measures.ranked import values
 from germane.places.table import RankedLabels, relevant_known
 from germane.reports.gates import Gate
 from germane.reports.report import Report
-from germane.samples.contexts import Lists
 from germane.samples.files import parse_strict_json, read_text
 from germane.samples.frames import is_table, records
-from germane.samples.runs.choosing import choose_columns
 from germane.samples.runs.hits import Hits, find_hits
 from germane.samples.runs.results import EXAMPLES, GOLD, RUN
 from germane.samples.runs.roles import roles_of
@@ -119,9 +117,8 @@ def hits_of(
     run = run if isinstance(run, RowSource) else RowSource(run)
     if not isinstance(qrels, RowSource):
         qrels = RowSource(qrels, GOLD, keep_first=duplicates == "first")
-    notes, gold = choose_columns(run, qrels, doc_id)
+    gold = qrels.gold if doc_id is None else qrels.gold.by_document(doc_id)
     hits = _matched(run.name, find_hits(run, gold, duplicates=duplicates, doc_id=doc_id))
-    hits = replace(hits, notes=(*notes, *hits.notes))
     return run.name, _with_unmet(run, hits, doc_id)
 
 
@@ -200,7 +197,7 @@ def _rows_of(run: RowSource) -> Iterable[Any]:
 
 
 def _missed_queries(
-    hits: Hits, missed: NDArray[np.bool_], lists: Lists
+    hits: Hits, missed: NDArray[np.bool_], lists: Mapping[str, Sequence[str]]
 ) -> Iterator[tuple[list[str], Iterable[str]]]:
     """Yield queries with missed gold: the missed ids, and the results that are not gold."""
     ends = np.cumsum(hits.sizes)

@@ -125,7 +125,7 @@ class SharedJudge:
         self, row: Mapping[str, Json], measures: str | Sequence[str], against: str = "auto"
     ) -> tuple[Measured, ...]:
         """Measure one case, from a row with the usual names of its fields (`query`, `contexts`, `reference`)."""
-        samples = list(samples_from(records([row]), file=False))
+        samples = list(samples_from(records([row])))
         return _measured(await self.areport(samples, measures, against), *samples)
 
     async def areport(

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from functools import cached_property, partial
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +17,6 @@ from germane.encoding import Line, internal
 from germane.errors import InputError, SourceLocation
 from germane.measures.evidence import EDGE, tokens
 from germane.samples.cells import Cells, Locate
-from germane.samples.contexts import Lists, column_of_documents
 from germane.samples.fields import id_keys
 from germane.samples.files import dataset_files, read_text
 from germane.samples.reading import READERS, suffix_of
@@ -53,9 +52,6 @@ class Corpus:
 
     def __init__(self, path: Path) -> None:
         self.path, self._location = path, SourceLocation(str(path))
-        self._column: str | None = None
-        self.note = ""
-        """The note on the choice among several columns that could be the document's id."""
         if not path.exists():
             raise InputError("no such corpus", fix="check the path of --corpus", place=self._location)
 
@@ -63,7 +59,7 @@ class Corpus:
         """Yield the id and the text of each document, in their order."""
         for file in self._files():
             if suffix_of(file) in READERS:
-                yield from _rows(file, self._column)
+                yield from _rows(file)
             else:
                 yield file.relative_to(self.path).as_posix(), read_text(file)
 
@@ -106,24 +102,8 @@ class Corpus:
         return {"digest": f"{total % 2**128:032x}", "documents": count, "name": self.path.name}
 
     def texts_of(self, ids: Collection[str]) -> dict[str, str]:
-        """Return the texts of these documents, as far as the corpus has them. Of several id columns, the one that matches is read."""
-        if self._column is None and ids:
-            self._choose_column(ids)
+        """Return the texts of these documents, as far as the corpus has them."""
         return {document: text for document, text in self.documents() if document in ids}
-
-    def _choose_column(self, ids: Collection[str]) -> None:
-        file = self._files()[0]
-        first = next(_documents(file), None) if suffix_of(file) in READERS else None
-        columns = () if first is None else id_keys(tuple(first[0]))
-
-        def listed(column: str) -> Lists:
-            self._column = column
-            return {"": [document for document, _ in self.documents() if document in ids]}
-
-        if columns[1:]:
-            lists = {column: partial(listed, column) for column in columns}
-            wanted, fix = {"": dict.fromkeys(ids, 1)}, "write the right one as id, without the others"
-            self._column, self.note, _ = column_of_documents(self.path.name, lists, wanted, fix=fix)
 
     def find(self, pieces: Iterable[str]) -> dict[str, list[TextMatch]]:
         """Return the occurrences of each text, whole or partial, largest share first.
@@ -187,14 +167,13 @@ def _documents(file: Path) -> Iterator[tuple[Mapping[str, Json], Locate]]:
         yield row, where
 
 
-def _rows(file: Path, column: str | None) -> Iterator[tuple[str, str]]:
-    """Yield id and text of each row; the id is in this column, or in the first plausible one."""
+def _rows(file: Path) -> Iterator[tuple[str, str]]:
+    """Yield id and text of each row; of several columns that may hold the id, the first is read."""
     names: dict[tuple[str, ...], tuple[str | None, str | None]] = {}
     for row, where in _documents(file):
         keys = tuple(row)
         if keys not in names:
-            of_id = column if column in keys else next(iter(id_keys(keys)), None)
-            names[keys] = of_id, _named(keys, _TEXTS)
+            names[keys] = next(iter(id_keys(keys)), None), _named(keys, _TEXTS)
         of_id, of_text = names[keys]
         document, text = (row.get(name) if name else None for name in (of_id, of_text))
         if isinstance(document, int | float) and not isinstance(document, bool) and document % 1 == 0:

@@ -299,52 +299,25 @@ class Cells:
     def __init__(self, field_of: Callable[..., str | None]) -> None:
         self.field_of = field_of
         self.counts = CellCounts()
-        self._columns = lru_cache(maxsize=100)(self._columns_of)
+        self._fields = lru_cache(maxsize=100)(self._fields_of)
         self.notes: list[tuple[str, SourceLocation]] = []
 
-    def _columns_of(
-        self, header: tuple[str, ...]
-    ) -> tuple[tuple[tuple[str, str | None], ...], str, tuple[str, ...]]:
-        results: list[tuple[int, str, str]] = []
-        for name in header:
-            match = _NUMBERED.fullmatch(name)
-            if match and self.field_of(name) is None and self.field_of(match["name"]) == "contexts":
-                results.append((int(match["number"]), name, match["name"]))
-        numbered = tuple(name for _, name, _ in sorted(results, key=lambda result: result[0]))
-        listed_as = results[0][2] if results else ""
-        if listed_as and self.field_of(listed_as, header) is None:
-            listed_as = "contexts"
-        fields = tuple((name, self.field_of(name, header)) for name in header if name not in numbered)
-        return fields, listed_as, numbered
+    def _fields_of(self, header: tuple[str, ...]) -> tuple[tuple[str, str | None], ...]:
+        return tuple((name, self.field_of(name, header)) for name in header if name)
 
     def values(self, row: TableRow, where: Locate) -> dict[str, Json]:
         """Return the values of a row; None = missing. Raises Invalid with the path of an invalid cell."""
-        fields, listed_as, numbered = self._columns(tuple(row))
         made: dict[str, Json] = {}
-        for name, field in fields:
+        for name, field in self._fields(tuple(row)):
             value = row[name]
             if not isinstance(value, str):
                 made[name] = value
-            elif name and value:
-                try:
-                    made[name] = self._value(value, name, field, where)
-                except Invalid as wrong:
-                    raise wrong.under(name) from None
-            elif name:
-                made[name] = None
-        if numbered:
-            passages = (self._passage(row[name], name, where) for name in numbered)
-            made[listed_as] = [passage for passage in passages if passage is not None]
+                continue
+            try:
+                made[name] = self._value(value, name, field, where) if value else None
+            except Invalid as wrong:
+                raise wrong.under(name) from None
         return made
-
-    def _passage(self, value: Json, name: str, where: Locate) -> Json:
-        """Return the passage in a column of its own: an object, or the text."""
-        if not isinstance(value, str):
-            return value
-        if not value.strip() or self.counts.is_missing(value, name, partial(where, (name,))):
-            return None
-        item = structure(value) if value.lstrip().startswith("{") else None
-        return item if isinstance(item, dict) else value
 
     def _value(self, cell: str, name: str, field: str | None, where: Locate) -> Json:
         """Return the value of a cell for its field; a single value is a list of one where the field is a list."""
@@ -386,9 +359,6 @@ def _value(cell: str, field: str) -> Json:
             return cell
         raise Invalid(f"is {cell[:40]!r}: {fault.problem}", "write JSON in this cell") from None
     return yes_no(value) if field == "answerable" else value
-
-
-_NUMBERED = re.compile(r"(?P<name>.+?)[_. \[]?(?P<number>\d+)\]?")
 
 
 def _notice(what: str, name: str, count: int, first: SourceLocation) -> Notice:

@@ -3,22 +3,19 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
-from functools import partial
+from collections.abc import Callable, Iterator, Sequence
 from itertools import chain
-from operator import attrgetter
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal
 
 from msgspec.structs import replace
 
 from germane.clean import shorten
-from germane.errors import InputError, Invalid, SourceLocation
-from germane.samples.fields import failure_of, id_keys, passages_in, read_contexts, read_id, without_failed
-from germane.samples.files import JsonFault, Notice, Warn, parse_strict_json
-from germane.types import Call, Context, Json, Message, Sample, ToolCall, key_of
+from germane.errors import InputError
+from germane.samples.fields import failure_of, passages_in, read_contexts, without_errors
+from germane.samples.files import JsonFault, parse_strict_json
+from germane.types import Call, Context, Json, Message, Sample, ToolCall
 
-__all__ = ["DocumentIds", "document_ids"]
+__all__ = ["document_ids"]
 
 ContextsFrom = Literal["auto", "text"]
 FALLBACK = "contexts were read as the blocks of text between blank lines"
@@ -59,7 +56,7 @@ def _found_in(
             return {"contexts": _blocks(listed) or None}, f"{key} is a text and not a list: {FALLBACK}"
     if (contexts := _under_keys(document)) is not None:
         return {"contexts": contexts, "error": failed}, ""
-    searches, failed = without_failed(list(_calls(messages)))
+    searches, failed = without_errors(list(_calls(messages)))
     if searches:
         return {"calls": tuple(Call(**search) for search in searches), "error": failed}, ""
     for value in (document, *(_json(fence[1]) for fence in _FENCE.finditer(text))):
@@ -129,12 +126,10 @@ def _results(output: Json) -> tuple[tuple[Context, ...] | None, str | None]:
     error = failure_of(output)
     if isinstance(output.get("results"), list | tuple):
         return _read(output["results"]), error
-    nested = output.get("tool_calls", output.get("toolCalls"))
-    inner = [_results(use.get("output")) for use in nested or () if isinstance(use, dict)]
-    results = [contexts for contexts, _ in inner if contexts is not None]
-    error = error or next((error for _, error in inner if error), None)
-    contexts = tuple(dict.fromkeys(chain.from_iterable(results)))
-    return (contexts if results else None), error
+    nested = [_results(use.get("output")) for use in output.get("tool_calls") or () if isinstance(use, dict)]
+    results = [contexts for contexts, _ in nested if contexts is not None]
+    error = error or next((fault for _, fault in nested if fault), None)
+    return (tuple(dict.fromkeys(chain.from_iterable(results))) if results else None), error
 
 
 def _query(used: ToolCall) -> str | None:
@@ -197,184 +192,3 @@ def compile_rule(pattern: str | None) -> Callable[[Sample], Sample]:
         return sample.with_contexts(mapped, stages=stages)
 
     return changed
-
-
-Lists: TypeAlias = Mapping[Any, Sequence[str]]
-"""The document ids of each query."""
-
-
-def column_of_documents(
-    name: str,
-    lists: Mapping[str, Callable[[], Lists]],
-    wanted: Mapping[Any, Mapping[str, int]],
-    doc_id: Callable[[str], str] | None = None,
-    *,
-    other: str = "the gold",
-    fix: str = "--columns doc=... names one",
-) -> tuple[str, str, bool]:
-    """Choose the column whose documents are wanted, else the first one.
-
-    Args:
-        name: The file.
-        lists: For each column, a function that reads the documents of each query by it.
-        wanted: For each query the grades of the other side's documents; those above 0 are wanted.
-        doc_id: Maps the id of a chunk to that of its document; applied to `wanted` already.
-        other: What the column has to match, in the note.
-        fix: What to write to choose another column, in the note.
-
-    Returns:
-        The column, a note where it is in doubt (else ""), and whether any column matches.
-    """
-    read, meeting = dict[str, Lists](), list[str]()
-    for column, listed in lists.items():
-        with suppress(InputError):  # the column holds no ids
-            read[column] = listed()
-            for query, docs in read[column].items():
-                grades = wanted.get(query, {})
-                if any(grades.get(doc, 0) > 0 for doc in (docs if doc_id is None else map(doc_id, docs))):
-                    meeting.append(column)
-                    break
-    first = next(iter(lists))
-    same = len(read) == len(lists) and all(some == read[first] for some in read.values())
-    chosen = meeting[0] if len(meeting) == 1 else first
-    if same or meeting == [first]:
-        return chosen, "", bool(meeting)
-    which = (
-        f"meets {other}"
-        if len(meeting) == 1
-        else f"comes first; several meet {other}"
-        if meeting
-        else f"comes first; none meets {other}"
-    )
-    columns = " and ".join(map(repr, lists))
-    note = f"{name}: {columns} could be the document's id; {chosen!r} {which} ({fix})"
-    return chosen, note, bool(meeting)
-
-
-class DocumentIds:
-    """Gives samples the document ids of the column that matches their gold, where contexts have several ids.
-
-    The other ids become metadata. From the first such context on samples are held until the column is chosen, at the end
-    of the file or after HELD samples.
-
-    Args:
-        file: The file that is read.
-        warn: Called with the notice that the column is in doubt.
-        doc_id: Maps the id of a chunk to that of its document.
-    """
-
-    HELD = 1000
-
-    def __init__(
-        self, file: SourceLocation, warn: Warn | None, doc_id: Callable[[str], str] | None = None
-    ) -> None:
-        self._file, self._warn, self._doc_id = file, warn, doc_id
-        self._held: list[Sample] = []
-        self._others: dict[str, None] = {}
-        self.own = ""
-        """The column that was read; "" until a context has a second id."""
-        self._beside = False
-        self.column: str | None = None
-        """The column that is read instead, "" = none; None until it is chosen."""
-        self.whole: Callable[[], tuple[DocumentIds, Iterator[Sample]]] | None = None
-        """Reads the whole file, where only some of its samples are taken: all of them decide."""
-
-    def add(self, sample: Sample, row: Callable[..., Json], *of: Any) -> Iterable[Sample]:
-        """Return the samples that are ready once this one is there; `row(*of)` is what it was read from."""
-        if self.column is None:
-            others = _other_columns(sample)
-            if others and not isinstance(made := row(*of), Sample):
-                if not self._beside and (own := _beside(made, others)):
-                    self.own, self._beside = own, True
-                self.own = self.own or "id"
-                self._others |= others
-            if self.own:
-                self._held.append(sample)
-                return self.rest() if self.whole is not None or len(self._held) == self.HELD else ()
-        return (self._read(sample),)
-
-    def rest(self) -> Iterator[Sample]:
-        """Choose the column, and yield the samples held back."""
-        if self.own and self.column is None and self.whole is not None:
-            all_ids, samples = self.whole()
-            next((1 for _ in samples if all_ids.column is not None), None)
-            self.own, self.column = all_ids.own, all_ids.column
-        elif self.own and self.column is None:
-            self._decide()
-        held, self._held = self._held, []
-        yield from map(self._read, held)
-
-    def _decide(self) -> None:
-        """Choose the column from the samples held back."""
-        gold = {key_of(sample): _gold(sample, self._doc_id) for sample in self._held}
-        lists = {
-            name: partial(_lists, self._held, "" if name == self.own else name)
-            for name in (self.own, *id_keys(tuple(self._others)))
-        }
-        fix = 'write the right one as "id", without the others'
-        chosen, note, _ = column_of_documents("", lists, gold, self._doc_id, fix=fix)
-        self.column = "" if chosen == self.own else chosen
-        if self._warn is not None and note and any(gold.values()) and (self.column or self._beside):
-            self._warn(Notice(note.removeprefix(": "), "", self._file))
-
-    def _read(self, sample: Sample) -> Sample:
-        return sample.with_contexts(self._renamed) if self.column else sample
-
-    def _renamed(self, context: Context) -> Context:
-        if (name := _id_under(context, self.column or "")) == context.id:
-            return context
-        left = {key: value for key, value in context.metadata.items() if key != self.column}
-        return replace(context, id=name, metadata={self.own: context.id, **left})
-
-
-_metadata_of = attrgetter("metadata")
-
-
-def _other_columns(sample: Sample) -> dict[str, None]:
-    """Return the metadata keys of contexts that hold another id than the context's."""
-    known = list(filter(_metadata_of, sample.contexts or ()))
-    for call in sample.calls or ():
-        known += filter(_metadata_of, call.contexts)
-    return {
-        key: None
-        for context in known
-        for key in id_keys(tuple(context.metadata))
-        if context.id is not None and _id_under(context, key) != context.id
-    }
-
-
-def _id_under(context: Context, key: str) -> str | None:
-    """Return the id of a context under a key of its metadata, else its own."""
-    with suppress(Invalid):
-        return read_id(context.metadata[key]) if key in context.metadata else context.id
-    return context.id
-
-
-def _beside(row: Json, keys: Container[str]) -> str | None:
-    """Return the name of the preferred id in a passage that also has one of these keys, or None."""
-    if isinstance(row, Mapping):
-        names = id_keys(tuple(row))
-        if names[1:] and any(name in keys for name in names):
-            return next((name for name in names if name not in keys), names[0])
-        row = tuple(row.values())
-    found = (_beside(inner, keys) for inner in row if isinstance(inner, Mapping | list | tuple))
-    return next(filter(None, found), None)
-
-
-def _lists(samples: Iterable[Sample], column: str) -> Lists:
-    return {
-        key_of(sample): [
-            name for context in sample.retrieved() if (name := _id_under(context, column)) is not None
-        ]
-        for sample in samples
-    }
-
-
-def _gold(sample: Sample, doc_id: Callable[[str], str] | None) -> dict[str, int]:
-    """Return the relevant documents of a sample."""
-    names = {
-        *(name for name, grade in (sample.qrels or {}).items() if grade > 0),
-        *(name for group in sample.gold or () for name in group),
-        *(evidence.doc for evidence in sample.evidence or () if evidence.doc is not None),
-    }
-    return dict.fromkeys(names if doc_id is None else map(doc_id, names), 1)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from functools import lru_cache
 from numbers import Integral, Real
@@ -71,12 +71,6 @@ OF_GOLDENS = frozenset(
     for name in (name, camel_case(name))
 )
 """Keys of DeepEval's goldens, in which `context` holds the ideal passages and not the retrieved ones."""
-
-
-_SAYS_DOCUMENT = frozenset(
-    name for text in ("id", "doc_id", "document_id", "context_id") for name in (text, camel_case(text))
-)
-"""Names under which two different ids of one passage are an error; other names may hold the id of a chunk."""
 
 
 @lru_cache(maxsize=1000)
@@ -241,9 +235,9 @@ def _others(keys: tuple[Any, ...]) -> tuple[tuple[Any, str | None], ...]:
 
 
 def _named(passage: dict[str, Json]) -> dict[str, Json]:
-    """Return a copy of a passage under our field names with unchanged values; unknown keys become metadata.
+    """Return a copy of a passage under our field names with unchanged values; other keys become metadata.
 
-    Raises Invalid where two keys of one field differ, and where there is neither text nor id.
+    Of several keys of one field our own name, else the preferred one is read. Raises Invalid where there is neither text nor id.
     """
     others = _others(tuple(passage))
     made = _renamed(passage.copy(), others) if others else passage.copy()
@@ -265,14 +259,12 @@ def _renamed(passage: dict[str, Json], others: tuple[tuple[Any, str | None], ...
         value = passage.pop(key)
         if value is None:
             continue
-        if name is None:
-            more[key] = value
-        elif name in {"start", "end"}:
-            _add(key, name, _at(key, _offset, value), more)
-        elif name == "id" and passage.get("id") is not None and key not in _SAYS_DOCUMENT:
+        if name in {"start", "end"}:
+            more[name] = _at(key, _offset, value)
+        elif name is None or passage.get(name) is not None:
             more[key] = value
         else:
-            _add(key, name, value, passage)
+            passage[name] = value
     if more:
         if (metadata := passage.get("metadata")) is not None:
             more = {**_at("metadata", _metadata, metadata), **more}
@@ -280,50 +272,25 @@ def _renamed(passage: dict[str, Json], others: tuple[tuple[Any, str | None], ...
     return passage
 
 
-def _add(key: str, name: str, value: Json, made: dict[str, Json]) -> None:
-    """Set a field. Raises Invalid where it already has another value."""
-    if made.get(name) is None:
-        made[name] = value
-    elif str(value) != str(_at(name, read_id if name == "id" else PASSAGE[name].read or str, made[name])):
-        problem = f"says something else than the other {name} of this context"
-        raise Invalid(problem, f"keep one {name}", key)
-
-
 def passages_in(value: Json) -> list[Json] | None:
-    """Return the list of passages in the result of a retrieval: the result itself or the value of a usual key, else None.
-
-    The parallel lists of Chroma are zipped, and the hit of a vector store gets the text in its payload.
-    """
+    """Return the list of passages in the result of a retrieval: the result itself or the value of a usual key, else None."""
     if isinstance(value, _LISTS):
         return list(map(_hit, value))
     if not isinstance(value, Mapping):
         return None
     names = [name for name, field in SPELLINGS.items() if field == "contexts"]
-    for found in map(value.get, (*names, *PASSAGE_LISTS)):
-        if isinstance(found, _LISTS):
-            ids, texts = _only(value.get("ids")), _only(found)
-            if ids is None or texts is None or len(ids) != len(texts):
-                return list(map(_hit, found))
-            return [{"id": name, "text": text} for name, text in zip(ids, texts, strict=True)]
-    return None
-
-
-def _only(lists: Json) -> Any:
-    """Return the inner list of a list that holds one list, else None."""
-    return (
-        lists[0] if isinstance(lists, _LISTS) and len(lists) == 1 and isinstance(lists[0], _LISTS) else None
-    )
+    found = map(value.get, (*names, *PASSAGE_LISTS))
+    return next((list(map(_hit, listed)) for listed in found if isinstance(listed, _LISTS)), None)
 
 
 def _hit(passage: Json) -> Json:
-    """Return a passage with the text in Elasticsearch's `_source`, Qdrant's `payload` or the metadata."""
+    """Return a passage with the text from its metadata, where it has none."""
     if not isinstance(passage, dict) or any(PASSAGE_SPELLINGS.get(key) == "text" for key in passage):
         return passage
-    for kept in map(passage.get, ("_source", "payload", "metadata")):
-        for key, text in kept.items() if isinstance(kept, Mapping) else ():
-            if PASSAGE_SPELLINGS.get(key) == "text" and isinstance(text, str):
-                return {**passage, "text": text}
-    return passage
+    metadata = passage.get("metadata")
+    texts = metadata.items() if isinstance(metadata, Mapping) else ()
+    text = next((text for key, text in texts if PASSAGE_SPELLINGS.get(key) == "text"), None)
+    return passage if text is None else {**passage, "text": text}
 
 
 def _scored(value: Json) -> Json:
@@ -394,23 +361,15 @@ def _call(value: Json) -> Json:
     return {**value, "contexts": contexts, "error": error, "ms": _number(value.get("ms"))}
 
 
-def without_failed(calls: Json) -> tuple[Json, str | None]:
-    """Drop failed searches that were repeated; return the others and the error of the first that failed."""
+def without_errors(calls: Json) -> tuple[Json, str | None]:
+    """Return calls without their `error`, and the first of these errors."""
     if not isinstance(calls, _LISTS):
         return calls, None
-    kept: list[Json] = []
-    error, answered = None, set[Json]()
-    for call in reversed(calls):
-        query = call.get("query") if isinstance(call, dict) else getattr(call, "query", None)
-        known = query is None or isinstance(query, str)  # else the record refuses it
-        if not isinstance(call, dict) or (failed := call.get("error")) is None:
-            answered |= {query} if known else set()
-        elif known and query in answered:
-            continue
-        else:
-            error = failed
-        kept.append({k: v for k, v in call.items() if k != "error"} if isinstance(call, dict) else call)
-    return kept[::-1], error
+    records = [call for call in calls if isinstance(call, dict)]
+    error = next((call["error"] for call in records if call.get("error") is not None), None)
+    return [
+        {k: v for k, v in call.items() if k != "error"} if isinstance(call, dict) else call for call in calls
+    ], error
 
 
 def _stage(value: Json) -> Json:
@@ -556,22 +515,6 @@ def _followed(steps: str, values: Any) -> tuple[list[Step], Json]:
         path.append(step)
         values = getattr(values, name) if isinstance(values, Record) else values[step]
     return path, values
-
-
-def written(path: tuple[Step, ...], row: Json) -> Iterator[Step]:
-    """Translate a path of our field names to the row's own names, as far as the row has it."""
-    for step in path:
-        if isinstance(row, list | tuple) and isinstance(step, int) and step < len(row):
-            result: Step | None = step
-        elif isinstance(row, Mapping):
-            names = (key for key in row if row[key] is not None and PASSAGE_SPELLINGS.get(key) == step)
-            result = step if step in row else next(names, None)
-        else:
-            result = None
-        if result is None:
-            return
-        yield result
-        row = row[result]
 
 
 FIELDS = {

@@ -11,7 +11,6 @@ import functools
 import gzip
 import io
 import json
-import math
 import os
 import re
 import secrets
@@ -24,7 +23,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Any, BinaryIO, NoReturn, TypeAlias
+from typing import IO, BinaryIO, NoReturn, TypeAlias
 
 import msgspec
 
@@ -60,19 +59,12 @@ _ZSTANDARD = b"\x28\xb5\x2f\xfd"
 _PACKED = {
     **{b"BZh%d1AY&SY" % level: "packed with bzip2" for level in range(1, 10)},
     b"\xfd7zXZ\x00": "packed with xz",
-    b"PK\x03\x04": "a ZIP archive",
-    b"PK\x05\x06": "an empty ZIP archive",
-    b"7z\xbc\xaf\x27\x1c": "a 7z archive",
-    b"Rar!\x1a\x07": "a RAR archive",
-    b"\x04\x22\x4d\x18": "packed with LZ4",
-    b"\x1f\x9d": "packed with compress",
+    b"PK\x03\x04": "a ZIP archive or an Excel workbook",
 }
 """The first bytes of compressed files and archives that cannot be read."""
 _TAR = slice(257, 262)
 
 
-LINE_LIMIT = 64
-"""The default length limit of a line in megabytes; GERMANE_MAX_LINE sets another one."""
 _BUFFER = 1 << 18
 _COPIES: dict[str, str] = {}
 """Maps each temporary copy to the name of its original."""
@@ -144,7 +136,7 @@ def check_readable(path: str | Path, named_at: SourceLocation | None = None) -> 
 
 
 class OnDisk:
-    """A file that can be opened repeatedly; standard input and packed Parquet are copied to a temporary file.
+    """A file that can be opened repeatedly; standard input is copied to a temporary file.
 
     The copy is made when `path` is first used, and deleted with this object if not before.
     """
@@ -157,17 +149,15 @@ class OnDisk:
     @functools.cached_property
     def path(self) -> Path:
         """The path of the file or of its copy."""
-        piped = str(self.given) == "-"
-        if not piped:
+        if str(self.given) != "-":
             check_readable(self.given)
-        if not piped and not str(self.given).lower().endswith((".parquet.gz", ".parquet.zst")):
             return Path(self.given)
-        import shutil  # not at the top, as below: `germane rank` reads small files as fast as it starts
+        import shutil  # not at the top: `germane rank` reads small files as fast as it starts
         import tempfile
 
         with tempfile.NamedTemporaryFile(prefix="germane-", delete=False) as copy:
             self.delete_copy = weakref.finalize(self, _delete_copy, copy.name)
-            with opened(self.given, limited=False) as stream:
+            with opened(self.given) as stream:
                 shutil.copyfileobj(stream, copy, _BUFFER)
         return copied(Path(copy.name), shown_name(self.given))
 
@@ -178,20 +168,18 @@ def _delete_copy(name: str) -> None:
 
 
 @contextmanager
-def opened(path: str | Path, *, limited: bool = True) -> Iterator[BinaryIO]:
+def opened(path: str | Path) -> Iterator[BinaryIO]:
     """Open a file for reading (`-` = standard input), decompressed and without a byte-order mark.
 
-    Raises InputError with the file's name for any fault of the file, and with `limited` for a line beyond the limit.
+    Raises InputError with the file's name for any fault of the file.
     """
     name = shown_name(path)
     try:
         piped = str(path) == "-"
         if not piped:
             check_readable(path)
-        with open(sys.stdin.fileno() if piped else path, "rb", closefd=not piped) as raw:
-            stream = _unpacked(raw, name)
-            if limited:
-                stream = io.BufferedReader(_LimitedLines(stream, name), _BUFFER)
+        with open(sys.stdin.fileno() if piped else path, "rb", 0, closefd=not piped) as raw:
+            stream = _unpacked(io.BufferedReader(raw, _BUFFER), name)
             _refuse_packed(stream, name)
             start = stream.peek(3)[:3]
             if start[:2] in _UTF16:
@@ -214,11 +202,11 @@ def opened(path: str | Path, *, limited: bool = True) -> Iterator[BinaryIO]:
 def whole_file(path: str | Path) -> Iterator[IO[bytes]]:
     """Open a file for writing that replaces an existing one only when it is complete.
 
-    Links and file modes are kept. A device, a pipe or a mounted file is written in place. An OSError names the file.
+    Links and file modes are kept. A device or a pipe is written in place. An OSError names the file.
     """
     path = Path(path)
     try:
-        if path.exists() and (not path.is_file() or os.path.ismount(path)):
+        if path.exists() and not path.is_file():
             with path.open("wb") as file:
                 yield file
             return
@@ -231,29 +219,13 @@ def whole_file(path: str | Path) -> Iterator[IO[bytes]]:
                 if target.exists():
                     unfinished.chmod(stat.S_IMODE(target.stat().st_mode))
                 yield file
-            _move(unfinished, target)
+            unfinished.replace(target)
         finally:
             unfinished.unlink(missing_ok=True)
     except OSError as fault:
         if fault.filename is not None and not str(fault.filename).endswith(".part"):
             raise  # of another file
         raise OSError(fault.errno, fault.strerror, str(path)) from None
-
-
-def _move(unfinished: Path, target: Path) -> None:
-    try:
-        unfinished.replace(target)
-    except OSError as fault:
-        if fault.errno != errno.EBUSY:
-            raise
-        import shutil  # as above
-
-        # one mounted file: its name cannot be taken
-        with (
-            unfinished.open("rb") as whole,
-            target.open("wb") as file,
-        ):
-            shutil.copyfileobj(whole, file)
 
 
 def write_whole(path: str | Path, content: bytes | Iterable[str]) -> None:
@@ -272,7 +244,7 @@ def _unpacked(raw: io.BufferedReader, name: str) -> io.BufferedReader:
     """Return the decompressed stream, by the file's first bytes."""
     start = raw.peek(4)[:4]
     if start[:2] == _GZIP:
-        return io.BufferedReader(gzip.GzipFile(fileobj=raw))
+        return io.BufferedReader(gzip.GzipFile(fileobj=raw), _BUFFER)
     if start != _ZSTANDARD:
         return raw
     try:
@@ -280,7 +252,7 @@ def _unpacked(raw: io.BufferedReader, name: str) -> io.BufferedReader:
     except ImportError:
         fix = f"{install_extra('tables')}, or unpack it"
         raise InputError("reading .zst needs zstandard", fix=fix, place=SourceLocation(name)) from None
-    return io.BufferedReader(zstandard.ZstdDecompressor().stream_reader(raw))
+    return io.BufferedReader(zstandard.ZstdDecompressor().stream_reader(raw), _BUFFER)
 
 
 def _refuse_packed(stream: io.BufferedReader, name: str) -> None:
@@ -289,10 +261,8 @@ def _refuse_packed(stream: io.BufferedReader, name: str) -> None:
     kind = next((kind for magic, kind in _PACKED.items() if start.startswith(magic)), "")
     if start[_TAR] == b"ustar":
         kind = "a tar archive"
-    if kind == "a ZIP archive" and (b"[Content_Types].xml" in start or b"xl/" in start):
-        raise InputError("this is an Excel workbook", fix="save it as CSV UTF-8", place=SourceLocation(name))
     if kind:
-        fix = "unpack it; .gz and .zst are read"
+        fix = "unpack it, or save it as CSV UTF-8; .gz and .zst are read"
         raise InputError(f"this file is {kind}", fix=fix, place=SourceLocation(name))
 
 
@@ -300,59 +270,6 @@ def _damage() -> tuple[type[Exception], ...]:
     """Return the exceptions that a damaged compressed file raises."""
     zstandard = sys.modules.get("zstandard")
     return (gzip.BadGzipFile, EOFError, zlib.error, *([zstandard.ZstdError] if zstandard else []))
-
-
-def line_limit() -> int:
-    """Return the length limit of a line in bytes. Raises InputError for an invalid GERMANE_MAX_LINE."""
-    value = os.environ.get("GERMANE_MAX_LINE") or str(LINE_LIMIT)
-    if not value.isdecimal() or int(value) == 0:
-        problem = f"the longest line, {value!r}, is not a number of megabytes"
-        raise InputError(problem, fix=f"write e.g. {LINE_LIMIT}")
-    return int(value) << 20
-
-
-class _LimitedLines(io.RawIOBase):
-    """A stream that raises InputError for a line beyond the limit."""
-
-    def __init__(self, stream: io.BufferedReader, name: str) -> None:
-        self._stream, self._name = stream, name
-        self.limit: float = line_limit()
-        self._line, self._length = 1, 0  # of the line that is not at its end yet
-
-    def readable(self) -> bool:
-        """Return True."""
-        return True
-
-    def readinto(self, buffer: Any) -> int:
-        """Fill the buffer. Raises InputError where a line is too long."""
-        count = self._stream.readinto1(buffer)
-        data = bytes(buffer[:count])
-        first = data.find(b"\n")
-        self._length += count if first < 0 else first
-        if self._length > self.limit:
-            raise InputError(
-                f"this line is longer than {self.limit / (1 << 20):g} MB",
-                fix="end each row with a line feed, or set GERMANE_MAX_LINE to more megabytes",
-                place=SourceLocation(self._name, self._line),
-            )
-        if first >= 0:
-            self._line += data.count(b"\n")
-            self._length = count - data.rfind(b"\n") - 1
-        return count
-
-
-def whole_text(stream: BinaryIO, name: str) -> bytes:
-    """Read a stream that is one document, without a limit on its lines."""
-    limited = getattr(stream, "raw", None)
-    if isinstance(limited, _LimitedLines):
-        limited.limit = math.inf
-    try:
-        return stream.read()
-    except MemoryError:
-        fix = "write one object per line (JSONL), which is read line by line"
-        raise InputError(
-            "this document does not fit into memory", fix=fix, place=SourceLocation(name)
-        ) from None
 
 
 class BadRows:
@@ -491,10 +408,7 @@ class Notices:
 
 
 def nearest(name: str, names: Iterable[str], cutoff: float = 0.8) -> str | None:
-    """Return the known name that `name` probably misspells, or None.
-
-    Compares by difflib's ratio, and also matches the same letters in another order.
-    """
+    """Return the known name that `name` probably misspells, by difflib's ratio or as the same letters in another order, or None."""
     import difflib
 
     folded: dict[str, str] = {}
@@ -506,17 +420,6 @@ def nearest(name: str, names: Iterable[str], cutoff: float = 0.8) -> str | None:
 
 
 _TOKEN = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*"|[\[\]{},:]|[^\s\[\]{},:"]+')
-_HINTS = {
-    "Expecting property name enclosed in double quotes": 'write "name": value; no comma after the last one',
-    "Illegal trailing comma before end of object": "no comma after the last value",  # Python 3.13 and later
-    "Illegal trailing comma before end of array": "no comma after the last value",
-    "Expecting ',' delimiter": "write a comma between values, or close the open bracket or quote",
-    "Expecting ':' delimiter": 'write "name": value',
-    "Unterminated string starting at": 'close the string with a "',
-    "Extra data": "write one JSON value only",
-    "Invalid control character at": r"write \n or \t inside a string",
-    "Expecting value": "write a string, number, object, list, true, false or null",
-}
 
 
 class JsonFault(ValueError):
@@ -543,29 +446,25 @@ def _refuse(_: str = "") -> NoReturn:
 
 _decode = json.JSONDecoder(object_pairs_hook=_object, parse_constant=_refuse).decode
 _decode_infinite = json.JSONDecoder(object_pairs_hook=_object).decode
-_decode_repeated = json.JSONDecoder().decode
 
 
 def parse_strict_json(text: str, *, infinite: bool = False, surrogates: bool = False) -> Json:
     """Return the value of a JSON text. Raises JsonFault.
 
-    A duplicate key is a fault, except in metadata, where the last one counts. `infinite` allows NaN and Infinity. Lone surrogates
-    become U+FFFD, unless `surrogates` keeps them, as for names of files.
+    A duplicate key is a fault. `infinite` allows NaN and Infinity. Lone surrogates become U+FFFD, unless `surrogates` keeps them, as
+    for names of files.
     """
     try:
         value = _decode_infinite(text) if infinite else _decode(text)
     except JsonFault:
-        if (fault := _refused(text, infinite=infinite)) is not None:
-            raise fault from None
-        value = _decode_repeated(text)
+        raise _refused(text, infinite=infinite) from None
     except json.JSONDecodeError as error:
         raise _syntax(error) from None
     except RecursionError:
         problem = f"the JSON is nested more than {MAX_DEPTH} levels deep"
         raise JsonFault(problem, "write it flatter", 0) from None
     except ValueError:
-        longest = max(_TOKEN.finditer(text), key=lambda match: len(match[0]) * match[0].lstrip("-").isdigit())
-        raise JsonFault("a number has too many digits", "write it as a string", longest.start()) from None
+        raise JsonFault("a number has too many digits", "write it as a string", 0) from None
     return replace_surrogates(value) if not surrogates and "\\" in text and "\\u" in text else value
 
 
@@ -613,21 +512,21 @@ def _syntax(error: json.JSONDecodeError) -> JsonFault:
     if not error.doc[error.pos :].strip():
         end = len(error.doc.rstrip())
         return JsonFault("the JSON ends too early", "close every string, list and object", end)
-    hint = next((fix for start, fix in _HINTS.items() if error.msg.startswith(start)), "")
-    return JsonFault(f"this is not JSON: {error.msg[0].lower()}{error.msg[1:]}", hint, error.pos)
+    fix = "check the quotes, commas and brackets there"
+    return JsonFault(f"this is not JSON: {error.msg[0].lower()}{error.msg[1:]}", fix, error.pos)
 
 
-def _refused(text: str, *, infinite: bool) -> JsonFault | None:
-    """Return the fault of the first duplicate key or NaN in a text, or None if duplicates occur only in metadata."""
+def _refused(text: str, *, infinite: bool) -> JsonFault:
+    """Return the fault of the first duplicate key or NaN in a text that has one."""
     seen: set[tuple[Step, ...]] = set()
     for path, offset, is_key in _steps(text):
-        if is_key and path in seen and "metadata" not in path[:-1]:
+        if is_key and path in seen:
             return JsonFault(f"the key {path[-1]!r} is there twice", "keep one of the two", offset)
         if is_key:
             seen.add(path)
         elif not infinite and text.startswith(("NaN", "Infinity", "-Infinity"), offset):
             return JsonFault("NaN and Infinity are not JSON", "write null or leave the field out", offset)
-    return None
+    return JsonFault("a key is there twice", "keep one of the two", 0)
 
 
 def _steps(text: str) -> Iterator[tuple[tuple[Step, ...], int, bool]]:

@@ -10,15 +10,12 @@ from typing import Any, TypeAlias
 
 from germane.addons import reader_of
 from germane.clean import counted
-from germane.encoding import replace_surrogates, short_name, without_surrogates
+from germane.encoding import replace_surrogates, without_surrogates
 from germane.errors import InputError, SourceLocation, collect_or_raise
 from germane.samples.cells import Cells, TableRow, table_rows
-from germane.samples.contexts import DocumentIds, document_ids
-from germane.samples.conversations import rows_of_collection
-from germane.samples.fields import IDS, SPELLINGS
+from germane.samples.fields import SPELLINGS
 from germane.samples.files import (
     JsonFault,
-    Notice,
     Notices,
     Warn,
     dataset_files,
@@ -33,7 +30,7 @@ from germane.samples.files import (
     shown_name,
 )
 from germane.samples.frames import LIST, not_rows, parquet_batches, records
-from germane.samples.rows import Columns, Row, RowReader, names_for
+from germane.samples.rows import Columns, Row, RowReader
 from germane.types import Json, Sample, Step
 
 SampleSource: TypeAlias = Iterable[Sample | Mapping[str, Json]] | str | Path
@@ -46,8 +43,6 @@ def read_samples(
     columns: Columns | None = None,
     warn: Warn | None = None,
     prefix: str = "",
-    only: Callable[[str], bool] | None = None,
-    doc_id: str | None = None,
 ) -> Iterator[Sample]:
     """Read the samples of a file or folder, one at a time; `-` is JSON Lines on stdin.
 
@@ -59,8 +54,6 @@ def read_samples(
         columns: Our field names mapped to the file's (`{"query": "Question"}`).
         warn: Called with a Notice for each field that is probably misspelt.
         prefix: Precedes the number that names a sample without an id.
-        only: A predicate of queries; of other samples only id, query, system, trial and tags are read.
-        doc_id: Pattern that maps ids of chunks to those of documents.
 
     Raises:
         InputError: With file, line and column, at the first fault; at once for a missing file.
@@ -69,19 +62,11 @@ def read_samples(
     if _is_beir(path):
         return samples_from(_beir_rows(path), warn=warn)
     if path.is_dir():
-        return _samples_of_folder(path, columns, warn, only, doc_id)
+        return _samples_of_folder(path, columns, warn)
     reader, unit = _format(path)
-    file, rule = SourceLocation(shown_name(path)), document_ids(doc_id) if doc_id else None
-
-    def read(only: Callable[[str], bool] | None, warn: Warn | None) -> tuple[DocumentIds, Iterator[Sample]]:
-        rows, ids = RowReader(columns, warn, prefix, only), DocumentIds(file, warn, rule)
-        results = _as_samples(reader(path, rows.cells), warn)
-        return ids, _samples(results, rows, file, unit, ids)
-
-    ids, samples = read(only, warn)
-    if only is not None:
-        ids.whole = functools.partial(read, None, warn)
-    return samples
+    rows = RowReader(columns, warn, prefix)
+    samples = _as_samples(reader(path, rows.cells), warn)
+    return _samples(samples, rows, SourceLocation(shown_name(path)), unit)
 
 
 def _beir_rows(folder: Path) -> Iterator[Mapping[str, Json]]:
@@ -104,19 +89,22 @@ def _is_beir(path: Path) -> bool:
 
 
 def faults_in(path: Path, columns: Columns | None = None, most: int = 50) -> list[InputError]:
-    """Return the faults of a file or folder of samples, at most `most`."""
-    is_beir = _is_beir(path)
-    if path.is_dir() and not is_beir:
+    """Return the first fault of each row in a file or folder of samples, at most `most`."""
+    if path.is_dir() and not _is_beir(path):
         return [fault for file in data_files(path) for fault in faults_in(file, columns, most)]
     faults: list[InputError] = []
     try:
-        reader, _ = _format(path) if not is_beir else (None, "")
-        rows = RowReader(columns)
-        more = (faults,) if reader is _read_jsonl else ()
-        for number, row, where in _as_samples(reader(path, rows.cells, *more)) if reader else ():
-            faults += rows.faults_of(row, number, where)
-            if len(faults) >= most:
-                return faults[:most]
+        if not _is_beir(path):
+            reader, _ = _format(path)
+            rows = RowReader(columns)
+            more = (faults,) if reader is _read_jsonl else ()
+            for number, row, where in _as_samples(reader(path, rows.cells, *more)):
+                try:
+                    rows.read(row, number, where)
+                except InputError as fault:
+                    faults.append(fault)
+                if len(faults) >= most:
+                    return faults
         once = str(path) == "-"  # standard input cannot be read again
         for _sample in () if faults or once else read_samples(path, columns=columns):
             pass  # ids that are there twice
@@ -125,19 +113,11 @@ def faults_in(path: Path, columns: Columns | None = None, most: int = 50) -> lis
     return faults
 
 
-def _samples_of_folder(
-    folder: Path,
-    columns: Columns | None,
-    warn: Warn | None,
-    only: Callable[[str], bool] | None,
-    doc_id: str | None,
-) -> Iterator[Sample]:
+def _samples_of_folder(folder: Path, columns: Columns | None, warn: Warn | None) -> Iterator[Sample]:
     notices, seen = Notices(warn) if warn is not None else None, dict[tuple[str, str, int], Path]()
     for file in data_files(folder):
         prefix = f"{file.relative_to(folder).with_suffix('').as_posix()}-"
-        for sample in read_samples(
-            file, columns=columns, warn=notices, prefix=prefix, only=only, doc_id=doc_id
-        ):
+        for sample in read_samples(file, columns=columns, warn=notices, prefix=prefix):
             first = seen.setdefault((sample.id, sample.system, sample.trial), file)
             if first != file:
                 problem = f"the id {sample.id!r} stands in {first} and in {file}"
@@ -177,22 +157,12 @@ def read_questions(
 ) -> Iterator[Sample]:
     """Iterate over the samples in a SampleSource; with `asked` (a system is asked for contexts) texts are questions too.
 
-    `warn` gets a Notice for each field that is probably misspelt, and one for unknown columns where no sample has contexts.
-    Raises InputError as `read_samples` does.
+    `warn` gets a Notice for each field that is probably misspelt. Raises InputError as `read_samples` does.
     """
     rows = rows_of(source)
     if asked:
         rows = ({"query": row} if isinstance(row, str) else row for row in rows)
-    unknown: dict[str, None] = {}
-    retrieved = asked
-    for sample in samples_from(rows, warn=warn):
-        retrieved = retrieved or sample.contexts is not None or sample.calls is not None
-        if not retrieved:
-            unknown |= dict.fromkeys(sample.metadata)
-        yield sample
-    if warn is not None and unknown and not retrieved:
-        fix = names_for(f"contexts qrels {IDS}", unknown)
-        warn(Notice("no sample has contexts", fix, SourceLocation("samples")))
+    return samples_from(rows, warn=warn)
 
 
 def _file(source: str | Path) -> Path:
@@ -214,19 +184,14 @@ def samples_from(
     *,
     columns: Columns | None = None,
     warn: Warn | None = None,
-    file: bool = True,
 ) -> Iterator[Sample]:
-    """Iterate over samples built from mappings by the rules of a JSONL line; samples are passed on unchanged.
-
-    `file`: the rows are a whole file, so that they decide which of several columns holds the document's id.
-    """
+    """Iterate over samples built from mappings by the rules of a JSONL line; samples are passed on unchanged."""
     numbered = (
         (n, _visible(row), functools.partial(_at, SourceLocation("samples", n)))
         for n, row in enumerate(rows, 1)
     )
-    place = SourceLocation("samples")
-    ids = DocumentIds(place, warn) if file else None
-    return _samples(_as_samples(numbered, warn), RowReader(columns, warn), place, "row", ids)
+    reader = RowReader(columns, warn)
+    return _samples(_as_samples(numbered, warn), reader, SourceLocation("samples"), "row")
 
 
 def _as_samples(rows: Iterator[Row], warn: Warn | None = None) -> Iterator[Row]:
@@ -274,41 +239,24 @@ _TOGETHER = 64
 """The number of rows in a batch."""
 
 
-def _samples(
-    rows: Iterator[Row], reader: RowReader, file: SourceLocation, unit: str, ids: DocumentIds | None
-) -> Iterator[Sample]:
+def _samples(rows: Iterator[Row], reader: RowReader, file: SourceLocation, unit: str) -> Iterator[Sample]:
     """Iterate over the samples of rows. Raises InputError for a repeated id, system and trial."""
     # most samples have neither system nor trial: their id is their key
-    seen, queries = dict[str | tuple[str, str, int], int](), dict[str, bytes]()
-    renamed = dict[str, None]()
-    read, as_read = reader.read, reader.as_read
+    seen = dict[str | tuple[str, str, int], int]()
     for number, row, where in rows:
-        try:
-            sample = read(row, number, where)
-        except InputError:
-            yield from ids.rest() if ids is not None else ()
-            raise
-        key: str | tuple[str, str, int] = sample.id
-        if sample.system or sample.trial:
-            key = sample.key
-            query = short_name(" ".join(sample.query.split()).encode(errors="replace"))
-            if queries.setdefault(sample.id, query) != query:
-                renamed[sample.id] = None
+        sample = reader.read(row, number, where)
+        key = sample.key if sample.system or sample.trial else sample.id
         if key in seen:
             more = f", system {sample.system!r}" if sample.system else ""
             more += f", trial {sample.trial}" if sample.trial else ""
             problem = f"the id {sample.id!r}{more} is there already, on {unit} {seen[key]}"
             raise InputError(problem, fix="give each sample its own id, system or trial", place=where(()))
         seen[key] = number
-        if ids is None:
-            yield sample
-        else:
-            yield from ids.add(sample, as_read, row, where)
-    yield from ids.rest() if ids is not None else ()
+        yield sample
     if not seen:
         fix = 'write at least one, which has a query: {"query": "..."}'
         raise InputError("no samples in it", fix=fix, place=file)
-    reader.warn_at_end(file, list(renamed))
+    reader.warn_at_end(file)
 
 
 _DOCUMENT = "this looks like one JSON document: name the file .json, or write one object per line"
@@ -379,7 +327,7 @@ _HOLDERS = ("samples", "data", "rows", "examples", "items", "test_cases", "resul
 
 
 def _read_json(path: Path, _: Cells) -> Iterator[Row]:
-    """Iterate over the rows of a JSON document: an array of samples, an object that holds one, or a known collection."""
+    """Iterate over the rows of a JSON document: an array of samples, or an object that holds one."""
     text = read_text(path)
     if not text.strip():
         return
@@ -389,10 +337,6 @@ def _read_json(path: Path, _: Cells) -> Iterator[Row]:
         several = fault.problem.endswith("extra data")
         fix = "one object per line is JSON Lines: name the file .jsonl" if several else ""
         raise fault.error(path, text, fix=fix) from None
-    if (results := rows_of_collection(document)) is not None:
-        for number, (index, row) in enumerate(results, 1):
-            yield number, row, functools.partial(_json_location, path, text, 1, (index,))
-        return
     holder: tuple[Step, ...] = ()
     if reader_of(document) is not None:
         document = [document]
@@ -409,10 +353,7 @@ def _read_json(path: Path, _: Cells) -> Iterator[Row]:
 
 
 def _read_table(delimiter: str, path: Path, cells: Cells) -> Iterator[Row]:
-    """Iterate over the rows of CSV or TSV with a header; cells may hold lists and objects as JSON.
-
-    Columns `context_1`, `context_2`, ... are one list, in this order.
-    """
+    """Iterate over the rows of CSV or TSV with a header; cells may hold lists and objects as JSON."""
     file = shown_name(path)
     lines = (line for _, line in read_lines(path))
     note = lambda text: cells.notes.append((text, SourceLocation(file)))  # noqa: E731
@@ -431,11 +372,9 @@ def _read_table(delimiter: str, path: Path, cells: Cells) -> Iterator[Row]:
 
 
 def _header(header: list[str], cells: Cells, where: SourceLocation) -> list[str]:
-    """Return the names of the columns, numbered where several hold contexts. Raises InputError for other duplicates."""
+    """Return the names of the columns. Raises InputError where two are equal or none is the query."""
     if twice := next((name for name in header if name and header.count(name) > 1), None):
-        if cells.field_of(twice, header) != "contexts":
-            raise InputError(f"two columns are named {twice!r}", fix="rename one of them", place=where)
-        header = [f"{name}_{at}" if name == twice else name for at, name in enumerate(header)]
+        raise InputError(f"two columns are named {twice!r}", fix="rename one of them", place=where)
     if not any(cells.field_of(name) == "query" for name in header):
         names = ", ".join(spelling for spelling, name in SPELLINGS.items() if name == "query")
         problem = f"no column is the query; the columns are {', '.join(header)}"[:300]

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import functools
 import json
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NamedTuple, TypeAlias
 
 from msgspec import structs
 
 from germane.addons import absent
-from germane.clean import counted, fold, some_of
+from germane.clean import counted, fold
 from germane.encoding import encode, encode_record
 from germane.errors import InputError, Invalid, SourceLocation, describe
 from germane.samples.cells import Cells, Locate, TableRow, is_joined_ids
-from germane.samples.fields import FIELDS, IDS, OF_GOLDENS, SPELLINGS, converted, without_failed, written
+from germane.samples.fields import FIELDS, IDS, OF_GOLDENS, SPELLINGS, converted, without_errors
 from germane.samples.files import Notice, Notices, Warn, nearest
 from germane.types import Context, Json, Sample
 
@@ -52,12 +52,10 @@ _OWN_METADATA = {"ms", "draft", "spans", "trace", "embedding_model", "reranker_m
 
 def names_for(lacking: str, others: Iterable[str]) -> str:
     """Return the accepted names of the fields mentioned in `lacking`, where samples have unknown fields (`others`); else ""."""
-    fields = [name for name in ("contexts", "qrels", "reference", "response", IDS) if name in lacking]
-    unknown = [name for name in dict.fromkeys(others if fields else ()) if name not in _OWN_METADATA]
-    if not unknown:
+    fields = [name for name in ("contexts", "qrels", "reference", "response") if name in lacking]
+    unknown = [name for name in dict.fromkeys(others) if name not in _OWN_METADATA]
+    if not fields or not unknown:
         return ""
-    if "contexts" in fields and "context" in unknown:
-        return "`context` is the ideal passage here, as in DeepEval's goldens; --columns contexts=context reads it"
     aliases = "; ".join(f"{name}: {', '.join(FIELDS[name].names)}" for name in fields)
     unread = ", ".join(map(repr, unknown[:10]))
     return f"not known, and kept as metadata: {unread}; names that are read as {aliases}"
@@ -70,20 +68,12 @@ class RowReader:
         columns: Our field names mapped to the names used in the rows.
         warn: Called with a Notice for each suspicious field.
         prefix: Precedes the number that is the id of a row without one.
-        only: Predicate of queries; of other samples only id, query, system, trial and tags are read.
     """
 
-    def __init__(
-        self,
-        columns: Columns | None = None,
-        warn: Warn | None = None,
-        prefix: str = "",
-        only: Callable[[str], bool] | None = None,
-    ) -> None:
+    def __init__(self, columns: Columns | None = None, warn: Warn | None = None, prefix: str = "") -> None:
         self._warn = None if warn is None else Notices(warn)
-        self._prefix, self._only = prefix, only
-        if columns:
-            check_columns(columns)
+        self._prefix = prefix
+        check_columns(columns or {})
         self._mapped = {key: SPELLINGS[ours] for ours, key in (columns or {}).items()}
         self._taken = set(self._mapped.values())
         self._absent = set(self._mapped)
@@ -99,50 +89,15 @@ class RowReader:
 
     def read(self, row: Json, number: int, where: Locate) -> Sample:
         """Return the sample of a row; `number` is its id where it has none. Raises InputError."""
-        if self._only is not None:
-            row = self._as_wanted(row, self._only)
         try:
             if isinstance(row, TableRow):
                 row = self.cells.values(row, where)
-            return self._sample(row, number, where)
+            return row if isinstance(row, Sample) else self._sample(row, number, where)
         except Invalid as wrong:
             raise wrong.error(where(wrong.path)) from None
 
-    def as_read(self, row: Json, where: Locate) -> Json:
-        """Return a row with the values of its cells. Raises Invalid."""
-        return self.cells.values(row, where) if isinstance(row, TableRow) else row
-
-    def _as_wanted(self, row: Json, only: Callable[[str], bool]) -> Json:
-        """Return the row, reduced to the fields that identify its sample if its query is not wanted."""
-        fields = self._plan(tuple(row), tuple(row)).fields if isinstance(row, dict) else ()
-        query = next((row[key] for key, name, _ in fields if name == "query"), None)
-        if not isinstance(query, str) or only(query):
-            return row
-        return type(row)({key: row[key] for key, name, _ in fields if name in _NAMING})
-
-    def faults_of(self, row: Json, number: int, where: Locate) -> list[InputError]:
-        """Return every fault of a row; each faulty value is removed before the next fault is looked for."""
-        input_errors: list[InputError] = []
-        left = type(row)(row) if isinstance(row, dict) else row
-        while True:
-            try:
-                self._sample(self.as_read(left, where), number, where)
-            except Invalid as wrong:
-                input_errors.append(wrong.error(where(wrong.path)))
-                key = wrong.path[0] if wrong.path else None
-                missing = key not in left if isinstance(left, dict) else True
-                if missing and (not isinstance(left, dict) or "query" in left):
-                    return input_errors
-                left.pop(str(key), None)
-                if missing or SPELLINGS.get(str(key)) == "query":
-                    left["query"] = "-"  # to see what else is wrong
-            else:
-                return input_errors
-
     def _sample(self, row: Json, number: int, where: Locate) -> Sample:
         """Return the sample of a row whose cells are read. Raises Invalid."""
-        if isinstance(row, Sample):
-            return row
         if not isinstance(row, dict):
             fix = 'write {"id": "q1", "query": "..."}'
             raise Invalid(f"a sample is an object, and this is {describe(row)}", fix)
@@ -158,7 +113,7 @@ class RowReader:
             sample, wrong = None, fault
         if self._warn is not None:
             if plan.others:
-                self._warn_of(row, plan, where)
+                self._warn_of(plan, where)
             for key in plan.ids:
                 if isinstance(value := row[key], list) and len(value) == 1 and is_joined_ids(str(value[0])):
                     self.cells.counts.add("ids", key, where((key,)))  # such as `d1;d2`
@@ -178,7 +133,7 @@ class RowReader:
         if IDS in values:
             values["contexts"] = _with_ids(values.get("contexts"), values.pop(IDS))
         if "calls" in values:
-            values["calls"], failed = without_failed(values["calls"])
+            values["calls"], failed = without_errors(values["calls"])
             values["error"] = values.get("error") or failed
         if "id" not in values:
             values["id"] = f"{self._prefix}{number}"
@@ -198,14 +153,11 @@ class RowReader:
         ids = tuple(key for key, name in read.items() if name in _OF_IDS)
         return _Plan(fields, ids, tuple(key for key in keys if key not in read), among)
 
-    def warn_at_end(self, file: SourceLocation, renamed: Sequence[str] = ()) -> None:
-        """Warn about mapped names that no row had, counted cells, and ids with several queries."""
+    def warn_at_end(self, file: SourceLocation) -> None:
+        """Warn about mapped names that no row had, and counted cells."""
         if self._warn is None:
             return
         self.cells.warn(self._warn)
-        if renamed:
-            problem = f"{counted(len(renamed), 'id')} with more than one query: {some_of(renamed, 3)}"
-            self._warn(Notice(problem, "give each query an id of its own", file))
         for key in sorted(self._absent):
             problem = f"no row has {key!r}, which {self._mapped[key]} is mapped to"
             self._warn(Notice(problem, "check the name in columns: upper and lower case are two", file))
@@ -218,39 +170,29 @@ class RowReader:
                 fields = ", ".join(map(repr, list(row)[:10]))
                 wrong.problem += f"; its fields are {fields}"
                 wrong.fix = f"{wrong.fix}; {', '.join(FIELDS['query'].names)} are read as query too"
-                if mapped := [key for key, name in self._mapped.items() if name == "query"]:
-                    wrong.fix = f"query is mapped to {mapped[0]!r}: name one of these fields, or leave the mapping out"
-                elif owner := next(filter(None, (absent("readers", fold(key)) for key in row)), ""):
+                if owner := next(filter(None, (absent("readers", fold(key)) for key in row)), ""):
                     wrong.fix = (
                         f"exports of traces are read by the add-on {owner}, which is not there: write samples"
                     )
             return wrong
+        field = str(wrong.path[0])
         names = {name: key for key, name, _ in self._plan(tuple(row), tuple(row)).fields}
-        first = names.get(str(wrong.path[0]), wrong.path[0])
-        wrong.path = tuple(written((first, *wrong.path[1:]), row)) or wrong.path
-        field = self.field_of(str(first), row)
-        example = None if field is None or (field == IDS and wrong.fix) else FIELDS[field].example
+        wrong.path = (names.get(field, field), *wrong.path[1:])
+        example = FIELDS[field].example if field in FIELDS and not (field == IDS and wrong.fix) else None
         if len(wrong.path) == 1 and example is not None:
             wrong.fix = f"write {encode(example).decode()}"
         return wrong
 
-    def _warn_of(self, row: dict[str, Json], plan: _Plan, where: Locate) -> None:
-        """Warn about keys that are probably misspelt, and second spellings with another value."""
+    def _warn_of(self, plan: _Plan, where: Locate) -> None:
+        """Warn about keys that are probably misspelt, and about second spellings of a field."""
         assert self._warn is not None
         for key in plan.others:
-            name = self.field_of(key, plan.among)
-            if name is not None:
-                read = next(key for key, meant, _ in plan.fields if meant == name)
-                if row[read] != row[key]:
-                    problem = f"{read!r} and {key!r} both mean {name}; {read!r} is read"
-                    self._warn(Notice(problem, "keep one of them", where((key,))))
+            if name := self.field_of(key, plan.among):
+                problem = f"{key!r} means {name} too, which is read from another key"
+                self._warn(Notice(problem, "keep one of them", where((key,))))
             elif near := _nearest_field(key):
                 problem = f"the field {key!r} is not known and kept as metadata"
                 self._warn(Notice(problem, f"did you mean {near!r}?", where((key,))))
-
-
-_NAMING = {"id", "query", "system", "trial", "tags"}
-"""The fields that identify or select a sample."""
 
 
 class _Plan(NamedTuple):

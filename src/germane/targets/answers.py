@@ -95,7 +95,7 @@ class TargetAnswers:
         """Yield the answers in the file; an incomplete last line is skipped."""
         for row in TableFile(self._path).whole_rows() if self._path is not None else ():
             with suppress(ValueError, KeyError, TypeError, InputError):
-                yield from samples_from([row["sample"]], file=False)
+                yield from samples_from([row["sample"]])
 
     def _keep(self, samples: Iterable[Sample]) -> Iterator[SampleKey]:
         """Keep the answers that did not fail; failed ones are asked again."""

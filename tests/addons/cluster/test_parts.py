@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import json
 import random
-from itertools import islice
 from pathlib import Path
 
 import pytest
 
-from germane import Report, read_samples
+from germane import Report
 from germane.addons.cluster.share import Share
-from germane.errors import InputError
 from germane.evaluation.spec import Spec
 from tests.cli.conftest import Cli, write_jsonl
 from tests.server import ModelServer
@@ -222,32 +220,6 @@ def test_targets_are_asked_by_the_part_that_has_the_case(inside: Cli, tmp_path: 
     assert again.code == 0, again.err
     assert sorted((tmp_path / "asked").read_text("utf-8").split()) == asked
     assert (tmp_path / "merged" / "scores.jsonl").read_bytes() == scores
-
-
-def test_a_part_reads_of_other_cases_only_their_names(tmp_path: Path) -> None:
-    """A query that is not wanted is not read further; its sample still has its id, system, trial and tags."""
-    row = {
-        "question": "what?",
-        "id": "q1",
-        "system": "a",
-        "tags": ["t"],
-        "contexts": [{"text": "x"}],
-        "seen": 1,
-    }
-    write_jsonl(tmp_path / "s.jsonl", row, {"query": "who?", "contexts": "no list of contexts"})
-    first, second = read_samples(tmp_path / "s.jsonl", only=lambda _: False)
-    assert (first.id, first.query, first.system, first.tags, first.contexts) == (
-        "q1",
-        "what?",
-        "a",
-        ("t",),
-        None,
-    )
-    assert (second.id, second.metadata) == ("2", {})
-    (whole,) = list(islice(read_samples(tmp_path / "s.jsonl", only=lambda query: query == "what?"), 1))
-    assert whole.metadata == {"seen": 1}
-    with pytest.raises(InputError, match="contexts"):
-        list(read_samples(tmp_path / "s.jsonl", only=lambda query: query == "who?"))
 
 
 @pytest.mark.parametrize(

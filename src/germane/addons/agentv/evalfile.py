@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import replace
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, ClassVar, Literal
 
@@ -23,7 +22,6 @@ from germane.evalfiles import (
     spec_of,
 )
 from germane.samples import SPELLINGS, RowReader, Warn, only_contexts
-from germane.samples.contexts import DocumentIds, document_ids
 from germane.types import FrozenDict, Json, Message
 from germane.yamltext import JsonMapping, Keys, Node, Share, node_of, read_model
 
@@ -97,18 +95,14 @@ def read_file(
     }
     file = file.model_copy(update=update)
     replaced = [fold(key) for key in keys] == ["evalcases"]
-    result: list[tuple[Node, Case]] = []
+    cases: list[Case] = []
     for number, node in enumerate(listed.items, 1):
         try:
-            result.append((node, _case(node, number, file, warn, faults, replaced=replaced)))
+            cases.append(_case(node, number, file, warn, faults, replaced=replaced))
         except InputError as fault:
             faults.append(fault)
-    ids = DocumentIds(SourceLocation(str(path)), warn, document_ids(file.doc_id) if file.doc_id else None)
-    samples = [sample for node, case in result for sample in ids.add(case.sample, node.json)]
-    samples += ids.rest()
-    cases = tuple(replace(case, sample=sample) for (_, case), sample in zip(result, samples, strict=True))
     _check_ids(cases, faults)
-    return file.model_copy(update={"cases": cases})
+    return file.model_copy(update={"cases": tuple(cases)})
 
 
 class CaseEntry(GraderLists):
@@ -234,7 +228,7 @@ def _graders(
     return specs
 
 
-def _check_ids(cases: tuple[Case, ...], faults: list[InputError]) -> None:
+def _check_ids(cases: Sequence[Case], faults: list[InputError]) -> None:
     seen: dict[tuple[str, str, int], Case] = {}
     for case in cases:
         first = seen.setdefault((case.sample.id, case.sample.system, case.sample.trial), case)

@@ -25,7 +25,7 @@ from germane.clean import counted
 from germane.errors import InputError, Invalid, SourceLocation, describe
 from germane.samples.cells import CellCounts, is_joined_ids, list_in_cell, looks_listed, table_rows
 from germane.samples.fields import failure, id_in, read_id
-from germane.samples.files import decoded, json_in, numbered_lines, whole_text
+from germane.samples.files import decoded, json_in, numbered_lines
 from germane.samples.frames import in_columns
 from germane.samples.runs.columns import Rows
 from germane.samples.runs.detecting import is_number
@@ -214,7 +214,7 @@ def json_lines(stream: BinaryIO, before: int, reading: Reading) -> Iterator[tupl
 
 def json_document(stream: BinaryIO, reading: Reading) -> Iterator[tuple[int, Any]]:
     """Iterate over the values of a list that is the whole document, or over another single value."""
-    document = _parse(whole_text(stream, reading.name), 1, reading)
+    document = _parse(stream.read(), 1, reading)
     return ((0, value) for value in (document if isinstance(document, list) else [document]))
 
 

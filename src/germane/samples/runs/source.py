@@ -14,7 +14,7 @@ from functools import cached_property
 from io import BytesIO
 from itertools import chain
 from pathlib import Path
-from typing import Any, BinaryIO, Self, TypeVar
+from typing import Any, BinaryIO, TypeVar
 
 import numpy as np
 
@@ -113,16 +113,6 @@ class RowSource:
             return replace(lists, rows=lists.rows.compact())
         what = "table" if self.file is None else "file"
         raise InputError(f"no gold in this {what}", fix=GOLD.trec, place=SourceLocation(self.name))
-
-    @property
-    def is_read(self) -> bool:
-        """True once `gold` has been read."""
-        return "gold" in self.__dict__
-
-    def by_column(self, name: str) -> Self:
-        """Return the same source with this column as the document's id; bad rows are skipped."""
-        columns = {**(self.columns or {}), "doc": name}
-        return replace(self, columns=columns, bad=BadRows(skip=True), keep_first=True)
 
     def again(self, read: Callable[[], T]) -> T:
         """Return `read()`, called once more whenever it raises Again."""
