@@ -64,7 +64,6 @@ WRITERS: dict[str, tuple[str, Callable[[Values], str]]] = {
     "wide JSONL": ("jsonl", lambda found: "\n".join(map(json.dumps, wide(found)))),
     "nested JSONL": ("jsonl", lambda found: "\n".join(json.dumps({"id": q, "scores": of}) for q, of in found.items())),
     "long JSON": ("json", lambda found: json.dumps(long(found), indent=1)),
-    "columns of pandas": ("json", lambda found: json.dumps({name: {str(at): row[name] for at, row in enumerate(wide(found))} for name in ("id", *MEASURES)})),
     "pytrec_eval": ("json", lambda found: json.dumps({q: dict(zip(("ndcg_cut_10", "recip_rank", "P_5"), of.values(), strict=True)) for q, of in found.items()})),
     "trec_eval -q": ("txt", lambda found: "runid                 \tall\tx\n" + "".join(f"{row['measure']:22}\t{row['query_id']}\t{row['value']}\n" for row in long(found)) + "map\tall\t0.5\n"),
     "ir_measures": ("txt", lambda found: "".join(f"{row['query_id']}\t{row['measure']}\t{row['value']}\n" for row in long(found, MEASURES)) + "all\tRR\t0.5\n"),
@@ -279,12 +278,12 @@ def test_failed_rows_are_errors(tmp_path: Path, failed: str) -> None:
 
 
 def test_a_column_that_is_no_system(tmp_path: Path) -> None:
-    """`target` may be the gold answer: it names systems where a case has several, or all have the same."""
+    """`target` may be the gold answer: only a column named system names systems."""
     for name in "ab":
         rows = [{"id": n, "target": f"answer {n}", "accuracy": n % 2} for n in range(6)]
         (tmp_path / f"{name}.csv").write_text(table(rows))
     assert invoke("compare", tmp_path / "a.csv", tmp_path / "b.csv", "--json").json["systems"] == ["a", "b"]
-    rows = [{"id": n, "target": target, "accuracy": n % 2} for n in range(6) for target in ("old", "new")]
+    rows = [{"id": n, "system": system, "accuracy": n % 2} for n in range(6) for system in ("old", "new")]
     (file := tmp_path / "both.csv").write_text(table(rows))
     assert invoke("compare", file, "--json").json["systems"] == ["old", "new"]
     found = invoke("compare", file, tmp_path / "a.csv", "--systems", "new", "--json").json
@@ -465,9 +464,9 @@ def test_page_of_measures_without_a_range(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["id,RR\nq1,25%\nq2,100%\n", "qid,name,score\nq1,recip_rank,.25\nq2,recip_rank,1\n"]
+    "text", ["id,RR\nq1,25%\nq2,100%\n", "qid,measure,score\nq1,recip_rank,.25\nq2,recip_rank,1\n"]
 )
-def test_percent_signs_and_a_column_name_of_measures_are_read(tmp_path: Path, text: str) -> None:
+def test_percent_signs_are_read(tmp_path: Path, text: str) -> None:
     (tmp_path / "a.csv").write_text(text)
     (tmp_path / "b.csv").write_text("id,RR\nq2,1\nq1,1\n")
     row = compare(tmp_path / "a.csv", tmp_path / "b.csv")["RR"]

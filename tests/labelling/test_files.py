@@ -133,7 +133,7 @@ def test_labels_are_exported_as_csv_and_qrels(tmp_path: Path) -> None:
             "a.csv:3:15: the byte 0xe9",
         ),
         ("a.csv", "sample,id,grade\nq1,d1.2,2\n".encode("utf-16"), "a.csv: this file is UTF-16"),
-        ("a.csv", b'sample,id,grade\nq1,"d1.2,2\n', "a.csv:2: this row is not CSV"),
+        ("a.csv", b'sample,id,grade\nq1,"d1.2,2\n', "a.csv:2: this row cannot be split into cells"),
         (
             "a.jsonl",
             b'{"sample": "q1", "id": "d1.2", "grade": 2, "who": "Andr\xe9"}\n',

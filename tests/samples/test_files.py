@@ -94,11 +94,10 @@ def test_a_text_over_several_lines_keeps_its_rows_line(tmp_path):
         ("query,tags\na,b,c\n", 2, "3 cells and the header 2"),
         ("query,tags\na\n", 2, "1 cell and the header 2"),
         ('query,contexts\na,"[""t"""\n', 2, "contexts starts like a list"),
-        ('query,contexts\na,"b\n', 2, "not CSV"),
-        ('query,contexts\nx,y\na,"b"c\n', 3, "not CSV"),
+        ('query,contexts\na,"b\n', 2, "cannot be split"),
+        ('query,contexts\nx,y\na,"b"c\n', 3, "cannot be split"),
         ("query,id\na,1\nb,1\n", 3, "on line 2"),
         ('query,qrels\na,"{""d"": 1, ""e"": 1, ""d"": 2}"\n', 2, "qrels has the key 'd' twice"),
-        ("query,qrels\na,\"{'d': 1, 'd': 2}\"\n", 2, "qrels has the key 'd' twice"),
         ("query,id\n", 0, "no samples"),
     ],
 )

@@ -27,16 +27,6 @@ EXPECTED = [
 ]
 
 
-class Arrow:
-    """A table of a library that only speaks Arrow's PyCapsule interface."""
-
-    def __init__(self, frame: pl.DataFrame) -> None:
-        self.frame = frame
-
-    def __arrow_c_stream__(self, requested_schema: object = None) -> object:
-        return self.frame.__arrow_c_stream__(requested_schema)
-
-
 @pytest.mark.parametrize(
     "source",
     [
@@ -46,8 +36,6 @@ class Arrow:
         pd.DataFrame(ROWS),
         pd.DataFrame({**pd.DataFrame(ROWS), "reference": ["r", math.nan]}),
         pl.DataFrame(ROWS),
-        pl.DataFrame(ROWS).lazy(),
-        Arrow(pl.DataFrame(ROWS)),
         [{**row, "contexts": np.array(row["contexts"])} for row in ROWS],
     ],
     ids=[
@@ -57,8 +45,6 @@ class Arrow:
         "pandas",
         "NaN",
         "polars",
-        "lazy",
-        "arrow",
         "arrays",
     ],
 )
@@ -236,20 +222,6 @@ def test_a_name_that_is_not_there_is_answered_with_those_that_are() -> None:
         report["RR"]
     with pytest.raises(KeyError, match="samples: a, b"):
         report.explain("c", "num_ret")
-
-
-def test_a_series_of_grades_is_gold_by_its_index() -> None:
-    """Of documents' ids and grades; a series of ids alone is a list of them."""
-    rows = [
-        {"query": "q", "qrels": pd.Series({"d1": 2, "d2": 0})},
-        {"query": "q", "qrels": pd.Series([1.0], index=[7])},
-        {"query": "q", "qrels": pd.Series(["d1", "d2"])},
-    ]
-    assert [sample.qrels for sample in samples_from(rows_of(rows))] == [
-        {"d1": 2, "d2": 0},
-        {"7": 1},
-        {"d1": 1, "d2": 1},
-    ]
 
 
 @pytest.mark.parametrize("field", ["metadata", "contexts", "qrels", "query", "anything"])

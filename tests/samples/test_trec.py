@@ -183,7 +183,7 @@ def test_queries_with_an_empty_list_are_there(tmp_path: Path) -> None:
         ("names.tsv", "foo\tbar\tbaz\nq1\ta\t1\n", r"names.tsv:1: the score 'baz' .*--columns query="),
         ("no_doc.tsv", "qid\tscore\nq1\t1\n", r"no_doc.tsv:1: no column holds the document"),
         ("no_id.tsv", "qid\tdoc\n\ta\n", r"no_id.tsv:2: this row has no query id"),
-        ("quote.csv", 'qid,doc\nq1,"a"b\n', r"quote.csv:2: this row is not CSV"),
+        ("quote.csv", 'qid,doc\nq1,"a"b\n', r"quote.csv:2: this row cannot be split into cells"),
         ("list.tsv", "qid\tdoc_ids\nq1\t[{}]\n", r"list.tsv:2: query q1 has contexts without an id"),
         ("cut.jsonl", '{"id": "q1", "doc_ids": []}\n{"id": \n', r"cut.jsonl:2:7: the JSON ends too early"),
         ("texts.jsonl", '{"id": "q1", "contexts": ["text"]}\n', r"texts.jsonl:1: these contexts are texts"),

@@ -37,15 +37,13 @@ def export_of(document: Object, name: str) -> ResultFile | None:
 
 
 def _frame(document: Object) -> tuple[str, list[Object]]:
-    """Return the program and rows of a table written as one object: MLflow's or pandas' form, or pytrec_eval's form by query."""
+    """Return the program and rows of a table written as one object: MLflow's form, or pytrec_eval's by query."""
     columns, data = document.get("columns"), document.get("data")
     if isinstance(columns, list) and isinstance(data, list):
         return "MLflow", [dict(zip(columns, row, strict=False)) for row in data]
     values = list(document.values())
     if not values or not all(isinstance(value, Mapping) and value for value in values):
         return "", []
-    if all(value.keys() == values[0].keys() for value in values) and "0" in values[0]:
-        return "", [{name: value[at] for name, value in document.items()} for at in values[0]]
     if all(isinstance(number, int | float) for value in values for number in value.values()):
         return "pytrec_eval", [{"id": query, **value} for query, value in document.items()]
     return "", []

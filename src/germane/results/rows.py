@@ -22,11 +22,11 @@ NAMES = (
 )  # fmt: skip
 IDS = (*NAMES, "query", "question", "userinput", "inputs", "input", "prompt", "request")
 """Columns that name the case, folded: by an id, else by its text. The first one that is there and not empty is taken."""
-SYSTEMS = ("system", "target", "run", "runid", "variant", "model")
 ROLES = {
     "measure": ("measure", "metric", "measurename", "metricname"),
     "value": ("value", "score", "metricvalue"),
     "trial": ("trial", "epoch", "repeat", "repeatindex", "iteration"),
+    "system": ("system",),
     "cluster": ("cluster",),
     "error": ("error", "errormessage", "exception"),
     "status": ("status", "executionstatus"),
@@ -36,7 +36,7 @@ FAILED = ("error", "errored", "executionerror", "exception", "timeout", "timedou
 NESTED = ("scores", "metrics", "measures")
 OTHERS = (
     "", "unnamed:0", "index", "seed", "line", "timestamp", "time", "created", "createdat", "response", "answer", "output", "outputs",
-    "prediction", "expected", "reference", "label", "gold", "groundtruth",
+    "prediction", "expected", "reference", "label", "gold", "groundtruth", "target", "run", "runid", "variant", "model",
 )  # fmt: skip
 """Columns with numbers, or yes and no, that measure nothing, folded."""
 _LARGEST, _MOST_TRIALS = 1e100, 1 << 20
@@ -125,7 +125,7 @@ def case_id(row: Mapping[str, Any], names: Sequence[str] = IDS) -> str:
     if text.startswith("{") and not isinstance(value, Mapping):
         try:
             value = ast.literal_eval(text) if "'" in text[:3] else json.loads(text)
-        except (ValueError, SyntaxError, RecursionError):
+        except (ValueError, SyntaxError):
             return text
     if isinstance(value, Mapping):
         return case_id(value, NAMES) or json.dumps(value, sort_keys=True, ensure_ascii=False, default=str)
@@ -159,11 +159,6 @@ def _columns(rows: Sequence[Mapping[str, Any]], where: SourceLocation) -> tuple[
     roles: _Roles = {"case": case}
     for role, spellings in ROLES.items():
         roles[role] = next((folded[name] for name in spellings if name in folded), None)
-    name = folded.get("name")
-    if roles["measure"] is None and name and any(is_measure(_text(row.get(name))) for row in rows):
-        roles["measure"] = name
-    systems = (folded[name] for name in SYSTEMS if name in folded)
-    roles["system"] = next((name for name in systems if _tells_systems(name, case, rows)), None)
     long = roles["measure"] and roles["value"]
     naming = {name for role, name in roles.items() if role not in {"measure", "value"}}
     measures = _measures(rows, [name for name in names if name not in naming])
@@ -171,17 +166,6 @@ def _columns(rows: Sequence[Mapping[str, Any]], where: SourceLocation) -> tuple[
         fix = "write a column per measure, or id, measure, value"
         raise InputError(f"no column holds numbers; {have}", fix=fix, place=where)
     return roles, [] if long else measures
-
-
-def _tells_systems(name: str, case: str, rows: Sequence[Mapping[str, Any]]) -> bool:
-    """Return whether a column names the systems: `system` does; others if a case has several values or all cases have one.
-
-    `target` may be a gold answer.
-    """
-    if fold(name).strip() == "system":
-        return True
-    pairs = {(_text(row.get(case)), _text(row.get(name))) for row in rows}
-    return len({value for _, value in pairs}) == 1 or len(pairs) > len({case for case, _ in pairs})
 
 
 def _cell(row: Mapping[str, Any], column: str | None) -> str:

@@ -69,109 +69,42 @@ def table_rows(
     bad: BadRows | None = None,
     note: Callable[[str], None] = lambda _: None,
     before: int = 0,
-    width: int = 0,
 ) -> Iterator[tuple[int, list[str]]]:
     """Iterate over the non-empty rows of a CSV or TSV file, each with the line on which it starts.
 
     Raises InputError for an invalid row, or adds it to `bad`.
 
     `note` gets a remark where a CSV file has another separator. To continue a table, `before` is the number of lines that were
-    read already, and `width` the number of cells of its first row.
+    read already.
     """
     lines = iter(lines)
     first: list[str] = []  # blank lines and the first that is not
-    for line in () if width else lines:
+    for line in () if before else lines:
         first.append(line)
         if line.strip():
             break
     between = delimiter_of(first[-1] if first else "", delimiter)
     if between != delimiter:
-        name = "a tab" if between == "\t" else repr(between)
-        note(f"the cells of this CSV file are separated by {name}, and were read so")
-    rows = chain(first, lines)
-    read = _tsv_rows(rows, before, width) if between == "\t" else _csv_rows(rows, between, name, bad, before)
-    return ((start, cells) for start, cells in read if any(cell.strip() for cell in cells))
-
-
-def _csv_rows(
-    lines: Iterable[str], delimiter: str, name: str, bad: BadRows | None, before: int
-) -> Iterator[tuple[int, list[str]]]:
-    """Yield the rows of a CSV file with the line on which each starts."""
+        shown = "a tab" if between == "\t" else repr(between)
+        note(f"the cells of this CSV file are separated by {shown}, and were read so")
     csv.field_size_limit(2**31 - 1)  # ten passages in a cell are more than the module's 128 KiB
-    reader = csv.reader(lines, delimiter=delimiter, strict=True)
+    reader = csv.reader(chain(first, lines), delimiter=between, strict=True)
     while True:
         start = before + reader.line_num + 1
         try:
-            yield start, next(reader)
+            cells = next(reader)
         except StopIteration:
             return
         except csv.Error as error:
-            problem = f"this row is not CSV: {error}"
+            problem = f"this row cannot be split into cells: {error}"
             fix = 'write a quote inside a quoted cell twice (""), and close every quote'
             fault = InputError(problem, fix=fix, place=SourceLocation(name, start))
             if bad is None:
                 raise fault from None
             bad.add(fault)
-
-
-_QUOTED = re.compile(r'"((?:[^"]|"")*)"(?=\t|\r?\n?\Z)')
-_OPEN = re.compile(r'"(?:[^"]|"")*\Z')
-_LONGEST_CELL = 1 << 24
-"""The longest quoted TSV cell in characters; a quote that is not closed within it is a letter."""
-
-
-def _tsv_rows(lines: Iterable[str], number: int, width: int) -> Iterator[tuple[int, list[str]]]:
-    """Iterate over rows of TSV; a quote is a letter unless it encloses a whole cell, which may hold tabs and line ends."""
-    left, waiting = iter(lines), list[str]()  # lines that were read ahead, the next one last
-    while (line := waiting.pop() if waiting else next(left, None)) is not None:
-        start = number = number + 1
-        cells, is_open = _tsv_cells(line)
-        if is_open:
-            more = _rest_of_cell(waiting, left)
-            joined = _tsv_cells("".join([line, *more]))[0] if more else []
-            plain = len(cells) == width and all(len(_tsv_cells(text)[0]) == width for text in more)
-            if more and not plain and (not width or len(joined) == width):
-                cells, number = joined, number + len(more)
-            else:
-                waiting += reversed(more)
-        width = width or len(cells) * any(cell.strip() for cell in cells)
-        yield start, cells
-
-
-def _rest_of_cell(waiting: list[str], left: Iterator[str]) -> list[str]:
-    """Return the next lines up to a cell's closing quote; [] if there is none, and the lines are put back."""
-    taken: list[str] = []
-    size = 0
-    while size < _LONGEST_CELL and (line := waiting.pop() if waiting else next(left, None)) is not None:
-        taken.append(line)
-        size += len(line)
-        single = line.replace('""', "  ").find('"')
-        if single >= 0:
-            if line[single + 1 : single + 2] in {"", "\t", "\r", "\n"}:
-                return taken
-            break
-    waiting += reversed(taken)
-    return []
-
-
-def _tsv_cells(line: str) -> tuple[list[str], bool]:
-    """Return the cells of a line, and True if a quote at the beginning of one is not closed."""
-    if '"' not in line:
-        return line.rstrip("\r\n").split("\t"), False
-    cells: list[str] = []
-    at, is_open = 0, False
-    while True:
-        if quoted := _QUOTED.match(line, at):
-            cells.append(quoted[1].replace('""', '"'))
-            end = quoted.end()
-        else:
-            is_open = is_open or _OPEN.match(line, at) is not None
-            end = line.find("\t", at)
-            end = len(line) if end < 0 else end
-            cells.append(line[at:end].rstrip("\r\n") if end == len(line) else line[at:end])
-        if line[end : end + 1] != "\t":
-            return cells, is_open
-        at = end + 1
+            continue
+        if any(cell.strip() for cell in cells):
+            yield start, cells
 
 
 # values of cells
@@ -191,7 +124,6 @@ def structure(text: str) -> Json:
 def list_in_cell(text: str) -> Json:
     """Return the list or object in a cell, written as JSON or as a Python literal. Raises Invalid."""
     text = text.strip()
-    tree = None
     try:
         value = parse_strict_json(text)
     except JsonFault as fault:
@@ -199,17 +131,12 @@ def list_in_cell(text: str) -> Json:
             raise Invalid(f"has {fault.problem.replace('is there ', '')}", fault.fix) from None
         refuse_printed_array(text)
         try:
-            tree = ast.parse(text, mode="eval")
-            value = ast.literal_eval(tree)
+            value = ast.literal_eval(text)
         except (ValueError, SyntaxError, TypeError, MemoryError, RecursionError):
             value = None
     value = list(value) if isinstance(value, tuple) else value
     if not isinstance(value, list | dict):
         raise Invalid("starts like a list or an object and is not one", 'write JSON: ["a", "b"]')
-    for node in ast.walk(tree) if tree is not None else ():
-        keys = [ast.unparse(key) for key in node.keys if key] if isinstance(node, ast.Dict) else []
-        if twice := next((key for key in keys if keys.count(key) > 1), None):
-            raise Invalid(f"has the key {twice} twice", "keep one of the two")
     return value
 
 

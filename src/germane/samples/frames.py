@@ -8,9 +8,9 @@ from dataclasses import fields, is_dataclass
 from pathlib import Path
 from typing import Any
 
-from germane.errors import InputError, MissingPart, SourceLocation, install_extra
+from germane.errors import InputError, SourceLocation, install_extra
 from germane.samples.cells import TableRow
-from germane.samples.fields import OF_GOLDENS, SPELLINGS, id_in, yes_no
+from germane.samples.fields import OF_GOLDENS, id_in, yes_no
 from germane.samples.files import check_readable, shown_name
 from germane.types import MAX_DEPTH, Json
 
@@ -63,11 +63,8 @@ def not_rows(source: Mapping[Any, Any]) -> InputError:
 
 
 def is_table(value: Any) -> bool:
-    """Return True for a DataFrame, a lazy frame, or an Arrow table or stream; False for a list of rows."""
-    kind = type(value)  # of which a lazy frame need not be asked
-    return any(hasattr(kind, name) for name in ("columns", "to_pylist", "__arrow_c_stream__")) or hasattr(
-        value, "columns"
-    )
+    """Return True for a DataFrame or an Arrow table; False for a list of rows."""
+    return hasattr(value, "columns") or hasattr(value, "to_pylist")
 
 
 _BATCH = 1 << 16
@@ -103,36 +100,22 @@ def _records(source: Any) -> Iterable[Any]:
         return source.iter_rows(named=True)  # type: ignore[no-any-return]
     if hasattr(source, "to_pylist"):  # pyarrow
         return source.to_pylist()  # type: ignore[no-any-return]
-    if (table := in_columns(source)) is not source:
-        return _records(table)
     if hasattr(source, "to_dict") and hasattr(source, "columns"):  # pandas
-        return source.to_dict("records")  # type: ignore[no-any-return]
+        return in_columns(source).to_dict("records")  # type: ignore[no-any-return]
     if not isinstance(source, Iterable):
         raise InputError(f"{type(source).__name__} is not a list of samples", fix=LIST)
     return source
 
 
 def in_columns(table: Any) -> Any:
-    """Return a table with its named index as columns, a lazy frame collected, or a polars frame of an Arrow stream."""
-    if hasattr(table, "lazy") and hasattr(table, "collect"):
-        return table.collect()
-    if hasattr(table, "to_dict") and hasattr(table, "reset_index") and hasattr(table, "columns"):
-        return table.reset_index() if {*table.index.names} - {None, *table.columns} else table
-    known = ("columns", "to_pylist", "iter_rows", "to_list")  # a series has to_list
-    if not hasattr(table, "__arrow_c_stream__") or any(hasattr(table, name) for name in known):
-        return table
-    try:
-        import polars as pl
-    except ImportError:
-        fix = f"{install_extra('tables')}, or give a list of mappings"
-        raise MissingPart(f"{type(table).__name__}: reading this table takes polars", fix=fix) from None
-    return pl.DataFrame(table)
+    """Return a DataFrame of pandas with its named index as columns, and any other table unchanged."""
+    if hasattr(table, "reset_index") and {*table.index.names} - {None, *table.columns}:
+        return table.reset_index()
+    return table
 
 
 def _fields(row: Mapping[Any, Any]) -> Iterator[tuple[str, Json]]:
-    for key, cell in row.items():
-        series = SPELLINGS.get(key) == "qrels" and hasattr(cell, "to_dict") and hasattr(cell, "dtype")
-        value = cell.to_dict() if series and cell.dtype.kind in "iuf" else cell  # its index are the documents
+    for key, value in row.items():
         made = value if type(value) in _PLAIN else plain(value)
         if made is not None:
             yield str(key), yes_no(made) if key == "answerable" else made

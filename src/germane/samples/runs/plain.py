@@ -103,39 +103,20 @@ def json_rows(data: bytes, line: int, kind: Kind, columns: Mapping[str, str] | N
 
 
 def frame_rows(frame: Mapping[str, Any], line: int, kind: Kind) -> Rows:
-    """Return the rows of a polars frame whose columns are named by role: one result or grade per row, or one query with a list.
-
-    `line` is the number of the first row. Raises NotPlain where rows must be read one by one.
-    """
-    import polars as pl  # reads Parquet alone
-
-    table, value = pl.DataFrame(dict(frame)).with_row_index("line", line), kind.value
-    listed = [role for role in (kind.list_role, value) if isinstance(table.schema.get(role), pl.List)]
-    if "doc" not in frame and kind.list_role not in listed:
-        raise NotPlain("the documents are not lists")
-    if "doc" not in frame:
-        table = table.with_columns(doc=kind.list_role).drop(kind.list_role)
-        if value not in listed:
-            table = table.with_columns((pl.lit(float("nan")) if kind is RUN else pl.lit(1.0)).alias(value))
-        table = table.explode("doc", *([value] if value in listed else []))
-    elif value not in frame and "rank" in frame:
-        table = table.with_columns(score=-pl.col("rank"))
-    kinds = table.schema
-    ids = [kinds[name] == pl.String or kinds[name].is_integer() for name in ("query", "doc")]
-    if value not in kinds or not kinds[value].is_numeric() or not all(ids):
+    """Return the rows of columns of polars by role, one result or grade per row; `line` is the number of the first."""
+    value = kind.value
+    if not {"query", "doc", value} <= frame.keys():
+        raise NotPlain("a row is not a single result")
+    numbers = [frame[name] for name in (value, "rank") if name in frame]
+    ids = [frame[name] for name in ("query", "doc")]
+    texts = [column.cast(str) for column in ids if column.dtype == str or column.dtype.is_integer()]
+    if len(texts) < len(ids) or not all(column.dtype.is_numeric() for column in numbers):
         raise NotPlain("a column is of another type")
-    ranks = None
-    if "doc" in frame and value in frame and "rank" in kinds and kinds["rank"].is_numeric():
-        ranks = table["rank"].cast(pl.Float64).to_numpy()
-    without = value not in frame and "doc" not in frame
-    table = table.select(pl.col("query", "doc").cast(pl.String), pl.col(value).cast(pl.Float64), "line")
-    if any(column.null_count() for column in table):
+    if any(column.null_count() for column in (*texts, *numbers)):
         raise NotPlain("a value is missing")
-    query, doc = map(_texts, (table["query"], table["doc"]))
-    numbers = table[value].to_numpy()
-    lines = table["line"].to_numpy().astype(np.int64)
-    made = _rows(query, doc, np.zeros(len(numbers)) if without else numbers, ranks, line, kind)
-    return Rows(query, doc, numbers if without else made.number, lines, made.rank)
+    query, doc = map(_texts, texts)
+    made, *rank = (column.cast(float).to_numpy() for column in numbers)
+    return _rows(query, doc, made, rank[0] if rank else None, line, kind)
 
 
 def _texts(column: Any) -> Texts:

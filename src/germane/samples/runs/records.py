@@ -10,16 +10,12 @@ are not UTF-8.
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from itertools import chain, islice, repeat
 from math import isinf, isnan
 from numbers import Real
 from typing import Any, BinaryIO, TypeAlias
-
-from msgspec import Struct
-from msgspec.structs import asdict
 
 from germane.clean import counted
 from germane.errors import InputError, Invalid, SourceLocation, describe
@@ -152,9 +148,6 @@ class _Cell(str):
     __slots__ = ()
 
 
-_COMMA = re.compile(r"[+-]?\d+,\d+")
-
-
 def _number(value: Any, what: str, bare: bool = False) -> float:
     """Return a number. Raises Invalid; `bare`: a cell is of a table without a header, which the fix asks for."""
     if type(value) is float and value - value == 0:  # the usual
@@ -166,8 +159,6 @@ def _number(value: Any, what: str, bare: bool = False) -> float:
                 return number
     text = repr(str(value)[:60]) if isinstance(value, str) else json.dumps(value)
     fix = NAME_THEM.format(what) if bare and isinstance(value, _Cell) else f"write {what} as a number"
-    if isinstance(value, str) and _COMMA.fullmatch(value):
-        fix = f"write a point: {value.replace(',', '.')}"
     raise Invalid(f"the {what} {text[:60]} is not a number", fix)
 
 
@@ -195,9 +186,8 @@ def _listed(query: str, value: Any, kind: Kind, key: str) -> list[str]:
 
 def _id(item: Any, key: str = "") -> str | None:
     """Return an id, or that of an object (by `key` where it has it), or None."""
-    if isinstance(item, Mapping | Struct):
-        fields = asdict(item) if isinstance(item, Struct) else item
-        return id_in({key: fields[key]} if key in fields else fields)
+    if isinstance(item, Mapping):
+        return id_in({key: item[key]} if key in item else item)
     with suppress(Invalid):
         return read_id(item)
     return None
@@ -297,9 +287,8 @@ def table_records(
     role's column, and whether that row is a header. None = the first of `lines` is the first row.
     """
     before, cells, positions, named = head or (0, [], {}, False)
-    rows = table_rows(
-        _texts(lines, before, reading), delimiter, reading.name, reading.bad, reading.note, before, len(cells)
-    )
+    texts = _texts(lines, before, reading)
+    rows = table_rows(texts, delimiter, reading.name, reading.bad, reading.note, before)
     if head is None:
         first = next(rows, None)
         if first is None:
