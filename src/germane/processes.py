@@ -15,7 +15,7 @@ from typing import cast
 
 from germane.samples.files import check_trusted
 
-__all__ = ["MAX_STDOUT", "Finished", "child_environment", "misplaced", "run_program", "start_folder"]
+__all__ = ["MAX_STDOUT", "Finished", "child_environment", "run_program", "start_folder"]
 
 _PASSED_ON = frozenset({"PATH", "HOME", "LANG", "TMPDIR", "TEMP", "VIRTUAL_ENV", "SYSTEMROOT", "PATHEXT",
                         "AGENTV_TARGET_PROXY_URL", "AGENTV_TARGET_PROXY_TOKEN"})  # fmt: skip
@@ -150,30 +150,12 @@ def child_environment(names: Iterable[str] = (), own: Mapping[str, str] | None =
     return {**passed, "PATH": path, **(own or {})}
 
 
-def files_in(command: str | Sequence[str]) -> list[Path]:
-    """Return the relative paths in a command that look like files."""
-    words = command.split() if isinstance(command, str) else command
-    named = (Path(word.strip("'\"")) for word in words)
-    return [path for path in named if path.suffix and not path.is_absolute() and "{" not in path.name]
-
-
 def start_folder(command: str | Sequence[str], folder: Path) -> Path:
     """Return the folder in which a script starts: the eval file's, or the nearest above that holds a file of its command.
 
     So `./evaluators/mine.py` is found in the folder of eval files and next to it.
     """
-    named = files_in(command)
-    if any((folder / file).exists() for file in named):
-        return folder
-    above = (up for up in folder.parents[:4] if any((up / file).is_file() for file in named))
-    return next(above, folder)
-
-
-def misplaced(command: str | Sequence[str], cwd: str | Path) -> str | None:
-    """Return advice, `cwd: ..`, if a file that a command names is not in its folder but in one above."""
-    folder = Path(cwd).resolve()
-    if (above := start_folder(command, folder)) == folder:
-        return None
-    named = next(path for path in files_in(command) if (above / path).is_file())
-    up = "/".join([".."] * (folder.parents.index(above) + 1))
-    return f"{named} is not in {folder}, but in {above}: write `cwd: {up}`"
+    words = command.split() if isinstance(command, str) else command
+    named = [path for word in words if (path := Path(word.strip("'\""))).suffix and not path.is_absolute()]
+    near = (folder, *folder.parents[:4])
+    return next((start for start in near if any((start / file).is_file() for file in named)), folder)

@@ -99,16 +99,16 @@ def test_files_are_quoted_one_by_one(command):
 def test_a_failing_command_says_what_it_said(command):
     """Exit code and the end of stderr."""
     program = "import sys; sys.stderr.write('x' * 5000 + 'the end'); sys.exit(3)"
-    with pytest.raises(TargetError, match=r"exit code 3: x+the end") as caught:
+    with pytest.raises(TargetError, match=r"exit code 3 in .*: x+the end") as caught:
         answer(command(f"{PYTHON} rag.py {{PROMPT}}", program))
-    assert len(str(caught.value)) < 2100
+    assert len(str(caught.value)) < 2300
     with pytest.raises(TargetError, match="exit code 127"):
         answer(command("no-such-program-anywhere {PROMPT}"))
 
 
 def test_no_output_file_is_a_failure(command):
     """A command that was to write a file and did not has no answer."""
-    with pytest.raises(TargetError, match="wrote nothing"):
+    with pytest.raises(TargetError, match="wrote no file"):
         answer(command("true {OUTPUT_FILE} {PROMPT}"))
 
 
@@ -213,53 +213,51 @@ def test_the_messages_of_the_newer_generation(command):
     assert (got.response, got.messages[0].tool_calls[0].ms) == ("said", 12)
 
 
-def test_a_command_starts_where_its_files_are(tmp_path):
-    """In the targets file's folder, else in the eval file's, where AgentV starts it."""
+def test_a_command_starts_in_the_folder_of_its_targets_file(tmp_path):
+    """Of `.agentv` in the folder above, or in `cwd` from there."""
     for name in (".agentv", "evals", "agents"):
         (tmp_path / name).mkdir()
     (tmp_path / ".agentv" / "targets.yaml").write_text(
         "targets:\n"
-        f"- {{name: eval, provider: cli, command: '{PYTHON} rag.py {{PROMPT}}'}}\n"
         f"- {{name: cwd, provider: cli, command: '{PYTHON} rag.py {{PROMPT}}', cwd: ../agents}}\n"
         f"- {{name: root, provider: cli, command: '{PYTHON} top.py {{PROMPT}}'}}\n"
     )
     (tmp_path / ".git").mkdir()
-    for place in ("evals/rag.py", "agents/rag.py", "top.py"):
+    for place in ("agents/rag.py", "top.py"):
         (tmp_path / place).write_text(f"print({place!r})")
-    for name, place in (("eval", "evals/rag.py"), ("cwd", "agents/rag.py"), ("root", "top.py")):
+    for name, place in (("cwd", "agents/rag.py"), ("root", "top.py")):
         assert answer(open_target(name, tmp_path / "evals")).response == place
 
 
 @pytest.mark.parametrize(
-    ("template", "where"),
+    "template",
     [
-        ("echo '{PROMPT}'", "inside quotes"),
-        ('echo "asked: {PROMPT}"', "inside quotes"),
-        ("echo \"$(echo 'a' '{EVAL_ID}') {ATTEMPT}\"", "{EVAL_ID} inside quotes"),
-        ("echo \"it's\" '{FILES}' {PROMPT}", "{FILES} inside quotes"),
-        ("echo `echo {PROMPT}`", "inside backquotes"),
-        ('echo "$(printf %s {PROMPT})"', "inside quotes"),
-        ('echo "$(printf %s "{PROMPT} end")"', "inside quotes"),
-        ("cat <<EOF\nasked: {PROMPT}\nEOF", "in a command with a heredoc"),
-        ("eval rag {PROMPT}", "after eval"),
-        ('eval ""#{PROMPT}', "after eval"),  # what follows a quote begins no comment
-        ("true && X=1 eval {PROMPT}", "after eval"),
-        ("sh -c {PROMPT}", "after -c"),
-        ("bash -e -lc rag{PROMPT}", "after -lc"),
-        ("sh '-c' -x {PROMPT}", "after -c"),
-        ("python3 -c{PROMPT}", "after -c"),
-        ("ssh host rag {PROMPT}", "after ssh"),
-        ("echo \\{PROMPT}", "after a backslash"),
-        ("echo $((1 + {PROMPT}))", "in arithmetic"),
-        ("echo $((1 + (2) + {PROMPT}))", "in arithmetic"),
-        ("echo $((2#{PROMPT}))", "in arithmetic"),
+        "echo '{PROMPT}'",
+        'echo "asked: {PROMPT}"',
+        "echo \"$(echo 'a' '{EVAL_ID}') {ATTEMPT}\"",
+        "echo \"it's\" '{FILES}' {PROMPT}",
+        "echo `echo {PROMPT}`",
+        'echo "$(printf %s {PROMPT})"',
+        'echo "$(printf %s "{PROMPT} end")"',
+        "cat <<EOF\nasked: {PROMPT}\nEOF",
+        "eval rag {PROMPT}",
+        'eval ""#{PROMPT}',  # what follows a quote begins no comment
+        "true && X=1 eval {PROMPT}",
+        "sh -c {PROMPT}",
+        "bash -e -lc rag{PROMPT}",
+        "sh '-c' -x {PROMPT}",
+        "python3 -c{PROMPT}",
+        "ssh host rag {PROMPT}",
+        "echo \\{PROMPT}",
+        "echo $((1 + {PROMPT}))",
+        "echo $((1 + (2) + {PROMPT}))",
+        "echo $((2#{PROMPT}))",
     ],
 )
-def test_a_slot_that_a_shell_would_parse_is_refused(command, template, where):
+def test_a_slot_that_a_shell_would_parse_is_refused(command, template):
     """A value is a word, or the file says at once how to write it."""
     with pytest.raises(InputError, match="command_template has") as caught:
         command(template.replace("\n", "\n      "))
-    assert where in str(caught.value)
     assert "write" in caught.value.fix
 
 
@@ -267,7 +265,7 @@ def test_a_slot_that_a_shell_would_parse_is_refused(command, template, where):
     ("template", "said"),
     [
         ('sh -c \'echo "$GERMANE_PROMPT" "$1"\' _ {EVAL_ID}', "{} q 1"),
-        ("# don't\necho {EVAL_ID} \"it's\" {PROMPT} # don't", "q 1 it's {}"),
+        ("echo {EVAL_ID} \"it's\" {PROMPT} # don't", "q 1 it's {}"),
         ('cat <<EOF\n"\n$GERMANE_PROMPT\nEOF\necho "$GERMANE_EVAL_ID"', '"\n{}\nq 1'),
         ('echo "$(printf %s "$GERMANE_PROMPT")"', "{}"),
         ("echo $(printf x) {PROMPT}", "x {}"),
@@ -311,17 +309,15 @@ def test_an_output_file_that_is_none_is_not_read(command, makes):
     """A link, a pipe, a folder: none of them is waited for, none is followed."""
     program = f"import os, sys; p = sys.argv[1]; {makes}"
     started = time.monotonic()
-    with pytest.raises(TargetError, match="no regular file"):
+    with pytest.raises(TargetError, match="wrote no file"):
         answer(command(f"{PYTHON} rag.py {{OUTPUT_FILE}} {{PROMPT}}", program))
     assert time.monotonic() - started < 5
 
 
 def test_an_output_file_has_a_limit(command):
-    """Of 16 MB; max_mb sets another."""
+    """Of 16 MB."""
     program = "import sys; open(sys.argv[1], 'wb').truncate(int(sys.argv[2]))"
     target = command(f"{PYTHON} rag.py {{OUTPUT_FILE}} {{PROMPT}}", program)
     with pytest.raises(TargetError, match="longer than 16 MB"):
         answer(target, "800000000")
     assert len(answer(target, "1500").response) == 1500
-    with pytest.raises(TargetError, match=r"longer than 0\.001 MB"):
-        answer(command(f"{PYTHON} rag.py {{OUTPUT_FILE}} {{PROMPT}}", program, max_mb=0.001), "1500")

@@ -234,20 +234,18 @@ def test_one_deadline_holds_for_the_whole_call(ask: Any, parts: list[bytes]) -> 
 @pytest.mark.parametrize(
     ("headers", "body"),
     [
-        (b"", b"x" * 3_000_000),
+        (b"", b"x" * 20_000_000),
         (b"Content-Encoding: gzip\r\n", gzip.compress(b"x" * 60_000_000, 1)),
-        (b"Content-Encoding: gzip\r\n", gzip.compress(b"x") + gzip.compress(b"x")),
-        (b"Content-Encoding: br\r\n", b"anything"),
     ],
-    ids=["plain", "bomb", "two streams", "unknown"],
+    ids=["plain", "bomb"],
 )
 def test_a_body_has_a_limit_unpacked(ask: Any, headers: bytes, body: bytes) -> None:
-    """No response fills the memory; what cannot be unpacked up to the limit is not."""
+    """No response fills the memory."""
     server = Raw([OK + headers + b"\r\n", body])
     tracemalloc.start()
-    with pytest.raises(TargetError, match=r"longer than 2 MB|damaged|only gzip"):
-        ask(f"    url: '{server.url}/{{{{id}}}}'\n    max_mb: 2\n    retries: 0\n", SAMPLE)
-    assert tracemalloc.get_traced_memory()[1] < 20_000_000
+    with pytest.raises(TargetError, match="longer than 16 MB"):
+        ask(f"    url: '{server.url}/{{{{id}}}}'\n    retries: 0\n", SAMPLE)
+    assert tracemalloc.get_traced_memory()[1] < 60_000_000
     tracemalloc.stop()
     server.socket.close()
 
@@ -261,26 +259,11 @@ def test_a_packed_body_is_unpacked(ask: Any) -> None:
 
 
 @pytest.mark.parametrize("status", [301, 302, 307, 308])
-@pytest.mark.parametrize("header", ["Authorization", "X-Api-Key"])
-def test_no_other_origin_gets_the_users_headers(system: System, ask: Any, status: int, header: str) -> None:
-    """A redirect within the origin is followed; to another one it is an error, and nothing is sent there."""
+def test_a_redirect_is_an_error_that_names_the_new_url(system: System, ask: Any, status: int) -> None:
+    """Nothing is sent there: headers may hold keys."""
     other = Raw([OK + b'\r\n{"response": "there"}'])
-    moved: Reply = (status, {"Location": "/new"}, "")
-    keyed = f"    url: 'URL/{{{{id}}}}'\n    headers: {{{header}: secret}}\n"
-    system.replies = [moved, (200, {}, '{"response": "here"}')]
-    assert ask(keyed, SAMPLE).response == "here"
-    assert [asked["headers"][header] for asked in system.asked] == ["secret", "secret"]
     system.replies = [(status, {"Location": f"{other.url}/"}, "")]
     with pytest.raises(TargetError, match=f"redirects to {other.url}/"):
-        ask(keyed, SAMPLE)
+        ask("    url: 'URL/{{id}}'\n    headers: {X-Api-Key: secret}\n", SAMPLE)
     assert not other.asked
-    assert ask("    url: 'URL/{{id}}'\n", SAMPLE).response == "there"
-    assert b"secret" not in b"".join(other.asked)
     other.socket.close()
-
-
-def test_redirects_end(system: System, ask: Any) -> None:
-    """One that leads to itself is an error."""
-    system.replies = [(302, {"Location": "/"}, "")]
-    with pytest.raises(TargetError, match="more than 10 redirects"):
-        ask("    url: 'URL/{{id}}'\n", SAMPLE)

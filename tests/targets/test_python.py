@@ -174,10 +174,6 @@ class LangChain:
     def invoke(self, query):
         return [Bag(page_content=f"about {query}", id="d1", metadata={"page": 2})]
 
-class Async:
-    async def ainvoke(self, query):
-        return [Bag(page_content=f"about {query}", id="d1", metadata={"page": 2})]
-
 class Node:
     node_id, metadata = "d1", {"page": 2}
     def __init__(self, query):
@@ -210,12 +206,6 @@ class Pipeline:
         assert set(data) == {"retriever", "prompt"}, data
         return {"retriever": Component().run(data["retriever"]["query"]), "llm": {"replies": ["said"]}}
 
-class LaterOnly:
-    def invoke(self, query):
-        raise NotImplementedError("only asynchronous")
-    async def ainvoke(self, query):
-        return [(Bag(page_content=f"about {query}", id="d1", metadata={"page": 2}), 0.5)]
-
 class OfText:
     def run(self, text):
         return Component().run(text)
@@ -244,15 +234,12 @@ class Passage:
 def yields(query):
     yield Hit("d1", f"about {query}", 2)
 
-async def yields_later(query):
-    yield Passage("d1", f"about {query}", 2)
-
 def table(query):
     import pandas
     return pandas.DataFrame({"doc_id": ["d1"], "content": [f"about {query}"], "page": [2]})
 
-later_only, of_text, chat, whole = LaterOnly(), OfText(), Chat(), Whole()
-lang, later, llama, engine, component, pipeline = LangChain(), Async(), LlamaIndex(), Engine(), Component(), Pipeline()
+of_text, chat, whole = OfText(), Chat(), Whole()
+lang, llama, engine, component, pipeline = LangChain(), LlamaIndex(), Engine(), Component(), Pipeline()
 """
 
 
@@ -267,16 +254,13 @@ def opened_retriever(folder: Path, name: str) -> Target:
     ("name", "response"),
     [
         ("lang", None),
-        ("later", None),
         ("llama", None),
         ("engine", "said"),
         ("component", None),
         ("pipeline", "said"),
-        ("later_only", None),
         ("whole", "said"),
         ("of_text", None),
         ("yields", None),
-        ("yields_later", None),
         ("table", None),
     ],
 )
@@ -307,8 +291,6 @@ def prints(query):
 async def prints_later(query): await asyncio.sleep(0); print("later"); return ["a"]
 def sleeps(query): time.sleep(1000)
 async def blocks(query): time.sleep(1000)
-def goes_on(query):
-    while True: print("still here", flush=True)
 def complains(query):
     while True: print("still here", file=sys.stderr)
 async def stays(query):
@@ -351,7 +333,6 @@ def test_what_a_function_prints_goes_to_stderr(tmp_path, function):
     [
         ("sleeps", "more than 0.5 s"),
         ("blocks", "more than 0.5 s"),
-        ("goes_on", "more than 0.5 s"),
         ("complains", "more than 0.5 s"),
         ("stays", "more than 0.5 s"),
         ("leaves", "SystemExit: 3"),

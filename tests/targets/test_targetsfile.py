@@ -179,7 +179,7 @@ def test_a_recording_answers_by_id(tmp_path):
     assert answer(target, Sample(id="q1", query="x", trial=1)).response == "again"
     with pytest.raises(TargetError, match=r"answers\.jsonl has no answer for trial 2 of the id 'q1'"):
         answer(target, Sample(id="q1", query="x", trial=2))
-    with pytest.raises(TargetError, match=r"answers\.jsonl has no answer for the id 'q9'"):
+    with pytest.raises(TargetError, match=r"answers\.jsonl has no answer for trial 0 of the id 'q9'"):
         answer(target, Sample(id="q9", query="x"))
     write(tmp_path, lines[0] + lines[1].replace("q1", "q2").join("\n\n"), "answers.jsonl")
     with pytest.raises(TargetError, match="has no answer for trial 1 of the id 'q1'"):

@@ -1,21 +1,20 @@
-"""A system that is a command: it gets the prompt as a variable, and answers in its output file or on stdout."""
+"""A system that is a command: it gets the query as a variable, and answers in its output file or on stdout."""
 
 from __future__ import annotations
 
 import json
 import os
-import stat
-import sys
+import re
 import tempfile
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Any, ClassVar
+from typing import Annotated, Any, ClassVar, TypeAlias
 
 from pydantic import BeforeValidator, Field, PlainValidator, PrivateAttr
 
 from germane.errors import InputError, Invalid, SourceLocation, TargetError, describe
 from germane.evalfiles.case import Case
-from germane.processes import MAX_STDOUT, child_environment, files_in, misplaced, run_program
-from germane.targets.shelltext import argv, check_slots, variables, with_variables
+from germane.processes import MAX_STDOUT, child_environment, run_program
 from germane.targets.target import LARGEST, Target
 from germane.types import Json
 from germane.yamltext import Positive, plain_value
@@ -24,6 +23,15 @@ _TAIL = 2000
 _ANSWERS = {"text", "output_messages", "outputMessages", "output"}
 _PASSED_ON = ("TMP", "TZ", "SHELL", "USER", "LOGNAME", "COMSPEC", "USERPROFILE", "APPDATA", "LOCALAPPDATA")
 """Variables of the environment that a command gets besides those of every program: none of them is a secret."""
+_SLOT = re.compile(r"\{(PROMPT|EVAL_ID|ATTEMPT|FILES|OUTPUT_FILE)\}")
+_QUOTED = re.compile(r"""'[^']*'|"(?:[^"`$\\]|\$(?!\())*\"""")
+_NOT_A_WORD = re.compile(
+    r"""['"`]|\\(?!\n)|\(\(|<<|(?<!\S)(?:eval|trap|ssh)\s|(?<!\S)-\w*c(?:\s+(?:-\S+\s+)*\S*)?$"""
+)
+"""What stands before a slot, outside of complete quotes, where a shell would not read its value as one word of data: an open
+quote, a backslash, arithmetic, a heredoc, and commands and flags whose argument is code."""
+_Values: TypeAlias = Mapping[str, str | Sequence[str]]
+"""The value of each slot: a text, or the paths of files."""
 
 
 def _environment(value: Any) -> Json:
@@ -44,9 +52,39 @@ def _command(value: Any) -> str | tuple[str, ...]:
     if not any(name in word for name in ("PROMPT", "EVAL_ID") for word in words):
         raise Invalid("is told no question", "put {PROMPT} where the question belongs; it is one word")
     if isinstance(content, str):
-        check_slots(content)
+        _check_slots(content)
         return str(content)
     return tuple(map(str, words))
+
+
+def _check_slots(template: str) -> None:
+    """Raise Invalid if a slot is within quotes, or if a shell might parse its value as code."""
+    for slot in _SLOT.finditer(template):
+        before = _QUOTED.sub(lambda quoted: re.sub(r"[^\w-]", "", quoted[0]), template[: slot.start()])
+        if _NOT_A_WORD.search(before):
+            name = "FILE_1" if slot[1] == "FILES" else slot[1]
+            fix = f"""write "$GERMANE_{name}" there, or the command as a list: [my-rag, "{slot[0]}"]"""
+            raise Invalid(f"has {slot[0]} where a shell would not read it as one word", fix)
+
+
+def _variables(slot: str, value: str | Sequence[str]) -> dict[str, str]:
+    """Return the variables of one slot with their values: GERMANE_PROMPT; files are GERMANE_FILE_1 and so on."""
+    if isinstance(value, str):
+        return {f"GERMANE_{slot}": value}
+    return {f"GERMANE_FILE_{number}": text for number, text in enumerate(value, 1)}
+
+
+def _argv(template: Sequence[str], values: _Values) -> tuple[str, ...]:
+    """Return a command that runs without a shell, with the values filled in; `{FILES}` alone becomes a word per file."""
+    words: list[str] = []
+    for word in template:
+        if word == "{FILES}":
+            words += values["FILES"]
+        else:
+            words.append(
+                _SLOT.sub(lambda slot: " ".join(_variables(slot[1], values[slot[1]]).values()), word)
+            )
+    return tuple(words)
 
 
 class CliTarget(Target):
@@ -56,8 +94,7 @@ class CliTarget(Target):
     arguments, in which `{PROMPT}` is the query itself. `{EVAL_ID}`, `{ATTEMPT}` and `{OUTPUT_FILE}` go in the same way,
     and `{FILES}` as a word per file (`$GERMANE_FILE_1`).
 
-    `cwd` is relative to the targets file's folder; where the files that the command names stand in the eval file's
-    folder instead (AgentV starts there), to that one.
+    `cwd` is relative to the targets file's folder; without it the command starts there, or in the parent of `.agentv`.
 
     The command sees an allow-list of the environment's variables, and those that `env` names or sets.
     """
@@ -71,19 +108,14 @@ class CliTarget(Target):
     ]
     cwd: Annotated[str, Field(pattern=r"^[^\x00]*$")] = ""
     timeout: Positive = 120.0
-    max_mb: Positive = LARGEST
     env: Annotated[dict[str, str], BeforeValidator(_environment)] = Field(default_factory=dict)
     _folder: Path = PrivateAttr(default_factory=Path)
 
     def open(self, location: SourceLocation, folder: Path, evals: Path) -> None:
         """Find the folder that it starts in."""
+        del evals
         usual = folder.parent if folder.name == ".agentv" else folder
-        starts = [(start / self.cwd).resolve() for start in ((folder, evals) if self.cwd else (usual, evals))]
-        named = files_in(self.command_template)
-        self._folder = next(
-            (start for start in starts if start.is_dir() and all((start / file).exists() for file in named)),
-            starts[0],
-        )
+        self._folder = (folder / self.cwd).resolve() if self.cwd else usual
         if not self._folder.is_dir():
             problem = f"the target {self.name} starts in {self._folder}, which is not a folder"
             raise InputError(problem, fix="name a folder, relative to the targets file", place=location)
@@ -95,25 +127,26 @@ class CliTarget(Target):
             stdout = await self._run(case, output)
             if "OUTPUT_FILE" not in str(self.command_template):
                 return stdout.strip()
-            return _answer(self._written(output))
+            return _answer(_written(output))
 
     async def _run(self, case: Case, output: Path) -> str:
         """Run the command and return its stdout; its whole process group has ended afterwards in any case."""
         sample = case.sample
-        values: dict[str, str | tuple[str, ...]] = {
+        values: _Values = {
             "PROMPT": sample.query,
             "EVAL_ID": sample.id,
             "ATTEMPT": str(sample.trial),
             "FILES": (*case.guideline_files, *case.input_files),
             "OUTPUT_FILE": str(output),
         }
-        environment = child_environment(_PASSED_ON, self.env)
-        if isinstance(self.command_template, str):
-            shell = ("cmd", "/v:on", "/c") if sys.platform == "win32" else ("sh", "-c")
-            command: tuple[str, ...] = (*shell, with_variables(self.command_template, values))
-            environment |= variables(values)
+        environment, template = child_environment(_PASSED_ON, self.env), self.command_template
+        if isinstance(template, str):
+            of_slots = {slot: _variables(slot, value) for slot, value in values.items()}
+            script = _SLOT.sub(lambda slot: " ".join(map('"${}"'.format, of_slots[slot[1]])), template)
+            command: tuple[str, ...] = ("sh", "-c", script)
+            environment |= {name: text for variables in of_slots.values() for name, text in variables.items()}
         else:
-            command = argv(self.command_template, values)
+            command = _argv(template, values)
         try:
             finished = await run_program(command, cwd=self._folder, env=environment, seconds=self.timeout)
         except (OSError, ValueError) as error:
@@ -124,31 +157,19 @@ class CliTarget(Target):
             raise TargetError(f"the command printed more than {MAX_STDOUT // 1_000_000} MB")
         if finished.code:
             tail = finished.tail(_TAIL) or "its stderr is empty"
-            hint = misplaced(self.command_template, self._folder)
-            why = f" ({hint})" if hint else ""
-            raise TargetError(f"the command ended with exit code {finished.code}{why}: {tail}")
+            raise TargetError(f"the command ended with exit code {finished.code} in {self._folder}: {tail}")
         return finished.stdout.decode("utf-8", "replace")
 
-    def _written(self, output: Path) -> str:
-        """Return the text of the output file; TargetError if it is missing or longer than the limit.
 
-        A link, a pipe or a device, which the command may have put there, is not read.
-        """
-        most = int(self.max_mb * 1_000_000)
-        more = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
-        try:
-            with open(output, "rb", opener=lambda path, flags: os.open(path, flags | more)) as file:
-                regular = stat.S_ISREG(os.fstat(file.fileno()).st_mode)
-                written = file.read(most + 1) if regular else b""
-        except FileNotFoundError:
-            raise TargetError("the command wrote nothing to OUTPUT_FILE") from None
-        except OSError:  # a link, a folder
-            regular, written = False, b""
-        if not regular:
-            raise TargetError("the command made no regular file of OUTPUT_FILE: it must write to that path")
-        if len(written) > most:
-            raise TargetError(f"OUTPUT_FILE is longer than {self.max_mb:g} MB (max_mb sets the limit)")
-        return written.decode("utf-8", "replace")
+def _written(output: Path) -> str:
+    """Return the text of the output file; TargetError if it is missing, a link, a pipe or too long."""
+    if output.is_symlink() or not output.is_file():
+        raise TargetError("the command wrote no file to OUTPUT_FILE")
+    with output.open("rb") as file:
+        written = file.read(LARGEST + 1)
+    if len(written) > LARGEST:
+        raise TargetError(f"OUTPUT_FILE is longer than {LARGEST // 1_000_000} MB")
+    return written.decode("utf-8", "replace")
 
 
 def _answer(text: str) -> Json:

@@ -11,7 +11,7 @@ from germane.clean import shorten
 from germane.errors import InputError, Invalid, SourceLocation, TargetError
 from germane.evalfiles.case import Case
 from germane.samples.reading import read_samples
-from germane.tables.counterparts import are_line_numbers, ids_of, is_count, texts_of
+from germane.tables.counterparts import are_line_numbers, ids_of, texts_of
 from germane.targets.target import Target
 from germane.types import Json, Sample
 from germane.yamltext import Node, Scalar, WholeNumber, plain_value
@@ -55,7 +55,8 @@ class MockTarget(Target):
 class RecordedTarget(Target):
     """Answers with the recording of the same id and trial; a recording of trial 0 alone serves all trials.
 
-    Where ids are the numbers of lines, the answer to the same query counts, whatever its line. `path` is a file of samples; `system` picks one of several in it.
+    Where ids are the numbers of lines, the answer to the same query counts, whatever its line. `path` is a file of samples; `system`
+    picks one of several in it.
     """
 
     live: ClassVar[bool] = False
@@ -66,7 +67,6 @@ class RecordedTarget(Target):
     system: str | None = None
     _recorded: dict[tuple[str, int], Sample] = PrivateAttr(default_factory=dict)
     _trials: set[int] = PrivateAttr(default_factory=set)
-    _texts: dict[str, str] = PrivateAttr(default_factory=dict)
     _ids: dict[str, list[str]] = PrivateAttr(default_factory=dict)
     _otherwise: dict[str, str] = PrivateAttr(default_factory=dict)
 
@@ -81,33 +81,25 @@ class RecordedTarget(Target):
             raise InputError(problem, fix="write system: with the one that is meant", place=location)
         self._recorded = {(sample.id, sample.trial): sample for sample in samples}
         self._trials = {sample.trial for sample in samples}
-        texts = texts_of(samples)
-        self._texts = texts if are_line_numbers(texts) else {}
-        self._ids = ids_of(self._texts)
+        if are_line_numbers(texts := texts_of(samples)):
+            self._ids = ids_of(texts)
 
     def _id_of(self, sample: Sample) -> str:
-        """Return the id of the recorded answer to the query; TargetError if no line has the query, or several."""
-        if not self._texts or not are_line_numbers([sample.id]):
+        """Return the id of the recorded answer; where ids are line numbers, that of the same query, of which there must be one."""
+        same = self._ids.get(" ".join(sample.query.split()), [])
+        if sample.id in same or not (self._ids and are_line_numbers([sample.id])):
             return sample.id
-        ((_, text),) = texts_of([sample]).items()
-        if self._texts.get(sample.id) == text:
-            return sample.id
-        same, to = self._ids.get(text, []), f"to {sample.query[:60]!r}"
-        if len(same) > 1:
-            raise TargetError(f"{self.path} has {len(same)} answers {to}; give each an id")
-        if not same and is_count(self._texts):
-            raise TargetError(f"{self.path} has no answer {to}, and ids that are line numbers")
-        return same[0] if same else sample.id
+        if len(same) != 1:
+            problem = f"{self.path} has {len(same) or 'no'} answers to {sample.query[:60]!r}, and ids that are line numbers"
+            raise TargetError(f"{problem}; give each sample an id")
+        return same[0]
 
     async def ask(self, case: Case) -> Sample:
-        """Return the recorded answer; TargetError if there is none for this id or query, or for this trial among several."""
+        """Return the recorded answer; TargetError if there is none for this id or query and this trial."""
         sample = case.sample
-        name = self._id_of(sample)
-        result = self._recorded.get((name, 0 if self._trials == {0} else sample.trial))
+        result = self._recorded.get((self._id_of(sample), 0 if self._trials == {0} else sample.trial))
         if result is None:
-            others = any((name, trial) in self._recorded for trial in self._trials)
-            of = f"trial {sample.trial} of " if others else ""
-            raise TargetError(f"{self.path} has no answer for {of}the id {sample.id!r}")
+            raise TargetError(f"{self.path} has no answer for trial {sample.trial} of the id {sample.id!r}")
         if result.query.split() != sample.query.split():
             here, there = shorten(sample.query, 40), shorten(result.query, 40)
             self._otherwise[sample.id] = f"{shorten(sample.id, 40)} is {here!r} here and {there!r} there"

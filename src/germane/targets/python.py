@@ -9,13 +9,13 @@ import inspect
 import os
 import sys
 import threading
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from concurrent.futures import Future, wait
 from contextlib import contextmanager, redirect_stdout, suppress
 from functools import partial
 from pathlib import Path
 from types import ModuleType
-from typing import Annotated, Any, ClassVar, Self, TextIO
+from typing import Annotated, Any, ClassVar, Self
 
 from pydantic import AfterValidator, Field, PrivateAttr
 
@@ -30,11 +30,8 @@ _ENDING = 1.0
 _THREAD = "germane target"
 _HINTS = {
     "same thread": "; workers=1 asks in the thread that made it",
-    "different loop": "; `await aevaluate(...)` asks in the loop that made it",
-    "different event loop": "; `await aevaluate(...)` asks in the loop that made it",
-    "used inside a task": "; `await aevaluate(...)` asks in the loop that made it",
+    "event loop": "; `await aevaluate(...)` asks in the loop that made it",
 }
-"""What to do about errors of clients that belong to another thread or event loop."""
 
 
 def _module_and_name(function: str) -> str:
@@ -48,7 +45,7 @@ class PythonTarget(Target):
 
     It returns a text, a list of contexts, a mapping with response, contexts, calls, stages or messages, or a Sample. Instead of a
     function it may be a retriever, an engine or a pipeline of LangChain (`invoke`), LlamaIndex (`retrieve`, `query`) or
-    Haystack (`run`), or anything with such a method; the asynchronous ones serve where there are no others.
+    Haystack (`run`), or anything with such a method.
     """
 
     aliases: ClassVar = {
@@ -126,8 +123,6 @@ class PythonTarget(Target):
             begin = partial(loop.call_soon_threadsafe, self._begin, deadline)
             run = known.run if self.in_calling_thread else _in_thread
             result = await asyncio.wrap_future(_submit(asked, run, begin))
-        if isinstance(result, AsyncIterator):
-            result = _listed(result)
         if not inspect.isawaitable(result):
             return result
         if known.loop is loop:
@@ -151,19 +146,9 @@ class PythonTarget(Target):
 
 
 def _answer(function: Callable[..., Any], first: Any, arguments: Mapping[str, Any]) -> Any:
-    """Return the answer of a function, or the list of all that it yields; `ainvoke` is used if `invoke` is not implemented."""
-    try:
-        result = function(first, **arguments)
-    except NotImplementedError:
-        other = getattr(getattr(function, "__self__", None), f"a{function.__name__}", None)
-        if other is None:
-            raise
-        result = other(first, **arguments)
+    """Return the answer of a function, or the list of all that it yields."""
+    result = function(first, **arguments)
     return list(result) if isinstance(result, Iterator) else result
-
-
-async def _listed(results: AsyncIterator[Any]) -> list[Any]:
-    return [result async for result in results]
 
 
 def _in_thread(function: Callable[[], object]) -> None:
@@ -231,28 +216,10 @@ class OwnLoop:
         wait([self._ended], _ENDING)
 
 
-class _LatePrints:
-    """Stdout for all threads except those of targets that timed out, which print to stderr."""
-
-    def __init__(self, stream: TextIO) -> None:
-        self._stream = stream
-
-    def write(self, text: str) -> int:
-        """Write to stdout, or to stderr in the thread of a target."""
-        return (sys.stderr if threading.current_thread().name == _THREAD else self._stream).write(text)
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._stream, name)
-
-
 @contextmanager
 def prints_to_stderr() -> Iterator[None]:
-    """Within the context, this process and its children print to stderr; afterwards, still running threads do.
-
-    Stdout holds the evaluation's own data.
-    """
-    stream = sys.stdout
-    stream.flush()
+    """Within the context, this process and its children print to stderr, as stdout holds the evaluation's own data."""
+    sys.stdout.flush()
     kept = None
     with suppress(OSError):  # there is none of the two
         kept = os.dup(1)
@@ -264,8 +231,6 @@ def prints_to_stderr() -> Iterator[None]:
         if kept is not None:
             os.dup2(kept, 1)
             os.close(kept)
-        if functions_run():
-            sys.stdout = _LatePrints(stream)
 
 
 def functions_run() -> bool:
@@ -273,14 +238,11 @@ def functions_run() -> bool:
     return any(thread.name == _THREAD for thread in threading.enumerate())
 
 
-_METHODS = ("invoke", "ainvoke", "retrieve", "aretrieve", "query", "aquery")
-
-
 def _asked_by(system: Any) -> Callable[..., Any] | None:
     """Return the function that answers a query: itself, or a retriever's method; None = there is none."""
     if inspect.isroutine(system) or inspect.isclass(system):
         return system
-    for name in _METHODS:
+    for name in ("invoke", "retrieve", "query"):
         if callable(method := getattr(system, name, None)):
             return method  # type: ignore[no-any-return]
     if callable(run := getattr(system, "run", None)):

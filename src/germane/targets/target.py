@@ -20,12 +20,12 @@ from germane.samples.rows import RowReader
 from germane.types import FrozenDict, Json, Sample
 from germane.yamltext import WholeNumber, YamlModel
 
-LARGEST = 16.0
-"""Maximum megabytes of an answer that a live target sends or writes, unpacked."""
+LARGEST = 16_000_000
+"""Maximum bytes of an answer that a live target sends or writes, unpacked."""
 
 
 class Models(YamlModel):
-    """The models in a system, as its targets file names them; answers can be grouped by them."""
+    """The models in a system, as its targets file names them; the audit warns where they are of the judge's family."""
 
     what = "models"
     aliases: ClassVar = {"rewriter": ("query_rewriter",)}
@@ -188,8 +188,6 @@ def _native(value: Any) -> Json:
         return list(records(value)) if is_table(value) else _native(value.tolist())
     if hasattr(value, "source_nodes"):  # the response of an engine of LlamaIndex
         return {"response": str(value), "contexts": _native(list(value.source_nodes))}
-    if hasattr(value, "role") and isinstance(getattr(value, "text", None), str):  # a message of a chat
-        return value.text
     fields = document(value) or fields_of(value)
     if fields is None and isinstance(value, list | tuple | deque | Iterator | ValuesView):
         return list(map(_native, value))

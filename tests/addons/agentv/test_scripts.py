@@ -15,7 +15,7 @@ import pytest
 from germane.addons.agentv.graders import CodeGrader
 from germane.evalfiles import Case
 from germane.graders import GraderResult
-from germane.processes import KEPT_STDERR, child_environment, misplaced, run_program
+from germane.processes import KEPT_STDERR, child_environment, run_program
 from germane.types import FrozenDict, Message, Sample, ToolCall
 from tests.addons.agentv.running import graded, told
 
@@ -264,17 +264,6 @@ def test_only_named_variables_reach_a_script(monkeypatch: pytest.MonkeyPatch) ->
     assert details["LC_TIME"] == "C"
     assert "PATH" in details
     assert python(code, env=("OPENAI_API_KEY",)).details["OPENAI_API_KEY"] == "secret"
-
-
-def test_a_script_in_a_folder_above_is_pointed_at(tmp_path: Path) -> None:
-    """The eval file stands in evals/, the script beside that folder."""
-    folder = tmp_path / "evals"
-    folder.mkdir()
-    (tmp_path / "evaluators").mkdir()
-    (tmp_path / "evaluators" / "grade.py").write_text("print()")
-    found = shell("python3 ./evaluators/grade.py", cwd=str(folder))
-    assert "write `cwd: ..`" in str(found.why)
-    assert misplaced(["python3", "evaluators/grade.py"], tmp_path) is None
 
 
 def test_agentv_keeps_the_end_of_stderr_in_its_miss() -> None:

@@ -19,7 +19,7 @@ from germane.addons.agentv.loopback import AskJudge, Loopback
 from germane.addons.agentv.script import Script
 from germane.errors import AnswerError
 from germane.judges import LocalJudge, Reply
-from germane.processes import MAX_STDOUT, Finished, child_environment, misplaced, run_program
+from germane.processes import MAX_STDOUT, Finished, child_environment, run_program
 from germane.questions import AnyQuestion
 from germane.samples.files import JsonFault
 from germane.types import FrozenDict, Json
@@ -90,8 +90,8 @@ def _reply(question: AnyScript, finished: Finished) -> Reply:
         why = f"`{command}` was stopped: it printed more than {MAX_STDOUT // 1_000_000} MB"
         return _failed(question, why, "stdout is too long", ms)
     if finished.code:
-        hint = misplaced(question.command, question.cwd) or ""
-        if not hint and finished.code == 127:
+        hint = ""
+        if finished.code == 127:
             hint = "is the program installed and on PATH? (`env: [NAME]` passes more variables on)"
         printed = _printed(question, finished) or "; it printed nothing"
         why = f"`{command}` ended with exit code {finished.code}{f' ({hint})' if hint else ''}{printed}"
