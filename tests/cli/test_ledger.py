@@ -56,15 +56,15 @@ def count(path: Path) -> int:
         return len(found)
 
 
-def test_stats_count_by_judge_kind_and_prompt(inside: Cli, ledger: Path) -> None:
-    """Judgements, tokens, cost, size, oldest and newest; a price that is not known is counted, not 0."""
+def test_stats_count_by_judge_and_kind(inside: Cli, ledger: Path) -> None:
+    """Judgements, tokens, cost and size; a price that is not known is counted, not 0."""
     found = inside("ledger", "stats", "--ledger", ledger, "--json").json
-    assert (found["judgements"], found["requests"], found["tokens"]) == (9, 9, {"input": 90, "output": 45})
-    assert (found["cost_usd"], found["unpriced"]) == (1.5, 3)
-    assert (found["oldest"][:10], found["newest"][:10]) == ("2026-01-01", "2026-01-09")
-    assert [(line["judge"], line["kind"], line["judgements"]) for line in found["lines"]] == [
-        ("ollama:small", "claims", 3),
-        ("openai:test", "relevance", 6),
+    assert (found["judgements"], found["cost_usd"]) == (9, 1.5)
+    assert [
+        (line["judge"], line["kind"], line["judgements"], line["unpriced"]) for line in found["lines"]
+    ] == [
+        ("ollama:small", "claims", 3, 3),
+        ("openai:test", "relevance", 6, 0),
     ]
     assert found["bytes"] > 0
     shown = inside("ledger", "stats", "--ledger", ledger).out
@@ -80,13 +80,13 @@ def test_an_unknown_price_is_no_price_of_nothing(inside: Cli, tmp_path: Path) ->
         made.put([answer(0, cost=None), shared])
     stats = ("ledger", "stats", "--ledger", "l.sqlite")
     found = inside(*stats, "--json").json
-    assert (found["cost_usd"], found["unpriced"]) == (None, 1)
+    assert found["cost_usd"] is None
     assert (found["lines"][0]["cost_usd"], found["lines"][0]["unpriced"]) == (None, 1)
     assert inside(*stats).out.endswith("  price unknown\n")
     with SQLiteLedger(tmp_path / "l.sqlite") as made:
         made.put([answer(2)])
     found = inside(*stats, "--json").json
-    assert (found["cost_usd"], found["unpriced"]) == (0.25, 1)
+    assert found["cost_usd"] == 0.25
     assert inside(*stats).out.endswith("  $0.2500 and 1 of unknown price\n")
 
 
@@ -126,35 +126,12 @@ def test_the_first_answer_stays_when_another_is_imported(inside: Cli, ledger: Pa
         assert found.find([f"{1:032x}"])[f"{1:032x}"] == answer(1)
 
 
-@pytest.mark.parametrize(
-    ("filters", "expected"),
-    [
-        (["--judge", "ollama:small"], 3),
-        (["--kind", "relevance"], 6),
-        (["--since", "2026-01-05T00:00:00+00:00"], 5),
-        (["--kind", "relevance", "--since", "2026-01-05T00:00:00+00:00"], 2),
-    ],
-)
-def test_an_export_takes_what_is_asked_for(
-    inside: Cli, ledger: Path, filters: list[str], expected: int
-) -> None:
-    """Filters by judge, kind and date hold together; without -o the lines go to stdout."""
-    rows = [
-        json.loads(line) for line in inside("ledger", "export", *filters, "--ledger", ledger).out.splitlines()
-    ]
-    assert len(rows) == expected
-
-
 def test_a_line_that_is_no_judgement_is_named(inside: Cli, ledger: Path, tmp_path: Path) -> None:
     """Exit 2 with file and line."""
     (tmp_path / "bad.jsonl").write_text('{"key": "00", "kind": "relevance", "judge": "m", "answer": 1}\n')
     ran = inside("ledger", "import", "bad.jsonl", "--ledger", ledger)
     assert ran.code == 2
-    assert (
-        "bad.jsonl:1: key is not a ledger key of 32 hexadecimal digits; export the judgements again"
-        in ran.err
-    )
-    assert inside("ledger", "export", "--since", "yesterday", "--ledger", ledger).code == 2
+    assert "bad.jsonl:1: this is not a judgement: its key is not 32 hexadecimal digits" in ran.err
 
 
 def test_a_damaged_ledger_stops_a_run(inside: Cli, tmp_path: Path) -> None:
@@ -165,7 +142,7 @@ def test_a_damaged_ledger_stops_a_run(inside: Cli, tmp_path: Path) -> None:
     path = tmp_path / "l.sqlite"
     path.write_bytes(b"\0" * 4096 + path.read_bytes()[4096:])
     before = path.read_bytes()
-    command = "save what can be read: sqlite3 l.sqlite .recover | sqlite3 recovered-l.sqlite"
+    command = "save what can be read: sqlite3 l.sqlite .recover | sqlite3 NEW.sqlite"
     ran = inside(*run)
     assert (ran.code, command in ran.err) == (2, True)
     assert path.read_bytes() == before
@@ -316,10 +293,7 @@ def test_an_export_that_fails_leaves_the_earlier_one(cli: Cli, ledger: Path, tmp
     assert (tmp_path / "all.jsonl").read_bytes() == before
     assert not list(tmp_path.glob("*.part"))
     ledger.write_bytes(data)
-    assert (
-        cli("ledger", "export", "-o", "/dev/stdout", "--ledger", ledger, "--kind", "claims").out.count("\n")
-        == 3
-    )
+    assert cli("ledger", "export", "-o", "/dev/stdout", "--ledger", ledger).out.count("\n") == 9
 
 
 def test_half_a_surrogate_pair_goes_out_and_in(inside: Cli, tmp_path: Path) -> None:

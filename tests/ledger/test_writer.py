@@ -10,6 +10,7 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -71,7 +72,7 @@ async def _entered(ledger: Held) -> None:
 
 def test_what_arrives_during_a_commit_is_committed_together() -> None:
     """One put alone, then the five that came meanwhile in one; nobody goes on before the commit."""
-    ledger = Held()
+    ledger: Any = Held()
 
     async def run() -> None:
         writer = GroupCommit(ledger)
@@ -92,7 +93,7 @@ def test_what_arrives_during_a_commit_is_committed_together() -> None:
 @pytest.mark.parametrize("failure", [LedgerError("the disk is full"), ValueError("somebody's own")])
 def test_a_fault_reaches_all_who_wait(failure: Exception) -> None:
     """Every put of the group raises it; the thread goes on, and ends when it is closed."""
-    ledger = Held()
+    ledger: Any = Held()
 
     async def run() -> None:
         writer = GroupCommit(ledger)
@@ -135,7 +136,7 @@ def test_closing_commits_what_waits(tmp_path: Path) -> None:
 @pytest.mark.parametrize("own", [False, True])
 def test_a_place_is_given_on_after_the_commit(own: bool) -> None:
     """While the first answers wait to be committed nothing more is asked: of a model, and of somebody's own judge."""
-    ledger = Held()
+    ledger: Any = Held()
 
     async def run(judge: Judge, asked: Callable[[], int]) -> None:
         async with Asker(lambda _: judge, ledger) as asker:

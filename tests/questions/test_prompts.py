@@ -265,21 +265,6 @@ class TestSections:
         done = [sys.executable, "-c", "from germane.questions.prompts import tag_code; print(tag_code(''))"]
         assert len({subprocess.check_output(done) for _ in range(2)}) == 2
 
-    def test_the_mark_follows_from_the_secret(self, tmp_path: Path) -> None:
-        """The same in every process that has it, and in no prompt's hash."""
-        program = (
-            "import sys; from germane.ledger.address import secret_beside\n"
-            "from germane.questions.prompts import Prompts, marked_with, tag_code\n"
-            "with marked_with(secret_beside(sys.argv[1])): print(tag_code('why?'), Prompts()['relevance'].hash)"
-        )
-        ledgers = [str(tmp_path / name) for name in ("a.sqlite", "a.sqlite", "b.sqlite")]
-        for one in ledgers:
-            Path(one).touch()
-        done = [subprocess.check_output([sys.executable, "-c", program, one]).split() for one in ledgers]
-        assert done[0] == done[1]
-        assert done[0][0] != done[2][0]
-        assert {hashed for _, hashed in done} == {Prompts()["relevance"].hash.encode()}
-
     @pytest.mark.parametrize(
         ("template", "marked"),
         [

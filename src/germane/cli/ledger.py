@@ -13,10 +13,11 @@ from germane.encoding import encode
 from germane.errors import InputError
 from germane.evaluation.choice import ledger_address
 from germane.ledger import upkeep
-from germane.ledger.jsonl import import_rows, readable, written
+from germane.ledger.address import files_of
+from germane.ledger.jsonl import import_rows, readable
 from germane.ledger.opening import open_at
-from germane.ledger.store import LedgerTable
-from germane.ledger.upkeep import chosen_rows, parse_time
+from germane.ledger.store import SELECT, Ledger, from_row
+from germane.samples.files import whole_file
 from germane.show.table import Table
 from germane.tables.judgements import dump_judgement
 from germane.types import Json
@@ -32,20 +33,17 @@ def stats(*, ledger: str | None, json: bool) -> None:
         _print(result)
 
 
-def export(
-    *, output: Path | None, ledger: str | None, judge: str | None, kind: str | None, since: str | None
-) -> None:
-    """Write answers as JSON lines: the shape of a report's judgements.jsonl."""
-    start = parse_time(since, "--since") if since else None
-    with closing(_opened(ledger)) as ledger_table:
-        rows = chosen_rows(ledger_table, judge=judge, kind=kind, since=start)
+def export(*, output: Path | None, ledger: str | None) -> None:
+    """Write all answers as JSON lines: the shape of a report's judgements.jsonl."""
+    with closing(_opened(ledger)) as opened:
+        rows = opened.rows(f"{SELECT} ORDER BY key", read=from_row)
         lines = (encode(dump_judgement(row)) + b"\n" for row in rows)
         if output is None:
-            if sys.stdout is None:  # it was closed (`>&-`) before we came
-                raise InputError("no stdout to write to: it is closed", fix="write -o FILE")
             sys.stdout.buffer.writelines(clean_json(line.decode()).encode() for line in lines)
             return
-        with written(output, getattr(ledger_table, "path", None)) as file:
+        if output.resolve() in files_of(Path(opened.place).resolve()):
+            raise InputError(f"{output} is the ledger's own file", fix="name another file")
+        with whole_file(output) as file:
             count = sum(bool(file.write(line)) for line in lines)
     say(f"wrote {counted(count, 'judgement')} to {output}")
 
@@ -59,23 +57,20 @@ def import_(files: Sequence[Path], *, ledger: str | None) -> None:
             say(f"{file}: {added:,} added, {known:,} known already, {counted(errors, 'error')} left out")
 
 
-def _opened(flag: str | None, *, read_only: bool = True) -> LedgerTable:
+def _opened(flag: str | None, *, read_only: bool = True) -> Ledger:
     """Open the ledger. It is created if missing, unless it is only read."""
     return open_at(ledger_address(flag), read_only=read_only)
 
 
 def _print(summary: dict[str, Json]) -> None:
-
     size = f"{counted(summary['judgements'], 'judgement')}, {summary['bytes'] / 1e6:,.2f} MB, format {summary['format']}"
     print_lines(f"{summary['ledger']}: {size}")
     if not summary["lines"]:
         return
-    oldest, newest = (str(summary[end] or "an unknown time")[:19] for end in ("oldest", "newest"))
-    print_lines(f"from {oldest} to {newest}\n")
-    table = Table(["judge", "kind", "prompt", "answers", "tokens in", "tokens out", "cost"], "lllr")
+    table = Table(["judge", "kind", "answers", "tokens in", "tokens out", "cost"], "llr")
     for line in summary["lines"]:
         counts = (f"{line[name]:,}" for name in ("judgements", "input_tokens", "output_tokens"))
-        table.add([line["judge"], line["kind"], line["prompt"] or "-", *counts, _cost(line)])
+        table.add([line["judge"], line["kind"], *counts, _cost(line)])
     table.print(sys.stdout)
 
 

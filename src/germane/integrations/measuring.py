@@ -35,7 +35,7 @@ from germane.judges.client.providers import PROVIDERS
 from germane.judges.judge import Judge, members_of
 from germane.judges.llm import model_of
 from germane.judging.asker import Asker
-from germane.ledger.store import LedgerTable
+from germane.ledger.store import Ledger
 from germane.measures.explaining import Explanation
 from germane.measures.scoring import Job
 from germane.reports.report import Report
@@ -191,9 +191,7 @@ class _Session:
         self.judge = judge
         self.closing = asyncio.Event()
         self._users, self._idle = 0, asyncio.Event()
-        self._opened: asyncio.Future[tuple[Asker, LedgerTable | None]] = (
-            asyncio.get_running_loop().create_future()
-        )
+        self._opened: asyncio.Future[tuple[Asker, Ledger | None]] = asyncio.get_running_loop().create_future()
         self.task = asyncio.create_task(self._run(place, before))
         _sessions.add(self)
 
@@ -225,7 +223,7 @@ class _Session:
         finally:
             _sessions.discard(self)
 
-    async def __aenter__(self) -> tuple[Asker, LedgerTable | None]:
+    async def __aenter__(self) -> tuple[Asker, Ledger | None]:
         self._users += 1
         self._idle.clear()
         asker, ledger = await self._opened

@@ -10,7 +10,6 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
-from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any, Self
 
 from msgspec.structs import replace
@@ -21,7 +20,6 @@ from germane.judges.panel import PanelJudge
 from germane.judging.groups import Group, Pending, Queue, answer_of, grouped, replies_of
 from germane.judging.spending import Budget, Spent, UsageLog, unsent
 from germane.questions.asking import Answer, answered
-from germane.questions.prompts import marked_with
 from germane.questions.question import AnyQuestion
 from germane.questions.relevance import Passages, examples_of
 from germane.types import Judgement
@@ -82,7 +80,6 @@ class Asker:
         self._scopes: set[GroupScope] = set()
         self._tasks: set[asyncio.Task[None]] = set()
         self._failure: BaseException | None = None
-        self._marked = ExitStack()
         self._writer: GroupCommit | None = None
 
     @property
@@ -98,11 +95,6 @@ class Asker:
     # Opening and closing
 
     async def __aenter__(self) -> Self:
-        # nothing is put beside a file that is replayed: it is an input
-        if self._ledger is not None and not self._replay:
-            from germane.ledger.address import secret_beside
-
-            self._marked.enter_context(marked_with(secret_beside(self._ledger.place)))
         return self
 
     async def __aexit__(self, _: object, error: BaseException | None, _trace: object) -> None:
@@ -115,7 +107,6 @@ class Asker:
             await self._finish()
             raise
         finally:
-            self._marked.close()
             if self._writer is not None:
                 self._writer.close()
             for judge in [queue.judge for queue in self._queues.values()]:

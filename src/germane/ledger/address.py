@@ -1,12 +1,8 @@
-"""The location of a ledger: a file, or a URL opened by an add-on; and the secret beside a file."""
+"""The location of a ledger: a file, or a URL opened by an add-on."""
 
 from __future__ import annotations
 
-import os
 import re
-import secrets
-import tempfile
-from contextlib import suppress
 from pathlib import Path
 
 from germane.addons import absent, find, load
@@ -16,21 +12,11 @@ __all__ = ["is_there", "password_apart"]
 
 _SCHEME = re.compile(r"\s*([A-Za-z][A-Za-z0-9+.-]+):/")
 """One slash, as a path leaves one of two; a Windows drive is a single letter."""
-_CONNECTION = re.compile(
-    r"\s*(?:(?:host|hostaddr|port|dbname|user|service|sslmode)\s*=|postgres(?:ql)?:)|(?s:.*)\bpassword\s*="
-)
-"""What libpq takes besides a URL, and a URL without its slashes: no file, and it may hold a password."""
-_NO_LINK = getattr(os, "O_NOFOLLOW", 0)
 
 
 def files_of(path: Path) -> list[Path]:
     """Return a ledger's file, its write-ahead log, and the log's index; the latter two need not exist."""
     return [path, path.with_name(f"{path.name}-wal"), path.with_name(f"{path.name}-shm")]
-
-
-def secret_of(path: Path) -> Path:
-    """Return the file next to a ledger that holds its secret; it need not exist."""
-    return path.with_name(f"{path.name}.secret")
 
 
 def find_ledger(start: Path) -> Path:
@@ -54,9 +40,6 @@ def file_of(where: str | Path) -> Path:
             f"a ledger cannot be kept at {match[1]}://...",  # no more: it may hold a password
             fix="write a file's path, such as .germane/ledger.sqlite, or postgresql://HOST/DATABASE",
         )
-    if _CONNECTION.match(str(where)):
-        fix = "write postgresql://USER@HOST:PORT/DATABASE, and the password to PGPASSWORD"
-        raise InputError("a ledger in PostgreSQL is named by a URL, not by a connection string", fix=fix)
     return Path(where).expanduser()
 
 
@@ -86,37 +69,3 @@ def password_apart(where: str) -> str:
     store = store_of(where)
     apart = getattr(load(store), "password_apart", None) if store is not None else None
     return where if apart is None else str(apart(where))
-
-
-def secret_beside(address: str) -> bytes | None:
-    """Return the secret of a ledger file, from a file beside it that is created if needed.
-
-    None where there is no such ledger or no secret can be kept. A file that others can read is replaced, since they may have put
-    it there.
-    """
-    path = secret_of(Path(address))
-    if not Path(address).is_file():
-        return None
-    try:
-        if (result := _private_text(path)) is None:
-            path.unlink(missing_ok=True)
-            with tempfile.NamedTemporaryFile(prefix=".secret-", dir=path.parent) as made:  # mode 0600
-                made.write(secrets.token_hex(32).encode())
-                made.flush()
-                with suppress(FileExistsError):  # another process was first
-                    os.link(made.name, path)  # it is whole or not there
-            result = _private_text(path)
-    except OSError:
-        return None
-    return result
-
-
-def _private_text(path: Path) -> bytes | None:
-    """Return the secret in a file; None if it is missing, or if others could have read or written it."""
-    try:
-        with open(path, "rb", opener=lambda name, flags: os.open(name, flags | _NO_LINK)) as file:
-            result, status = file.read(64), os.fstat(file.fileno())
-    except OSError:
-        return None
-    private = os.name != "posix" or (not status.st_mode & 0o077 and status.st_uid == os.geteuid())
-    return result if private and len(result) == 64 else None

@@ -8,35 +8,22 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, nullcontext, suppress
-from datetime import UTC, datetime
+from contextlib import nullcontext
 from pathlib import Path
-from typing import IO
 
-from msgspec import ValidationError, structs
+from msgspec import ValidationError
 
 from germane.encoding import decode, encode
-from germane.errors import InputError, Invalid, MissingPart, SourceLocation, describe, install_extra
-from germane.ledger.address import files_of
+from germane.errors import InputError, MissingPart, SourceLocation, install_extra
 from germane.ledger.store import Ledger
 from germane.samples.fields import explained
-from germane.samples.files import whole_file
 from germane.tables.columns import batched
 from germane.tables.judgements import load_judgement
 from germane.types import Json, Judgement
 
 _BATCH = 1000
 _EXPORT = "name a file that `germane ledger export` wrote, or a report's judgements.jsonl"
-_KEY = re.compile("[0-9a-fA-F]{32}")
-
-
-def _utc(text: str) -> str:
-    """Return a time as stored: in UTC, to milliseconds."""
-    with suppress(ValueError, OverflowError):
-        if (time := datetime.fromisoformat(text)).tzinfo is not None:
-            return time.astimezone(UTC).isoformat(timespec="milliseconds")
-    fix = "write a time with its zone, such as 2026-11-21T15:00:00+00:00"
-    raise Invalid(f"is {describe(text)}", fix, "at")
+_KEY = re.compile("[0-9a-f]{32}")
 
 
 def readable(paths: Sequence[Path]) -> None:
@@ -98,40 +85,15 @@ def _judgement(line: bytes, location: SourceLocation) -> Judgement:
     """Return the judgement in a line of an export. Raises InputError."""
     row: Json = None
     try:
-        if not isinstance(row := decode(line), dict):
-            raise Invalid(f"is {describe(row)}", "write an object")  # noqa: TRY301
-        judgement = load_judgement(row)
-        _check(judgement)
-        at = judgement.at and _utc(judgement.at)
-        return structs.replace(judgement, key=judgement.key.lower(), at=at)
+        row = decode(line)
+        judgement = load_judgement(row if isinstance(row, dict) else {})
     except ValidationError as error:
         raise explained(error, row).error(location) from None
-    except Invalid as error:
-        raise error.error(location) from None
     except (ValueError, RecursionError) as error:
-        problem = "it is nested too deep" if isinstance(error, RecursionError) else str(error)
-        raise InputError(f"this is not a judgement: {problem}", fix=_EXPORT, place=location) from None
-
-
-def _check(judgement: Judgement) -> None:
-    """Raise Invalid for a key that is none, a name that cannot be printed, or a row with neither an answer nor an error."""
-    if not _KEY.fullmatch(judgement.key):
-        raise Invalid("is not a ledger key of 32 hexadecimal digits", "export the judgements again", "key")
-    for name in ("kind", "judge", "item", "prompt", "parent", "request"):
-        if not (getattr(judgement, name) or "").isprintable():
-            raise Invalid("cannot be printed", "leave control characters out", name)
+        raise InputError(f"this is not a judgement: {error}", fix=_EXPORT, place=location) from None
+    problem = "" if _KEY.fullmatch(judgement.key) else "its key is not 32 hexadecimal digits"
     if judgement.error is None and judgement.answer is None:
-        raise Invalid("there is neither an answer nor an error", "write the judge's answer")
-
-
-@contextmanager
-def written(path: Path, ledger: Path | None) -> Iterator[IO[bytes]]:
-    """Open a file that replaces the old one only when it is completely written.
-
-    InputError where that is a file of the ledger itself.
-    """
-    for own in files_of(ledger) if ledger is not None else ():
-        if own.exists() and path.exists() and path.samefile(own):
-            raise InputError(f"{path} is the ledger's own file", fix="name another file")
-    with whole_file(path) as file:
-        yield file
+        problem = "there is neither an answer nor an error"
+    if problem:
+        raise InputError(f"this is not a judgement: {problem}", fix=_EXPORT, place=location)
+    return judgement

@@ -19,7 +19,7 @@ from germane.ledger.store import (
     FORMAT,
     INDEXES,
     SELECT,
-    LedgerTable,
+    Ledger,
     Row,
     check_format,
     from_row,
@@ -32,26 +32,13 @@ __all__ = ["SQLiteLedger"]
 _INSERT = f"INSERT OR IGNORE INTO judgements VALUES ({', '.join('?' * len(COLUMNS))})"  # noqa: S608 - constants
 _SYNC_SECONDS = 1.0
 """Seconds after which a row has reached the disk: what a power cut may cost. A killed process loses nothing."""
-_CHECKED = 50_000_000
-"""Bytes up to which a file's structure is checked when it is opened (0.15 s)."""
 _WAIT_SECONDS = 60
 """Seconds to wait for another program's lock."""
 _CACHE_KIB = 16_000
-_BUSY = "; another program is writing to it: try again when that has finished"
-_HINTS = {
-    sqlite3.SQLITE_FULL: "; free some space",
-    sqlite3.SQLITE_IOERR: "; the disk may be full: free some space",
-    sqlite3.SQLITE_BUSY: _BUSY,
-    sqlite3.SQLITE_LOCKED: _BUSY,
-    sqlite3.SQLITE_READONLY: "; it cannot be written: look at its permissions and those of its folder",
-    sqlite3.SQLITE_CANTOPEN: "; look at the permissions of the file and its folder",
-    sqlite3.SQLITE_PERM: "; look at the permissions of the file and its folder",
-}
 _DAMAGE = {sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_TOOBIG}
-_DAMAGE_WITHOUT_CODE = ("Could not decode", "unsupported file format")
 
 
-class SQLiteLedger(LedgerTable):
+class SQLiteLedger(Ledger):
     """A ledger in one SQLite file, with a write-ahead log.
 
     A row is committed when it arrives, without waiting for the disk: it survives the death of the process, and within a second
@@ -203,7 +190,6 @@ def _open_for_writing(path: Path) -> sqlite3.Connection:
     try:
         with _transaction(db, "DEFERRED"):
             new = _is_new(db, path)
-        _refuse_damaged(db, path)
         _use_log(db)
         for pragma in ("synchronous=NORMAL", "wal_autocheckpoint=0"):
             db.execute(f"PRAGMA {pragma}").fetchone()
@@ -245,19 +231,12 @@ def _open_for_reading(path: Path) -> sqlite3.Connection:
     if not path.exists():
         raise LedgerError(f"no ledger {path}; `germane run` makes one, or name another: --ledger FILE")
     writable = os.access(path, os.W_OK) and os.access(path.parent, os.W_OK)
-    log = files_of(path)[1]
-    if not writable and log.exists() and log.stat().st_size:
-        raise LedgerError(
-            f"{path} has answers in {log.name}, which SQLite cannot read where nobody can write; "
-            "copy both to another folder"
-        )
     db = _connect(path, "rw" if writable else "ro&immutable=1")
     try:
         db.execute("PRAGMA query_only=ON")
         with _transaction(db, "DEFERRED"):
             if _is_new(db, path):
                 raise LedgerError(f"{path} is not a ledger: it is empty; name another file")  # noqa: TRY301
-        _refuse_damaged(db, path)
     except BaseException:
         db.close()
         raise
@@ -283,10 +262,6 @@ def _is_new(db: sqlite3.Connection, path: Path) -> bool:
     check_format(str(path), version, "name another file, or move this one away")
     if columns != COLUMNS:
         raise LedgerError(f"{path} is not a ledger: its table has other columns; name another file")
-    others = "(type IN ('view', 'trigger') OR (name = 'judgements' AND sql NOT LIKE 'CREATE TABLE %'))"
-    for kind, name in db.execute(f"SELECT type, name FROM sqlite_master WHERE {others} LIMIT 1"):  # noqa: S608 - constants
-        problem = f"{path} is not a ledger that germane made: it holds the {kind} {name[:60]!r}, which changes what is stored"
-        raise LedgerError(f"{problem}; name another file")
     return False
 
 
@@ -304,35 +279,16 @@ def _use_log(db: sqlite3.Connection) -> None:
             return
 
 
-def _refuse_damaged(db: sqlite3.Connection, path: Path) -> None:
-    """Raise LedgerError if a small file is damaged, since answers behind a damaged page would be paid for again."""
-    if path.stat().st_size > _CHECKED:
-        return
-    for (text,) in db.execute("PRAGMA integrity_check(1)"):
-        for line in text.splitlines():
-            if line != "ok" and not line.startswith("***"):
-                raise LedgerError(f"the ledger {path} is damaged: {line}; {_recovery(path)}")
-
-
-def _recovery(path: Path) -> str:
-    """Return the command that saves the readable part of a damaged file."""
-    fresh = path.with_name(f"recovered-{path.name}")
-    return (
-        f"save what can be read: sqlite3 {path} .recover | sqlite3 {fresh}; then use --ledger {fresh} "
-        "(Debian's sqlite3 cannot .recover: that of sqlite.org can)"
-    )
-
-
 def _explain(error: Exception, path: Path) -> LedgerError:
-    """Return a fault of the file as a LedgerError with advice."""
-    if isinstance(error, sqlite3.Error):
-        damaged = _code(error) in _DAMAGE or str(error).startswith(_DAMAGE_WITHOUT_CODE)
-    else:  # JSON that cannot be read
-        damaged = isinstance(error, ValueError) and not isinstance(error, UnicodeEncodeError)
-    if damaged:
-        other = " (if it never was a ledger: name another file)" if "not a database" in str(error) else ""
-        return LedgerError(f"the ledger {path} is damaged: {error}{other}; {_recovery(path)}")
-    return LedgerError(f"the ledger {path} cannot be used: {error}{_HINTS.get(_code(error), '')}")
+    """Return a fault of the file as a LedgerError; of a damaged file with the command that saves what can be read."""
+    code = _code(error)
+    if code in _DAMAGE or isinstance(error, ValueError):  # JSON that cannot be read
+        way = f"save what can be read: sqlite3 {path} .recover | sqlite3 NEW.sqlite; then use --ledger NEW.sqlite"
+        return LedgerError(f"the ledger {path} is damaged, or is none: {error}; {way}")
+    hint = (
+        "; another program is writing to it" if code in {sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED} else ""
+    )
+    return LedgerError(f"the ledger {path} cannot be used: {error}{hint}")
 
 
 def _code(error: Exception) -> int:

@@ -6,11 +6,11 @@ stored, so that their questions are asked again.
 
 from __future__ import annotations
 
-from abc import abstractmethod
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from functools import lru_cache
 from operator import attrgetter
-from typing import Any, ClassVar, Protocol, Self
+from typing import Any, ClassVar, Self
 
 from germane.encoding import decode, encode
 from germane.errors import LedgerError
@@ -23,7 +23,6 @@ __all__ = [
     "INDEXES",
     "SELECT",
     "Ledger",
-    "LedgerTable",
     "Row",
     "check_format",
     "from_row",
@@ -50,8 +49,6 @@ SELECT = f"SELECT {', '.join(COLUMNS)} FROM judgements"  # noqa: S608 - constant
 
 Row = Sequence[Any]
 _names = attrgetter(*COLUMNS[: COLUMNS.index("answer")])
-_LARGEST = 1 << 53
-"""More than any count, price or time that a row has."""
 
 
 def to_row(judgement: Judgement) -> Row:
@@ -63,18 +60,10 @@ def to_row(judgement: Judgement) -> Row:
 
 
 def from_row(row: Row) -> Judgement:
-    """Return the judgement of a row; ValueError for a wrong type or invalid JSON."""
+    """Return the judgement of a row; ValueError for invalid JSON."""
     key, item, kind, judge, prompt, parent, answer, provenance, request, requests, sent, got, cost, ms, at = (
         row
     )
-    texts = (key, item, kind, judge, prompt, answer, provenance)
-    others = (text for text in (parent, request, at) if text is not None)
-    amounts = (amount for amount in (requests, sent, got, cost, ms) if amount is not None)
-    if not (
-        all(isinstance(text, str) for text in (*texts, *others))
-        and all(isinstance(amount, int | float) and 0 <= amount < _LARGEST for amount in amounts)
-    ):
-        raise ValueError("a row holds a value of another type")
     return Judgement(
         key=key,
         item=item,
@@ -94,49 +83,35 @@ def from_row(row: Row) -> Judgement:
 @lru_cache(maxsize=1024)
 def _provenance(text: str) -> FrozenDict:
     """Return the mapping in a text, cached, as most answers of a run have the same one."""
-    if not isinstance(value := decode(text), dict):
-        raise ValueError("the provenance of a row is not an object")  # noqa: TRY004 - as where its JSON is none
-    return FrozenDict(freeze(value))
+    return FrozenDict(freeze(decode(text)))
 
 
-class Ledger(Protocol):
-    """A durable, thread-safe store of judgements. It raises LedgerError for every fault."""
+class Ledger(ABC):
+    """A durable, thread-safe store of judgements in a database table. It raises LedgerError for every fault.
 
-    @property
-    def place(self) -> str:
-        """The absolute path or URL that reopens it, without a password."""
-
-    def ready(self) -> None:
-        """Test that answers can be stored; LedgerError if not."""
-
-    def find(self, keys: Sequence[str]) -> dict[str, Judgement]:
-        """Return the judgements under these keys."""
-
-    def children(self, keys: Sequence[str]) -> list[Judgement]:
-        """Return the judgements whose parent is one of these keys."""
-
-    def put(
-        self, judgements: Sequence[Judgement], *, replacing: Sequence[Judgement] = ()
-    ) -> dict[str, Judgement]:
-        """Store judgements in one transaction, and return those under their keys: an earlier answer wins.
-
-        Judgements in `replacing`, whose answers cannot be used, are deleted first, unless another answer has taken their place.
-        """
-
-    def close(self) -> None:
-        """Close the files or connections."""
-
-
-class LedgerTable(Ledger):
-    """A ledger in a database table. Its SQL suits SQLite and PostgreSQL, with `?` for values."""
+    Its SQL suits SQLite and PostgreSQL, with `?` for values.
+    """
 
     chunk: ClassVar[int]
     """Keys that are looked up together."""
 
     @property
     @abstractmethod
+    def place(self) -> str:
+        """The absolute path or URL that reopens it, without a password."""
+
+    @property
+    @abstractmethod
     def size(self) -> int:
         """Bytes of the table and what belongs to it."""
+
+    @abstractmethod
+    def ready(self) -> None:
+        """Test that answers can be stored; LedgerError if not."""
+
+    @abstractmethod
+    def close(self) -> None:
+        """Close the files or connections."""
 
     @abstractmethod
     def rows(self, sql: str, values: Sequence[Any] = (), read: Callable[[Row], Any] = tuple) -> Iterator[Any]:
@@ -171,7 +146,10 @@ class LedgerTable(Ledger):
     def put(
         self, judgements: Sequence[Judgement], *, replacing: Sequence[Judgement] = ()
     ) -> dict[str, Judgement]:
-        """Store judgements in one transaction, and return those under their keys: an earlier answer wins."""
+        """Store judgements in one transaction, and return those under their keys: an earlier answer wins.
+
+        Judgements in `replacing`, whose answers cannot be used, are deleted first, unless another answer has taken their place.
+        """
         stored = {judgement.key: judgement for judgement in reversed(judgements)}
         useless = [(judgement.key, encode(judgement.answer).decode()) for judgement in replacing]
         added = self._insert([to_row(stored[key]) for key in sorted(stored)], useless)
@@ -192,10 +170,11 @@ def check_format(address: str, version: int, fix: str) -> None:
     """Raise LedgerError for a ledger written by a newer or an older germane."""
     if version == FORMAT:
         return
-    written = f"(format {version}, this one writes {FORMAT})"
     if version > FORMAT:
-        raise LedgerError(f"{address}: written by a newer germane {written}; update germane, or {fix}")
+        raise LedgerError(
+            f"{address}: written by a newer germane (format {version}); update germane, or {fix}"
+        )
     raise LedgerError(
-        f"{address}: written by an older germane {written}, whose answers cannot be looked up any more; {fix}; "
+        f"{address}: written by an older germane (format {version}), whose answers cannot be looked up any more; {fix}; "
         "what was paid is kept in reports: germane ledger import REPORT/judgements.jsonl"
     )

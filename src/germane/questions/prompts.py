@@ -14,9 +14,7 @@ import json
 import re
 import secrets
 import unicodedata
-from collections.abc import Container, Iterable, Iterator, Mapping
-from contextlib import contextmanager
-from contextvars import ContextVar
+from collections.abc import Container, Iterable, Mapping
 from dataclasses import MISSING, dataclass, fields
 from functools import cache, lru_cache
 from pathlib import Path
@@ -290,17 +288,6 @@ def clean(text: str, names: frozenset[str] = frozenset()) -> str:
 
 
 _SECRET = secrets.token_bytes(32)
-_secret = ContextVar("secret", default=_SECRET)
-
-
-@contextmanager
-def marked_with(secret: bytes | None) -> Iterator[None]:
-    """Derive the marks of tags (`tag_code`) from this secret inside of the context; None = from one of this process."""
-    token = _secret.set(_secret.get() if secret is None else secret)
-    try:
-        yield
-    finally:
-        _secret.reset(token)
 
 
 def tag_code(first: Json) -> str:
@@ -309,7 +296,7 @@ def tag_code(first: Json) -> str:
     It is made of the text that requests begin with and of a secret, so that a request is the same whenever it is sent: a
     provider can then cache what the requests of one query begin with. It is in no key.
     """
-    drawn = hashlib.blake2b(json.dumps(first).encode(), key=_secret.get(), digest_size=5).digest()
+    drawn = hashlib.blake2b(json.dumps(first).encode(), key=_SECRET, digest_size=5).digest()
     return base64.b32encode(drawn).decode().lower()[:4]
 
 

@@ -36,7 +36,7 @@ from germane.judges.client.errors import TransportError
 from germane.judges.judge import members_of
 from germane.judges.llm import model_of
 from germane.judging.spending import UsageLog
-from germane.ledger.store import Ledger, LedgerTable
+from germane.ledger.store import Ledger
 from germane.tables.columns import batched
 
 GRACE = 60.0
@@ -90,7 +90,7 @@ class Later:
         open_questions: Callable[[], Awaitable[Sequence[Asked]]],
     ) -> None:
         """Ask in rounds until nothing more can be asked in batches; AskedLater unless the run waits for the answers."""
-        if not isinstance(ledger, LedgerTable) or not (self._later or _has_open(ledger, run)):
+        if not (self._later or _has_open(ledger, run)):
             return
         check()
         async with Batches(ledger, judge, usage_log, run, **self._limits) as batches:
@@ -116,7 +116,7 @@ def endpoint_of(model: LLMJudge) -> tuple[str, str, str]:
     return model.service.provider, model.service.model, mask_urls(model.service.custom)
 
 
-def _has_open(ledger: LedgerTable, run: str) -> bool:
+def _has_open(ledger: Ledger, run: str) -> bool:
     """Return whether a run has batches that are not done."""
     return any(row.run == run for row in AskedTable(ledger).batches(opened=True))
 
@@ -137,7 +137,7 @@ class Batches:
 
     def __init__(
         self,
-        ledger: LedgerTable,
+        ledger: Ledger,
         judge: Judge,
         usage_log: UsageLog,
         run: str,

@@ -15,7 +15,7 @@ from msgspec import structs
 from germane.addons.batches.requests import Request
 from germane.clean import mask_urls
 from germane.encoding import decode, encode
-from germane.ledger.store import LedgerTable
+from germane.ledger.store import Ledger
 from germane.tables.columns import batched
 from germane.types import Json
 
@@ -77,7 +77,7 @@ _SCHEMA = (
 class AskedTable:
     """The ledger's tables of unanswered requests and of batches."""
 
-    def __init__(self, ledger: LedgerTable) -> None:
+    def __init__(self, ledger: Ledger) -> None:
         self._ledger = ledger
         ledger.make(_SCHEMA)
 

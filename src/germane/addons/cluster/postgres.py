@@ -21,7 +21,7 @@ from germane.ledger.store import (
     FORMAT,
     INDEXES,
     SELECT,
-    LedgerTable,
+    Ledger,
     Row,
     check_format,
     from_row,
@@ -69,7 +69,7 @@ def _split(url: str) -> tuple[str, str]:
     return url.replace(f"{login}{at}{host}", f"{user}{at}{host}", 1), unquote(password)
 
 
-class PostgresLedger(LedgerTable):
+class PostgresLedger(Ledger):
     """A ledger in one table of a PostgreSQL database, created if it is missing.
 
     An answer is committed when it arrives, on the server's disk. With `read_only`, nothing is changed or made. A password may
