@@ -52,7 +52,7 @@ def test_a_misspelt_setting_is_named(inside: Cli, data: Path, tmp_path: Path) ->
     ran = inside("run", data, "-m", "context_precision")
     assert ran.code == 2
     assert "germane.toml" in ran.err
-    assert "did you mean judge?" in ran.err
+    assert "known settings: judge" in ran.err
 
 
 def test_a_key_goes_to_no_url_that_a_file_names(inside: Cli, data: Path, tmp_path: Path) -> None:

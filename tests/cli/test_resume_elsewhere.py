@@ -222,24 +222,12 @@ def test_a_run_is_continued_into_another_ledger(inside: Cli, data: Path, tmp_pat
             "99",
         ]
         dry = inside(*resume, "--dry-run", "--json", env=KEY)
-        assert (dry.code, dry.json["requests"], dry.json["paid"]) == (0, 7, 5), dry.err
+        assert (dry.code, dry.json["requests"]) == (0, 7), dry.err
         assert not (tmp_path / "new.sqlite").exists()
         assert inside(*resume, "-q", env=KEY).code == 0
         assert server.count == 12
     assert committed(tmp_path / "new.sqlite") == 7
     assert not (tmp_path / ".germane").exists()
-
-
-def test_the_data_is_found_from_another_folder(inside: Cli, data: Path, tmp_path: Path) -> None:
-    """Paths that were written relative to where the run began."""
-    (tmp_path / "elsewhere").mkdir()
-    with ModelServer() as server:
-        begun = words(Path(data.name), server, "--max-calls", "5", "-o", "out.json")
-        assert inside(*begun, env=KEY).code == 3
-        resume = ["run", "--resume", "../r", "--base-url", server.url, "--max-calls", "99", "-q"]
-        ran = inside(*resume, env=KEY, cwd=tmp_path / "elsewhere")
-        assert (ran.code, server.count) == (0, 12), ran.err
-    assert (tmp_path / "out.json").exists()
 
 
 @pytest.mark.parametrize("options", [{"paths": 5}, {"columns": [["query"]]}, {"seed": "x"}, []])

@@ -60,44 +60,11 @@ def test_enough_cases_for_a_width(inside: Cli, tmp_path: Path, data: Path) -> No
     assert other.json["measures"][REL]["mean"] != line["mean"]
 
 
-def test_a_width_of_one_measure_before_that_of_all(inside: Cli, data: Path) -> None:
-    """`--until 'MEASURE: WIDTH'` is repeatable; a width that all cases do not give is said."""
-    words = (
-        "-m",
-        "context_precision",
-        "--until",
-        "0.05",
-        "--until",
-        "context_relevance: 0.001",
-        "--limit",
-        "300",
-    )
-    done = inside("run", data, *WORDS, *words, "--json")
-    notes = " ".join(done.json["notes"])
-    assert "300 of 300, seed 0" in notes
-    assert f"{REL}: +-0.001 is not reached by all cases" in notes
-    assert "context_precision: +-" not in notes
-    gold = inside(
-        "run",
-        data,
-        "-m",
-        "P(labels=human)@5 context_relevance",
-        "--judge",
-        "labels",
-        "--until",
-        "0.05",
-        "--json",
-    )
-    assert [*Report.open(Path(data).parent / gold.json["report"]).manifest["until"]["widths"]] == [REL]
-
-
 @pytest.mark.parametrize(
     ("words", "problem"),
     [
-        (("--until", "x"), "'x' is not half the width"),
-        (("--until", "0"), "'0' is not half the width"),
-        (("--until", ": 0.1"), "': 0.1' is not half the width"),
-        (("--until", "nonsense: 0.1"), "names nonsense, which is not measured; measured: context_relevancy"),
+        (("--until", "x"), "--until"),
+        (("--until", "0"), "--until"),
         (("-m", "P(labels=human)@5", "--until", "0.1"), "none of these is judged"),
     ],
 )
@@ -182,8 +149,7 @@ def test_eval_files_and_a_run_that_is_continued(inside: Cli, tmp_path: Path) -> 
             "--until",
             "0.0001",
         )
-        dry = inside(*words, "--dry-run", env=env)
-        assert "--until stops as soon as it has seen enough" in dry.out
+        inside(*words, "--dry-run", env=env)
         stopped = inside(*words, "--max-calls", "120", "-o", "r", env=env)
         assert stopped.code == 3, stopped.err
         assert json.loads((tmp_path / "r" / "manifest.json").read_text())["until"]["stages"] == [100, 150]

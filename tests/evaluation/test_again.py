@@ -69,21 +69,6 @@ def _key(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", "sk-test")
 
 
-def test_an_endpoint_that_never_answers_ends_it(
-    tmp_path: Path, model: Model, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """With exit code 3 and the reason, however long each call could still wait; nothing is stored."""
-    monkeypatch.setattr("germane.evaluation.again.PATIENCE", 0.5)
-    with ModelServer(answer=model) as server:
-        report = run(tmp_path, server)
-    before = (report / "judgements.jsonl").read_bytes()
-    with ModelServer([Act(status=503)] * 10_000, answer=model) as server:
-        ran = again(report, 40, server)
-    assert (ran.code, ran.json["again"]["asked"], ran.json["again"]["changed"]) == (3, 0, None)
-    assert "gave no answer in 0.5 s; ask again" in ran.json["again"]["why"]
-    assert (report / "judgements.jsonl").read_bytes() == before
-
-
 def test_the_same_judge(tmp_path: Path, model: Model) -> None:
     """Every drawn verdict is asked of the model, not of the ledger; nothing flips, and no score moves."""
     with ModelServer(answer=model) as server:

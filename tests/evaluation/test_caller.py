@@ -45,9 +45,6 @@ class Asynchronous:
     async def __call__(self, query: str) -> list[dict[str, str]]:
         return await self.ainvoke(query)
 
-    async def stream(self, query: str) -> Any:
-        yield (await self.ainvoke(query))[0]
-
 
 @pytest.mark.parametrize("workers", [None, 1])
 @pytest.mark.parametrize(
@@ -56,9 +53,8 @@ class Asynchronous:
         lambda client: client.ainvoke,
         lambda client: lambda query: client.ainvoke(query.strip()),
         lambda client: client,
-        lambda client: client.stream,
     ],
-    ids=["function", "lambda", "object", "generator"],
+    ids=["function", "lambda", "object"],
 )
 def test_a_coroutine_is_awaited_in_the_callers_loop(target_of: Any, workers: int | None) -> None:
     """As it is, or returned by another function; the client can be used before and afterwards."""

@@ -110,7 +110,6 @@ class Half:
         (lambda: evaluate(SAMPLES, "RR", gates=["AP>=0.5"]), "is not measured"),
         (lambda: evaluate(SAMPLES, "context_precision", judge="lexicl"), "lexical"),
         (lambda: evaluate(SAMPLES, "context_precision", judge=3), "3 is not a judge"),  # type: ignore[arg-type]
-        (lambda: evaluate(SAMPLES, "context_precision", judge="lexical", ledger=5), "5 is not a ledger"),  # type: ignore[arg-type]
         (lambda: evaluate(SAMPLES, "context_precision", judge=Half()), "has no answer"),  # type: ignore[arg-type]
         (lambda: read_samples("nowhere.jsonl"), "no such file"),
         (lambda: evaluate([{"query": "q"}], [3]), "a measure is the number 3"),  # type: ignore[list-item]

@@ -11,7 +11,6 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-import pandas
 import polars
 import pytest
 import pytrec_eval
@@ -395,33 +394,3 @@ def test_every_format_and_order_gives_what_trec_eval_gives(
     for score in part.scores:
         theirs = {names[name]: value for name, value in wanted.get(score.sample, {}).items()}
         assert score.value == pytest.approx(theirs.get(score.measure, 0.0), abs=1e-12)
-
-
-@pytest.mark.parametrize(
-    ("row", "said"),
-    [
-        (
-            {"query_id": "7", "doc_id": "x", "score": 1.0, "url": "d1"},
-            "in the column 'url' (--columns doc=url",
-        ),
-        ({"id": "7", "contexts": [{"id": "x", "source": "d1"}]}, "in the field 'source' of contexts"),
-        (
-            {"id": "7", "contexts": [{"id": "x", "metadata": {"file": "d1"}}]},
-            "in the field 'file' of contexts",
-        ),
-        ({"id": "7", "contexts": [{"id": "x", "text": "d1"}]}, "the texts of contexts"),
-    ],
-)
-def test_gold_ids_that_stand_elsewhere_in_a_run(row, said, tmp_path):
-    """The note that no gold id occurs names the column, the key or the text where they do."""
-    frame, lines = pandas.DataFrame([row]), tmp_path / "run.jsonl"
-    lines.write_text(json.dumps(row) + "\n")
-    runs = [frame, [row], lines]
-    if "url" in row:
-        frame.to_csv(tmp_path / "run.csv", index=False)
-        runs.append(tmp_path / "run.csv")
-    else:
-        runs.append({"7": row["contexts"]})
-    for run in runs:
-        (note,) = rank(run, {"7": {"d1": 1}}, "RR").manifest["notes"]
-        assert f"the gold's ids are {said}" in note

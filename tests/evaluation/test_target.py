@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import math
-import sys
 from pathlib import Path
-from types import ModuleType, SimpleNamespace
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -231,30 +230,3 @@ def test_unknown_columns_are_listed_with_the_names_that_are_read() -> None:
     """The error about a missing query names the columns that are there."""
     with pytest.raises(InputError, match=r"its fields are 'Frage'.*user_input"):
         evaluate(pd.DataFrame({"Frage": ["a"]}), "RR")
-
-
-def test_a_notebook_shows_how_far_it_has_come(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """One line below the cell, replaced as the work goes on; elsewhere nothing is shown, unless it is asked for."""
-    shown: list[str] = []
-
-    def display(data: dict[str, str], **_: Any) -> Any:
-        shown.append(data["text/plain"])
-        return SimpleNamespace(update=lambda data, **_: shown.append(data["text/plain"]))
-
-    shell = SimpleNamespace(kernel=None)
-    module = ModuleType("IPython")
-    module.get_ipython = lambda: shell  # type: ignore[attr-defined]
-    for name, one in {"IPython": module, "IPython.display": SimpleNamespace(display=display)}.items():
-        monkeypatch.setitem(sys.modules, name, one)
-    evaluate(QUESTIONS, "context_precision", target=plain, judge=FakeJudge())
-    assert shown == []
-    shell.kernel = object()
-    evaluate(QUESTIONS, "context_precision", target=plain, judge=FakeJudge())
-    assert capsys.readouterr().err == ""
-    monkeypatch.delitem(sys.modules, "IPython")
-    evaluate(QUESTIONS, "RR", target=plain, progress=True)
-    assert capsys.readouterr().err == "\rplain: 1 of 2 questions asked\rplain: 2 of 2 questions asked\n"
-    assert shown[0] == "plain: 1 of 2 questions asked"
-    assert "4 of 4 questions answered" in shown[-1]

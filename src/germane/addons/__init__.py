@@ -74,12 +74,10 @@ class Source(NamedTuple):
         make: A class, `module:object`, that is called with the run's `Spec`. Its `check` raises InputError for a judge that cannot
             be asked so, and its coroutine function `answer` puts answers into the run's ledger.
         options: The options of a run that ask for it; a resumed run is handed to it whatever they are.
-        price: A function, `module:object`, from a judge to its price this way; None = unknown, or not possible.
     """
 
     make: str
     options: Sequence[str]
-    price: str
 
 
 class Addon(NamedTuple):
@@ -101,7 +99,7 @@ class Addon(NamedTuple):
         readers: Readers of rows in other forms, by the name of the form.
         results: Readers of rows with another program's scores, which return `germane.results.MeasuredRow`.
         sources: Ways to get answers before the judge is asked live.
-        stores: Functions of a URL and `read_only` that return a ledger, a `germane.ledger.store.LedgerTable`, by scheme. One
+        stores: Functions of a URL and `read_only` that return a ledger, a `germane.ledger.store.Ledger`, by scheme. One
             whose URLs may hold a password has a `password_apart` that returns a URL without it, before the URL is stored.
         targets: Subclasses of `germane.targets.Target`, by the `provider` of a targets file.
         urls: What is done with files at URLs: `check_store`, `fetched`, `is_there`, `put` and `scratch`.

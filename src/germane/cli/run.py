@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -13,8 +12,7 @@ from germane.cli.printing import Outputs, check_writable, finish
 from germane.cli.progress import Progress
 from germane.cli.values import print_document, print_lines, spec_of
 from germane.errors import InputError, Interrupted
-from germane.evaluation.plan import split_evaluations
-from germane.evaluation.run import forecast, run_each, sources_of, stored_manifest
+from germane.evaluation.run import forecast, sources_of, stored_manifest
 from germane.evaluation.run import run as run_evaluation
 from germane.evaluation.spec import Spec
 from germane.reports.formats import json_document
@@ -24,10 +22,9 @@ from germane.reports.report import Report
 def run(*, resume: Path | None, dry_run: bool, json: bool, quiet: bool, verbose: bool, **flags: Any) -> int:
     """Query the targets, judge what they retrieve, score it and decide the gates.
 
-    Without -m, measures follow from the data: gold labels give nDCG@10, R@10 and RR, gold groups group_recall and
-    full_recall, evidence evidence_recall; people's labels or a named judge give context_precision and
-    context_relevancy(unit=context), and a judge with references context_recall. A judge named only by the environment is
-    not used by default.
+    Without -m, measures follow from the data: gold labels give nDCG@10, R@10 and RR; people's labels or a named judge give
+    context_precision and context_relevancy(unit=context), and a judge with references context_recall. A judge named only
+    by the environment is not used by default.
 
     An eval file runs code, as a Makefile does: scripts, commands and Python targets. --dry-run runs none of it, and
     --untrusted refuses it.
@@ -60,46 +57,39 @@ def run(*, resume: Path | None, dry_run: bool, json: bool, quiet: bool, verbose:
         return 0
     outputs.refuse_other(replace=bool(chosen.force or chosen.get("part") or resume))
 
-    reports: dict[str, Report] = {}
     try:
         with Progress(quiet=quiet) as callbacks:
-            reports.update(_evaluated(chosen, callbacks))
+            report = _evaluated(chosen, callbacks)
     except BaseException:
-        if reports:
-            finish(reports, files, as_json=json, quiet=quiet, verbose=verbose)
-        elif json and callbacks.so_far is not None:
+        if json and callbacks.so_far is not None:
             print_document(json_document(callbacks.so_far))
         raise
-    if "" in reports:  # of a run that is continued, those of its start
-        stored = reports[""].manifest["options"]
-        files = [*map(Path, stored["outputs"]), *outputs.urls]
-    baselines = dict(zip(reports, callbacks.baselines, strict=False))
+    # of a run that is continued, those of its start
+    files = [*map(Path, report.manifest["options"]["outputs"]), *outputs.urls]
+    baselines = dict(zip([""], callbacks.baselines, strict=False))
     try:
-        code = finish(reports, files, as_json=json, quiet=quiet, verbose=verbose, baselines=baselines)
+        code = finish({"": report}, files, as_json=json, quiet=quiet, verbose=verbose, baselines=baselines)
     except KeyboardInterrupt:
-        lines = ", ".join(f"germane report {shlex.quote(str(report.folder))}" for report in reports.values())
-        raise Interrupted(f"interrupted; all is measured and kept: {lines}") from None
-    outputs.put(reports)
+        command = f"germane report {shlex.quote(str(report.folder))}"
+        raise Interrupted(f"interrupted; all is measured and kept: {command}") from None
+    outputs.put({"": report})
     callbacks.print_hints()
     return code
 
 
-def _evaluated(chosen: Spec, callbacks: Progress) -> Iterator[tuple[str, Report]]:
-    """Run the evaluations, in this process or by an engine; return each one's path and report."""
+def _evaluated(chosen: Spec, callbacks: Progress) -> Report:
+    """Run the evaluation, in this process or by an engine."""
     whole = chosen.resuming(stored_manifest(chosen))
     if engine := whole.get("engine"):
         if (target := find("engines", str(engine).partition(":")[0].strip())) is None:
             fix = "write processes:8, dask, or dask:tcp://HOST:8786"
             raise InputError(f"--engine {engine!r} is not an engine", fix=fix)
-        run_in_parts = load(target)
-        report, before = run_in_parts(whole, callbacks)
+        report: Report
+        report, before = load(target)(whole, callbacks)
         if before is not None:
             callbacks.on_baseline(before)
-        yield "", report
-    elif chosen.resume:
-        yield "", run_evaluation(chosen, callbacks)
-    else:
-        yield from run_each(chosen, callbacks)
+        return report
+    return run_evaluation(chosen, callbacks)
 
 
 def _check_same_paths(chosen: Spec, resume: Path) -> None:
@@ -114,14 +104,10 @@ def _check_same_paths(chosen: Spec, resume: Path) -> None:
 
 
 def _print_forecast(chosen: Spec, *, json: bool) -> None:
-    """Print the questions that each evaluation would ask, and their price."""
+    """Print the questions that the evaluation would ask, and their price."""
     with Progress() as callbacks:
-        with chosen.confined():
-            parts = {"": chosen} if chosen.resume else split_evaluations(chosen, dry=True)
-        forecasts = {path: forecast(evaluation, callbacks) for path, evaluation in parts.items()}
+        counted = forecast(chosen, callbacks)
     if json:
-        fields = {path: forecast.as_json() for path, forecast in forecasts.items()}
-        print_document(fields.get("") or {"schema_version": 1, "reports": fields})
-        return
-    texts = (f"{path}\n{forecast.text()}".lstrip("\n") for path, forecast in forecasts.items())
-    print_lines("\n\n".join(texts))
+        print_document(counted.as_json())
+    else:
+        print_lines(counted.text())

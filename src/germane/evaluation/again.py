@@ -37,9 +37,6 @@ from germane.tables.labels import LabelBook
 from germane.tables.scores import SampleKey
 from germane.types import FrozenDict, Judgement
 
-PATIENCE = 240.0
-"""Seconds without a usable answer after which nothing more is asked; at least twice as long as one answer may take."""
-
 
 @dataclass(slots=True)
 class StoredVerdict:
@@ -88,9 +85,7 @@ def ask_again(folder: Path, n: int, spec: Spec) -> AgainLine:
     try:
         draw = _Draw(report, judge, n, spec.seed)
         run_coroutine(draw.run())
-        stopped, spent = run_coroutine(
-            _ask_all(draw.verdicts, judge, draw.replica, spec.resuming(report.manifest))
-        )
+        stopped, spent = run_coroutine(_ask_all(draw.verdicts, judge, draw.replica, spec.max_cost))
         rows = [row for verdict in draw.verdicts for row in _rows(verdict)]
         if rows:
             writer.append_judgements(rows)
@@ -204,19 +199,16 @@ def _again(judge: Judge, replica: int) -> Judge:
 
 
 async def _ask_all(
-    verdicts: Sequence[StoredVerdict], judge: Judge, replica: int, spec: Spec
+    verdicts: Sequence[StoredVerdict], judge: Judge, replica: int, max_cost: float | None
 ) -> tuple[GermaneError | None, Spent]:
     """Ask each verdict again, and flipped ones once more; return the error that stopped this, if any, and the cost."""
-    budget, spent = Budget(spec.max_cost), Spent()
-    patience = max(PATIENCE, 2 * float(spec.timeout or 0))
+    budget, spent = Budget(max_cost), Spent()
     asked, members = verdicts, len(getattr(judge, "members", (judge,)))
     for number in range(2 if asked else 0):
         asker = Asker(Router(_again(judge, replica - number * members)), budget=budget)
         with interruptible(asker.stop, asker.abort):
             async with asker:
-                watch = asyncio.create_task(_give_up(asker, asked, patience))
                 failures = await asyncio.gather(*(_ask(verdict, asker) for verdict in asked))
-                watch.cancel()
         spent += asker.spent
         if failure := next(filter(None, failures), None):
             return failure, spent
@@ -224,17 +216,6 @@ async def _ask_all(
         if not asked:
             break
     return None, spent
-
-
-async def _give_up(asker: Asker, verdicts: Sequence[StoredVerdict], seconds: float) -> None:
-    """Stop the asker once no usable answer has come for so long: an endpoint may ask to wait for ever."""
-    before, now = -1, 0
-    while now > before:
-        await asyncio.sleep(seconds)
-        before, now = now, sum(answer.usable for verdict in verdicts for answer in verdict.answers)
-    why = f"the judge gave no answer in {seconds:g} s; ask again once its endpoint answers"
-    asker.stop(LimitReached(why))
-    asker.abort()
 
 
 async def _ask(verdict: StoredVerdict, asker: Asker) -> GermaneError | None:

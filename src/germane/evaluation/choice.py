@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -16,7 +16,7 @@ from germane.evaluation.spec import OPTIONS, Spec, environment, read_config
 from germane.folder.judgements import earlier_judgements
 from germane.judges.judge import Judge, members_of
 from germane.judges.panel import panel_of
-from germane.ledger.address import files_of, secret_of
+from germane.ledger.address import files_of
 from germane.measures.graders import Grader
 from germane.measures.scoring import Job
 from germane.places.lists import rankings, turns
@@ -35,12 +35,10 @@ __all__ = [
 ]
 
 if TYPE_CHECKING:
-    from germane.folder.rows import Tables
     from germane.judges.labels import LabelsJudge
     from germane.judging.asker import Asker
-    from germane.judging.spending import Budget
     from germane.labelling.corpus import Corpus
-    from germane.ledger.store import Ledger, LedgerTable
+    from germane.ledger.store import Ledger
 
 NAME_A_JUDGE = "name one: --judge labels | lexical | openai:gpt-4o-mini (in Python: judge=...)"
 
@@ -95,17 +93,6 @@ def open_corpus(spec: Spec) -> Corpus | None:
     corpus = Corpus(Path(spec.corpus))
     _ = corpus.identity
     return corpus
-
-
-def why_undecided(
-    budget: Budget, missing: Mapping[str, AnyQuestion], ledger: Ledger | None, replay: str, tables: Tables
-) -> str:
-    """Return why gates are undecided: a limit was exceeded, or a replayed ledger lacks answers; "" if neither."""
-    if budget.exceeded or not missing or ledger is None:
-        return budget.exceeded
-    from germane.ledger.opening import describe_missing
-
-    return describe_missing(ledger, replay, missing, tables.places)
 
 
 def needs_judge(graders: Iterable[Grader]) -> list[str]:
@@ -236,11 +223,7 @@ class DefaultMeasures(NamedTuple):
     fix: str = ""
 
 
-_OF_GOLD = {
-    "gold": (("nDCG@10", "R@10", "RR"), "from gold labels (qrels)"),
-    "groups": (("group_recall", "full_recall"), "from groups of gold ids"),
-    "evidence": (("evidence_recall",), "from gold evidence"),
-}
+_OF_GOLD = ("nDCG@10", "R@10", "RR")
 _OF_RELEVANCE = ("context_precision", "context_relevancy(unit=context)")
 _OF_REFERENCES = ("context_recall",)
 
@@ -262,45 +245,36 @@ def default_measures(
     has = {"labels"} if labels else set[str]()
     for sample in samples:
         contexts = list(sample.retrieved())
-        by_id = asked or not contexts or any(context.id for context in contexts)
         relevant = any(grade > 0 for grade in (sample.qrels or {}).values())
         facts = {
             "retrieved": asked or sample.contexts is not None or sample.calls is not None,
-            "gold": by_id and relevant,
-            "groups": by_id and sample.gold,
-            "unnamed": not by_id and (relevant or sample.gold),
-            "evidence": sample.evidence,
+            "gold": relevant and (asked or not contexts or any(context.id for context in contexts)),
             "references": sample.reference,
             "labels": any(context.grade is not None or context.relevant is not None for context in contexts),
         }
         has |= {name for name, present in facts.items() if present}
-        if {"gold", "labels", "references"} <= has:
-            break
     if "retrieved" not in has:
         why = "the data hold no contexts: nothing that was retrieved"
         fix = 'write "contexts": [...] on each line, or name the system: --target'
         return DefaultMeasures((), "", why, fix)
-    result = {names: source for fact, (names, source) in _OF_GOLD.items() if fact in has}
-    reads = set(judge.split()) <= {"labels", "gold"}
     chosen = "labels" if "labels" in has and alone and not judge else ""
+    sources: dict[tuple[str, ...], str] = {}
+    if "gold" in has:
+        sources[_OF_GOLD] = "from gold labels (qrels)"
     if judge or chosen:
-        result[_OF_RELEVANCE] = (
-            "from people's labels" if chosen or judge == "labels" else f"judged by {judge}"
+        sources[_OF_RELEVANCE] = (
+            "from people's labels" if "labels" in {chosen, judge} else f"judged by {judge}"
         )
-    if judge and not reads and "references" in has:
-        result[_OF_REFERENCES] = f"judged by {judge} against the references"
-    named = environment("judge") if not judge else None
-    named = f"; GERMANE_JUDGE ({named}) is used only with --judge {named}" if named else ""
-    if not result:
-        lack, give = "the data hold neither gold nor people's labels", 'give gold ("qrels": {"d7": 1})'
-        if "unnamed" in has:
-            lack = "the data hold gold ids, but no context has an id"
-            give = 'give each context its id ({"id": "d7", "text": "..."})'
-        fix = f"name a judge: --judge openai:gpt-4o-mini, {give}, or name measures with -m"
-        return DefaultMeasures((), "", f"{lack}{named}", fix)
-    why = "; ".join(f"{', '.join(names)} {source}" for names, source in result.items())
-    measures = tuple(name for names in result for name in names)
-    return DefaultMeasures(measures, chosen, f"measured: {why}{named}; choose others with -m")
+    reads = set(judge.split()) <= {"labels", "gold"}
+    if "references" in has and not reads:
+        sources[_OF_REFERENCES] = f"judged by {judge} against the references"
+    if not sources:
+        why = "the data hold neither gold ids of contexts nor people's labels"
+        fix = 'name a judge with --judge (GERMANE_JUDGE alone is not enough), measures with -m, or give gold ("qrels": {"d7": 1})'
+        return DefaultMeasures((), "", why, fix)
+    why = "; ".join(f"{', '.join(names)} {source}" for names, source in sources.items())
+    measures = tuple(name for names in sources for name in names)
+    return DefaultMeasures(measures, chosen, f"measured: {why}; choose others with -m")
 
 
 def ledger_address(flag: str | None = None) -> str:
@@ -316,7 +290,7 @@ def ledger_address(flag: str | None = None) -> str:
     return str(find_ledger(Path.cwd()))
 
 
-def open_ledger(address: str | Path | None, replay: str | Path | None = None) -> LedgerTable | None:
+def open_ledger(address: str | Path | None, replay: str | Path | None = None) -> Ledger | None:
     """Open the replayed ledger, else the one at this place; None, without importing SQLite, if there is neither."""
     if replay is None and address is None:
         return None
@@ -325,7 +299,7 @@ def open_ledger(address: str | Path | None, replay: str | Path | None = None) ->
     return open_for_replay(replay) if replay is not None else open_at(address or "")
 
 
-def open_earlier(files: Sequence[Path]) -> LedgerTable | None:
+def open_earlier(files: Sequence[Path]) -> Ledger | None:
     """Return the answers among the judgements in these files as a ledger, what cannot be read left out; None without a file."""
     if not files:
         return None
@@ -340,6 +314,6 @@ def name_of_replay(spec: Spec) -> str:
 
 
 def remove_ledger(path: Path) -> None:
-    """Delete a ledger's file with its log and secret."""
-    for file in (*files_of(path), secret_of(path)):
+    """Delete a ledger's file with its log."""
+    for file in files_of(path):
         file.unlink(missing_ok=True)

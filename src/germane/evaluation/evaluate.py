@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import logging
 import sys
-import time
 from collections import Counter
 from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, ExitStack, closing, nullcontext
 from functools import partial, wraps
-from importlib import import_module
 from itertools import chain, islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeAlias, TypeVar, cast
@@ -31,7 +29,6 @@ from germane.evaluation.choice import (
     open_ledger,
     remove_ledger,
     settings_of,
-    why_undecided,
     with_labels,
 )
 from germane.evaluation.evaluation import evaluate_jobs, run_coroutine
@@ -67,7 +64,7 @@ T = TypeVar("T")
 Asked: TypeAlias = "Measure | str | CaseGrader"
 """A measure, its name, or a grader."""
 _ShowLine: TypeAlias = Callable[[str, bool], None]
-"""Shows a line of progress, at most some times a second; the last one (True) always where there was another."""
+"""Shows a line of progress; True for the last one."""
 
 
 async def aevaluate(
@@ -157,25 +154,20 @@ async def aevaluate(
     )
     settings = settings_of(spec, who)
     parsed = [Gate.parse(gate) for gate in gates]
-    line = _notebook_line() if progress or (progress is None and _in_notebook()) else None
+    line = _show_line if progress or (progress is None and _in_notebook()) else None
     if questions is None:
         questions = read_questions(samples, partial(_log.warning, "%s"), asked=target is not None)
     jobs = (Job(sample=sample, graders=graders) for sample in questions)
     if replay is not None and ledger is not None:
         raise InputError("a ledger that is replayed is the only one", fix="leave ledger= out")
-    theirs = None if ledger is None or isinstance(ledger, str | Path) else ledger
-    if theirs is not None and not hasattr(theirs, "find"):
-        raise InputError(
-            f"{ledger!r} is not a ledger", fix="give the path of its file, or None to keep nothing"
-        )
-    opened = open_ledger(ledger if isinstance(ledger, str | Path) else None, replay)
+    opened = open_ledger(ledger, replay) if ledger is None or isinstance(ledger, str | Path) else None
     searched = open_corpus(spec)
     with nullcontext() if opened is None else closing(opened):
         return await report_on(
             jobs,
             settings,
             who,
-            opened if theirs is None else theirs,
+            opened if ledger is None or opened is not None else cast("Ledger", ledger),
             spec=spec,
             gates=parsed,
             corpus=searched,
@@ -194,9 +186,7 @@ def _defaults(
     first = list(islice(rest, LOOKED_AT))
     chosen = default_measures(first, "" if judge is None else load_judge(judge).name, asked=asked)
     if not chosen.measures:
-        fix = chosen.fix.replace("--judge openai:gpt-4o-mini", 'judge="openai:gpt-4o-mini"')
-        fix = fix.replace("measures with -m", 'measures: evaluate(samples, "nDCG@10")')
-        raise InputError(f"no measure is named, and {chosen.why}", fix=fix)
+        raise InputError(f"no measure is named, and {chosen.why}", fix=chosen.fix)
     return chosen.measures, judge or chosen.judge or None, chain(first, rest)
 
 
@@ -259,7 +249,11 @@ class Runner:
     @property
     def undecided(self) -> str:
         """Why gates cannot be decided: a limit was exceeded, or a replayed ledger lacks answers; "" = they can."""
-        return why_undecided(self.budget, self.asker.missing, self.ledger, self._replay, self.tables)
+        if self.budget.exceeded or not self.asker.missing:
+            return self.budget.exceeded
+        from germane.ledger.opening import describe_missing
+
+        return describe_missing(self._replay, self.asker.missing)
 
     def report(
         self, spent: Spent, made: Mapping[str, Json] | None = None, gates: Sequence[Gate] = ()
@@ -370,8 +364,6 @@ def _again(writer: FolderWriter, jobs: Iterable[Job], *, answered: bool) -> tupl
 
 _ANSWERS = ("response", "messages", "contexts", "calls", "stages", "error", "metadata")
 """The fields of a sample that a system's answer sets."""
-_LINE_SECONDS = 0.2
-"""Seconds between two changes of the line."""
 
 
 def _in_notebook() -> bool:
@@ -381,29 +373,14 @@ def _in_notebook() -> bool:
     return getattr(shell, "kernel", None) is not None
 
 
-def _notebook_line() -> _ShowLine:
-    """Return a function that shows a line, and replaces it when it is called again."""
-    handle: Any = None
-    following = 0.0
-
-    def show(text: str, last: bool) -> None:
-        nonlocal handle, following
-        if (now := time.monotonic()) < following and not last:
-            return
-        following = now + _LINE_SECONDS
-        if not _in_notebook():
-            print(f"\r{text}", end="\n" if last else "", file=sys.stderr, flush=True)  # noqa: T201 - it was asked for
-        elif handle is not None:
-            handle.update({"text/plain": text}, raw=True)
-        elif not last:
-            display = import_module("IPython.display").display
-            handle = display({"text/plain": text}, raw=True, display_id=True)
-
-    return show
+def _show_line(text: str, last: bool) -> None:
+    """Show a line of progress on stderr, in the place of the one before."""
+    print(f"\r{text}", end="\n" if last else "", file=sys.stderr, flush=True)  # noqa: T201 - it was asked for
 
 
 def _show_progress(line: _ShowLine | None, judge: Judge | None, asker: Asker) -> None:
-    if line is not None and judge is not None:
+    every = max(1, asker.expected // 100)
+    if line is not None and judge is not None and asker.answered % every in {0, asker.expected % every}:
         spent = f", ${asker.spent.cost:.4f}" if asker.spent.cost else ""
         text = f"{judge.name}: {asker.answered:,} of {counted(asker.expected, 'question')} answered{spent}"
         line(text, asker.answered == asker.expected)

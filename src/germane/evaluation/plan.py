@@ -40,13 +40,12 @@ from germane.reports.summary import sample_slices
 from germane.samples.contexts import compile_rule
 from germane.samples.files import Notice, Notices, OnDisk, Warn
 from germane.samples.reading import data_files, read_samples
-from germane.samples.rows import names_for
 from germane.samples.urls import local
 from germane.tables.scores import SampleKey
 from germane.targets.answers import PlannedCase, prepared, with_sample
 from germane.types import FrozenDict, Json, Sample
 
-__all__ = ["Plan", "split_evaluations"]
+__all__ = ["Plan"]
 
 if TYPE_CHECKING:
     from germane.evalfiles.case import Case
@@ -67,10 +66,6 @@ def part_of(spec: Spec) -> Part | None:
     if not (text := spec.get("part")):
         return None
     return required("parts", "part", "--part", "run the whole evaluation").parse(text)
-
-
-class _NotOne(InputError):
-    """The eval files cannot be one evaluation: an id occurs twice, or they set an option to different values."""
 
 
 @dataclass(slots=True)
@@ -221,7 +216,7 @@ class Plan:
                     first = seen[key]
                     where = f"twice in what {path} names" if first == path else f"in {first} and in {path}"
                     fix = "give each file's samples a `system`, or run the files one by one"
-                    raise _NotOne(f"the id {sample.id!r} stands {where}", fix=fix)
+                    raise InputError(f"the id {sample.id!r} stands {where}", fix=fix)
                 if several:
                     seen[key] = path
                 yield planned
@@ -370,7 +365,7 @@ class Plan:
                 agreed[name] = values[0]
             elif values and not self.spec.first(name, "given", "report")[1]:
                 problem = f"the eval files name different values of {name}: {' and '.join(map(str, values))}"
-                raise _NotOne(problem, fix=f"run them one by one, or give --{name}")
+                raise InputError(problem, fix=f"run them one by one, or give --{name}")
         return replace(self, spec=self.spec.in_files(agreed))
 
     def with_defaults(self) -> Plan:
@@ -515,52 +510,6 @@ def named_files(
     return tuple(dict.fromkeys(results)), files
 
 
-def split_evaluations(spec: Spec, *, dry: bool = False) -> dict[str, Spec]:
-    """Return the evaluations at the paths, by path: one for all of them, or one each.
-
-    They are one each where an eval file is among several paths, and they name different judges (or ways to ask them),
-    or hold the same id: each judge answers its own file's cases then. A gate that is given holds where its measure is
-    measured; a path without a case that `--filter` leaves is left out. `dry` imports nothing that a file names.
-    """
-    whole = Plan.read(spec.in_project(), Notices(), dry=dry)
-    if len(whole.paths) < 2 or not whole.files or Path("-") in whole.paths or _are_one(whole):
-        return {"": spec}
-    names = [path.stem for path in whole.paths]
-    if len(set(names)) < len(names):
-        names = ["-".join(path.with_suffix("").parts).strip("-/") for path in whole.paths]
-    results: dict[str, Spec] = {}
-    measured: set[str] = set()
-    for path, name in zip(whole.paths, names, strict=True):
-        own = {path: whole.files[path]} if path in whole.files else {}
-        plan = replace(whole, paths=(path,), files=own, _made={}).in_files()
-        if spec.wanted is not None and next(plan.graded_by_nothing().matching(), None) is None:
-            continue
-        in_part = names_of(plan.with_defaults().all_graders()) if spec.gates else set()
-        measured |= in_part
-        before = Path(spec.baseline) / name if spec.baseline else None
-        results[str(path)] = spec.but(
-            paths=(str(path),),
-            folder=str(Path(spec.folder) / name) if spec.folder else None,
-            gates=tuple(gate for gate in spec.gates if Gate.parse(gate).measure in in_part),
-            baseline=str(before) if before is not None and before.is_dir() else spec.baseline,
-            outputs=(),
-        )
-    if not results:
-        raise _no_case(spec.wanted)
-    for gate in map(Gate.parse, spec.gates):
-        gate.check_named(sorted(measured))
-    return results
-
-
-def _are_one(plan: Plan) -> bool:
-    """Return True if the files agree on the options of an evaluation and share no id."""
-    try:
-        deque(plan.in_files().graded_by_nothing().cases() if plan.size <= _CHECKED_BYTES else (), 0)
-    except _NotOne:
-        return False
-    return True
-
-
 def names_of(graders: Iterable[Grader]) -> set[str]:
     """Return the names by which gates may refer to graders."""
     return {name for grader in graders for name in (grader.name, str(grader.measure))}
@@ -571,7 +520,7 @@ def feasible(jobs: Iterable[Job], settings: Settings, gates: Iterable[Gate] = ()
 
     That is a measure that cannot be computed for any sample of a system, or a gate on slices that no sample has.
     """
-    missing, others = dict[tuple[str, str], str](), dict[str, None]()
+    missing = dict[tuple[str, str], str]()
     possible, without_slices = set[tuple[str, str]](), [gate for gate in gates if gate.by]
     for job in jobs:
         sample = job.sample
@@ -583,15 +532,13 @@ def feasible(jobs: Iterable[Job], settings: Settings, gates: Iterable[Gate] = ()
             refusal = None if grader.by else applicable(grader.measure, sample, settings)
             if refusal is not None and refusal.status == "skipped":
                 missing.setdefault(name, refusal.why or "")
-                others |= dict.fromkeys(sample.metadata)
             else:
                 possible.add(name)
         yield job
     for (system, measure), why in missing.items():
         if (system, measure) not in possible:
             of = f"sample of {system}" if system else "sample"
-            fix = names_for(why, others) or "leave the measure out, or give the samples what it needs"
-            problem = f"{measure} cannot be computed for any {of}: {why}"
-            raise InputError(problem, fix=f"{fix}; nothing was asked")
+            problem = f"{measure} cannot be computed for any {of}: {why}; nothing was asked"
+            raise InputError(problem, fix="leave the measure out, or give the samples what it needs")
     if without_slices and (missing or possible):
         raise without_slices[0].no_slices()

@@ -13,10 +13,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import replace
-from itertools import islice
-from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
 import numpy as np
@@ -31,12 +28,8 @@ from germane.measures.ranked import values
 from germane.places.table import RankedLabels, relevant_known
 from germane.reports.gates import Gate
 from germane.reports.report import Report
-from germane.samples.files import parse_strict_json, read_text
-from germane.samples.frames import is_table, records
 from germane.samples.runs.hits import Hits, find_hits
-from germane.samples.runs.results import EXAMPLES, GOLD, RUN
-from germane.samples.runs.roles import roles_of
-from germane.samples.runs.shapes import row_fields
+from germane.samples.runs.results import EXAMPLES, GOLD
 from germane.samples.runs.source import RowSource
 from germane.tables.scores import Noted, ScoreTable
 from germane.types import Json, Sample
@@ -156,44 +149,8 @@ def _absent_note(docs: Sequence[str], run: RowSource, doc_id: DocumentId | None)
         return None
     from germane.labelling.unmatched import absent_note
 
-    note = absent_note(list(absent), len(absent), listed, elsewhere=_other_values(run))
+    note = absent_note(list(absent), len(absent), listed)
     return f"{len(absent)} {note}"
-
-
-def _other_values(run: RowSource) -> Iterator[tuple[str, str]]:
-    """Yield a run's values that are not read (columns, keys in lists), each with a description."""
-    from germane.labelling.unmatched import other_values
-    from germane.samples.fields import read_contexts
-
-    with suppress(InputError):
-        for fields in islice((row_fields(row, RUN) for row in _rows_of(run)), _MOST_QUERIES):
-            if not isinstance(fields, dict):
-                continue
-            roles = roles_of(list(fields), RUN, run.columns)
-            for name in fields if "query" in roles else ():
-                if name not in roles.values() and isinstance(fields[name], str | int):
-                    yield f"in the column {name!r} (--columns doc={name} reads it)", str(fields[name])
-            listed = [fields.get(roles.get("docs"))] if "query" in roles else list(fields.values())
-            for docs in islice(filter(None, listed), _MOST_QUERIES):
-                with suppress(ValueError):
-                    for context in read_contexts(docs):
-                        yield from other_values(context)
-
-
-def _rows_of(run: RowSource) -> Iterable[Any]:
-    """Return the rows of a run, or its one mapping; [] for TREC."""
-    from germane.samples.cells import Cells
-    from germane.samples.reading import READERS
-
-    if run.file is None:
-        rows = run.source
-        return [rows] if isinstance(rows, Mapping) else records(rows) if is_table(rows) else rows
-    if run.format == "json":
-        document = parse_strict_json(read_text(run.file), infinite=True)
-        return document if isinstance(document, list) else [document]
-    reader, _ = READERS.get(f".{run.format}", (None, ""))
-    cells = Cells(lambda _, among=(): "query")  # noqa: ARG005
-    return [] if reader is None else (row for _, row, _ in reader(Path(run.file), cells))
 
 
 def _missed_queries(

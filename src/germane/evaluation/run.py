@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import os
 import shutil
 from array import array
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 from itertools import compress, count
@@ -18,7 +17,6 @@ from typing import TYPE_CHECKING, Any
 from germane.addons import all_of, load
 from germane.encoding import now
 from germane.errors import (
-    AskedLater,
     GermaneError,
     InputError,
     Interrupted,
@@ -31,7 +29,7 @@ from germane.errors import (
 from germane.evaluation.choice import keeps_answers, open_corpus, open_ledger, remove_ledger
 from germane.evaluation.evaluate import Runner
 from germane.evaluation.evaluation import interruptible, interruptibly, run_coroutine
-from germane.evaluation.plan import Plan, feasible, split_evaluations
+from germane.evaluation.plan import Plan, feasible
 from germane.evaluation.session import (
     answers_in,
     check_same_judge,
@@ -102,38 +100,6 @@ def stored_manifest(spec: Spec) -> dict[str, Json]:
     return stored
 
 
-def run_each(spec: Spec, callbacks: Callbacks | None = None) -> Iterator[tuple[str, Report]]:
-    """Run the evaluations at the paths one after the other; returns each one's path and report.
-
-    The path is "" where they are one. Whatever is wrong in any of them is found before anything is paid; limits hold for
-    all of them together. Raises as `run` does.
-    """
-    callbacks = callbacks or Callbacks()
-    with spec.confined():
-        plans = {path: Plan.of(own, callbacks.warn) for path, own in split_evaluations(spec).items()}
-    if spec.get("part") and len(plans) > 1:
-        problem = "these paths are several evaluations, and --part cuts one"
-        raise InputError(problem, fix="run the eval files one by one")
-    budget, command = Budget(spec.max_cost, spec.max_calls), os.urandom(16).hex()
-    later: list[AskedLater] = []
-    for number, (path, plan) in enumerate(list(plans.items()), 1):
-        part: dict[str, Json] | None = {"id": command, "number": number, "path": path} if path else None
-        try:
-            with spec.confined():
-                report = _Run(plan, callbacks, budget=budget, command=part).run()
-            yield path, report
-        except AskedLater as under_way:
-            later.append(under_way)
-        except GermaneError:
-            del plans[path]
-            if plans:
-                callbacks.warn(f"not evaluated: {', '.join(plans)}")
-            raise
-        del plans[path]
-    if later:
-        raise AskedLater("\n".join(map(str, later)))
-
-
 def sources_of(spec: Spec) -> list[Any]:
     """Return the sources of answers that the options ask for; for a resumed run, all of them."""
     return [
@@ -165,20 +131,16 @@ def forecast(spec: Spec, callbacks: Callbacks | None = None) -> Forecast:
         if not (spec.reask or spec.replay):
             check_same_judge(stored, plan.judge)
         location = ledger_of(spec, folder)
-        usage_log, earlier, ledger = UsageLog(), None, None
-        if folder is not None:
-            usage_log = UsageLog(folder / SESSION, stored.get("sessions", ()))
-            if (earlier := answers_in(FolderWriter(folder), stored)) is not None:
-                opened.callback(earlier.close)
+        earlier, ledger = None, None
+        if folder is not None and (earlier := answers_in(FolderWriter(folder), stored)) is not None:
+            opened.callback(earlier.close)
         if spec.replay:
             ledger = opened.enter_context(contextlib.closing(open_for_replay(spec.replay)))
         elif location is not None and is_there(location):
             ledger = opened.enter_context(contextlib.closing(open_at(location, read_only=True)))
-        forecaster = Forecaster(plan.judge, plan.settings, earlier, ledger, usage_log)
+        forecaster = Forecaster(plan.judge, plan.settings, earlier, ledger)
         answers = TargetAnswers(folder, resumed=True, replaces=stored.get("replaces", False))
-        forecast = _counted(plan, forecaster, answers)
-    until = bool(spec.until)
-    return replace(forecast, max_cost=spec.max_cost, max_calls=spec.max_calls, until=until)
+        return _counted(plan, forecaster, answers)
 
 
 def _counted(plan: Plan, forecaster: Forecaster, answers: TargetAnswers) -> Forecast:
@@ -205,8 +167,6 @@ class _Run:
         plan: What is evaluated.
         callbacks: Told of progress, notes and faults.
         stored: The manifest of the sessions before; {} where this is the first.
-        budget: The limits, where several evaluations share them.
-        command: The place of this evaluation among several of one command.
         whole: The report that this one is a part of, where that is what is resumed.
     """
 
@@ -216,18 +176,15 @@ class _Run:
         callbacks: Callbacks,
         stored: dict[str, Json] | None = None,
         *,
-        budget: Budget | None = None,
-        command: Mapping[str, Json] | None = None,
         whole: Path | None = None,
     ) -> None:
         self.plan, self.callbacks, self.spec, self.whole = plan, callbacks, plan.spec, whole
         self.judge, self.share = plan.judge, plan.share
         self.stored, self.resume = stored or {}, Path(plan.spec.resume) if plan.spec.resume else None
-        self.command = command or self.stored.get("command")
         self.began = now()
         self.created: str = self.stored.get("created") or self.began
         limits = self.share.of_limits(self.spec) if self.share else self.spec
-        self.budget = budget or Budget(limits.max_cost, limits.max_calls)
+        self.budget = Budget(limits.max_cost, limits.max_calls)
         if not (self.spec.reask or self.spec.replay):
             check_same_judge(self.stored, self.judge)
         self.sources = sources_of(self.spec) if self.judge is not None else []
@@ -373,7 +330,7 @@ class _Run:
     def _forecaster(self) -> Forecaster:
         from germane.evaluation.forecast import Forecaster
 
-        return Forecaster(self.judge, self.plan.settings, self.earlier, self.ledger, self.usage_log)
+        return Forecaster(self.judge, self.plan.settings, self.earlier, self.ledger)
 
     def _stages(self, cases: Sequence[PlannedCase] | None) -> Stages:
         """Return the stages in which cases are judged; InputError for an invalid goal."""
@@ -487,8 +444,6 @@ class _Run:
             fields["sessions"] = self.usage_log.sessions
         if warnings:
             fields["warnings"] = warnings
-        if self.command:
-            fields["command"] = self.command
         if len(plan.paths) > 1 and plan.files:
             fields["eval_files"] = [[str(path), self.counts[path]] for path in plan.paths]
         if self.stages is not None:
@@ -529,17 +484,9 @@ class _Run:
         """Return the error with the cost so far and the command, with these `flags`, that resumes the run."""
         if self.whole is not None and isinstance(failure, GermaneError):
             return failure  # how the whole is continued is said by whoever runs its parts
-        again, spent, earlier = (
-            f"continue with: {self._continuing(*flags)}",
-            self.spent,
-            self.usage_log.earlier,
-        )
+        again, spent = f"continue with: {self._continuing(*flags)}", self.spent
         if spent.calls or spent.requests:
-            words, first = "spent so far", not (earlier.calls or earlier.requests)
-            if not first:
-                again += f"\nspent in this session: {JudgeLine.stored(self.usage_log.spent.as_json()).spent}"
-                words = "spent in all sessions"
-            again += f"\n{words}: {JudgeLine.stored(spent.as_json()).spent}"
+            again += f"\nspent so far, in all sessions: {JudgeLine.stored(spent.as_json()).spent}"
         if isinstance(failure, Interrupted):
             return type(failure)(f"{failure}; {again}")
         if isinstance(failure, OSError):

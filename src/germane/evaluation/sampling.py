@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from germane.errors import InputError
 from germane.measures.graders import Grader
-from germane.reports.summary import canonical_name, interval_of_cases, range_of
+from germane.reports.summary import interval_of_cases, range_of
 from germane.tables.cases import CaseScores, CaseValues
 from germane.tables.scores import ScoreTable
 from germane.targets.answers import PlannedCase
@@ -50,39 +50,13 @@ def draw_rows(
     return rows, {"n": n, "of": count, "seed": seed}
 
 
-def goals_of(texts: Iterable[str], graders: Sequence[Grader]) -> dict[str, float]:
-    """Parse the goals of `--until` by measure: half the width of its interval.
-
-    "0.02" is for every judged measure, "context_recall: 0.01" for one. InputError for an invalid text, or a measure that is not
-    measured.
-    """
-    widths: dict[str, float] = {}
-    names = {name: grader.name for grader in graders for name in (str(grader.measure), grader.name)}
+def goals_of(width: float, graders: Sequence[Grader]) -> dict[str, float]:
+    """Return the goal of `--until`, half the width of an interval, by judged measure. InputError where none is judged."""
     judged = [grader.name for grader in graders if (grader.by or grader.measure).asks]
-    for text in sorted(texts, key=lambda text: ":" in text):
-        measure, colon, number = text.rpartition(":")
-        width = _number(text, number if measure.strip() or not colon else "")
-        if not measure and not judged:
-            problem = f"--until {text} is about judged measures, and none of these is judged"
-            raise InputError(problem, fix=f"name one: --until '{next(iter(names), 'nDCG@10')}: {number}'")
-        name = names.get(measure.strip()) or names.get(canonical_name(measure)) if measure else ""
-        if name is None:
-            problem = f"--until names {measure}, which is not measured"
-            raise InputError(problem, fix=f"measured: {', '.join(names) or 'none'}")
-        widths |= dict.fromkeys([name] if name else judged, width)
-    return widths
-
-
-def _number(text: str, number: str) -> float:
-    number = number.strip()
-    try:
-        width = float(number.removesuffix("%")) / (100 if number.endswith("%") else 1)
-    except ValueError:
-        width = 0.0
-    if not 0 < width < float("inf"):
-        problem = f"--until {text!r} is not half the width of an interval"
-        raise InputError(problem, fix="write a number above 0, e.g. 0.02, or 'context_recall: 0.01'")
-    return width
+    if not judged:
+        problem = f"--until {width:g} is about judged measures, and none of these is judged"
+        raise InputError(problem, fix="leave it out, or name a judged measure")
+    return dict.fromkeys(judged, width)
 
 
 class Stages:

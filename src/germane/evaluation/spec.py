@@ -16,11 +16,10 @@ from typing import TYPE_CHECKING, Any, get_origin, get_type_hints
 
 import msgspec
 
-from germane import addons
 from germane.clean import mask_urls
 from germane.errors import InputError, SourceLocation
 from germane.flags import SETTINGS, Flag, flags_of, options
-from germane.samples.files import nearest, repository_root, untrusted, without_scheme
+from germane.samples.files import repository_root, untrusted, without_scheme
 from germane.types import FrozenDict, Json
 
 __all__ = ["Callbacks", "Spec", "differing_options"]
@@ -88,13 +87,10 @@ class Spec:
         return replace(self, files=_of_values(values))
 
     def resuming(self, manifest: Mapping[str, Json]) -> Spec:
-        """Return a copy on top of a report's options, whose paths are relative to the directory where its evaluation began."""
+        """Return a copy on top of a report's options."""
         options = manifest.get("options") or {}
-        for name in _unknown_options(options):
-            flag = f"--{name.replace('_', '-')}"
-            owner = addons.absent("flags", flag)
-            whose = f"the add-on {owner}, and that" if owner else "a package that"
-            problem = f"this evaluation has {flag}, which is a flag of {whose} is not there"
+        if unknown := _unknown_options(options):
+            problem = f"this evaluation has options of an add-on that is not there: {', '.join(unknown)}"
             raise InputError(problem, fix="continue it where that add-on is")
         types = [(name, kind | None, None) for name, kind in _stored_options().items()]
         try:
@@ -102,10 +98,7 @@ class Spec:
         except msgspec.ValidationError as wrong:
             problem = f"the manifest is damaged: {wrong} of its options"
             raise InputError(problem, fix="run the evaluation again") from None
-        values = _of_values(msgspec.structs.asdict(stored))
-        if (cwd := Path(manifest.get("cwd") or "")) != Path.cwd() and cwd.is_dir():
-            values = _of_values(_placed(values, cwd))
-        return replace(self, report=values)
+        return replace(self, report=_of_values(msgspec.structs.asdict(stored)))
 
     def first(self, name: str, *sources: str) -> tuple[Json, str]:
         """Return an option's value in the first of these sources (default: all) that has it, and the source; (None, "") if none has."""
@@ -196,20 +189,6 @@ def _stored_options() -> dict[str, Any]:
     return {**types, "folder": str, "outputs": tuple[str, ...], "store": str}
 
 
-def _placed(stored: Mapping[str, Json], cwd: Path) -> dict[str, Json]:
-    """Return stored options with paths relative to the working directory; paths that no longer exist stay as written."""
-
-    def relocated(value: Any) -> Any:
-        if isinstance(value, tuple):
-            return tuple(map(relocated, value))
-        return str(cwd / value) if (cwd / value).exists() else value
-
-    files = ["paths", "replay", "corpus", *(name for name, flag in OPTIONS.items() if flag.kind is Path)]
-    placed: dict[str, Json] = {name: relocated(path) for name in files if (path := stored.get(name))}
-    placed["outputs"] = tuple(str(cwd / path) for path in stored.get("outputs") or ())
-    return {**stored, **placed}
-
-
 def read_config() -> tuple[FrozenDict, Path]:
     """Return the settings of the project as options, and the folder that their paths are relative to.
 
@@ -240,8 +219,7 @@ def _checked(table: dict[str, Json], file: Path) -> FrozenDict:
         key = name.replace("-", "_")
         key = "measures" if key == "metrics" else key
         if key not in SETTINGS:
-            near = nearest(key, SETTINGS, 0.6)
-            fix = f"did you mean {near}?" if near else f"known settings: {', '.join(SETTINGS)}"
+            fix = f"known settings: {', '.join(SETTINGS)}"
             raise InputError(f"unknown setting {name!r}", fix=fix, place=location)
         flag = SETTINGS[key]
         if not isinstance(value, flag.setting) or isinstance(value, bool):

@@ -270,25 +270,6 @@ def test_batches_of_a_ledger_that_is_not_there() -> None:
     assert not list(Path().glob("**/*.sqlite"))
 
 
-def test_a_dry_run_shows_both_prices() -> None:
-    """Half in batches; none where there are none."""
-    words = (
-        "run",
-        "samples.jsonl",
-        "-m",
-        "context_precision",
-        "--dry-run",
-        "--json",
-        "--price",
-        "1/2",
-        "--judge",
-    )
-    found = invoke(*words, "openai:gpt-4o-mini").json
-    assert found["cost_usd_later"] == pytest.approx(found["cost_usd"] / 2)
-    assert invoke(*words, "vllm:Q").json["cost_usd_later"] is None
-    assert "in batches (--later) $" in invoke(*words[:5], "--judge", "openai:gpt-4o-mini").out
-
-
 @pytest.mark.parametrize(
     ("words", "said"),
     [

@@ -9,7 +9,7 @@ _HERE = "germane.addons.batches"
 
 ADDON = Addon(
     about="Questions that wait: in a provider's batches at half the price, or in a file for another engine.",
-    sources={"batches": Source(f"{_HERE}.rounds:Later", options=["later", "wait"], price=f"{_HERE}.requests:price_later")},
+    sources={"batches": Source(f"{_HERE}.rounds:Later", options=["later", "wait"])},
     verbs={
         "questions": (f"{_HERE}.verbs:questions", "Export the requests that a run would send, for another engine."),
         "answers": (f"{_HERE}.verbs:answers", "Read an engine's answers to the requests of `germane questions` into the ledger."),

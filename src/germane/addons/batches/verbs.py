@@ -35,19 +35,16 @@ def questions(*, output: Path, json: bool, **flags: Any) -> int:
     questions follow from answers: read the engine's output with `germane answers`, then repeat until none are left; `germane
     run` then makes no calls.
     """
-    from germane.evaluation.plan import split_evaluations
     from germane.evaluation.run import forecast
 
     refuse_input(output, [*flags["paths"], flags.get("labels"), flags.get("corpus"), flags.get("targets")])
     paths = [local(path) for path in flags["paths"][:2]]
     stored = paths[0] if len(paths) == 1 and (paths[0] / "manifest.json").is_file() else None
     chosen = spec_of({**flags, "resume": stored, "paths": [] if stored else flags["paths"]})
-    with chosen.confined():
-        parts = {"": chosen} if stored is not None else split_evaluations(chosen, dry=True)
-    forecasts = [forecast(run) for run in parts.values()]
+    counted = forecast(chosen)
     before = (read_manifest(stored).get("options") or {}).get("ledger") if stored is not None else None
     location = chosen.ledger or before or ledger_address()
-    certain = [pair for each in forecasts for pair in each.certain]
+    certain = counted.certain
     requests = {request.custom_id: request for request in requests_for_file(certain)}
     if certain:
         with closing(open_at(location)) as store:
@@ -62,8 +59,8 @@ def questions(*, output: Path, json: bool, **flags: Any) -> int:
         "schema_version": 1,
         "requests": len(requests),
         "questions": sum(len(request.keys) for request in requests.values()),
-        "later": sum(each.estimated for each in forecasts),
-        "waiting": sum(each.waiting for each in forecasts),
+        "later": counted.estimated,
+        "waiting": counted.waiting,
         "file": str(output),
     }
     if json:

@@ -18,7 +18,7 @@ from germane.addons.cluster.share import Share
 from germane.encoding import decode, encode, now
 from germane.errors import GermaneError, InputError, Interrupted, JudgeError
 from germane.evaluation.choice import keeps_answers, open_ledger
-from germane.evaluation.plan import Plan, split_evaluations
+from germane.evaluation.plan import Plan
 from germane.evaluation.run import run, stored_manifest
 from germane.evaluation.session import command_to_resume, ledger_of, new_folder
 from germane.evaluation.spec import Callbacks, Spec, differing_options
@@ -92,9 +92,6 @@ def run_in_parts(spec: Spec, callbacks: Callbacks) -> tuple[Report, ReportData |
     stored = stored_manifest(spec)
     resumed = spec.resuming(stored)
     with resumed.confined():
-        if not stored and len(split_evaluations(spec)) > 1:
-            problem = "these paths are several evaluations, and an engine runs one"
-            raise InputError(problem, fix="run the eval files one by one")
         plan = Plan.of(resumed, callbacks.warn)
         if plan.defaults is not None:
             callbacks.note(plan.defaults.why)
