@@ -58,7 +58,7 @@ __all__ = [
     "context_claim_precision", "context_entity_recall", "context_position", "context_precision",
     "context_recall", "context_redundancy", "context_relevance", "context_relevancy", "context_sufficiency",
     "context_utilisation", "distinct_contexts", "evidence_precision", "evidence_recall", "faithfulness",
-    "full_recall", "group_recall", "id_f1", "id_precision", "id_recall", "leaks", "marginal_recall",
+    "full_recall", "group_recall", "hallucination", "id_f1", "id_precision", "id_recall", "leaks", "marginal_recall",
     "measure", "nDCG", "nERR", "noise_sensitivity", "nugget_recall", "num_rel", "num_rel_ret", "num_ret",
     "ok", "parse_measures", "proportion", "repeat_rate", "skipped",
     "values",

@@ -13,15 +13,27 @@ from math import fsum, inf, log2
 from typing import Literal, TypeAlias
 
 from germane.measures.declaration import MeasureOptions, measure
-from germane.measures.gold import TOGETHER
+from germane.measures.gold import NO_GOLD, TOGETHER
 from germane.measures.measure import Param, one_of
-from germane.measures.outcome import NO_CONTEXT, Item, Outcome, error, ok, proportion, skipped, texts_of
+from germane.measures.outcome import (
+    NO_CONTEXT,
+    NO_IDS,
+    Item,
+    Outcome,
+    error,
+    ok,
+    proportion,
+    skipped,
+    texts_of,
+)
 from germane.measures.ranked import OVER, UNIT
 from germane.places.lists import (
     distinct,
     distinct_contexts,
+    documents,
     passage_key,
     rankings,
+    relevant,
     turns,
 )
 from germane.places.settings import Settings
@@ -393,3 +405,61 @@ def calls_after_sufficiency(sample: Sample) -> Program[Outcome]:
             break
     needed = [Item(f"Call {n}", n <= enough) for n in range(1, len(lists) + 1)]
     return ok(float(len(lists) - enough), items=needed, what="searches needed")
+
+
+_MARGINAL: MeasureOptions = {
+    "formula": "recall that a search adds to those before it; mean over searches = recall of all of them / searches",
+    "reference": "germane",
+    "params": {
+        "of": one_of("recall of what: gold documents, or claims of the reference", "documents", "claims"),
+        "call": Param(int, 0, "the search whose share is asked for, from 1; 0 = the mean over all", low=0),
+    },
+    "answerable": True,
+}
+
+
+@measure(
+    shared=_MARGINAL,
+    needs=("contexts", "qrels"),
+    nothing="no relevant document known, contexts without ids, or fewer searches than `call`: skipped",
+    when={"of": "documents"},
+)
+def marginal_recall(sample: Sample, *, call: int) -> Outcome:
+    """Share of the gold documents that a search is the first to find."""
+    gold, lists = relevant(sample, 1), documents(sample, "calls")
+    if not gold or lists is None:
+        return skipped(NO_IDS if gold else NO_GOLD)
+    return _marginal(gold, lists, call, "gold documents")
+
+
+@measure(
+    "marginal_recall",
+    shared=_MARGINAL,
+    needs=("contexts", "reference"),
+    nothing="the reference claims nothing, or fewer searches than `call`: skipped; nothing retrieved: 0",
+    calls=_OF_CLAIMS["calls"],
+    when={"of": "claims"},
+)
+def _marginal_claims(sample: Sample, *, call: int) -> Program[Outcome]:
+    """Share of the reference's claims that a search is the first to support."""
+    matrix = yield from _matrix(sample)
+    if isinstance(matrix, Outcome):
+        return matrix
+    claims, columns = matrix
+    results = [[claims[n] for n in covered(ranking)] for ranking in columns]
+    return _marginal(claims, results, call, "claims")
+
+
+def _marginal(wanted: Sequence[str], lists: Sequence[Sequence[str]], call: int, what: str) -> Outcome:
+    """Return the share of what is wanted that one search is the first to bring, or the mean over all searches."""
+    if call > len(lists):
+        return skipped(f"{len(lists)} searches, no number {call}")
+    lacking, items, added = set(wanted), [], []
+    for number, brought in enumerate(lists, 1):
+        new = sorted(lacking.intersection(brought))
+        lacking.difference_update(new)
+        added.append(len(new) / len(wanted))
+        items.append(Item(f"Call {number}", bool(new), "; ".join(new)))
+    share = (len({*wanted}) - len(lacking)) / len(wanted)
+    value = added[call - 1] if call else share / max(1, len(lists))
+    return ok(value, items=items, what=f"searches bring new {what}")

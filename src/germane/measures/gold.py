@@ -127,34 +127,6 @@ def full_recall(sample: Sample, *, over: str, k: int | None) -> Outcome:
 
 
 @measure(
-    needs=("contexts", "qrels"),
-    formula="recall that a search adds to those before it; mean over searches = recall of all of them / searches",
-    reference="germane",
-    nothing="no relevant document known, contexts without ids, or fewer searches than `call`: skipped",
-    params={
-        "call": Param(int, 0, "the search whose share is asked for, from 1; 0 = the mean over all", low=0)
-    },
-    answerable=True,
-)
-def marginal_recall(sample: Sample, *, call: int) -> Outcome:
-    """Share of the gold documents that a search is the first to find."""
-    gold, lists = relevant(sample, 1), documents(sample, "calls")
-    if not gold or lists is None:
-        return skipped(NO_IDS if gold else NO_GOLD)
-    if call > len(lists):
-        return skipped(f"{len(lists)} searches, no number {call}")
-    lacking, items, added = set(gold), [], []
-    for number, ids in enumerate(lists, 1):
-        new = sorted(lacking.intersection(ids))
-        lacking.difference_update(new)
-        added.append(len(new) / len(gold))
-        items.append(Item(f"Call {number}", bool(new), ", ".join(new)))
-    whole = (len(gold) - len(lacking)) / len(gold)
-    value = added[call - 1] if call else whole / max(1, len(lists))
-    return ok(value, items=items, what="searches bring new gold documents")
-
-
-@measure(
     needs=("contexts",),
     formula="contexts of the second and later searches that an earlier search brought / contexts of these searches",
     reference="germane",

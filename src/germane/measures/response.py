@@ -18,7 +18,7 @@ from germane.questions.text import blank, sentences, words
 from germane.types import Context, Json, Sample
 
 NO_CLAIMS = "the response makes no claims"
-_CALLS = "2 per sample (shared by faithfulness, context_utilisation, noise_sensitivity)"
+_CALLS = "2 per sample (shared by faithfulness, hallucination, context_utilisation, noise_sensitivity)"
 
 
 @measure(
@@ -33,6 +33,20 @@ def faithfulness(sample: Sample) -> Program[Outcome]:
     """Share of the response's claims that the retrieved contexts support, alone or together."""
     what = "claims of the response supported by the contexts"
     return (yield from supported_share(sample, "response", "claims", what))
+
+
+@measure(
+    needs=("response", "contexts"),
+    formula="1 - faithfulness: claims of the response that no context supports / all its claims",
+    reference="germane; DeepEval's measure of that name counts contradicted contexts instead",
+    nothing="the response claims nothing: skipped; nothing retrieved: 1",
+    calls=_CALLS,
+    better="lower",
+    aliases=("unfaithfulness",),
+)
+def hallucination(sample: Sample) -> Program[Outcome]:
+    """Share of the response's claims that nothing retrieved supports. Lower is better."""
+    return complement((yield from faithfulness.definition.compute(sample)))
 
 
 @measure(
