@@ -157,7 +157,7 @@ def test_labels_are_exported_as_csv_and_qrels(tmp_path: Path) -> None:
         (
             "a.jsonl",
             b'{"sample": "q1", "id": "d1.2", "grade": 2, "who": 5}\n',
-            "a.jsonl:1: the who of this label is not text",
+            "a.jsonl:1: this label cannot be used",
         ),
         ("a.qrels", b"q1 0 d1.2 %s\n" % (b"9" * 400), "a.qrels:1: the grade .* up to 1000000000"),
         ("a.qrels", b"q1 0 d1.2 %s\n" % (b"9" * 5000), "a.qrels:1: the grade"),

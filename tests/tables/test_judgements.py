@@ -95,7 +95,6 @@ def test_judgements_are_counted_by_how_they_were_asked() -> None:
             "mode": {"schema": 2, "tool": 1},
             "model": {"m-1": 3},
             "panel": 1,
-            "replica": {"2": 1},
         },
         "support": {"n": 1, "errors": 1, "windows": 1},
     }

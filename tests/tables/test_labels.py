@@ -101,8 +101,8 @@ def test_a_label_comes_back_as_it_was() -> None:
 @pytest.mark.parametrize(
     ("row", "problem"),
     [
-        ([1], "not an object"),
-        ({"kind": "relevance", "scale": "graded"}, "the item of this label is not text"),
+        ([1], "cannot be used: Expected `object`"),
+        ({"kind": "relevance", "scale": "graded"}, "missing required field `item`"),
         ({"item": "i", "kind": "relevance", "scale": "a-b", "answer": 1}, "unknown scale 'a-b'"),
         (
             {"item": "i", "kind": "relevance", "scale": "graded", "answer": 4},
@@ -110,8 +110,8 @@ def test_a_label_comes_back_as_it_was() -> None:
         ),
         ({"item": "i", "kind": "relevance", "scale": "0-5", "answer": {}}, "not on the scale 0-5"),
         ({"item": "i", "kind": "support", "scale": "binary", "answer": 2}, "not on the scale 0-1"),
-        ({"item": "i", "kind": "relevance", "scale": "graded", "who": 3}, "the who of this label"),
-        ({"item": "i", "kind": "relevance", "scale": "graded", "design": "x"}, "the design"),
+        ({"item": "i", "kind": "relevance", "scale": "graded", "who": 3}, r"got `int` - at `\$.who`"),
+        ({"item": "i", "kind": "relevance", "scale": "graded", "design": "x"}, r"at `\$.design`"),
     ],
 )
 def test_a_row_that_is_no_label_is_refused(row, problem):

@@ -50,8 +50,8 @@ def rescore(
 ) -> Report:
     """Return a report of these measures over a stored report's samples and judgements, without judge calls.
 
-    Of a report in a folder (its path will do) no rows are held in memory: they are read one by one, and those of the new
-    report are written to `folder`, where it is saved, or to a temporary one. Without measures, only the gates are decided
+    The rows of a report in a folder (its path will do) are read one by one, and those of the new report are written to `folder`,
+    where it is saved; without one they are in memory. Without measures, only the gates are decided
     anew: these, or where there are none the report's own. `by` is what the report is shown in slices by. InputError where a
     measure needs verdicts that the report does not hold at all: they must be asked first.
     """
@@ -96,11 +96,9 @@ def rescore(
 
 
 def _target(source: Tables, folder: Path | str | None) -> BlockRows | FolderWriter:
-    """Return the store for the new rows: in memory if the report is in memory."""
-    if not isinstance(source, StoredTables):
+    """Return the store for the new rows: in memory if the report is in memory or no folder is named."""
+    if folder is None or not isinstance(source, StoredTables):
         return BlockRows()
-    if folder is None:
-        return FolderWriter.temporary(source)
     target = FolderWriter(folder).lock()
     try:
         target.refuse_other()

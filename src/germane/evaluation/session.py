@@ -13,8 +13,6 @@ from germane.encoding import decode, encode
 from germane.errors import InputError
 from germane.evaluation.choice import ledger_address, open_earlier
 from germane.evaluation.spec import Spec
-from germane.folder.judgements import check_judgements
-from germane.folder.lines import TableFile
 from germane.folder.reader import check_digest
 from germane.folder.writer import FolderWriter
 from germane.judges.judge import Judge
@@ -90,14 +88,12 @@ def ledger_of(spec: Spec, folder: Path | None) -> str | None:
 def answers_in(folder: FolderWriter, stored: Mapping[str, Json]) -> Ledger | None:
     """Return the answers that earlier sessions of an evaluation left in its folder, as a ledger; None where there are none.
 
-    `stored` is the manifest of these sessions. InputError where the judgements of a finished report were changed since, or hold
-    what no judge answers.
+    `stored` is the manifest of these sessions. InputError where the judgements of a finished report were changed since.
     """
     if stored.get("status") == "complete":
         digests, file = stored.get("files", {}), folder.path / "judgements.jsonl"
         if file.name in digests:
             check_digest(file, digests)
-            check_judgements(TableFile(file))
     return open_earlier(folder.earlier(finished=not stored.get("replaces", False)))
 
 

@@ -13,11 +13,10 @@ from pathlib import Path
 
 from germane.encoding import decode
 from germane.errors import InputError
-from germane.folder.labels import people_in
 from germane.folder.layout import APPEND, EARLIER, LOCK, MANIFEST, UNFINISHED, files_in, opened, sync
 from germane.folder.lines import TableFile
 from germane.tables.columns import json_lines
-from germane.tables.labels import decode_labels, load_label
+from germane.tables.labels import by_people, decode_labels, load_label
 
 
 def publish(path: Path) -> None:
@@ -33,7 +32,9 @@ def publish(path: Path) -> None:
 def keep_people(path: Path) -> None:
     """Append the labels that people gave in a folder to those of the rows that will replace it."""
     stored, new = files_in(path)["labels"], files_in(path, UNFINISHED)["labels"]
-    if new.exists() and (labels := list(people_in(TableFile(stored)))):
+    if not new.exists():
+        return
+    if labels := list(filter(by_people, TableFile(stored).records(decode_labels, load_label))):
         written = set(TableFile(new).records(decode_labels, load_label))
         with opened(new, APPEND) as file:
             file.writelines(json_lines(label for label in labels if label not in written))

@@ -2,24 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from pathlib import Path
 
 from germane.folder.layout import APPEND, LABELS, opened
-from germane.folder.lines import TableFile, torn_bytes
+from germane.folder.lines import torn_bytes
 from germane.tables.columns import json_lines
-from germane.tables.labels import Label, by_people, decode_labels, load_label
-
-_NOBODY, _IMPORTED = b'"who":null', b'"queue":"import"'
-
-
-def people_in(file: TableFile) -> Iterator[Label]:
-    """Yield the labels of a file that people gave separately from the samples."""
-
-    def any_of_people(block: bytes) -> bool:
-        return not block.count(_NOBODY) == block.count(_IMPORTED) == block.count(b"\n")
-
-    return filter(by_people, file.records(decode_labels, load_label, blocks=any_of_people))
+from germane.tables.labels import Label
 
 
 def labels_size(path: Path) -> int:

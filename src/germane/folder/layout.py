@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import errno
 import os
 from pathlib import Path
 from typing import IO, Literal, TypeAlias
-
-from germane.errors import InputError
 
 __all__ = ["Table"]
 
@@ -51,14 +48,9 @@ APPEND, REPLACE = os.O_APPEND, os.O_TRUNC
 
 
 def opened(path: Path, how: int) -> IO[bytes]:
-    """Open a file to write it; InputError where it is a symbolic link."""
+    """Open a file to write it; OSError where it is a symbolic link."""
     flags = os.O_WRONLY | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_BINARY", 0) | how
-    try:
-        return os.fdopen(os.open(path, flags, 0o666), "wb")
-    except OSError as error:
-        if error.errno != errno.ELOOP:
-            raise
-        raise InputError(f"{path} is a symbolic link; nothing is written there", fix="remove it") from None
+    return os.fdopen(os.open(path, flags, 0o666), "wb")
 
 
 def sync(file: IO[bytes]) -> None:

@@ -17,7 +17,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from germane.encoding import decode, encode, short_name
+from germane.encoding import decode, encode
 from germane.errors import InputError, SourceLocation
 from germane.folder.layout import LABELS, UNFINISHED
 
@@ -88,14 +88,13 @@ class TableFile:
         decode_lines: Callable[[bytes], list[S]],
         decode_row: Callable[[Any, SourceLocation], S],
         keep: Keep | None = None,
-        blocks: Keep = lambda _: True,
     ) -> Iterator[S]:
         """Yield the records of the lines that are kept.
 
         Many lines are decoded together. Where one of them is refused, each is decoded by itself: `decode_row` makes the
         record of a JSON object, or raises InputError with the line's place.
         """
-        for number, _, lines in self.blocks(blocks):
+        for number, _, lines in self.blocks():
             kept = lines if keep is None else list(filter(keep, lines))
             try:
                 records = decode_lines(b"".join(kept))
@@ -155,25 +154,6 @@ class TableFile:
         elif self.path.name == LABELS:
             fix = "remove it: its answer is lost"
         return InputError("this line is damaged", fix=fix, place=self.place(number))
-
-    def repeated(self, number: int, what: str) -> InputError:
-        """Return the error for a row that occurs twice in the table; `what` names it."""
-        fix = "remove one, or run the evaluation again"
-        return InputError(f"this {what} stands here twice", fix=fix, place=self.place(number))
-
-    def distinct(self, rows: Iterable[T], name_of: Callable[[T], str], what: str) -> Iterator[T]:
-        """Iterate over the rows of all lines; InputError at the first with the name of one before it."""
-        seen = set[bytes]()
-        for number, row in enumerate(rows, 1):
-            if (name := short_name(name_of(row).encode(errors="replace"))) in seen:
-                raise self.repeated(number, what)
-            seen.add(name)
-            yield row
-
-    def count(self) -> int:
-        """Return the number of lines."""
-        with self.path.open("rb") as content:
-            return sum(block.count(b"\n") for block in iter(lambda: content.read(_BLOCK), b""))
 
     def digest(self) -> str:
         """Return the SHA-256 of the file, in hex."""

@@ -1,14 +1,11 @@
-"""manifest.json: its schema, reading and writing it, and the faults of an edited or damaged one."""
+"""manifest.json: the types of its entries, reading and writing it."""
 
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Mapping
-from datetime import datetime
 from pathlib import Path
-from types import GenericAlias
-from typing import Annotated, Any, Literal, TypeAlias
+from typing import Any
 
 import msgspec
 
@@ -23,89 +20,22 @@ __all__ = ["read_manifest", "write_manifest"]
 SCHEMA_VERSION = 4
 """The version of the report folder's files that is written, and the oldest that is read."""
 
-_NUMBER: TypeAlias = Annotated[float, msgspec.Meta(ge=-1e100, le=1e100)]
-_COUNT: TypeAlias = Annotated[int, msgspec.Meta(ge=0, le=1 << 53)]
-_COUNTS: TypeAlias = dict[str, _COUNT]
-
-
-def _record(needed: Mapping[str, Any], others: Mapping[str, Any], *, closed: bool = False) -> Any:
-    """Return the type of an object with these entries; `others` may be missing, and if `closed` no further ones may exist."""
-    fields: list[Any] = [*needed.items(), *((name, kind, None) for name, kind in others.items())]
-    return msgspec.defstruct("Entry", fields, kw_only=True, forbid_unknown_fields=closed)
-
-
-def _list(kind: Any) -> Any:
-    return GenericAlias(list, (kind,))
-
-
-_SETTINGS = dict.fromkeys(("against", "scale", "rubric"), str)
-_GRADER = {
-    "weight": _NUMBER,
-    "required": _NUMBER | None,
-    "threshold": _NUMBER | None,
-    "strict": bool,
-    "expected_relevant_count": int | None,
+_TYPES: Mapping[Any, tuple[str, ...]] = {
+    str | None: ("status", "germane", "created", "by", "over"),
+    float: ("max_unmeasured", "labels_size"),
+    dict[str, str]: ("prompts", "files"),
+    dict[str, list[str]]: ("reads",),
+    dict[str, dict[str, Any]]: ("asked", "beside", "references"),
+    dict[str, Any]: ("command", "left_out", "options", "part", "places", "sampled", "settings", "until"),
+    dict[str, Any] | None: ("judge", "targets", "verdict"),
+    list[dict[str, Any]]: ("changes", "sessions"),
+    list[list[dict[str, Any]]]: ("graders",),
+    list[Any]: ("eval_files", "gates"),
 }
-_JUDGE = {
-    "source": str | None,
-    "identity": dict[str, Any] | None,
-    "stand_in": str,
-    "estimated": bool,
-    **dict.fromkeys(("calls", "cached", "shared", "requests", "errors"), _COUNT),
-    "tokens": _record({"input": _COUNT, "output": _COUNT}, {}),
-    "cost_usd": float | None,
-}
-_ASKED = {
-    **dict.fromkeys(("n", "fused", "windows", "with_reference", "without_reference"), _COUNT),
-    **dict.fromkeys(("list_size", "left_out", "model", "mode"), _COUNTS),
-}
-_PART = {
-    **dict.fromkeys(("number", "of", "cases"), _COUNT),
-    "gates": list[Any],
-    "beside": list[tuple[str, str, list[tuple[_NUMBER, _COUNT]]]],
-}
-_SESSION = {
-    "at": str,
-    "cost_usd": _NUMBER,
-    **dict.fromkeys(("calls", "requests", "input_tokens", "output_tokens", "unpriced"), _COUNT),
-}
-_CHANGE = {"gate": str, "outcome": Literal["passed", "failed", "undecided"], "detail": str}
-_TEXTS = dict.fromkeys(("decided_by", "sentence", "few"), str)
-_MANIFEST = _record(
-    {},
-    {
-        **dict.fromkeys(("status", "germane", "created"), str),
-        "by": str | None,
-        "over": str | None,
-        "max_unmeasured": float,
-        "labels_size": _COUNT,
-        "left_out": _COUNTS,
-        "graders": _list(
-            _list(_record({"measure": str, "name": str, "options": dict[str, Any]}, _GRADER, closed=True))
-        ),
-        "notes": _COUNTS | list[str],
-        "prompts": dict[str, str],
-        "files": dict[str, str],
-        "reads": dict[str, list[str]],
-        "references": dict[str, _COUNTS],
-        "asked": GenericAlias(dict, (str, _record({}, _ASKED))),
-        "beside": dict[str, dict[str, _NUMBER]],
-        "judge": _record({}, _JUDGE) | None,
-        "settings": _record({}, _SETTINGS, closed=True),
-        **dict.fromkeys(("options", "places"), dict[str, Any]),
-        "targets": dict[str, dict[str, str]] | None,
-        "eval_files": list[tuple[str, int]],
-        "command": _record({"id": str, "number": int, "path": str}, {}),
-        "sampled": _record({"n": _COUNT, "of": _COUNT, "seed": int}, {}),
-        "sessions": _list(_record(_SESSION, {"id": str, "estimated": _COUNT})),
-        "part": _record(_PART, {"inputs": list[str]}),
-        "until": _record({"widths": dict[str, float], "stages": list[int]}, {}),
-        "gates": list[str | tuple[str, str | None]],
-        "changes": _list(_record(_CHANGE, {"stand_in": bool, **_TEXTS}, closed=True)),
-        "verdict": dict[str, Any] | None,
-    },
+_MANIFEST = msgspec.defstruct(
+    "Manifest", [(name, kind, None) for kind, names in _TYPES.items() for name in names]
 )
-"""The entries that are read, and their types; each may be missing, and there may be others."""
+"""The entries that are read, with their types; each may be missing, and there may be others."""
 
 
 def read_manifest(path: Path) -> dict[str, Json]:
@@ -114,17 +44,13 @@ def read_manifest(path: Path) -> dict[str, Json]:
     InputError where there is none, or it is damaged or of another version.
     """
     file = path / MANIFEST
-    if not path.exists():
-        at_url = re.match(r"[A-Za-z][A-Za-z0-9+.-]+:/", str(path))
-        fix = "copy it here first: a report is read from disk" if at_url else _NAME_ONE
-        raise InputError(f"no report folder {path}", fix=fix)
-    if path.is_file():
-        problem = f"{path} is a file, which has scores at most: the samples and the answers of judges and people are missing"
-        fix = "name the folder that `germane run` wrote; `germane compare` reads files of scores"
-        raise InputError(problem, fix=fix)
     if not file.is_file():
         inside = max(path.glob(f"*/{MANIFEST}"), key=lambda file: file.stat().st_mtime_ns, default=None)
-        fix = f"name one of those in it: {inside.parent}" if inside else _NAME_ONE
+        fix = (
+            f"name one of those in it: {inside.parent}"
+            if inside
+            else "name a folder that `germane run` wrote"
+        )
         raise InputError(f"{path} is not a report folder: it has no {MANIFEST}", fix=fix)
     manifest = json_in(read_text(file), file, fix=_AGAIN, surrogates=True)
     if not isinstance(manifest, dict):
@@ -137,14 +63,13 @@ def read_manifest(path: Path) -> dict[str, Json]:
         raise InputError(problem, fix="update germane" if newer else kept)
     try:
         msgspec.convert(replace_surrogates(manifest), _MANIFEST)
-        datetime.fromisoformat(manifest.get("created") or "2026-01-01")  # written of traces as a number
     except ValueError as error:
         place = SourceLocation(str(file))
         raise InputError(f"the manifest is damaged: {error}", fix=_AGAIN, place=place) from None
     return manifest
 
 
-_AGAIN, _NAME_ONE = "run the evaluation again", "name a folder that `germane run` wrote"
+_AGAIN = "run the evaluation again"
 
 
 def carried_over(path: Path, judgements: str) -> str:

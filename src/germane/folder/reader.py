@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from functools import cache, cached_property
 from pathlib import Path
@@ -13,8 +12,8 @@ import msgspec
 from germane.encoding import encode
 from germane.errors import InputError
 from germane.folder.commit import complete_killed
-from germane.folder.judgements import JudgementLine, check_judgements, judgement_in, judgements_in
-from germane.folder.labels import append_labels, labels_size, people_in
+from germane.folder.judgements import JudgementLine, judgement_in, judgements_in
+from germane.folder.labels import append_labels, labels_size
 from germane.folder.layout import LABELS, TABLES, UNFINISHED, Table, files_in
 from germane.folder.lines import Keep, StoredRows, TableFile, with_texts
 from germane.folder.manifest import read_manifest
@@ -61,7 +60,7 @@ class StoredTables(Tables):
         """Read the same rows from other files from now on."""
         self.files = {name: TableFile(path) for name, path in files.items()}
         self._labels = [self.files["labels"], *([] if more_labels is None else [TableFile(more_labels)])]
-        self.forget("labels", "_people")
+        self.forget("labels")
 
     def forget(self, *names: str) -> None:
         """Read the tables anew when they are next needed."""
@@ -87,8 +86,6 @@ class StoredTables(Tables):
                 raise InputError(f"{file} is not a file of this report", fix="remove it")
         for name in digests:
             check_digest(path / name, digests)
-        check_judgements(tables.files["judgements"])
-        deque(tables.files["places"].distinct(tables.places, repr, "place"), 0)
         return tables
 
     @classmethod
@@ -101,7 +98,7 @@ class StoredTables(Tables):
 
     @property
     def samples(self) -> StoredRows[Sample]:
-        """The samples, in input order; InputError where a line is damaged or a sample is there twice."""
+        """The samples, in input order; InputError where a line is damaged."""
         return StoredRows(self.files["samples"], _samples_in)
 
     @property
@@ -124,8 +121,6 @@ class StoredTables(Tables):
         """The table of all scores."""
         file, table = self.files["scores"], ScoreTable()
         table.read((line for _, _, line in file.lines()), str(file.path))
-        if (row := table.repeated_row()) is not None:
-            raise file.repeated(row + 1, "score")
         return table
 
     @cached_property
@@ -169,14 +164,6 @@ class StoredTables(Tables):
             if row.parent is None:
                 yield row.item, bytes(row.answer) if row.error is None else None
 
-    def people(self) -> Iterator[Label]:
-        """Yield people's labels that are not part of the samples; other lines are skipped unread."""
-        return iter(self._people)
-
-    @cached_property
-    def _people(self) -> list[Label]:
-        return [label for file in self._labels for label in people_in(file)]
-
     def _labels_where(self, keep: Keep | None) -> Iterator[Label]:
         for number, file in enumerate(self._labels):
             labels = file.records(decode_labels, load_label, keep)
@@ -190,7 +177,7 @@ class StoredTables(Tables):
     def append_labels(self, labels: Iterable[Label]) -> None:
         """Append people's labels to labels.jsonl at once."""
         append_labels(self.path, labels)
-        self.forget("labels", "_people")
+        self.forget("labels")
 
 
 _FIELDS = {
@@ -229,7 +216,7 @@ def numbered(line: bytes, number: int) -> bytes:
 
 
 def _samples_in(file: TableFile) -> Iterator[Sample]:
-    return file.distinct(file.read(_sample_in), lambda sample: repr(sample.key), "sample")
+    return file.read(_sample_in)
 
 
 def _sample_in(file: TableFile, number: int, line: bytes) -> Sample:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
-import weakref
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from io import BytesIO
 from pathlib import Path
@@ -61,30 +59,12 @@ class FolderWriter:
         self._written = set[bytes]()
         self._kept: IO[bytes] | None = None
 
-    @classmethod
-    def temporary(cls, source: StoredTables) -> FolderWriter:
-        """Return a started writer for a report that is scored again without being saved.
-
-        Samples and labels are those of the `source`, scores are held in memory, and the files go with the tables.
-        """
-        import tempfile  # not at the top: `germane rank` starts without it
-
-        writer = cls(tempfile.mkdtemp(prefix="germane-"))
-        files = files_in(writer.path, UNFINISHED)
-        writer.tables.move_to(files | {name: source.files[name].path for name in ("samples", "labels")})
-        writer.tables.folder = None
-        weakref.finalize(writer.tables, shutil.rmtree, writer.path, ignore_errors=True)
-        return writer._begin({name: files[name] for name in ("places", "judgements")})
-
     # the folder
 
     def lock(self) -> Self:
         """Become the folder's writer until `close`; InputError if another process is."""
         try:
             self.path.mkdir(parents=True, exist_ok=True)
-        except (FileExistsError, NotADirectoryError):
-            problem = f"{self.path} is a file or in one, not a folder"
-            raise InputError(problem, fix="name a folder for the report") from None
         except OSError as error:
             fix = "name a folder that can be written"
             raise InputError(f"{self.path}: {error.strerror}", fix=fix) from None
@@ -151,14 +131,11 @@ class FolderWriter:
             self.lock()
         self._set_aside()
         files = files_in(self.path, UNFINISHED)
-        self.tables.move_to(files, self.path / LABELS)
-        return self._begin(files)
-
-    def _begin(self, files: Mapping[Table, Path]) -> Self:
         for name, file in files.items():
             self._files[name] = opened(file, REPLACE)
         self._written = set()
         tables = self.tables
+        tables.move_to(files, self.path / LABELS)
         tables.graders, tables.numbers = [], {}
         tables.scores, tables.asked, tables.cluster_of = ScoreTable(), AskedCounts(), {}
         return self
@@ -173,13 +150,13 @@ class FolderWriter:
         self._write("judgements", map(judgement_line, self._new(rows.judgements)))
         self.append_labels(rows.labels)
         tables.scores.extend(rows.scores, distinct=True)
-        self._write("scores", rows.scores.texts())
+        self._write("scores", rows.scores.lines())
         tables.add_counts(rows)
 
     def append_labels(self, labels: Iterable[Label]) -> None:
         """Append labels to those already written."""
         self._write("labels", json_lines(labels))
-        self.tables.forget("labels", "_people")
+        self.tables.forget("labels")
 
     def copy(self, name: Table, lines: Iterable[bytes]) -> None:
         """Copy lines of another report's table unchanged; facts about the table are then read from its file."""
@@ -200,8 +177,7 @@ class FolderWriter:
             yield from new
 
     def _write(self, name: Table, texts: Iterable[bytes]) -> None:
-        if (file := self._files.get(name)) is not None:
-            file.writelines(texts)
+        self._files[name].writelines(texts)
 
     # the end
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections import Counter, deque
+from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
@@ -40,7 +40,6 @@ from germane.reports.manifest import Bases
 from germane.reports.summary import (
     MeasureSummary,
     Sampled,
-    canonical_name,
     in_digits,
     slices_of,
     summarise,
@@ -52,7 +51,7 @@ from germane.tables.judgements import AskedCounts, asked_json
 from germane.tables.scores import ScoreRow, ScoreTable
 from germane.types import Json, Status
 
-__all__ = ["Report", "check_ranges", "find_baseline", "panel_notes"]
+__all__ = ["Report", "find_baseline", "panel_notes"]
 
 if TYPE_CHECKING:
     from germane.measures.explaining import Explanation
@@ -125,14 +124,12 @@ class Report(ReportData):
         InputError if it is none, was never finished, is of another version, or a file was changed since.
         """
         tables = StoredTables.open(folder)
-        check_ranges(tables)
         return cls.build(tables, tables.manifest, corrected=corrected)
 
     @classmethod
     def unfinished(cls, folder: str | Path) -> Report:
         """Return the report of an interrupted evaluation: the means so far, and the command that resumes it."""
         tables = StoredTables.unfinished(folder)
-        check_ranges(tables)
         again = f"continue it: germane run --resume {folder}"
         verdict = Verdict(130, (f"interrupted, this is a part; {again}",))
         return cls.so_far(tables, tables.manifest, verdict, stopped=again)
@@ -342,7 +339,7 @@ def read_document(path: Path) -> ReportData:
     if twice := next((name for name, times in names.items() if times > 1), None):
         problem = f"this document holds two scores of {twice[0]} for {twice[1][0]!r}"
         raise InputError(problem, fix="keep one of them", place=location)
-    _check_values(table, path, lines=False)
+    _check_values(table, path)
     return _of_scores(BlockRows(scores=table), {"judge": document.judge or {}, "corpus": document.corpus})
 
 
@@ -444,7 +441,7 @@ def _checked(gate: Gate, report: ReportData) -> list[GateResult]:
             if not file.summaries:
                 why = "none of its cases was chosen"
                 return [GateResult(gate=f"{gate} in {file.name}", outcome="undecided", detail=why)]
-            keys = set(report.tables.scores.keys.taken(file.keep.tolist()))
+            keys = {report.tables.scores.keys[number] for number in file.keep.tolist()}
             mine = partial(slices_of, (sample for sample in report.samples() if sample.key in keys))
             results = check_gate(gate, file.summaries, report.case_scores, mine, file.keep)
             return [result.replace(gate=f"{result.gate} in {file.name}") for result in results]
@@ -474,14 +471,8 @@ _LARGEST = 1e100
 _SLACK = 1e-9
 
 
-def check_ranges(tables: StoredTables) -> None:
-    """Raise InputError at the first stored score outside its measure's range, or a sample stored twice."""
-    if tables.is_complete and tables.files["samples"].count() > len(tables.scores.keys):
-        deque(tables.samples, 0)  # names the one that is stored twice
-    _check_values(tables.scores, tables.files["scores"].path, lines=True)
-
-
-def _check_values(scores: ScoreTable, path: Path, *, lines: bool) -> None:
+def _check_values(scores: ScoreTable, path: Path) -> None:
+    """Raise InputError at the first score of a document outside its measure's range."""
     definitions = [Measure.remembered(name).definition for _, name in scores.measures]
     ours = [definition.compute.__module__.startswith("germane.") for definition in definitions]
     ends = [
@@ -497,8 +488,8 @@ def _check_values(scores: ScoreTable, path: Path, *, lines: bool) -> None:
             row = int(outside.argmax())
             low, high = ends[measure[row]]
             problem = f"{scores.measures[measure[row]][0]} is {value[row]:g}, which is not between {low:g} and {high:g}"
-            place = SourceLocation(str(path), row + 1 if lines else 0)
-            raise InputError(problem, fix="restore the file, or run germane score", place=place)
+            fix = "restore the file, or run germane score"
+            raise InputError(problem, fix=fix, place=SourceLocation(str(path)))
 
 
 def panel_notes(asked: AskedCounts) -> dict[str, int]:
@@ -519,7 +510,6 @@ def _summaries(
 ) -> tuple[list[MeasureSummary], Corrections | None]:
     """Return a summary of each measure and system, and the corrections of their means if people gave labels."""
     bases, corrections, summaries = Bases(manifest, tables), None, list[MeasureSummary]()
-    tables.scores.spell(canonical_name)
     for line in summarise(tables.scores, clusters=tables.clusters()):
         basis = bases.of(line.type, line.system).replace(interval_note=line.basis.interval_note)
         mean, why = None, ""

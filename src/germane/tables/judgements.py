@@ -27,9 +27,7 @@ _COUNTED = (
     "list_size",
     "windows",
     "mode",
-    "replica",
     "model",
-    "fingerprint",
     "left_out",
     "against",
 )

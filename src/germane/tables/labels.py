@@ -66,8 +66,6 @@ _SCALE = re.compile(r"([0-9]{1,9})-([0-9]{1,9})")
 
 _SHARED = ("item", "kind", "scale", "sample")
 _labels_in = msgspec.json.Decoder(Label).decode_lines
-_AT = re.compile(r"`\$\.(\w+)|field `(\w+)`")
-_KINDS = {"str": "text", "object": "an object", "int": "a whole number", "bool": "true or false"}
 
 
 def decode_labels(lines: bytes) -> list[Label]:
@@ -88,17 +86,8 @@ def load_label(row: Json, location: SourceLocation | None = None) -> Label:
     try:
         label = msgspec.convert(row, Label, strict=False)
     except msgspec.ValidationError as error:
-        at, expected = _AT.search(str(error)), re.match(r"Expected `(\w+)", str(error))
-        problem, fix = "this label is not an object", "remove it"
-        if at is not None and "answer" in at.groups():
-            problem, fix = "this label has no answer", "write one, or null to take back the one before"
-        elif at is not None:
-            kind = "text" if expected is None else _KINDS.get(expected[1], "one of its values")
-            problem, fix = (
-                f"the {at[1] or at[2]} of this label is not {kind}",
-                f"write {kind}, or leave it out",
-            )
-        raise InputError(problem, fix=fix, place=location) from None
+        problem = f"this label cannot be used: {error}"
+        raise InputError(problem, fix="mend or remove it", place=location) from None
     return _checked(label, location)
 
 

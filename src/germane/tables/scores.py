@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import math
 from array import array
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from io import BytesIO
-from itertools import chain
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from operator import attrgetter
 from typing import Annotated, Literal, NamedTuple, Self, TypeAlias, get_args
 
@@ -17,7 +15,6 @@ from numpy.typing import NDArray
 
 from germane.encoding import Line, encode
 from germane.errors import InputError, SourceLocation
-from germane.tables.columns import batched
 from germane.tables.keys import SampleKey, SampleKeys
 from germane.types import Json, Score, Status
 
@@ -30,8 +27,7 @@ STATUSES: tuple[Status, ...] = get_args(Status)
 """The status of each status code."""
 _STATUS = {name: code for code, name in enumerate(STATUSES)}
 _NAN = math.nan
-_AT_ONCE = 10_000
-"""The number of rows in a batch."""
+_PLAIN_END = b',"status":"ok","why":null,"bounds":null}\n'
 _WRITTEN = ("sample", "system", "trial", "measure", "type", "value", "status", "why")
 _written = attrgetter(*_WRITTEN)
 
@@ -82,8 +78,8 @@ class ScoreTable:
         self._measures: dict[tuple[str, str], int] = {}
         self._whys: dict[str | None, int] = {None: 0}
         self._sample, self._measure, self._value = array("i"), array("H"), array("d")
-        self._exceptions = array("q")  # the rows that are not ok or have a note, and of each of these:
-        self._status, self._why, self._low, self._high = array("B"), array("i"), array("d"), array("d")
+        self._noted: dict[int, tuple[int, int, float, float]] = {}
+        """The codes of status and reason, and the bounds, by row."""
         for score in scores:
             self.add(score)
 
@@ -104,18 +100,15 @@ class ScoreTable:
         elif status != "ok" or not math.isfinite(value):
             raise ValueError(f"a score has a finite value exactly when it is ok: {value!r}, {status!r}")
         if status != "ok" or why is not None or bounds is not None:
-            low, high = bounds or (_NAN, _NAN)
-            self._note(len(self), _STATUS[status], why, low, high)
+            self._note(len(self), (status, why, bounds))
         self._sample.append(self.keys.number(sample))
         self._measure.append(self._measures.setdefault((measure, type), len(self._measures)))
         self._value.append(_NAN if value is None else value)
 
-    def _note(self, row: int, status: int, why: str | None, low: float = _NAN, high: float = _NAN) -> None:
-        self._exceptions.append(row)
-        self._status.append(status)
-        self._why.append(self._whys.setdefault(why, len(self._whys)))
-        self._low.append(low)
-        self._high.append(high)
+    def _note(self, row: int, noted: Noted) -> None:
+        status, why, bounds = noted
+        code = self._whys.setdefault(why, len(self._whys))
+        self._noted[row] = _STATUS[status], code, *(bounds or (_NAN, _NAN))
 
     def add(self, score: Score) -> None:
         """Append a score."""
@@ -124,22 +117,17 @@ class ScoreTable:
 
     def extend(self, other: ScoreTable, *, distinct: bool = False) -> Self:
         """Append the rows of another table. `distinct`: this table has none of its samples."""
-        measures = np.array(
-            [self._measures.setdefault(measure, len(self._measures)) for measure in other._measures]
-        )
-        whys = np.array([self._whys.setdefault(why, len(self._whys)) for why in other._whys])
+        measures = [self._measures.setdefault(measure, len(self._measures)) for measure in other._measures]
+        whys = [self._whys.setdefault(why, len(self._whys)) for why in other._whys]
         if distinct:
             samples = np.arange(len(other.keys)) + len(self.keys)
-            self.keys.join(other.keys)
+            self.keys.extend(other.keys)
         else:
             samples = np.array([self.keys.number(key) for key in other.keys], dtype=np.int64)
-        self._exceptions.frombytes((np.array(other._exceptions, dtype=np.int64) + len(self)).tobytes())
-        self._why.frombytes(whys[other._why].astype(np.int32).tobytes())
-        self._status.extend(other._status)
-        self._low.extend(other._low)
-        self._high.extend(other._high)
+        for row, (status, why, low, high) in other._noted.items():
+            self._noted[row + len(self)] = status, whys[why], low, high
         if len(other):
-            self._number(samples[other.sample], measures[other.measure])
+            self._number(samples[other.sample], np.array(measures)[other.measure])
         self._value.extend(other._value)
         return self
 
@@ -165,8 +153,7 @@ class ScoreTable:
         table.keys.extend(samples)
         codes = [table._measures.setdefault(names, len(table._measures)) for names in measures]
         for row in sorted(noted):
-            status, why, bounds = noted[row]
-            table._note(row, _STATUS[status], why, *(bounds or (_NAN, _NAN)))
+            table._note(row, noted[row])
         count = len(table.keys)
         scores = values if isinstance(values, np.ndarray) else np.stack(values, 1) if values else np.empty(0)
         table._number(
@@ -186,18 +173,6 @@ class ScoreTable:
     def measures(self) -> list[tuple[str, str]]:
         """The measures as (reported name, canonical name), in order of first appearance."""
         return list(self._measures)
-
-    def spell(self, canonical: Callable[[str], str]) -> None:
-        """Rename the measures of a stored table to their current spelling. Raises InputError if two become one."""
-        measures = {
-            (canonical(of) if name == of else name, canonical(of)): at
-            for (name, of), at in self._measures.items()
-        }
-        if len(measures) < len(self._measures):
-            twice = next(name for name, at in self._measures.items() if at not in measures.values())
-            problem = f"scores.jsonl names {canonical(twice[1])} in two spellings"
-            raise InputError(problem, fix="run the evaluation again")
-        self._measures = measures
 
     @property
     def whys(self) -> list[str | None]:
@@ -241,30 +216,12 @@ class ScoreTable:
         self, rows: NDArray[np.int64]
     ) -> tuple[NDArray[np.uint8], NDArray[np.int32], NDArray[np.float64], NDArray[np.float64]]:
         """Return status, reason and bounds of these rows."""
-        noted = np.asarray(self._exceptions, dtype=np.int64)
         status, why = np.zeros(len(rows), dtype=np.uint8), np.zeros(len(rows), dtype=np.int32)
-        low = high = np.broadcast_to(np.float64(_NAN), len(rows))
-        if len(noted):
-            low, high = np.full((2, len(rows)), _NAN)
-            at = np.searchsorted(noted, rows)
-            at[at == len(noted)] = 0
-            mine = noted[at] == rows
-            at = at[mine]
-            status[mine], why[mine] = np.asarray(self._status)[at], np.asarray(self._why)[at]
-            low[mine], high[mine] = np.asarray(self._low)[at], np.asarray(self._high)[at]
+        low, high = np.full((2, len(rows)), _NAN)
+        noted = np.fromiter(self._noted, np.int64, len(self._noted))
+        for at in np.flatnonzero(np.isin(rows, noted)).tolist() if len(noted) else ():
+            status[at], why[at], low[at], high[at] = self._noted[int(rows[at])]
         return status, why, low, high
-
-    def repeated_row(self) -> int | None:
-        """Return the first row that repeats the sample and measure of an earlier one, or None."""
-        if self.width is not None:
-            return None
-        pairs = self.sample.astype(np.int64) * max(1, len(self._measures)) + self.measure
-        first = np.unique(pairs, return_index=True)[1]
-        if len(first) == len(pairs):
-            return None
-        again = np.ones(len(pairs), dtype=np.bool_)
-        again[first] = False
-        return int(again.argmax())
 
     def rows_of(self, measure: tuple[str, str]) -> NDArray[np.int64]:
         """Return the rows of a measure, named (reported, canonical), that have a value."""
@@ -282,26 +239,21 @@ class ScoreTable:
 
     def rows(self, numbers: Iterable[int]) -> Iterator[Score]:
         """Iterate over the scores in these rows as records."""
-        for some in batched(numbers, _AT_ONCE):
-            yield from self._scores_of(np.array(some, dtype=np.int64))
-
-    def _scores_of(self, rows: NDArray[np.int64]) -> Iterator[Score]:
-        sample, measure = np.asarray(self._sample)[rows], np.asarray(self._measure)[rows]
-        samples, order = np.unique(sample, return_inverse=True)
-        keys, at = self.keys.taken(samples.tolist()), iter(order.tolist())
         measures, whys = self.measures, self.whys
-        columns = (column.tolist() for column in (measure, *self.taken(rows)))
-        for of, value, code, why, low, high in zip(*columns, strict=True):
-            (name, system, trial), (reported, canonical) = keys[next(at)], measures[of]
-            status = STATUSES[code]
+        for row in numbers:
+            (name, system, trial), (reported, canonical) = (
+                self.keys[self._sample[row]],
+                measures[self._measure[row]],
+            )
+            code, why, low, high = self._noted.get(row, (0, 0, _NAN, _NAN))
             yield Score(
                 sample=name,
                 system=system,
                 trial=trial,
                 measure=reported,
                 type=canonical,
-                value=value if status == "ok" else None,
-                status=status,
+                value=None if code else self._value[row],
+                status=STATUSES[code],
                 why=whys[why],
                 bounds=None if math.isnan(low) else (low, high),
             )
@@ -337,35 +289,26 @@ class ScoreTable:
 
     def lines(self) -> Iterator[bytes]:
         """Yield the lines of scores.jsonl; equal scores have equal bytes."""
-        return chain.from_iterable(map(BytesIO, self.texts()))
-
-    def texts(self) -> Iterator[bytes]:
-        """Iterate over the lines of scores.jsonl, many together."""
-        for first in range(0, len(self), _AT_ONCE):
-            yield self.text(first, min(first + _AT_ONCE, len(self)))
-
-    def text(self, first: int, end: int) -> bytes:
-        """Return the lines of rows first to end - 1."""
-        sample, measure = np.asarray(self._sample[first:end]), self._measure[first:end]
-        begins = np.diff(sample, prepend=-1) != 0
-        keys, place = self.keys.taken(sample[begins].tolist()), np.cumsum(begins) - 1
-        tails = {of: b',"system":%b,"trial":%d,' % (encode(of[0]), of[1]) for of in {key[1:] for key in keys}}
-        heads = [b'{"sample":' + encode(key[0]) + tails[key[1:]] for key in keys]
         names = [
             b'"measure":%b,"type":%b,"value":' % (encode(name), encode(of)) for name, of in self._measures
         ]
-        values = encode(self._value[first:end].tolist())[1:-1].split(b",")  # NaN is null
-        ends = [b',"status":"ok","why":null,"bounds":null}\n'] * (end - first)
-        rest, whys = self.taken(np.arange(first, end)), self.whys
-        noted = np.asarray(self._exceptions, dtype=np.int64)
-        for row in (noted[np.searchsorted(noted, first) : np.searchsorted(noted, end)] - first).tolist():
-            low, high = float(rest.low[row]), float(rest.high[row])
-            bounds = b"null" if math.isnan(low) else encode((low, high))
-            status, why = STATUSES[rest.status[row]], whys[rest.why[row]]
-            ends[row] = b',"status":%b,"why":%b,"bounds":%b}\n' % (encode(status), encode(why), bounds)
-        begun = map(heads.__getitem__, place.tolist())
-        columns = begun, map(names.__getitem__, measure.tolist()), values, ends
-        return b"".join(chain.from_iterable(zip(*columns, strict=True))) if end > first else b""
+        whys, sample, head = self.whys, -1, b""
+        for row, number in enumerate(self._sample):
+            if number != sample:
+                sample, (name, system, trial) = number, self.keys[number]
+                head = b'{"sample":%b,"system":%b,"trial":%d,' % (encode(name), encode(system), trial)
+            if (noted := self._noted.get(row)) is None:
+                end = _PLAIN_END
+            else:
+                status, why, low, high = noted
+                bounds = b"null" if math.isnan(low) else encode((low, high))
+                end = b',"status":%b,"why":%b,"bounds":%b}\n' % (
+                    encode(STATUSES[status]),
+                    encode(whys[why]),
+                    bounds,
+                )
+            value = encode(self._value[row])  # NaN is null
+            yield b"%b%b%b%b" % (head, names[self._measure[row]], value, end)
 
     def add_row(self, row: ScoreRow) -> None:
         """Append a stored row, in which an upper bound of null is infinite. Raises ValueError for an invalid row."""

@@ -33,7 +33,7 @@ from germane.folder.writer import FolderWriter
 from germane.reports.data import ReportData
 from germane.reports.gates import Gate
 from germane.reports.manifest import judge_in_all
-from germane.reports.report import Report, check_ranges, find_baseline, panel_notes
+from germane.reports.report import Report, find_baseline, panel_notes
 from germane.samples.urls import local
 from germane.tables.judgements import AskedCounts, asked_counts, count_asked, load_judgement
 from germane.types import Json
@@ -103,7 +103,6 @@ def _opened(path: Path) -> StoredTables:
     if not part.manifest.get("part"):
         fix = "name folders that `germane run --part 3/16 -o DIR` wrote"
         raise InputError(f"{path} is a whole report, not one of several parts", fix=fix)
-    check_ranges(part)
     deque(part.labels, 0)
     part.forget("labels", "scores")  # lines are copied; the whole has its own
     return part
