@@ -1,4 +1,4 @@
-"""Notes where gold ids and retrieved ids do not meet, with the ids of both sides and how they differ."""
+"""Notes where gold ids and retrieved ids do not meet, with the ids of both sides."""
 
 import json
 from itertools import pairwise
@@ -10,29 +10,19 @@ from germane.evaluation.rank import rank
 from tests.command import invoke
 
 ALL = [
-    (["doc-20", "doc-80"], ["20", "80"], "the gold's ids begin with 'doc-'"),
-    (["20", "80"], ["docs/20", "docs/80"], "they differ in the folder"),
-    (["d20", "d80"], ["https://x.org/d20", "https://x.org/d80"], "they differ in the folder"),
-    (["20", "80"], ["ns:20", "ns:80"], "the lists' ids begin with 'ns:'"),
-    (["chapter-one-verse-1-of-9", "chapter-one-verse-2-of-9"], ["chapter-one-verse-1-", "chapter-one-verse-2-"],
-     "the lists' ids are cut at 20 characters"),
-    (["abcdefgh", "ijklmnop"], ["abcdefghqr", "ijklmnopst"], "the gold's ids are cut at 8 characters"),
-    (["101", "102"], ["101.0", "102.0"], "they differ in a trailing .0"),
-    (["d1", "d2"], ["d1.txt", "d2.txt"], "they differ in the file ending"),
-    (["d1", "d2"], ["d1#0", "d2#3"], "the lists' ids end in '#0' and others (--doc-id"),
-    (["caf\u00e9", "na\u00efve"], ["cafe\u0301", "nai\u0308ve"], "Unicode form (NFC and NFD): 'caf\\xe9' in the gold, 'cafe\\u0301'"),
-    (["d1", "d2"], ["d1\u200b", "d2\u200b"], "they differ in invisible characters: 'd1' in the gold, 'd1\\u200b'"),
-    (["D1", "D2"], ["d1", "d2"], "they differ in letter case"),
-    (["doc-20", "doc-80"], ["doc_20", "doc_80"], "they differ in punctuation"),
-    (["7", "8"], ["007", "008"], "they differ in leading zeros"),
+    (["doc-20", "doc-80"], ["20", "80"], "the lists have ids like 20, 80"),
+    (["d1", "d2"], ["d1.txt", "d2.txt"], "the lists have ids like d1.txt, d2.txt"),
     (["x", "y"], ["120", "180"], "the lists have ids like 120, 180"),
-    (["20", "80"], ["120", "180"], "the lists have ids like 120, 180"),
+    (["101", "102"], ["101.0", "102.0"], "they differ only in spelling: '101' in the gold, '101.0' in the lists and 1 more"),
+    (["caf\u00e9", "na\u00efve"], ["cafe\u0301", "nai\u0308ve"], "only in spelling: 'caf\\xe9' in the gold, 'cafe\\u0301'"),
+    (["d1", "d2"], ["d1\u200b", "d2\u200b"], "they differ only in spelling: 'd1' in the gold, 'd1\\u200b'"),
+    (["D1", "D2"], ["d1", "d2"], "they differ only in spelling: 'D1' in the gold, 'd1'"),
 ]  # fmt: skip
 
 
 @pytest.mark.parametrize(("gold", "listed", "cause"), ALL)
 def test_gold_that_occurs_in_no_list(gold, listed, cause):
-    """Rank and evaluate say the same, with ids of both sides and what can be seen of the cause."""
+    """Rank and evaluate say the same, with ids of both sides, and another spelling."""
     qrels = {f"q{n}": {doc: 1} for n, doc in enumerate(gold)}
     run = {f"q{n}": {doc: 1.0} for n, doc in enumerate(listed)}
     report = rank(run, qrels, "RR")
@@ -51,18 +41,18 @@ def test_gold_that_occurs_in_no_list(gold, listed, cause):
 
 
 NEAR = [
-    ("caf\u00e9.pdf", "cafe\u0301.pdf", "Unicode form (NFC and NFD)"),
-    ("d1", "d1\u200b", "invisible characters"),
-    ("\ufeffd1", "d1", "invisible characters"),
-    ("D1", "d1", "letter case"),
-    ("d1.PDF", "D1.pdf", "letter case"),
-    ("101", "101.0", "a trailing .0"),
+    ("caf\u00e9.pdf", "cafe\u0301.pdf"),
+    ("d1", "d1\u200b"),
+    ("\ufeffd1", "d1"),
+    ("D1", "d1"),
+    ("d1.PDF", "D1.pdf"),
+    ("101", "101.0"),
 ]
 
 
 @pytest.mark.parametrize("large", [False, True])
-@pytest.mark.parametrize(("gold", "doc", "cause"), NEAR)
-def test_another_spelling_of_a_gold_id(gold, doc, cause, large, tmp_path, monkeypatch):
+@pytest.mark.parametrize(("gold", "doc"), NEAR)
+def test_another_spelling_of_a_gold_id(gold, doc, large, tmp_path, monkeypatch):
     """One id that was retrieved in another spelling is noted where others meet, in small and in large files, and in a run."""
     if large:
         pytest.importorskip("polars")
@@ -72,7 +62,7 @@ def test_another_spelling_of_a_gold_id(gold, doc, cause, large, tmp_path, monkey
     (tmp_path / "q.qrels").write_text(f"7 0 {gold} 1\n8 0 d8 1\n", encoding="utf-8")
     done = invoke("rank", "r.run", "--qrels", "q.qrels", "-m", "RR", "--json")
     assert json.loads(done.out)["measures"]["RR"]["mean"] == 0.5
-    note = f"1 gold id differs from a retrieved id only in {cause}, and counts as not retrieved: {gold!a} in"
+    note = f"1 gold id differs from retrieved ids only in spelling (case, blanks, Unicode form) and counts as not retrieved: {gold!a} in"
     assert f"note: r.run: {note}" in done.err
     if not large:
         rows = [("7", gold, [doc, "z"]), ("8", "d8", ["d8"])]
@@ -84,10 +74,7 @@ def test_another_spelling_of_a_gold_id(gold, doc, cause, large, tmp_path, monkey
 def test_blanks_of_ids_in_mappings():
     """A blank at the end of an id, which files drop, is noted."""
     report = rank({"q": {"10 ": 1.0}, "r": {"3": 1.0}}, {"q": {"10": 1}, "r": {"3": 1}}, "RR")
-    assert (
-        "only in blanks, and counts as not retrieved: '10' in the gold, '10 ' in the lists"
-        in report.manifest["notes"][0]
-    )
+    assert "and counts as not retrieved: '10' in the gold, '10 ' in the lists" in report.manifest["notes"][0]
 
 
 @pytest.mark.parametrize(
@@ -120,23 +107,4 @@ def test_large_files_say_what_small_ones_say(fmt, tmp_path, monkeypatch):
         "200 of 200 gold ids occur in no list: doc-0, doc-10, doc-20 and 197 more; the lists have ids like 0,"
         in said[0]
     )
-    assert "the gold's ids begin with 'doc-'" in said[0]
     assert all(a == b for a, b in pairwise(said))
-
-
-@pytest.mark.parametrize(
-    ("key", "where"),
-    [("source", "in the field 'source' of contexts (name it id)"), ("text", "the texts of contexts")],
-)
-def test_gold_that_stands_in_another_field(key, where):
-    """The ids of gold are looked for in the other fields of the contexts, and in their texts."""
-    rows = [
-        {
-            "id": q,
-            "query": q,
-            "qrels": [f"{q}.pdf"],
-            "contexts": [{"id": f"c{q}", "text": "x", key: f"{q}.pdf"}],
-        }
-        for q in "ab"
-    ]
-    assert any(where in note for note in evaluate(rows, "RR").manifest["notes"])
