@@ -37,7 +37,7 @@ def test_the_page_shows_the_funnel(tmp_path: Path) -> None:
         table = page.get_by_role("table", name="Stages of the retrieval")
         rows = [line.split("\t") for line in table.inner_text().splitlines() if "\t" in line]
         assert (
-            "12 relevant documents of 3 queries: 3 returned, 6 lost, 3 in no list at all"
+            "12 relevant documents of 3 queries: 3 returned, 6 lost, 3 never retrieved"
             in page.inner_text("main")
         )
         assert page.evaluate("window.hit") is None

@@ -11,7 +11,7 @@ from rich.text import Text
 
 from germane.clean import clean, counted, shorten
 from germane.diagnosis.blame import blame_in_words, blame_lines, is_shown
-from germane.diagnosis.stages import DepthRow, StageRow, SystemStages
+from germane.diagnosis.stages import SystemStages
 from germane.diagnosis.whatif import SystemDiagnosis
 from germane.encoding import json_of
 from germane.reports.summary import LIKE_THESE, in_digits, interval_in_words, p_in_words
@@ -65,9 +65,6 @@ def _stages(report: SystemStages, *, every: bool) -> Iterator[RenderableType]:
             row += [in_digits(stage.difference, "+"), interval_in_words(stage.difference_interval, sign="+")]
         table.add(row + [""] * (len(table.heads) - len(row)), {5})
     yield table.rich()
-    for before, stage in zip(report.stages, report.stages[1:], strict=False):
-        if words := _in_depth(before, stage):
-            yield Text(f"  {words}")
     yield Text("ends     " + ", ".join(f"{count:,} {where}" for where, count in report.ends.items()))
     documents = list(report.documents()) if every else list(islice(report.documents(lost=True), _SHOWN))
     more = report.relevant - report.stages[-1].relevant - len(documents)
@@ -82,27 +79,6 @@ def _stages(report: SystemStages, *, every: bool) -> Iterator[RenderableType]:
     if documents:
         yield table.rich()
     yield from (Text(f"note     {clean(note)}") for note in report.notes)
-
-
-def _in_depth(before: StageRow, stage: StageRow) -> str:
-    """Return the share that a stage keeps of its input, and the list depth it would need."""
-    if stage.kept is None or stage.kept.keeps is None or not stage.lost:
-        return ""
-    words = f"{clean(stage.name)} keeps {_share(stage.kept)} of what {clean(before.name)} had"
-    if stage.depth >= before.depth:
-        return words
-    same = next((line for line in stage.depths if line.depth == stage.depth), None)
-    words += f", with {stage.depth} of its {counted(before.depth, 'place')}"
-    if same is not None and same.keeps is not None and abs(same.keeps - stage.kept.keeps) >= 0.005:
-        words += f" (its first {stage.depth} hold {same.keeps:.0%})"
-    if stage.deeper is not None:
-        words += f"; depth {stage.deeper.depth} instead of {stage.depth} keeps {_share(stage.deeper)}"
-    return words
-
-
-def _share(row: DepthRow) -> str:
-    ends = row.interval
-    return f"{row.keeps:.0%}" + ("" if ends is None else f" ({ends[0]:.0%} to {ends[1]:.0%})")
 
 
 # What would help
@@ -143,8 +119,6 @@ def _changes(diagnosis: SystemDiagnosis, mean: float) -> Iterator[RenderableType
         f"paired differences with 95% confidence intervals ({LIKE_THESE})",
         "at most: the gain of a perfect step",
     ]
-    if any(line.kind == "floor" for line in diagnosis.changes):
-        notes.append("the floor is chosen for each half of the queries on the other half")
     table = Table(heads, "llr", title=title, notes=notes)
     for line in diagnosis.changes:
         numbers = [

@@ -19,7 +19,7 @@ import numpy as np
 from germane.clean import counted
 from germane.errors import InputError
 from germane.places.lists import rankings
-from germane.places.table import Bools, Floats, Ints
+from germane.places.table import Floats, Ints
 from germane.samples.runs.hits import Hits
 from germane.types import Context, Sample
 
@@ -46,7 +46,6 @@ class Journeys:
         grades: The grade of each document.
         clusters: What cases belong together in statistics, of each query; None = each is a case of its own.
         cut: Whether the last stage is the first k of the one before.
-        nowhere: Whether no list of any query holds the document; None = not known.
         notes: What was left out, and how often.
     """
 
@@ -59,7 +58,6 @@ class Journeys:
     grades: Floats
     clusters: Sequence[str] | None = None
     cut: bool = False
-    nowhere: Bools | None = None
     notes: Sequence[str] = ()
 
 
@@ -145,11 +143,8 @@ def journeys_of(samples: Iterable[Sample], *, rel: int = 1, k: int | None = None
     """
     systems: dict[str, list[_Listed]] = {}
     left: dict[str, Counter[str]] = {}
-    listed: set[str] = set()
     for sample in samples:
         lists = _lists_of(sample)
-        for _, ranks in lists:
-            listed.update(ranks)
         if why := _unfollowed(sample, lists, rel):
             left.setdefault(sample.system, Counter())[why] += 1
         else:
@@ -160,10 +155,7 @@ def journeys_of(samples: Iterable[Sample], *, rel: int = 1, k: int | None = None
             f"no relevant document can be followed: {'; '.join(whys) or 'no samples'}",
             fix='give samples gold ("qrels": {"d7": 1}) and contexts with ids, or "stages"',
         )
-    return {
-        system: _journeys(some, left.get(system, Counter()), rel, k, listed)
-        for system, some in systems.items()
-    }
+    return {system: _journeys(some, left.get(system, Counter()), rel, k) for system, some in systems.items()}
 
 
 def _unfollowed(sample: Sample, lists: Sequence[tuple[str, Ranks]], rel: int) -> str:
@@ -179,9 +171,7 @@ def _unfollowed(sample: Sample, lists: Sequence[tuple[str, Ranks]], rel: int) ->
     return next((why for why, holds in reasons.items() if holds), "")
 
 
-def _journeys(
-    samples: Sequence[_Listed], left: Mapping[str, int], rel: int, k: int | None, listed: set[str]
-) -> Journeys:
+def _journeys(samples: Sequence[_Listed], left: Mapping[str, int], rel: int, k: int | None) -> Journeys:
     """Return the ranks of all relevant documents of one system's samples; `left` counts omitted samples by reason."""
     notes = [f"{counted(count, 'sample')} left out: {why}" for why, count in left.items()]
     staged = any(sample.stages for sample, _ in samples)
@@ -219,7 +209,6 @@ def _journeys(
         documents=documents,
         grades=np.array(grades, np.float64),
         clusters=[sample.id if sample.cluster is None else sample.cluster for sample, _ in samples],
-        nowhere=np.array([document not in listed for document in documents], np.bool_),
         notes=notes,
     )
     longer = not staged and int(journeys.lengths[-1].max(initial=0)) > FIRST

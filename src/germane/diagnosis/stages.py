@@ -20,26 +20,15 @@ from germane.statistics.comparison import paired_difference
 from germane.statistics.intervals import Interval, IntervalEnds, mean_interval
 from germane.types import Sample
 
-RETURNED, BELOW, LOST, NEVER, NOWHERE = "returned", "below k", "lost", "never retrieved", "in no list at all"
-"""The ends of a relevant document; the last one: no list of any query holds it, so that its id may be another one now."""
-_DEPTHS = tuple(step * 10**power for power in range(7) for step in (1, 2, 3, 5))
-
-
-class DepthRow(Line):
-    """The share of the previous stage's documents that a list of `depth` holds: mean over queries, with its interval."""
-
-    depth: int
-    keeps: float | None
-    interval: IntervalEnds | None
+RETURNED, BELOW, LOST, NEVER = "returned", "below k", "lost", "never retrieved"
+"""The ends of a relevant document."""
 
 
 class StageRow(Line):
     """One stage. `recall` is the mean over the queries, `difference` the paired difference from the previous stage.
 
     `in` relevant documents are in its lists, `lost` were in the list of the stage before and not in this one (of the first
-    stage: never retrieved), `saved` the other way round. `depth` is the most documents that it handed on; `kept` says how much
-    of what the stage before had it kept, `depths` how much that stage's first places hold: as many as this one hands on, and
-    more.
+    first stage: never retrieved), `saved` the other way round. `depth` is the most documents that it handed on.
     """
 
     name: str
@@ -55,17 +44,6 @@ class StageRow(Line):
     difference_interval: IntervalEnds | None
     p: float | None
     depth: int
-    kept: DepthRow | None
-    depths: list[DepthRow]
-
-    @property
-    def deeper(self) -> DepthRow | None:
-        """The least depth that would at least halve the loss; None if no known depth does."""
-        if self.kept is None or self.kept.keeps is None or not self.lost:
-            return None
-        least = (1 + self.kept.keeps) / 2
-        deeper = (row for row in self.depths if row.depth > self.depth and (row.keeps or 0) >= least)
-        return next(deeper, None)
 
 
 class DocumentRow(Line):
@@ -74,7 +52,7 @@ class DocumentRow(Line):
     sample: str
     document: str
     grade: int
-    where: Literal["returned", "below k", "lost", "never retrieved", "in no list at all"]
+    where: Literal["returned", "below k", "lost", "never retrieved"]
     entered: str | None
     lost: str | None
     ranks: dict[str, int | None]
@@ -127,9 +105,8 @@ def _last(ranks: Ints) -> Ints:
 def _ends(journeys: Journeys) -> NDArray[np.str_]:
     """Return the outcome of each document."""
     last, stages = _last(journeys.ranks), len(journeys.names)
-    nowhere = False if journeys.nowhere is None else journeys.nowhere
-    ends = [last == stages - 1, (last < 0) & nowhere, last < 0, (last == stages - 2) & journeys.cut]
-    return np.select(ends, [RETURNED, NOWHERE, NEVER, BELOW], LOST)
+    ends = [last == stages - 1, last < 0, (last == stages - 2) & journeys.cut]
+    return np.select(ends, [RETURNED, NEVER, BELOW], LOST)
 
 
 def follow(journeys: Journeys, system: str = "") -> SystemStages:
@@ -152,8 +129,6 @@ def follow(journeys: Journeys, system: str = "") -> SystemStages:
             gain = paired_difference(recall_before, recall, clusters=clusters, value_range=(0.0, 1.0))
             ends = gain.interval.ends
             change = {"difference": gain.difference, "difference_interval": ends, "p": gain.p}
-        depth = int(journeys.lengths[number].max(initial=0))
-        kept, depths = _depths(journeys, number, depth) if number else (None, [])
         line = StageRow(
             name=name,
             recall=interval.mean,
@@ -161,16 +136,14 @@ def follow(journeys: Journeys, system: str = "") -> SystemStages:
             relevant=int(found_by.sum()),
             lost=int((before & ~found_by).sum()),
             saved=int((found_by & ~before).sum()) if number else 0,
-            depth=depth,
-            kept=kept,
-            depths=depths,
+            depth=int(journeys.lengths[number].max(initial=0)),
             **interval_fields(interval),
             **change,
         )
         lines.append(line)
         before, recall_before = found_by, recall
     ends_of = _ends(journeys)
-    found = {end: int((ends_of == end).sum()) for end in (RETURNED, BELOW, LOST, NEVER, NOWHERE)}
+    found = {end: int((ends_of == end).sum()) for end in (RETURNED, BELOW, LOST, NEVER)}
     return SystemStages(
         system=system,
         queries=len(set(clusters or journeys.queries)),
@@ -180,23 +153,6 @@ def follow(journeys: Journeys, system: str = "") -> SystemStages:
         notes=[*journeys.notes, *narrow],
         journeys=journeys,
     )
-
-
-def _depths(journeys: Journeys, number: int, depth: int) -> tuple[DepthRow, list[DepthRow]]:
-    """Return the share of the previous stage's documents that a stage kept, and that its first ranks hold."""
-    before, now = journeys.ranks[number - 1], journeys.ranks[number] > 0
-    most = int(journeys.lengths[number - 1].max(initial=0))
-    deeper = [value for value in _DEPTHS if depth < value < most] if depth < most else []
-
-    def line(at: int, marked: Bools) -> DepthRow:
-        shares = share_of(marked, before > 0, journeys.query, len(journeys.queries))
-        counted = ~np.isnan(shares)
-        clusters = None if journeys.clusters is None else np.asarray(journeys.clusters)[counted]
-        interval = mean_interval(shares[counted], clusters=clusters, value_range=(0.0, 1.0))
-        return DepthRow(at, interval.mean, interval.ends)
-
-    depths = dict.fromkeys([depth, *deeper, most]) if depth < most else ()
-    return line(depth, now), [line(at, before <= at) for at in depths]
 
 
 def follow_samples(samples: Iterable[Sample], *, rel: int = 1, k: int | None = None) -> list[SystemStages]:

@@ -1,13 +1,11 @@
 """What-if changes: a measure computed again on changed lists, from stored labels. No judge is asked.
 
 Each change is a paired difference over the same queries: what came back in its best order, everything relevant on top, another
-k, repeated passages dropped, irrelevant passages dropped, a floor on the retriever's own scores. Limits say how much a perfect
-step could bring at most; the others say what the change would have brought on these lists.
+k, repeated passages dropped, irrelevant passages dropped. Limits say how much a perfect step could bring at most; the others say what the change would have brought on these lists.
 """
 
 from __future__ import annotations
 
-import zlib
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Literal, TypeAlias
@@ -37,24 +35,19 @@ from germane.types import Sample
 _Changed: TypeAlias = tuple[str, str, Floats, Mapping[str, Any]]
 """A change: its kind, in words, the value of each sample with it, and what else is known of it."""
 _DEPTHS = (1, 2, 3, 5, 10, 20, 30, 50, 100, 200, 500, 1000)
-_QUANTILES = np.arange(0.0, 0.95, 0.05)
-"""Of the scores: the floors that are tried."""
-_FEWEST = 10
-"""Units below which no floor is chosen."""
 
 
 class ChangeRow(Line):
     """One change: the measure's value with it, and the paired difference over the same queries.
 
-    `limit` says that a perfect step could bring so much at most. `k` and `floor` are the new cut-off and the floor on the
-    retriever's scores, `dropped` the share of places that the change drops. `p_holm` is adjusted over the changes.
+    `limit` says that a perfect step could bring so much at most. `k` is the new cut-off, `dropped` the share of places that the
+    change drops. `p_holm` is adjusted over the changes.
     """
 
     change: str
-    kind: Literal["rerank", "ideal", "k", "duplicates", "filter", "floor"]
+    kind: Literal["rerank", "ideal", "k", "duplicates", "filter"]
     limit: bool
     k: int | None
-    floor: float | None
     dropped: float | None
     mean: float | None
     difference: float | None
@@ -185,7 +178,7 @@ class _Lists:
     def diagnosis(self, system: str, total: int) -> SystemDiagnosis:
         """Return every change that can be computed, and the queries that gain most."""
         now = self.values(self.measure, self.table)
-        changes = [(self.row(now, *change), change[2]) for change in self.changes(now)]
+        changes = [(self.row(now, *change), change[2]) for change in self.changes()]
         rows = [row for row, _ in changes]
         for row, p in zip(rows, holm([row.p or 0.0 for row in rows]), strict=True):
             row.p_holm = None if row.p is None else p
@@ -209,7 +202,7 @@ class _Lists:
         share = float(dropped.mean()) if len(dropped) else 0.0
         return self.values(self.measure, self.table.kept(~dropped)), {"dropped": share}
 
-    def changes(self, now: Floats) -> Iterator[_Changed]:
+    def changes(self) -> Iterator[_Changed]:
         """Yield each change with its values; changes that cannot be computed are noted."""
         measure, table = self.measure, self.table
         reranked = self.values(measure, table.reranked())
@@ -226,7 +219,6 @@ class _Lists:
         mask = table.judged if measure.labels != "gold" else np.ones(len(table.gain), np.bool_)
         useless = mask & (table.level < least_level(measure))
         yield "filter", "irrelevant passages dropped", *self.without(useless)
-        yield from self._floor(now)
 
     def _cut_offs(self) -> Iterator[_Changed]:
         """Yield the measure at other cut-offs, up to the depth of lists and labels."""
@@ -252,41 +244,13 @@ class _Lists:
                 yield name in seen
                 seen.add(name)
 
-    def _floor(self, now: Floats) -> Iterator[_Changed]:
-        """Yield a floor on the retriever's scores, chosen on the other half of the queries for each half.
-
-        Of the floors with the best mean the highest is taken: it drops most at no cost. Its gain is not judged
-        by the queries that it was chosen on.
-        """
-        scores = np.array([np.nan if c.score is None else c.score for c in self.places.contexts], np.float64)
-        values = scores[~np.isnan(scores)]
-        if 2 * len(values) <= len(scores):
-            self.notes.append("the contexts have no scores: no floor is tried")
-            return
-        half = np.array([zlib.crc32(name.encode("utf-8", "replace")) & 1 for name in self.clusters], np.bool_)
-        if len(set(self.clusters)) < _FEWEST or half.all() or not half.any():
-            self.notes.append(f"fewer than {_FEWEST} queries: no floor is chosen")
-            return
-        floors = np.unique(np.quantile(values, _QUANTILES))
-        tried = [self.without(scores < floor) for floor in floors.tolist()]
-        table = np.stack([values for values, _ in tried])
-
-        def best(rows: Bools) -> int:
-            means = table[:, rows].mean(axis=1)
-            return int(np.flatnonzero(means >= means.max() - SAME)[-1])
-
-        whole = best(np.ones(len(now), np.bool_))
-        chosen = table[np.where(half, best(~half), best(half)), np.arange(len(now))]
-        more = {"floor": float(floors[whole]), **tried[whole][1]}
-        yield "floor", f"floor of {floors[whole]:.4g} on the scores", chosen, more
-
     def row(self, now: Floats, kind: Any, change: str, then: Floats, more: Mapping[str, Any]) -> ChangeRow:
         """Return the paired difference of a change."""
         by = paired_difference(now, then, clusters=self.clusters, value_range=self.measure.definition.range)
         if (note := by.interval.note) and note not in self.notes:
             self.notes.append(note)
         numbers = {name: getattr(by, name) for name in ("difference", "p", "wins", "ties", "losses")}
-        fields: dict[str, Any] = {name: more.get(name) for name in ("k", "floor", "dropped")}
+        fields: dict[str, Any] = {name: more.get(name) for name in ("k", "dropped")}
         fields |= {"limit": kind in {"rerank", "ideal", "filter"}, "mean": by.mean_b, "p_holm": None}
         return ChangeRow(change=change, kind=kind, **fields, **numbers, **interval_fields(by.interval))
 

@@ -15,7 +15,7 @@ export function stages() {
 
 /** A line per stage: its share of the relevant documents as a bar, what it lost and saved. */
 function funnel(one) {
-  const heads = ["stage", "relevant documents", ...["lost", "saved"].map(numHead), "recall, 95% interval", numHead("change"), "keeps of the stage before"];
+  const heads = ["stage", "relevant documents", ...["lost", "saved"].map(numHead), "recall, 95% interval", numHead("change")];
   const rows = one.stages.map((stage) => [
     el("th", { scope: "row" }, data(stage.name)),
     el("td", null, el("progress", { max: one.known, value: stage.in, "aria-label": `${stage.in} of ${one.known}` }), el("div", { class: "small quiet" }, `${stage.in} of ${one.known}`)),
@@ -23,14 +23,6 @@ function funnel(one) {
     num(stage.saved || "–", stage.saved ? "good" : "quiet"),
     el("td", null, interval(stage.recall, stage.interval, [0, 1]), el("div", { class: "small quiet" }, `${number(stage.recall)} · ${extent(stage.interval)}`)),
     el("td", { class: "num", title: stage.difference_interval ? between(stage.difference_interval) : "" }, stage.difference === null ? "" : signed(stage.difference)),
-    el("td", { class: "small" }, kept(stage)),
   ]);
   return table("Stages of the retrieval", heads, rows, "measures");
-}
-
-function kept(stage) {
-  if (!stage.kept || stage.kept.keeps === null || !stage.lost) return "";
-  const share = (value) => `${(100 * value).toFixed(0)}%`;
-  const deeper = stage.depths.find((one) => one.depth > stage.depth && one.keeps >= (1 + stage.kept.keeps) / 2);
-  return share(stage.kept.keeps) + (deeper ? `; depth ${deeper.depth} instead of ${stage.depth}: ${share(deeper.keeps)}` : "");
 }
