@@ -230,7 +230,6 @@ FLAGS = (
     # who judges, and how
     Flag("--judge", "run", JUDGE, "The judge: labels, gold, lexical or a model (openai:gpt-4o-mini); several vote as a panel.", many=True, setting=(str, list), in_file=True, read=words),
     Flag("--labels", "run", JUDGE, "People's labels for --judge labels and labels=human: .jsonl, .csv, TREC qrels, or a report.", Path, value="FILE", at_url="kept"),
-    Flag("--labels", "labels check,labels move", DATA, "Further labels by people: .jsonl, .csv, TREC qrels, or a report.", Path, value="FILE"),
     Flag("--repeat", "run", JUDGE, "Ask each judge N times and let the answers vote.", int, value="N", default=1, least=1, setting=(int,), in_file=True),
     Flag("--base-url", "run", JUDGE, "An OpenAI-compatible endpoint for the judge.", value="URL", judge="base_url", holds="part"),
     Flag("--header", "run", JUDGE, "A header for the judge's endpoint, never stored; repeatable.", name="headers", value="NAME=VALUE", many=True, read=headers, judge="headers", holds="command"),

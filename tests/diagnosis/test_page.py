@@ -36,9 +36,8 @@ def test_the_page_shows_the_funnel(tmp_path: Path) -> None:
         page.wait_for_selector("body[data-ready=overview]")
         table = page.get_by_role("table", name="Stages of the retrieval")
         rows = [line.split("\t") for line in table.inner_text().splitlines() if "\t" in line]
-        assert (
-            "12 relevant documents of 3 queries: 3 returned, 6 lost, 3 never retrieved"
-            in page.inner_text("main")
+        assert "12 relevant documents of 3 queries: 3 returned, 6 lost, 3 never retrieved" in page.inner_text(
+            "main"
         )
         assert page.evaluate("window.hit") is None
         assert table.locator("progress").count() == 3

@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
 from pathlib import Path
-
-from msgspec import UNSET, UnsetType
 
 from germane.clean import clean, counted, shorten, some_of
 from germane.cli.printing import is_report
@@ -14,24 +11,21 @@ from germane.cli.values import print_document, refuse_input, say
 from germane.encoding import encode, encode_records
 from germane.errors import InputError
 from germane.labelling.corpus import Corpus
-from germane.labelling.files import LabelFile
-from germane.labelling.moving import LabelOutcome, carry_labels, check_labels, labels_in, move_labels
+from germane.labelling.moving import carry_labels, check_labels, move_labels
+from germane.places.lists import turns
 from germane.reports.report import find_report
 from germane.samples.files import write_whole
 from germane.samples.reading import read_samples
-from germane.tables.labels import Label, dump_label
+from germane.tables.labels import Label, add_labels, dump_label
 from germane.types import Sample
 
 
-def check(path: Path, *, corpus: Path, labels: Path | None, json: bool) -> None:
-    """Check gold ids, changed texts, quotes of evidence, and labelled passages against a corpus.
+def check(path: Path, *, corpus: Path, json: bool) -> None:
+    """Check gold ids, changed texts and quotes of evidence against a corpus.
 
     The former text of a document is taken from the samples' contexts, where it was retrieved.
     """
-    samples, values = _read(path, labels)
-    check = check_labels(samples, searched := Corpus(corpus))
-    if values:
-        check.labels = carry_labels(values, samples, searched)[1]
+    check = check_labels(_read(path)[0], Corpus(corpus))
     if json:
         print_document(check.as_json())
         return
@@ -50,11 +44,11 @@ def check(path: Path, *, corpus: Path, labels: Path | None, json: bool) -> None:
         places = (f"{at.document} {at.start}-{at.end} ({at.share:.0%})" for at in quote.places[:3])
         text = f"{shorten(quote.sample, 40)}: {shorten(quote.quote, 60)!r}"
         lines.append(f"  {text} {', '.join(places) or 'stands nowhere'}")
-    for line in (*lines, *_of_people(check.labels)):
+    for line in lines:
         print(clean(line))
 
 
-def move(path: Path, *, corpus: Path, labels: Path | None, output: Path, json: bool) -> None:
+def move(path: Path, *, corpus: Path, output: Path, json: bool) -> None:
     """Move gold and people's labels to the documents of another corpus, by quoted evidence or old passage text.
 
     Writes samples without contexts, and labels (OUT.labels.jsonl) if there are any. Uncertain matches become `unsure`: measures
@@ -64,8 +58,8 @@ def move(path: Path, *, corpus: Path, labels: Path | None, output: Path, json: b
         raise InputError(f"-o {output}: samples are written as JSON lines", fix="name it .jsonl")
     beside = output.with_suffix(".labels.jsonl")
     for written in (output, beside):
-        refuse_input(written, [path, labels, corpus])
-    before, values = _read(path, labels)
+        refuse_input(written, [path, corpus])
+    before, values = _read(path)
     samples, moved = move_labels(before, searched := Corpus(corpus))
     carried, people = carry_labels(values, before, searched)
     write_whole(output, encode_records(samples))
@@ -82,19 +76,19 @@ def move(path: Path, *, corpus: Path, labels: Path | None, output: Path, json: b
             print(f"  and {len(moved.lost) - 10} more: --json lists them")
         if moved.unsure or moved.lost:
             print("measures over gold are bounds for samples whose gold is unsure")
-        for line in _of_people(moved.labels):
-            print(line)
+        if values:
+            print(
+                f"people's labels: {', '.join(f'{count} {name}' for name, count in people.items() if count)}"
+            )
     say(f"wrote {output}{f' and {beside}' if values else ''}")
 
 
-def _of_people(labels: Mapping[LabelOutcome, int] | UnsetType) -> Iterator[str]:
-    """Yield in words what became of people's labels: `people's labels: 12 same, 3 carried`; nothing where there are none."""
-    if labels is not UNSET:
-        yield f"people's labels: {', '.join(f'{count} {name}' for name, count in labels.items() if count)}"
-
-
-def _read(path: Path, labels: Path | None) -> tuple[list[Sample], list[Label]]:
+def _read(path: Path) -> tuple[list[Sample], list[Label]]:
     """Return the samples of a file or report, and people's labels of their contexts."""
-    report = find_report(path) if is_report(path) else None
-    samples = list(read_samples(path) if report is None else report.samples())
-    return samples, labels_in(samples, report, None if labels is None else LabelFile(labels).passages())
+    if is_report(path):
+        report = find_report(path)
+        return list(report.samples()), list(report.labels())
+    samples, labels = list(read_samples(path)), list[Label]()
+    for sample in samples:
+        add_labels(labels, sample, turns(sample))
+    return samples, labels

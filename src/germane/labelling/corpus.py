@@ -10,21 +10,20 @@ import hashlib
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import Any
 
 from germane.clean import fold
 from germane.encoding import Line, internal
 from germane.errors import InputError, SourceLocation
 from germane.measures.evidence import EDGE, tokens
-from germane.samples.cells import Cells, Locate
-from germane.samples.fields import id_keys
+from germane.samples.cells import Cells
+from germane.samples.fields import id_in, id_keys
 from germane.samples.files import dataset_files, read_text
 from germane.samples.reading import READERS, suffix_of
 from germane.types import Json
 
 __all__ = ["Corpus"]
 
-_TEXTS = ("text", "content", "page_content", "contents", "passage", "chunk", "body")
+_TEXTS = tuple(map(fold, ("text", "content", "page_content", "contents", "passage", "chunk", "body")))
 _PLAIN = (".txt", ".md", ".rst", ".html", ".htm")
 _FIX = 'write a row per document: {"id": "d7", "text": "..."}'
 
@@ -87,19 +86,15 @@ class Corpus:
 
         The digest is the sum of the SHA-256 of each (id, text) modulo 2^128, in hex.
         """
-        total, count, seen = 0, 0, set[int]()
+        total, seen = 0, set[str]()
         for document, text in self.documents():
             named = f"{len(document)}:{document}{text}".encode()
             total += int.from_bytes(hashlib.sha256(named).digest()[:16], "big")
-            count += 1
-            # of a million ids, two have the same hash once in forty million times
-            if (name := hash(document)) in seen and sum(
-                other == document for other, _ in self.documents()
-            ) > 1:
+            if document in seen:
                 problem = f"document {document} is there twice"
                 raise InputError(problem, fix="give each document its own id", place=self._location)
-            seen.add(name)
-        return {"digest": f"{total % 2**128:032x}", "documents": count, "name": self.path.name}
+            seen.add(document)
+        return {"digest": f"{total % 2**128:032x}", "documents": len(seen), "name": self.path.name}
 
     def texts_of(self, ids: Collection[str]) -> dict[str, str]:
         """Return the texts of these documents, as far as the corpus has them."""
@@ -156,37 +151,19 @@ def _common_span(piece: Sequence[str], words: Sequence[str]) -> tuple[int, int] 
     return None
 
 
-def _documents(file: Path) -> Iterator[tuple[Mapping[str, Json], Locate]]:
-    """Yield each row of a file with the function that locates a fault in it."""
+def _rows(file: Path) -> Iterator[tuple[str, str]]:
+    """Yield id and text of each row; of several plausible columns the first."""
     reader, _ = READERS[suffix_of(file)]
     # a cell of a table is a text as it stands: no value is made of it
     cells = Cells(lambda name, among=(): "id" if id_keys((name,)) else "query")  # noqa: ARG005
     for _, row, where in reader(file, cells):
         if not isinstance(row, dict):
             raise InputError("this is not a document", fix=_FIX, place=where(()))
-        yield row, where
-
-
-def _rows(file: Path) -> Iterator[tuple[str, str]]:
-    """Yield id and text of each row; of several columns that may hold the id, the first is read."""
-    names: dict[tuple[str, ...], tuple[str | None, str | None]] = {}
-    for row, where in _documents(file):
-        keys = tuple(row)
-        if keys not in names:
-            names[keys] = next(iter(id_keys(keys)), None), _named(keys, _TEXTS)
-        of_id, of_text = names[keys]
-        document, text = (row.get(name) if name else None for name in (of_id, of_text))
-        if isinstance(document, int | float) and not isinstance(document, bool) and document % 1 == 0:
-            document = str(int(document))
-        if not isinstance(document, str) or not document:
+        if (document := id_in(row)) is None:
             raise InputError("this document has no id", fix=_FIX, place=where(()))
-        if text is not None and not isinstance(text, str):
-            text = str(text)
-        if of_text is None:
+        names: Mapping[str, str] = {fold(key): key for key in reversed(list(row))}
+        name = next((names[name] for name in _TEXTS if name in names), None)
+        if name is None:
             raise InputError(f"document {document} has no text", fix=_FIX, place=where(()))
-        yield document, text or ""
-
-
-def _named(keys: Iterable[str], names: Sequence[str]) -> str | None:
-    folded: Mapping[str, Any] = {fold(key): key for key in reversed(list(keys))}
-    return next((folded[fold(name)] for name in names if fold(name) in folded), None)
+        text = row[name]
+        yield document, "" if text is None else str(text)

@@ -190,10 +190,6 @@ class LabelFile:
         self.book.add(rows)
         return changed, tuple(rows)
 
-    def about(self, sample: Sample) -> Iterator[Label]:
-        """Yield the labels of a sample's passages, each with its item and labeller."""
-        return (label for _, some in self._on_places(sample) for label in some)
-
     def _on_places(self, sample: Sample) -> Iterator[tuple[str, list[Label]]]:
         """Yield each passage's item with its labels, by the first of its names in the file."""
         place = {"sample": sample.id, "system": sample.system}

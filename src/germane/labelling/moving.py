@@ -15,12 +15,10 @@ from msgspec import UNSET, UnsetType, structs
 
 from germane.encoding import Line
 from germane.labelling.corpus import Corpus, TextMatch
-from germane.labelling.files import LabelFile
 from germane.labelling.unmatched import gold_ids
 from germane.measures.evidence import tokens
 from germane.places.lists import labelled_contexts, turns
-from germane.reports.data import ReportData
-from germane.tables.labels import UNSURE, Label, add_labels, newest_labels, relevance_item
+from germane.tables.labels import UNSURE, Label, newest_labels, relevance_item
 from germane.types import Sample
 
 
@@ -52,7 +50,6 @@ class LabelsCheckDocument(Line):
     changed: list[str]
     unknown: int
     quotes: list[QuoteRow]
-    labels: dict[LabelOutcome, int] | UnsetType = UNSET
 
 
 class LabelsMoveDocument(Line):
@@ -214,36 +211,23 @@ def _split(matches: Sequence[TextMatch], least: float) -> _Split:
     return sure, [at.document for at in matches if at.share < least]
 
 
-def labels_in(samples: Sequence[Sample], report: ReportData | None, file: LabelFile | None) -> list[Label]:
-    """Return the labels of a report, of a file of labels, and of the samples themselves."""
-    table = list[Label]()
-    for sample in samples if report is None else ():
-        add_labels(table, sample, turns(sample))
-    labels = list(table if report is None else report.labels())
-    return [*labels, *(label for sample in samples if file is not None for label in file.about(sample))]
-
-
 def carry_labels(
     labels: Iterable[Label], samples: Sequence[Sample], corpus: Corpus
 ) -> tuple[list[Label], dict[LabelOutcome, int]]:
     """Return people's labels carried to the documents of a corpus, and the number of each outcome."""
-    passages: dict[str, tuple[Sample, str, str | None]] = {}
+    passages: dict[str, tuple[Sample, str]] = {}
     for sample in samples:
         for item, context in labelled_contexts(sample):
-            passages.setdefault(item, (sample, context.passage, context.id))
+            passages.setdefault(item, (sample, context.passage))
     newest = newest_labels(labels)
     labelled = [label for label in newest if label.item in passages and label.kind == "relevance"]
     counts = dict.fromkeys(get_args(LabelOutcome), 0) | {"others": len(newest) - len(labelled)}
     answered = [(label, *passages[label.item]) for label in labelled if label.answer is not None]
-    # of labels under an id alone nobody knows the text
-    kept = corpus.texts_of({of for _, _, text, of in answered if of and text == of})
-    matches_of = corpus.find(text for _, _, text, of in answered if of not in kept)
-    texts = kept | corpus.texts_of({at.document for matches in matches_of.values() for at in matches})
+    matches_of = corpus.find(passage for _, _, passage in answered)
+    texts = corpus.texts_of({at.document for matches in matches_of.values() for at in matches})
     made: dict[tuple[str, str | None], Label] = {}
-    for label, sample, passage, document in answered:
-        matches = matches_of.get(passage, [])
-        if document is not None and document in kept:
-            matches = [TextMatch(document, 0, 0, 1.0, exact=True, all=True)]
+    for label, sample, passage in answered:
+        matches = matches_of[passage]
         counts[_outcome(label, matches)] += 1
         for at in matches:
             item = relevance_item(sample.query, texts[at.document], turns(sample))
