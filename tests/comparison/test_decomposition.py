@@ -52,28 +52,17 @@ def measured(rows: list[dict[str, Json]], judge: FakeJudge | None = None) -> Rep
     return evaluate(rows, MEASURES, judge=judge or grading(None))
 
 
-def parts(a: Report, b: Report, measure: str) -> tuple[float, dict[str, float], dict[str, list[float]]]:
-    """The difference, its parts that are not 0, and their intervals; the parts sum to the difference."""
-    found = compare(a, b, measures=measure, across_judges=True).to_json()["comparisons"][0]
-    line: Any = found["parts"]
-    causes = {name: part for name, part in line.items() if name not in {"intervals", "n", "share"}}
-    assert found["difference"] == pytest.approx(sum(causes.values()), abs=1e-12)
-    assert line["n"] == found["n"]
-    return (
-        found["difference"] or 0.0,
-        {name: part for name, part in causes.items() if part},
-        line["intervals"],
-    )
+def parts(a: Report, b: Report, measure: str) -> tuple[float, dict[str, float]]:
+    """The difference, and its parts that are not 0; these sum to the difference."""
+    found: Any = compare(a, b, measures=measure, across_judges=True).to_json()["comparisons"][0]
+    assert found["difference"] == pytest.approx(sum(found["parts"].values()), abs=1e-12)
+    return found["difference"] or 0.0, {name: part for name, part in found["parts"].items() if part}
 
 
 @pytest.mark.parametrize("measure", MEASURES.split())
 def test_other_lists_are_retrieval_alone(measure: str) -> None:
     """The judge is the same, and so is the gold."""
-    difference, causes, ends = parts(
-        measured(rows(1, 60, good=0.1)), measured(rows(2, 60, good=0.9)), measure
-    )
-    if measure == "nDCG@5":
-        assert ends["retrieval"][0] > 0
+    difference, causes = parts(measured(rows(1, 60, good=0.1)), measured(rows(2, 60, good=0.9)), measure)
     assert causes == {"retrieval": pytest.approx(difference, abs=1e-12)}
 
 
@@ -89,7 +78,7 @@ def test_across_judges_there_are_no_parts() -> None:
 
 def test_other_verdicts_of_the_same_judge_are_labels() -> None:
     """Asked again, a judge that wavers changes scores on the same lists."""
-    difference, causes, _ = parts(
+    difference, causes = parts(
         measured(rows(1), grading(1)), measured(rows(1), grading(2)), "context_precision@5"
     )
     assert causes == {"labels": pytest.approx(difference, abs=1e-12)}
@@ -97,9 +86,9 @@ def test_other_verdicts_of_the_same_judge_are_labels() -> None:
 
 def test_other_gold_is_the_labels_alone() -> None:
     """Grades of documents that both lists hold."""
-    difference, causes, ends = parts(measured(rows(1)), measured(rows(1, qrels={"d5": 1})), "nDCG@5")
+    difference, causes = parts(measured(rows(1)), measured(rows(1, qrels={"d5": 1})), "nDCG@5")
     assert causes == {"labels": pytest.approx(difference, abs=1e-12)}
-    assert ends["labels"][1] < 0
+    assert difference < 0
 
 
 def by_reference(name: str = "fake") -> FakeJudge:
@@ -113,18 +102,12 @@ def by_reference(name: str = "fake") -> FakeJudge:
     )
 
 
-def test_another_reference_is_the_labels_alone() -> None:
-    """A judge's verdicts against another reference are another gold's; where the lists changed too, nothing is split."""
+def test_another_reference_is_not_split() -> None:
+    """Verdicts against another reference answer another question."""
     before = measured(rows(1, reference="d0"), by_reference())
     after = measured(rows(1, reference="d5"), by_reference())
-    difference, causes, _ = parts(before, after, "context_precision@5")
-    assert causes == {"labels": pytest.approx(difference, abs=1e-12)}
-    both = measured(rows(2, reference="d5"), by_reference())
-    (row,) = compare(before, both, measures="context_precision@5").to_json()["comparisons"]
-    assert (row["parts"], row["parts_why"]) == (
-        None,
-        "of some queries both the lists and the reference changed",
-    )
+    (row,) = compare(before, after, measures="context_precision@5").to_json()["comparisons"]
+    assert (row["parts"], row["parts_why"]) == (None, "what the judge was shown beside the passages differs")
 
 
 @pytest.mark.parametrize("seed", range(8))
@@ -138,15 +121,3 @@ def test_parts_of_everything_at_once_sum_exactly(seed: int) -> None:
     b = measured(changed, grading(seed + 1))
     for measure in MEASURES.split():
         parts(a, b, measure)
-
-
-def test_no_cause_where_none_was_planted() -> None:
-    """Fifty times lists and verdicts drawn anew from the same: at most 5 of 50 intervals of any cause exclude 0."""
-    beyond = {"retrieval": 0, "labels": 0}
-    for seed in range(50):
-        a, b = (measured(rows(2 * seed + part, 20), grading(2 * seed + part)) for part in (0, 1))
-        _, causes, ends = parts(a, b, "context_relevancy(unit=context)")
-        assert causes.keys() <= beyond.keys()
-        for cause, (low, high) in ends.items():
-            beyond[cause] += not low <= 0 <= high
-    assert max(beyond.values()) <= 5

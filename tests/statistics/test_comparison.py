@@ -6,7 +6,6 @@ from germane.statistics.comparison import (
     decide_change,
     holm,
     paired_difference,
-    split_difference,
 )
 from germane.statistics.intervals import Interval, mean_interval
 
@@ -122,17 +121,3 @@ def test_a_gate_rarely_passes_a_loss_as_large_as_the_margin() -> None:
         for _ in range(400)
     ]
     assert 0.005 <= np.mean(np.array(verdicts) == "pass") <= 0.055
-
-
-def test_parts_of_a_difference_sum_exactly() -> None:
-    """Each is a mean with its interval; together they are B - A."""
-    a, m, b = RNG.beta(3, 3, (3, 40))
-    found = split_difference(m - a, b - m, value_range=(0, 1))
-    assert found.retrieval + found.labels == pytest.approx((b - a).mean(), abs=1e-14)
-    assert found.retrieval == pytest.approx((m - a).mean())
-    assert found.share == pytest.approx(abs(found.labels) / (abs(found.retrieval) + abs(found.labels)))
-    same = paired_difference(a, m, value_range=(0, 1)).interval.ends
-    assert found.ends["retrieval"] == pytest.approx(same)
-    still = split_difference(m - a, np.zeros(40))
-    assert "labels" not in still.ends
-    assert split_difference(np.zeros(3), np.zeros(3)).share is None

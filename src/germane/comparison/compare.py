@@ -13,7 +13,7 @@ import numpy as np
 from germane.clean import counted
 from germane.comparison.corrected import DecidedPair
 from germane.comparison.formats import Comparison
-from germane.comparison.judged import compared, how_judged, other_corpus, served_models, verdicts_of
+from germane.comparison.judged import compared, how_judged, other_corpus, verdicts_of
 from germane.comparison.mixed import parts_of
 from germane.comparison.moved import moved_queries
 from germane.comparison.regression import regression, within_margin
@@ -111,7 +111,6 @@ def compare(
     for pair in pairs:
         found = _rows(pair, chosen, margins, allow_stand_in=allow_stand_in)
         rows += [row.replace(several=len(pairs) > 1) for row in found]
-        notes.append("" if differ else served_models(pair.a, pair.b, judged))
         if judged and (pair.a.report.tables is pair.b.report.tables or not differ):
             notes += _covered(pair)
     rows, slices = adjusted(rows, first), list[MeasureComparison]()

@@ -325,14 +325,8 @@ def _remarks(comparison: Comparison, row: MeasureComparison) -> Iterator[str]:
         )
     if ends is None and row.interval.why:
         yield f"{name}: no interval: {row.interval.why}"
-    if parts is not None and parts.labels and parts.share is not None:
-        amounts = []
-        for cause, amount in (("retrieval", parts.retrieval), ("labels", parts.labels)):
-            if amount:
-                between = parts.ends.get(cause)
-                within = f" ({interval_in_words(between, sign='+')})" if between else ""
-                amounts.append(f"{cause} {amount:+.4f}{within}")
-        yield f"{name}: {', '.join(amounts)}; {parts.share:.0%} of what moved is other labels on the same passages"
+    if parts is not None and parts.labels:
+        yield f"{name}: retrieval {parts.retrieval:+.4f}, other labels on the same passages {parts.labels:+.4f}"
 
 
 def _lists(comparison: Comparison, start: str = "") -> Iterator[str]:

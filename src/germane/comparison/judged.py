@@ -47,22 +47,6 @@ def how_judged(a: Side, b: Side, measures: Sequence[str]) -> str:
     return ""
 
 
-def served_models(a: Side, b: Side, measures: Iterable[str]) -> str:
-    """Return a text with the number of judgements of each model that answered under the judge's name; "" for one model.
-
-    `how_judged` names models of which the two share none.
-    """
-    for name in () if a.report is b.report else measures:
-        served = {side: _served(side, name) for side in (a, b)}
-        if all(served.values()) and len({model for models in served.values() for model in models}) > 1:
-            counts = (
-                f"{side.name} {', '.join(f'{n:,} by {model}' for model, n in models.items())}"
-                for side, models in served.items()
-            )
-            return f"several models answered under the judge's name: {'; '.join(counts)} ({name})"
-    return ""
-
-
 def _served(side: Side, measure: str) -> Mapping[str, int]:
     """Return the judgements of a measure by model, if the endpoint reports another model than was requested."""
     identity = side.report.judge.identity

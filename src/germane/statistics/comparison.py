@@ -1,10 +1,10 @@
-"""Paired comparison of two systems over the same cases: difference, interval, test, decision, and parts by cause."""
+"""Paired comparison of two systems over the same cases: difference, interval, p-value, and decision."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from math import ceil, fsum, isfinite
+from math import ceil, isfinite
 from typing import Literal
 
 import numpy as np
@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from germane.encoding import Line
 from germane.statistics.distributions import normal_quantile
-from germane.statistics.intervals import SAME, UPPER, Interval, IntervalEnds, group_cases, mean_interval
+from germane.statistics.intervals import SAME, UPPER, Interval, group_cases, mean_interval
 from germane.statistics.power import POWER, detectable
 
 Floats = NDArray[np.float64]
@@ -50,23 +50,14 @@ class Decision:
     needed: int | None = None
 
 
-class DifferenceParts(Line, rename={"ends": "intervals"}):
-    """The parts of a difference, which sum to it, over the `n` queries with known scores in both.
+class DifferenceParts(Line):
+    """The parts of a difference, which sum to it, over the queries with known scores in both.
 
-    `retrieval` is what other lists change, `labels` what other verdicts or gold on the same passages do. `intervals` are of the
-    parts that are not 0 in every query: a part whose interval holds 0 is not a finding. `share` is the share of the labels in what
-    moved, 0 to 1.
+    `retrieval` is what other lists change, `labels` what other verdicts or gold on the same passages do.
     """
 
     retrieval: float
     labels: float
-    ends: dict[str, IntervalEnds]
-    n: int
-    share: float | None = None
-
-    def __post_init__(self) -> None:
-        total = abs(self.retrieval) + abs(self.labels)
-        self.share = abs(self.labels) / total if total else None
 
 
 def paired_difference(
@@ -157,28 +148,3 @@ def decide_change(interval: Interval, margin: float) -> Decision:
         return Decision("undecided", margin)
     far = (interval.mean - low) * (1 + normal_quantile(POWER) / normal_quantile(UPPER))
     return Decision("undecided", margin, max(interval.n + 1, ceil(interval.n * (far / margin) ** 2)))
-
-
-def split_difference(
-    retrieval: ArrayLike,
-    labels: ArrayLike,
-    *,
-    clusters: ArrayLike | None = None,
-    value_range: tuple[float, float] | None = None,
-) -> DifferenceParts:
-    """Return the means of a difference's two parts, each with its paired interval.
-
-    Args:
-        retrieval: What other lists add to the difference of every case, shape (n,).
-        labels: What other labels add, shape (n,); the sum of both is B - A.
-        clusters: Identity of each case's cluster, shape (n,).
-        value_range: Smallest and largest score possible; None = unknown.
-    """
-    parts = {"retrieval": np.asarray(retrieval, float), "labels": np.asarray(labels, float)}
-    n, ends = len(parts["retrieval"]), dict[str, IntervalEnds]()
-    for cause, amounts in parts.items():
-        if amounts.any():
-            by = paired_difference(np.zeros(n), amounts, clusters=clusters, value_range=value_range)
-            ends |= {cause: by.interval.ends} if by.interval.ends else {}
-    lists, others = (fsum(amounts.tolist()) / n for amounts in parts.values())
-    return DifferenceParts(lists, others, ends, n)

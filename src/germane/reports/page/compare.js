@@ -105,10 +105,10 @@ function noise(source) {
     }
   });
   const parts = (report.comparison?.comparisons ?? []).filter((one) => one.parts);
-  const rows = parts.map((one) => [el("th", { scope: "row" }, measureName(one.measure)), num(signed(one.parts.retrieval)), num(signed(one.parts.labels)), num(one.parts.share === null ? "–" : `${(100 * one.parts.share).toFixed(0)}%`)]);
+  const rows = parts.map((one) => [el("th", { scope: "row" }, measureName(one.measure)), num(signed(one.parts.retrieval)), num(signed(one.parts.labels))]);
   return el("section", { class: "panel" }, el("h2", null, "What it is made of"),
     el("p", null, same + other ? `${other.toLocaleString("en")} of ${(same + other).toLocaleString("en")} passages that stand in both lists${report.capped ? " of the queries on this page" : ""} have another label now (${report.sources[source]}).` : `No passage with a label stands in both lists (${report.sources[source]}).`),
-    rows.length > 0 && table("Retrieval and labels", ["measure", ...["retrieval", "labels", "share of labels"].map(numHead)], rows),
+    rows.length > 0 && table("Retrieval and labels", ["measure", ...["retrieval", "labels"].map(numHead)], rows),
     rows.length > 0 && el("p", { class: "quiet small" }, "Retrieval: what other passages and ranks change. Labels: what other labels of the same passages change."));
 }
 
