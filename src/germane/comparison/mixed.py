@@ -15,15 +15,17 @@ from msgspec.structs import replace
 
 from germane.comparison.corrected import DecidedPair
 from germane.comparison.judged import how_judged, verdicts_of
+from germane.judges.labels import GoldJudge, LabelsJudge
 from germane.judging.driver import FindValues, results_of
+from germane.judging.groups import judgement_of
 from germane.judging.recorded import StoredAnswers
 from germane.measures.graders import graders_of
 from germane.measures.measure import Measure
 from germane.measures.scoring import Block, Job
-from germane.places.lists import field_text, rankings
+from germane.places.lists import field_text, rankings, turns
 from germane.places.settings import Settings
 from germane.places.table import Floats
-from germane.questions.asking import Unanswered
+from germane.questions.asking import Unanswered, value_of
 from germane.questions.question import AnyQuestion
 from germane.reports.explain import recorded, settings_of
 from germane.reports.pairing import PairedSystems, Side
@@ -78,8 +80,10 @@ def _scored_again(
     The last value says whether the references, criteria, or what the judge was shown differ in any case.
     """
     a, b, (ours, theirs) = pair.a, pair.b, both
-    changed: Container[str] = a.scores.numbers if pair.by_query else _judged_otherwise(a, b)
-    graders, find = graders_of(tuple(measures.values())), _shared_verdicts(a, b)
+    by_labels = ours.judged_by or theirs.judged_by
+    changed: Container[str] = a.scores.numbers if pair.by_query or by_labels else _judged_otherwise(a, b)
+    settings = theirs if ours.judged_by == theirs.judged_by else theirs.with_judge("")
+    graders, find = graders_of(tuple(measures.values())), _shared_verdicts((a, ours), (b, theirs))
     sums = {name: np.zeros(len(a.scores.cases)) for name in measures}
     trials, texts_differ = np.zeros(len(a.scores.cases)), False
     for some in batched(pair.samples_in_both(), _BLOCK):
@@ -92,7 +96,7 @@ def _scored_again(
             if case in changed or samples != after:
                 jobs += [Job(sample=sample, graders=graders) for sample in samples]
                 case_of += [a.scores.numbers[case]] * len(samples)
-        block = Block(jobs=jobs, settings=theirs)
+        block = Block(jobs=jobs, settings=settings)
         for number, outcome in zip(case_of, block.outcomes(results_of(block.programs, find)), strict=True):
             trials[number] += 1
             for name, measure in measures.items():
@@ -119,12 +123,13 @@ def _judged_otherwise(a: Side, b: Side) -> Container[str]:
     }
 
 
-def _shared_verdicts(a: Side, b: Side) -> FindValues:
+def _shared_verdicts(a: tuple[Side, Settings], b: tuple[Side, Settings]) -> FindValues:
     """Return a lookup of B's stored answers in which A's answer to the same item comes first."""
 
     @cache
     def sources() -> tuple[FindValues, FindValues]:
-        return StoredAnswers(a.report.tables.judgements, however=True).values, recorded(b.report).values
+        ours = _labels_of(*a) or StoredAnswers(a[0].report.tables.judgements, however=True).values
+        return ours, _labels_of(*b) or recorded(b[0].report).values
 
     def find(asked: Sequence[Sequence[AnyQuestion]]) -> list[list[Any]]:
         ours, theirs = sources()
@@ -136,6 +141,22 @@ def _shared_verdicts(a: Side, b: Side) -> FindValues:
         return result
 
     return find
+
+
+def _labels_of(side: Side, settings: Settings) -> FindValues | None:
+    """Return a function that reads the labels of a system judged by labels; None for a system with a judge."""
+    if not settings.judged_by:
+        return None
+    reader = GoldJudge() if settings.judged_by == "gold" else LabelsJudge()
+    for sample in side.read():
+        for _, contexts in rankings(sample):
+            reader.learn(sample.query, contexts, turns(sample), sample.qrels)
+
+    def value(question: AnyQuestion) -> Any:
+        judgement = judgement_of("", question, reader, reader.reply(question))
+        return value_of(question, judgement.answer, judgement.error)
+
+    return lambda asked: [list(map(value, questions)) for questions in asked]
 
 
 def _refusal(pair: PairedSystems, name: str, settings: tuple[Settings, Settings]) -> str:
@@ -152,7 +173,6 @@ def _refusal(pair: PairedSystems, name: str, settings: tuple[Settings, Settings]
         ),
         f"there are more than {MOST_SPLIT:,} queries": len(b.scores.cases_of(b.system)) > MOST_SPLIT,
         "the judges answered on different scales": settings[0].scale != settings[1].scale,
-        "labels were read in the place of a judge": any(of.judged_by for of in settings),
     }
     return next((why for why, holds in reasons.items() if holds), "")
 
