@@ -363,53 +363,34 @@ def test_files_in_zstandard_are_read_as_they_are(files: Path) -> None:
     assert "damaged" in damaged.err
 
 
-def test_bad_rows_are_shown_together_or_left_out(files: Path) -> None:
-    """The first ten with file, line and what, and how many more; `--on-bad-row skip` says the same and goes on."""
+def test_bad_rows_are_errors_or_left_out(files: Path) -> None:
+    """The first is an error with its line; `--on-bad-row skip` counts them and shows the first."""
     good = (files / "bm25.run").read_text("utf-8")
     faults = ["q1 Q0 c", "q1 Q0 c 1 high t", "q1 Q0 c 1 nan t", *["odd"] * 20]
     (files / "bad.run").write_text(good + "\n".join(faults) + "\nq2 Q0 c 1 1.0 t\n", encoding="utf-8")
-    (files / "bad.gold").write_text("q1 0 b 1\nq1 0 b 2\nq2 0 c one\nq2 0 c 1\n", encoding="utf-8")
     common = ("--qrels", files / "gold", "-m", "RR")
-    lines = invoke(files / "bad.run", *common).err.splitlines()
-    assert lines[0] == (
-        f"germane: {files / 'bad.run'}: 23 rows cannot be read; mend them, or leave them out with --on-bad-row skip:"
-    )
-    assert lines[1].startswith(f"  {files / 'bad.run'}:4: a run has 6 columns, this line 3")
-    assert "bad.run:5: the score 'high' is not a number" in lines[2]
-    assert "bad.run:6: the score of document c in query q1 is NaN" in lines[3]
-    assert len(lines) == 12
-    assert lines[-1] == "  and 13 more"
-    done = invoke(
-        files / "bad.run", "--qrels", files / "bad.gold", "-m", "RR", "--on-bad-row", "skip", "--json"
-    )
-    document = json.loads(done.out)
-    assert document["measures"]["RR"]["mean"] == 0.75
-    assert [note.splitlines()[0].partition(": ")[2] for note in document["notes"]] == [
-        "2 rows that cannot be read are left out:",
-        "23 rows that cannot be read are left out:",
-        "1 query with results but without gold, ignored: q9",
-    ]
+    assert "bad.run:4: a run has 6 columns, this line 3" in invoke(files / "bad.run", *common).err
+    done = invoke(files / "bad.run", *common, "--on-bad-row", "skip")
+    assert done.code == 0
+    assert "bad.run: 23 rows that cannot be read left out, the first: " in done.err
+    assert "bad.run:4: a run has 6 columns, this line 3" in done.err
 
 
 @pytest.mark.parametrize(
-    ("name", "text", "bad"),
+    ("name", "text"),
     [
-        (
-            "a.jsonl",
-            '{"id": "q1", "doc_ids": ["b"]}\n{"id": oops}\n[1]\n{"id": "q2", "doc_ids": [{}]}\n',
-            [2, 3, 4],
-        ),
-        ("a.csv", 'query_id,doc_id,score\nq1,b,1\nq1,c\n,c,3\nq1,d,x\nq2,"e"x,1\n', [3, 4, 5, 6]),
+        ("a.jsonl", '{"id": "q1", "doc_ids": ["b"]}\n{"id": oops}\n[1]\n{"id": "q2", "doc_ids": [{}]}\n'),
+        ("a.csv", "query_id,doc_id,score\nq1,b,1\nq1,c\n,c,3\nq1,d,x\n"),
     ],
 )
-def test_bad_rows_of_every_format(files: Path, name: str, text: str, bad: list[int]) -> None:
-    """Each with its line, and the good ones count."""
+def test_bad_rows_of_every_format(files: Path, name: str, text: str) -> None:
+    """The first is named with its line, and the good ones count where bad ones are skipped."""
     (files / name).write_text(text, encoding="utf-8")
     common = ("--qrels", files / "gold", "-m", "RR")
-    shown = invoke(files / name, *common).err.splitlines()[1:]
-    assert [int(line.split(":")[1]) for line in shown] == bad
+    assert f"{name}:{3 if name == 'a.csv' else 2}:" in invoke(files / name, *common).err
     done = invoke(files / name, *common, "--on-bad-row", "skip")
     assert done.out.splitlines()[1].split()[:2] == ["RR", "0.5000"]
+    assert ": 3 rows that cannot be read left out" in done.err
 
 
 def test_a_beir_folder_is_gold_and_samples(files: Path) -> None:

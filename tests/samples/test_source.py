@@ -18,7 +18,6 @@ from hypothesis import strategies as st
 from germane.errors import InputError
 from germane.evaluation import rank as ranking
 from germane.places.table import RankedLabels
-from germane.samples.files import BadRows
 from germane.samples.runs import source
 from germane.samples.runs.columns import Texts
 from germane.samples.runs.hits import read_run
@@ -194,7 +193,7 @@ def test_lines_of_faults(tmp_path: Path, block: int) -> None:
     with reading(block):
         _, hits = ranking.hits_of(path, {"q1": {"b": 1}}, duplicates="first")
         assert (hits.repeated, hits.rank.tolist(), hits.lengths.tolist()) == (1, [2], [2])
-        assert read_run(path, bad=BadRows(skip=True))["q1"] == ["a", "b", "a"]
+        assert read_run(path, skip=True)["q1"] == ["a", "b", "a"]
 
 
 def test_a_sparse_table_is_the_dense_one_without_its_unjudged_places() -> None:

@@ -21,7 +21,6 @@ from germane.reports.gates import Gate
 from germane.reports.ranking import check_output, means_table, print_trec, queries_table, ranked_table, write
 from germane.reports.report import Report
 from germane.samples.contexts import document_ids
-from germane.samples.files import BadRows
 from germane.samples.runs.results import GOLD, RUN
 from germane.samples.runs.roles import role
 from germane.samples.runs.source import RowSource
@@ -82,9 +81,9 @@ def files_of(
     named = dict(chosen.columns)
     for name in named:
         role(name)
-    first, bad = chosen.duplicates == "first", BadRows(skip=skip)
-    gold = RowSource(chosen.qrels, GOLD, chosen.qrels_format, named, bad, keep_first=first)
-    files = [RowSource(run, RUN, chosen.format, named, BadRows(skip=skip)) for run in runs]
+    first = chosen.duplicates == "first"
+    gold = RowSource(chosen.qrels, GOLD, chosen.qrels_format, named, keep_first=first, skip=skip)
+    files = [RowSource(run, RUN, chosen.format, named, skip=skip) for run in runs]
     how = {"duplicates": chosen.duplicates, "doc_id": document_ids(chosen.doc_id) if chosen.doc_id else None}
     return gold, list(zip(files, _system_names(runs), strict=True)), how
 
@@ -94,7 +93,7 @@ def _scored(chosen: Any, measures: Sequence[Measure]) -> tuple[list[BlockRows], 
     gold, runs, how = files_of(chosen.runs, chosen, skip=chosen.on_bad_row == "skip")
     how = {"missing": chosen.missing, **how}
     parts = [ranking.rank_part(run, gold, measures, system=system, **how) for run, system in runs]
-    return parts, gold.bad.notes()
+    return parts, gold.notes
 
 
 def _print(report: Report, chosen: Any) -> None:
@@ -136,9 +135,8 @@ def _overlap(chosen: Any) -> Iterator[str]:
 
     if max(path.stat().st_size if path.is_file() else 0 for path in chosen.runs) > _MOST_COMPARED:
         return
-    how = {"fmt": chosen.format, "columns": dict(chosen.columns)}
-    skip = chosen.on_bad_row == "skip"
-    first, second = (read_run(path, **how, bad=BadRows(skip=skip)) for path in chosen.runs)
+    how = {"fmt": chosen.format, "columns": dict(chosen.columns), "skip": chosen.on_bad_row == "skip"}
+    first, second = (read_run(path, **how) for path in chosen.runs)
     both = (query for query in first if query in second)
     if overlap := mean_overlap(rank_biased_overlap(first[query], second[query]) for query in both):
         yield f"rank-biased overlap of the two runs: {overlap}"

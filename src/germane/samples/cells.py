@@ -14,7 +14,7 @@ from typing import TypeAlias
 from germane.clean import counted
 from germane.errors import InputError, Invalid, SourceLocation
 from germane.samples.fields import yes_no
-from germane.samples.files import BadRows, JsonFault, Notice, Warn, parse_strict_json
+from germane.samples.files import JsonFault, Notice, Warn, parse_strict_json
 from germane.types import Json, Step
 
 MISSING = frozenset(
@@ -66,13 +66,10 @@ def table_rows(
     lines: Iterable[str],
     delimiter: str,
     name: str,
-    bad: BadRows | None = None,
     note: Callable[[str], None] = lambda _: None,
     before: int = 0,
 ) -> Iterator[tuple[int, list[str]]]:
-    """Iterate over the non-empty rows of a CSV or TSV file, each with the line on which it starts.
-
-    Raises InputError for an invalid row, or adds it to `bad`.
+    """Iterate over the non-empty rows of a CSV or TSV file, each with the line on which it starts. Raises InputError.
 
     `note` gets a remark where a CSV file has another separator. To continue a table, `before` is the number of lines that were
     read already.
@@ -98,11 +95,7 @@ def table_rows(
         except csv.Error as error:
             problem = f"this row cannot be split into cells: {error}"
             fix = 'write a quote inside a quoted cell twice (""), and close every quote'
-            fault = InputError(problem, fix=fix, place=SourceLocation(name, start))
-            if bad is None:
-                raise fault from None
-            bad.add(fault)
-            continue
+            raise InputError(problem, fix=fix, place=SourceLocation(name, start)) from None
         if any(cell.strip() for cell in cells):
             yield start, cells
 

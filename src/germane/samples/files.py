@@ -5,7 +5,6 @@ Strict JSON has no duplicate keys, no NaN and a limited depth.
 
 from __future__ import annotations
 
-import bisect
 import errno
 import functools
 import gzip
@@ -27,7 +26,7 @@ from typing import IO, BinaryIO, NoReturn, TypeAlias
 
 import msgspec
 
-from germane.clean import MASK, counted, fold
+from germane.clean import MASK, fold
 from germane.encoding import replace_surrogates
 from germane.errors import InputError, SourceLocation, install_extra
 from germane.types import MAX_DEPTH, Json, Step
@@ -270,65 +269,6 @@ def _damage() -> tuple[type[Exception], ...]:
     """Return the exceptions that a damaged compressed file raises."""
     zstandard = sys.modules.get("zstandard")
     return (gzip.BadGzipFile, EOFError, zlib.error, *([zstandard.ZstdError] if zstandard else []))
-
-
-class BadRows:
-    """Collects the rows of a file that cannot be read: an error that lists the first ten, or with `skip` a note.
-
-    `remarks` are notes on other rows. Faults are added by `add`, or raised within `with bad:`.
-    """
-
-    SHOWN = 10
-
-    def __init__(self, *, skip: bool = False) -> None:
-        self.skip = skip
-        self.count = 0
-        self.remarks: list[str] = []
-        self._first: list[InputError] = []
-
-    def clear(self) -> None:
-        """Drop all faults and remarks, to read the file again."""
-        self.count = 0
-        self.remarks.clear()
-        self._first.clear()
-
-    def add(self, fault: InputError) -> None:
-        """Count the fault of one row; the first ten by line are kept."""
-        self.count += 1
-        bisect.insort(self._first, fault, key=lambda known: known.place.line or 0 if known.place else 0)
-        del self._first[self.SHOWN :]
-
-    def __enter__(self) -> None:
-        """Collect an InputError that is raised inside the block."""
-
-    def __exit__(self, _: object, fault: BaseException | None, __: object) -> bool:
-        if isinstance(fault, InputError):
-            self.add(fault)
-        return isinstance(fault, InputError)
-
-    def check(self) -> None:
-        """Raise InputError if there are faults and they are not to be skipped."""
-        if self.skip or not self.count:
-            return
-        if self.count == 1:
-            raise self._first[0]
-        fix = f"mend them, or leave them out with --on-bad-row skip:\n{self._listed()}"
-        raise InputError(f"{counted(self.count, 'row')} cannot be read", fix=fix, place=self._location)
-
-    def notes(self) -> tuple[str, ...]:
-        """Return the remarks, and a note that lists the skipped rows."""
-        if not self.count:
-            return tuple(self.remarks)
-        rows = "row that cannot be read is" if self.count == 1 else "rows that cannot be read are"
-        return (*self.remarks, f"{self._location}: {self.count} {rows} left out:\n{self._listed()}")
-
-    @property
-    def _location(self) -> SourceLocation:
-        return SourceLocation(self._first[0].place.file if self._first[0].place else "")
-
-    def _listed(self) -> str:
-        more = self.count - len(self._first)
-        return "\n".join(f"  {line}" for line in (*self._first, *[f"and {more} more"] * bool(more)))
 
 
 def numbered_lines(stream: BinaryIO) -> Iterator[tuple[int, bytes]]:

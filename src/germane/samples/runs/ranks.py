@@ -10,7 +10,6 @@ import numpy as np
 from germane.clean import counted
 from germane.errors import InputError, SourceLocation
 from germane.samples.cells import CellCounts
-from germane.samples.files import BadRows
 from germane.samples.runs.results import Floats, Kind, Numbers
 
 
@@ -95,7 +94,7 @@ def _all_less(numbers: Floats, starts: Numbers) -> bool:
 
 @dataclass
 class Reading:
-    """One pass over a run or gold: its settings, its faults, and the state that decides its notes.
+    """One pass over a run or gold: its settings, its notes, and the state that decides them.
 
     `bare`: a third column has no name. `mapped`: every query maps documents to numbers; None = no query yet. `rises`: in every
     query the scores rise with the ranks that stand beside them, of which the `longest` list has so many.
@@ -104,8 +103,9 @@ class Reading:
     name: str
     kind: Kind
     columns: Mapping[str, str] | None
-    bad: BadRows
-    comments: int = 0
+    skip: bool
+    notes: list[str] = field(default_factory=list)
+    rejected: list[InputError] = field(default_factory=list)
     bare: bool = False
     mapped: bool | None = None
     counts: CellCounts = field(default_factory=CellCounts)
@@ -126,22 +126,28 @@ class Reading:
         self.rises = _all_less(rank[order], starts) and _all_less(score[order], starts)
         self.longest = max(self.longest, int(np.diff(starts).max(initial=0)))
 
+    def reject(self, fault: InputError) -> None:
+        """Raise the fault of a row, or count it if such rows are skipped."""
+        if not self.skip:
+            raise fault
+        self.rejected.append(fault)
+
     def note(self, text: str) -> None:
         """Add a remark on the file."""
-        self.bad.remarks.append(f"{self.name}: {text}")
+        self.notes.append(f"{self.name}: {text}")
 
     def finish(self) -> None:
-        """Add the remarks that depend on all rows. Raises InputError for bad rows."""
-        self.bad.check()
-        self.bad.remarks += map(str, self.counts.taken())
+        """Add the remarks that depend on all rows."""
+        self.notes += map(str, self.counts.taken())
         if self.rises and self.longest > _RANKS:
             self.note("scores rise down the ranks; the highest score is taken for the best")
         if self.mapped and self.numbers.count_from_one and self.numbers.longest > 2:
             self.note(
                 "documents are mapped to 1, 2, 3, ..., which were read as scores: the highest is taken for the best"
             )
-        if self.comments:
-            self.note(f"{counted(self.comments, 'comment line')} left out")
+        if self.rejected:
+            rows = counted(len(self.rejected), "row")
+            self.note(f"{rows} that cannot be read left out, the first: {self.rejected[0]}")
 
 
 def nan_error(query: str, doc: str, where: SourceLocation) -> InputError:

@@ -3,8 +3,7 @@
 A table has a header, or a known number of columns; JSON is one sample, one result or one grade per line, or one document: a
 list of these, or {query: {document: score}}.
 
-A faulty row is added to `BadRows` and reading goes on. Columns that are not needed may hold anything, including bytes that
-are not UTF-8.
+Columns that are not needed may hold anything.
 """
 
 from __future__ import annotations
@@ -54,11 +53,11 @@ def record_rows(records: Iterable[Record], reading: Reading) -> Iterator[FileRow
         except Invalid as wrong:
             if not line and f"query {record['query']} " not in wrong.problem:
                 wrong.problem = f"query {str(record['query'])[:60]}: {wrong.problem}"
-            reading.bad.add(wrong.error(place))
+            reading.reject(wrong.error(place))
             continue
         for row in rows:
             if row[3] is not None and isnan(row[3]):
-                reading.bad.add(nan_error(row[1], row[2] or "", place))
+                reading.reject(nan_error(row[1], row[2] or "", place))
             else:
                 yield row
 
@@ -196,10 +195,12 @@ def _id(item: Any, key: str = "") -> str | None:
 def json_lines(stream: BinaryIO, before: int, reading: Reading) -> Iterator[tuple[int, Any]]:
     """Iterate over the values of lines of JSON with their numbers; `before` counts the lines before them."""
     for number, line in numbered_lines(stream):
-        values: list[Any] = []
-        with reading.bad:
-            values.append(_parse(line, before + number, reading))
-        yield from ((before + number, value) for value in values)
+        try:
+            value = _parse(line, before + number, reading)
+        except InputError as fault:
+            reading.reject(fault)
+        else:
+            yield before + number, value
 
 
 def json_document(stream: BinaryIO, reading: Reading) -> Iterator[tuple[int, Any]]:
@@ -221,7 +222,7 @@ def json_records(values: Iterable[tuple[int, Any]], reading: Reading) -> Iterato
         try:
             records = list(_records_in(value, reading.kind, chosen))
         except Invalid as wrong:
-            reading.bad.add(wrong.error(reading.at(line)))
+            reading.reject(wrong.error(reading.at(line)))
         else:
             yield from ((line, record, names) for record, names in records)
 
@@ -237,10 +238,9 @@ def mapped_records(source: Mapping[Any, Any], reading: Reading) -> Iterator[Reco
             record = {"query": query, **in_roles(listed, reading.kind)}
         except Invalid as wrong:
             wrong.path = (f"query {str(key)[:60]}", *wrong.path)
-            reading.bad.add(wrong.error(SourceLocation(reading.name)))
-        else:
-            seen.add(query)
-            yield 0, record, names
+            raise wrong.error(SourceLocation(reading.name)) from None
+        seen.add(query)
+        yield 0, record, names
 
 
 def _records_in(
@@ -287,8 +287,8 @@ def table_records(
     role's column, and whether that row is a header. None = the first of `lines` is the first row.
     """
     before, cells, positions, named = head or (0, [], {}, False)
-    texts = _texts(lines, before, reading)
-    rows = table_rows(texts, delimiter, reading.name, reading.bad, reading.note, before)
+    texts = (decoded(line, reading.name, number) for number, line in enumerate(lines, before + 1))
+    rows = table_rows(texts, delimiter, reading.name, reading.note, before)
     if head is None:
         first = next(rows, None)
         if first is None:
@@ -301,7 +301,7 @@ def table_records(
     for line, some in rows:
         if len(some) <= max(positions.values()):
             problem = f"this row has {counted(len(some), 'column')}, the first one {len(cells)}"
-            reading.bad.add(InputError(problem, fix="give every row all columns", place=reading.at(line)))
+            reading.reject(InputError(problem, fix="give every row all columns", place=reading.at(line)))
         else:
             yield line, {role: _Cell(some[at].strip()) for role, at in positions.items()}, names
 
@@ -310,15 +310,6 @@ def is_bare(head: list[str], named: bool, reading: Reading) -> bool:
     """Return True if a run is a table without a header whose third of three columns is a number."""
     nameless = reading.kind is RUN and not named and not reading.columns
     return nameless and len(head) == 3 and is_number(head[2].encode())
-
-
-def _texts(lines: Iterable[bytes], before: int, reading: Reading) -> Iterator[str]:
-    """Iterate over lines as text; a line that is not UTF-8 is a bad row, and empty."""
-    for number, line in enumerate(lines, before + 1):
-        text = "\n"
-        with reading.bad:
-            text = decoded(line, reading.name, number)
-        yield text
 
 
 def frame_records(frame: Any, reading: Reading, before: int = 0) -> Iterator[Record]:

@@ -19,7 +19,7 @@ from typing import Any, BinaryIO, TypeVar
 import numpy as np
 
 from germane.errors import InputError, SourceLocation
-from germane.samples.files import BadRows, OnDisk, opened, shown_name
+from germane.samples.files import OnDisk, opened, shown_name
 from germane.samples.frames import is_table, parquet_batches
 from germane.samples.runs import plain, records
 from germane.samples.runs.columns import (
@@ -67,7 +67,7 @@ class RowSource:
         kind: RUN or GOLD.
         fmt: The format of the file; None = detected.
         columns: Maps query, doc, score, ... to the file's own names.
-        bad: Collects the rows that cannot be read.
+        skip: Leave out rows that cannot be read, with a note.
         keep_first: Keep the first of two different grades of a document, instead of reporting an error.
         together: Read all rows before the first query; needed where a query's rows do not follow one another.
         notes: Remarks about the source, once it has been read.
@@ -77,7 +77,7 @@ class RowSource:
     kind: Kind = RUN
     fmt: Format | None = None
     columns: Mapping[str, str] | None = None
-    bad: BadRows = field(default_factory=BadRows)
+    skip: bool = False
     keep_first: bool = False
     together: bool = False
     notes: tuple[str, ...] = ()
@@ -130,10 +130,9 @@ class RowSource:
     def lists(self) -> Iterator[Lists]:
         """Iterate over the rows of whole queries, some queries at a time, then set `notes`.
 
-        Raises InputError at the end for bad rows, and Again.
+        Raises InputError and Again.
         """
-        self.bad.clear()
-        reading = Reading(self.name, self.kind, self.columns, self.bad)
+        reading = Reading(self.name, self.kind, self.columns, self.skip)
         blocks, guess = self._rows(reading), self._third_is_rank
         if self.together or self.kind is GOLD:
             several = filter(None, [all_queries(blocks)])
@@ -151,10 +150,10 @@ class RowSource:
                 guess = reading.bare and reading.numbers.may_be_ranks if guess is None else guess
                 if guess:
                     some = replace(some, rows=replace(some.rows, number=np.full(len(some.rows), np.nan)))
-                some = self._scored_alike(some, reading)
+                self._check_scores(some, reading)
             yield some
         reading.finish()
-        self.notes = self.bad.notes()
+        self.notes = tuple(reading.notes)
         if reading.bare:
             self._decide(reading, bool(guess))
 
@@ -191,24 +190,25 @@ class RowSource:
                 break
         return first
 
-    def _scored_alike(self, lists: Lists, reading: Reading) -> Lists:
-        """Return the lists without results that have a score where the query's first one has none, or the reverse."""
+    def _check_scores(self, lists: Lists, reading: Reading) -> None:
+        """Raise InputError for a result that has a score where the query's first one has none, or the reverse; Again."""
         rows = lists.rows
         missing = np.isnan(rows.number)
         if not missing.any() or missing.all():
-            return lists
+            return
         sizes = np.diff(lists.starts)
-        like_first = missing == np.repeat(missing[lists.starts[:-1][sizes > 0]], sizes[sizes > 0])
-        if not self.together and not like_first.all():
+        unlike_first = missing != np.repeat(missing[lists.starts[:-1][sizes > 0]], sizes[sizes > 0])
+        if not unlike_first.any():
+            return
+        if not self.together:
             self.read_together()
-        for at in np.flatnonzero(~like_first).tolist():
-            problem = f"query {lists.queries[lists.of[at]]} has results with and without scores"
-            fix = "give each of them a score, or none"
-            reading.bad.add(InputError(problem, fix=fix, place=reading.at(int(rows.line[at]))))
-        return lists.kept(like_first)
+        at = int(np.argmax(unlike_first))
+        problem = f"query {lists.queries[lists.of[at]]} has results with and without scores"
+        fix = "give each of them a score, or none"
+        raise InputError(problem, fix=fix, place=reading.at(int(rows.line[at])))
 
     def _graded_once(self, lists: Lists, reading: Reading) -> Lists:
-        """Return the lists with the first grade of each document. Another grade is a bad row, unless the first is kept."""
+        """Return the lists with the first grade of each document. Raises InputError for another grade, unless the first is kept."""
         rows = lists.rows
         if not has_duplicates(rows.doc.hashed(lists.of)):
             return lists
@@ -218,7 +218,7 @@ class RowSource:
             problem = f"document {rows.doc[at]} of query {lists.queries[lists.of[at]]} has grade {rows.number[at]:.0f} here"
             problem += f" and {rows.number[before[at]]:.0f} above"
             fix = "keep one of them, or give --duplicates first"
-            reading.bad.add(InputError(problem, fix=fix, place=reading.at(int(rows.line[at]))))
+            raise InputError(problem, fix=fix, place=reading.at(int(rows.line[at])))
         return lists.kept(before == np.arange(len(rows)))
 
     def _rows(self, reading: Reading) -> Iterator[Rows]:

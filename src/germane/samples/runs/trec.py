@@ -27,10 +27,8 @@ def trec_lines(lines: Iterable[bytes], first: int, reading: Reading) -> Iterator
             query.decode(), doc.decode()
         except (IndexError, ValueError):
             start = line.split(None, 1)
-            if start and start[0][:1] == b"#":
-                reading.comments += 1
-            elif start:
-                reading.bad.add(_trec_fault(line, reading.at(number), reading.kind))
+            if start and start[0][:1] != b"#":
+                reading.reject(_trec_fault(line, reading.at(number), reading.kind))
         else:
             yield number, query, doc, value, rank
 
