@@ -39,7 +39,7 @@ from germane.types import MAX_DEPTH, FrozenDict, Json, Step, freeze
 
 __all__ = [
     "Count", "Flag", "JsonMapping", "Keys", "Node", "Number", "Positive", "Scalar", "Share", "Texts", "WholeNumber", "YamlModel", "as_list",
-    "fill_slots", "folder_of", "for_model", "misspelling_of", "names_of", "node_of", "parse_yaml", "plain", "plain_value", "read_model",
+    "fill_slots", "folder_of", "for_model", "names_of", "node_of", "parse_yaml", "plain", "plain_value", "read_model",
     "with_variables", "wrong_in",
 ]  # fmt: skip
 
@@ -401,17 +401,10 @@ _WRITE = {
 }
 
 
-def wrong_in(error: ValidationError, value: Json) -> Invalid:
-    """Return the first fault that pydantic found in a value, with the existing part of its path."""
+def wrong_in(error: ValidationError) -> Invalid:
+    """Return the first fault that pydantic found, with the name of the field as its path."""
     loc, wrong = all_faults(error)[0]
-    path: list[Step] = []
-    at: Any = value
-    for step in loc:
-        is_index = isinstance(at, list | tuple) and isinstance(step, int) and step < len(at)
-        if is_index or (isinstance(at, dict) and step in at):
-            path.append(step)
-            at = at[step]
-    return wrong.under(*path)
+    return wrong.under(*loc[:1])
 
 
 def all_faults(error: ValidationError) -> list[tuple[tuple[Step, ...], Invalid]]:
@@ -508,25 +501,10 @@ class Keys:
         """
         if (near := nearest(key, names)) is None:
             return False
-        collect_or_raise(
-            misspelt(self.what, key, near, self.node.keys[key], instead), self.context.get("faults")
-        )
+        fix = f"did you mean {near!r}?{instead}"
+        fault = InputError(f"{self.what} has no key {key!r}", fix=fix, place=self.node.keys[key])
+        collect_or_raise(fault, self.context.get("faults"))
         return True
-
-
-def misspelt(what: str, key: str, near: str, location: SourceLocation, instead: str = "") -> InputError:
-    """Return the error for a key that is close to a known one."""
-    return InputError(f"{what} has no key {key!r}", fix=f"did you mean {near!r}?{instead}", place=location)
-
-
-def misspelling_of(key: str, what: str, node: Node) -> InputError | None:
-    """Return the error for a key that misspells a missing one, or None."""
-    near = nearest(key, node.pairs or ())
-    return misspelt(what, near, key, node.keys[near]) if near else None
-
-
-_FEW = 10
-"""The largest number of known keys that a message lists in full."""
 
 
 class YamlModel(BaseModel):
@@ -561,8 +539,6 @@ class YamlModel(BaseModel):
     @classmethod
     def complete(cls, keys: Keys) -> None:
         """Set computed values and handle unknown keys: a fault where one is close to a known key, else a warning."""
-        fields = list(dict.fromkeys(cls.spellings().values()))
-        remove = f"remove it; known: {', '.join(fields)}" if len(fields) <= _FEW else "remove it"
         for key in keys.others:
             if key.startswith(("$", "x-", "_")):
                 continue
@@ -576,7 +552,7 @@ class YamlModel(BaseModel):
                 fix = f"did you mean {near!r}?"
             if fix is not None or not keys.refuse(key, names):
                 keys.warn(
-                    f"{keys.what} has no key {key!r}: it is ignored", fix or remove, keys.node.keys[key]
+                    f"{keys.what} has no key {key!r}: it is ignored", fix or "remove it", keys.node.keys[key]
                 )
 
     @classmethod
@@ -643,24 +619,15 @@ M = TypeVar("M", bound=YamlModel)
 def read_model(model: type[M], node: Node, faults: list[InputError] | None = None, **context: Any) -> M:
     """Return the model of a mapping. Raises InputError with file, line and column at its first fault.
 
-    With `faults` all faults are added to it, and the model is read without their keys, if that is possible.
+    All other faults are added to `faults`, if it is given.
     """
     try:
         return model.model_validate(node, context={**context, "faults": faults})
     except ValidationError as error:
-        faulty = all_faults(error)
-        keys = {node.spelt.get(str(loc[0]), loc[0]) for loc, _ in faulty if loc}
-        errors = [_error(model, node, loc, wrong) for loc, wrong in faulty]
-        sound = {key: inner for key, inner in (node.pairs or {}).items() if key not in keys}
-        if faults is None or len(sound) == len(node.pairs or {}):
-            raise errors[0] from None
-    faults += errors[:-1]
-    try:
-        made = read_model(model, replace(node, pairs=sound, spelt={}), faults, **context)
-    except InputError:  # the rest is not a valid model
-        raise errors[-1] from None
-    faults.append(errors[-1])
-    return made
+        first, *others = (_error(model, node, loc, wrong) for loc, wrong in all_faults(error))
+    if faults is not None:
+        faults += others
+    raise first
 
 
 def _error(model: type[YamlModel], node: Node, loc: tuple[Step, ...], wrong: Invalid) -> InputError:

@@ -115,21 +115,6 @@ def test_unknown_keys(tmp_path):
     assert [str(n.place) for n in notices] == [f"{tmp_path}/targets.yaml:{at}" for at in ("5:5", "6:5")]
 
 
-@pytest.mark.parametrize(
-    ("text", "problem"),
-    [
-        (
-            "targets: [{name: a, provder: mock}]",
-            r":1:21: the target a has no key 'provder'; did you mean 'provider'",
-        ),
-        ("targets: [{nam: a, provider: mock}]", r":1:12: this target has no key 'nam'; did you mean 'name'"),
-        ("targts: []", r":1:1: the file has no key 'targts'; did you mean 'targets'"),
-    ],
-)
-def test_misspelt_keys_that_are_needed(tmp_path, text, problem):
-    """The misspelt key is named instead of the one that is missing."""
-    with pytest.raises(InputError, match=problem):
-        open_target("a", write(tmp_path, text))
 
 
 def test_the_models_inside_a_system_are_kept(tmp_path):

@@ -19,7 +19,6 @@ from typing import Any, Literal, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from germane.clean import counted as number_of
 from germane.errors import InputError, MeasureError, SourceLocation
 from germane.folder.rows import BlockRows, merge
 from germane.measures.declaration import parse_measures
@@ -214,9 +213,6 @@ def _remarks(
     ):
         if count:
             yield f"{name}: {count} {'result' if count == 1 else 'results'} {what}"
-    if hits.tied:
-        what = "tied scores, ordered by document id as in trec_eval (germane run keeps the order of the list)"
-        yield f"{name}: {number_of(hits.tied, 'query')} with {what}"
 
 
 def _first(hits: Hits, marked: NDArray[np.bool_]) -> tuple[int, list[str]]:

@@ -183,7 +183,7 @@ class CaseGrader(YamlModel, ABC):
         try:
             made = handler(value)
         except ValidationError as error:
-            wrong = wrong_in(error, value)
+            wrong = wrong_in(error)
             wrong.problem = f"{cls.type}{':' if wrong.path else ''} {wrong.error(None).problem}"
             raise InputError(wrong.problem, fix=wrong.fix) from None
         try:

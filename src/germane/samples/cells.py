@@ -67,16 +67,14 @@ def table_rows(
     delimiter: str,
     name: str,
     note: Callable[[str], None] = lambda _: None,
-    before: int = 0,
 ) -> Iterator[tuple[int, list[str]]]:
     """Iterate over the non-empty rows of a CSV or TSV file, each with the line on which it starts. Raises InputError.
 
-    `note` gets a remark where a CSV file has another separator. To continue a table, `before` is the number of lines that were
-    read already.
+    `note` gets a remark where a CSV file has another separator.
     """
     lines = iter(lines)
     first: list[str] = []  # blank lines and the first that is not
-    for line in () if before else lines:
+    for line in lines:
         first.append(line)
         if line.strip():
             break
@@ -87,7 +85,7 @@ def table_rows(
     csv.field_size_limit(2**31 - 1)  # ten passages in a cell are more than the module's 128 KiB
     reader = csv.reader(chain(first, lines), delimiter=between, strict=True)
     while True:
-        start = before + reader.line_num + 1
+        start = reader.line_num + 1
         try:
             cells = next(reader)
         except StopIteration:

@@ -16,7 +16,6 @@ from germane.targets.python import PythonTarget
 from germane.targets.target import Target
 from germane.yamltext import (
     Node,
-    misspelling_of,
     not_set,
     parse_yaml,
     read_model,
@@ -87,8 +86,7 @@ def target_entry(name: str, where: str | Path) -> tuple[Node, Path, type[Target]
     kind = (entry.pairs or {}).get("provider")
     fix = f"write {' or '.join([*PROVIDERS, *all_of('targets')])}"
     if kind is None:
-        what = f"the target {name}"
-        raise misspelling_of("provider", what, entry) or entry.fault(f"{what} has no provider", fix)
+        raise entry.fault(f"the target {name} has no provider", fix)
     provider = PROVIDERS.get(kind.text or "")
     if provider is None and kind.text and (declared := find("targets", kind.text)):
         provider = load(declared)
@@ -116,13 +114,12 @@ def _entry(name: str, where: Path) -> tuple[Node, Path]:
     listed = (root.pairs or {}).get("targets")
     if listed is None or listed.items is None:
         fix = "write targets: [{name: ..., provider: ...}]"
-        raise misspelling_of("targets", "the file", root) or root.fault("the file lists no targets", fix)
+        raise root.fault("the file lists no targets", fix)
     names: dict[str, Node] = {}
     for item in listed.items:
         text = item.pairs["name"].text if item.pairs and "name" in item.pairs else None
         if not text:
-            fault = item.fault("this target has no name", "write name: my_rag")
-            raise misspelling_of("name", "this target", item) or fault
+            raise item.fault("this target has no name", "write name: my_rag")
         if text in names:
             raise item.fault(f"two targets are named {text!r}", "give one of them another name")
         names[text] = item

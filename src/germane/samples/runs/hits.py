@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
 from germane.errors import InputError, SourceLocation
 from germane.samples.runs.columns import Lists, Texts, has_duplicates, numbered
@@ -29,7 +28,6 @@ class Hits:
         row, rank, doc: For each hit, the index of its query, its rank from 1, and the index of its document; sorted by query and rank.
         notes: Remarks about the file.
         repeated, folded: The number of results dropped because their document, or another chunk of it, ranks higher.
-        tied: The number of queries in which ordering tied scores moves a relevant document from its place in the file.
     """
 
     queries: Texts
@@ -45,7 +43,6 @@ class Hits:
     notes: Sequence[str] = ()
     repeated: int = 0
     folded: int = 0
-    tied: int = 0
 
     @property
     def grade(self) -> Floats:
@@ -58,7 +55,7 @@ def read_run(source: Any, **how: Any) -> dict[str, list[str]]:
     run = RowSource(source, **how, together=True)
     ranked: dict[str, list[str]] = {}
     for lists in run.again(lambda: list(run.lists())):
-        order = np.argsort(lists.starts[lists.of] + _places(lists)[0])
+        order = np.argsort(lists.starts[lists.of] + _places(lists))
         docs, ends = list(lists.rows.doc[order]), lists.starts.tolist()
         ranked |= zip(lists.queries, map(docs.__getitem__, map(slice, ends, ends[1:])), strict=True)
     return ranked
@@ -84,7 +81,7 @@ def _hits(
     """Return the hits of a run, read in one pass; see `find_hits`."""
     lengths, others, ignored = np.full(len(gold.sizes), -1), array("Q"), list[str]()
     found: list[tuple[Numbers, Numbers, Numbers]] = [(np.empty(0, np.int64),) * 3]
-    repeated = folded = tied = 0
+    repeated = folded = 0
     twice: tuple[int, InputError] | None = None  # of the first query in the gold
     for block in run.lists():
         row = gold.find(block.queries)
@@ -98,12 +95,10 @@ def _hits(
             run.read_together()
         lists = block.of_queries(known)
         of, names = row[lists.of], lists.rows.doc
-        place, in_order = _places(lists)
+        place = _places(lists)
         docs = names if doc_id is None else Texts.of(map(doc_id, names))
         keys = docs.hashed(of)
         at, doc = gold.index.find(docs, of, keys)
-        relevant = at[gold.rows.number[doc] > 0]
-        tied += 0 if in_order else len({*of[relevant[_moved(lists, place)[relevant]]].tolist()})
         if doc_id is not None or has_duplicates(keys):
             codes, first = numbered(names, of)
             again = np.flatnonzero(first[codes] != np.arange(len(codes)))
@@ -139,7 +134,6 @@ def _hits(
         notes=run.notes,
         repeated=repeated,
         folded=folded,
-        tied=tied,
     )
 
 
@@ -165,18 +159,8 @@ def _best_places(lists: Lists, place: Numbers, codes: Numbers) -> Numbers:
     return result
 
 
-def _moved(lists: Lists, place: Numbers) -> NDArray[np.bool_]:
-    """Return whether each result is elsewhere than in the file, in queries whose scores never rise in it."""
-    score, of = lists.rows.number, lists.of
-    unsorted = np.zeros(len(lists.queries), np.bool_)
-    unsorted[of[1:][(score[1:] > score[:-1]) & (of[1:] == of[:-1])]] = True
-    positions = np.arange(1, len(score) + 1) - lists.starts[of]
-    moved: NDArray[np.bool_] = (place != positions) & ~unsorted[of]
-    return moved
-
-
-def _places(lists: Lists) -> tuple[Numbers, bool]:
-    """Return the rank of each result within its query, by score and then id, both descending, and whether the rows have this order."""
+def _places(lists: Lists) -> Numbers:
+    """Return the rank of each result within its query, by score and then id, both descending."""
     score, of = lists.rows.number, lists.of
     positions = np.arange(1, len(score) + 1) - lists.starts[of]
     if len(score) and np.isnan(score).any():  # results without scores keep their order
@@ -184,7 +168,7 @@ def _places(lists: Lists) -> tuple[Numbers, bool]:
     falls = score[1:] < score[:-1]
     falls[lists.starts[(lists.starts > 0) & (lists.starts < len(score))] - 1] = True
     if falls.all():
-        return positions, True
+        return positions
     score = score + 0.0  # -0.0 + 0.0 is 0.0
     bits = np.uint64(max(1, (len(lists.queries) - 1).bit_length()))
     raw, sign = score.view(np.uint64), np.uint64(1 << 63)
@@ -201,4 +185,4 @@ def _places(lists: Lists) -> tuple[Numbers, bool]:
         order[tied] = members[np.lexsort(keys)]
     place = np.empty(len(score), dtype=np.int64)
     place[order] = positions
-    return place, False
+    return place

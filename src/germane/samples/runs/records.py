@@ -275,30 +275,18 @@ def _check_lists(docs: str, record: Mapping[str, Any]) -> None:
         raise Invalid("these contexts are texts without ids, and gold is about ids", RUN.json)
 
 
-def table_records(
-    lines: Iterable[bytes],
-    delimiter: str,
-    reading: Reading,
-    head: tuple[int, list[str], dict[str, int], bool] | None = None,
-) -> Iterator[Record]:
-    """Iterate over the rows of a table by role.
-
-    `head` of lines that continue a table: the number of lines before them, the cells of the first row, the position of each
-    role's column, and whether that row is a header. None = the first of `lines` is the first row.
-    """
-    before, cells, positions, named = head or (0, [], {}, False)
-    texts = (decoded(line, reading.name, number) for number, line in enumerate(lines, before + 1))
-    rows = table_rows(texts, delimiter, reading.name, reading.note, before)
-    if head is None:
-        first = next(rows, None)
-        if first is None:
-            return
-        cells = [cell.strip() for cell in first[1]]
-        positions, named = table_columns(cells, reading.at(first[0]), reading.kind, reading.columns)
-        reading.bare = is_bare(cells, named, reading)
-        rows = rows if named else chain([first], rows)
+def table_records(lines: Iterable[bytes], delimiter: str, reading: Reading) -> Iterator[Record]:
+    """Iterate over the rows of a table by role."""
+    texts = (decoded(line, reading.name, number) for number, line in enumerate(lines, 1))
+    rows = table_rows(texts, delimiter, reading.name, reading.note)
+    first = next(rows, None)
+    if first is None:
+        return
+    cells = [cell.strip() for cell in first[1]]
+    positions, named = table_columns(cells, reading.at(first[0]), reading.kind, reading.columns)
+    reading.bare = is_bare(cells, named, reading)
     names = {role: cells[at] for role, at in positions.items()} if named else {}
-    for line, some in rows:
+    for line, some in rows if named else chain([first], rows):
         if len(some) <= max(positions.values()):
             problem = f"this row has {counted(len(some), 'column')}, the first one {len(cells)}"
             reading.reject(InputError(problem, fix="give every row all columns", place=reading.at(line)))

@@ -8,11 +8,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from io import BytesIO
-from itertools import chain
 from pathlib import Path
 from typing import Any, BinaryIO, TypeVar
 
@@ -82,6 +80,7 @@ class RowSource:
     together: bool = False
     notes: tuple[str, ...] = ()
     _third_is_rank: bool | None = field(default=None, init=False)
+    _row_by_row: bool = field(default=False, init=False)
 
     def __post_init__(self) -> None:
         if isinstance(self.source, str | Path):
@@ -109,7 +108,7 @@ class RowSource:
     @cached_property
     def gold(self) -> Lists:
         """The gold of the source, read once. Raises InputError where it has none."""
-        for lists in list(self.lists()):  # one or none
+        for lists in self.again(lambda: list(self.lists())):  # one or none
             return replace(lists, rows=lists.rows.compact())
         what = "table" if self.file is None else "file"
         raise InputError(f"no gold in this {what}", fix=GOLD.trec, place=SourceLocation(self.name))
@@ -290,21 +289,23 @@ class RowSource:
                 line += data.count(b"\n")
 
     def _table_rows(self, stream: BinaryIO, between: str, reading: Reading) -> Iterator[Rows]:
-        """Iterate over the rows of a table; from the first block that is not plain, they are read one by one."""
-        first = stream.readline()
-        head, rest = None, chain([first], stream)
-        with suppress(NotPlain):
+        """Iterate over the rows of a table. Raises Again at a block that is not plain: then rows are read one by one."""
+        if self._row_by_row:
+            made = records.record_rows(records.table_records(stream, between, reading), reading)
+            yield from records.in_blocks(made)
+            return
+        try:
+            first = stream.readline()
             cells, positions, named = plain.table_head(first, between, reading.at(1), self.kind, self.columns)
             reading.bare = records.is_bare(cells, named, reading)
             line = 2 if named else 1
             for data in _blocks(stream, b"" if named else first):
-                head, rest = (line - 1, cells, positions, named), chain(BytesIO(data), stream)
                 rows = plain.table_rows(data, line, between, positions, self.kind, ranks=reading.rises)
                 yield rows
                 line += len(rows)
-            return
-        made = records.record_rows(records.table_records(rest, between, reading, head), reading)
-        yield from records.in_blocks(made)
+        except NotPlain:
+            self._row_by_row = True
+            raise Again from None
 
 
 def _blocks(stream: BinaryIO, data: bytes = b"") -> Iterator[bytes]:
