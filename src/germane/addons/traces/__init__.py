@@ -2,19 +2,17 @@
 
 from germane.addons import Addon, Reader
 
-_OTLP = ["resourceSpans", "resource_spans", "batches"]
 _TRACE = "context.trace_id|trace_id|traceId"
 _SPAN = "context.span_id|span_id|spanId"
 _START = "start_time|startTime|startTimeUnixNano|start_time_unix_nano"
 
 ADDON = Addon(
-    about="Exports of traces (OTLP, Jaeger, Phoenix, Langfuse) as samples, and scores for the tools that hold the traces.",
+    about="Exports of traces (OTLP, Phoenix, Langfuse) as samples, and scores for the tools that hold the traces.",
     readers={
         "spans": Reader(
             "germane.addons.traces.samples:rows_of_traces",
             first=[
-                *([f"{above}{key}[]"] for above in ("", "trace.", "result.") for key in _OTLP),
-                ["traceID"],
+                ["resourceSpans[]"],
                 [_TRACE, _SPAN],
                 [_TRACE, "id", "type", _START],
                 [_SPAN, "document_position", "input", "reference"],

@@ -13,7 +13,6 @@ from itertools import chain
 from typing import Any
 
 from germane.addons.traces.spans import (
-    EMBEDDING,
     RERANKER,
     RETRIEVER,
     Rows,
@@ -54,44 +53,30 @@ def _of_spans(rows: Rows, place: Any, warn: Warn | None) -> Rows:
         except Invalid as wrong:
             raise wrong.error(where(wrong.path)) from None
     counts = dict.fromkeys(("no retrieval", "no query", "no documents"), 0)
-    made, empty = 0, True
+    made = 0
     for name, spans in traces.items():
         sample = _sample(name, spans)
-        if sample is None:
-            counts["no retrieval"] += 1
-            continue
-        empty &= all(span.documents is None and not span.response and not span.query for span in spans)
-        if sample.get("query") is None:
-            counts["no query"] += 1
+        if sample is None or sample.get("query") is None:
+            counts["no retrieval" if sample is None else "no query"] += 1
             continue
         counts["no documents"] += sample.keys().isdisjoint({"contexts", "calls", "error"})
         made += 1
         yield made, sample, lambda _, where=where_of[name]: where(())
     if not made:
-        fix = (
-            _OPT_IN.format("query.text")
-            if counts["no query"]
-            else "export retriever, reranker or retrieval spans as well"
-        )
         problem = f"none of its {len(traces):,} traces has a retrieval span with a query"
-        problem += ": its spans have neither input nor output" if counts["no query"] and empty else ""
-        raise InputError(problem, fix=fix, place=place)
-    fixes = {"no query": _OPT_IN.format("query.text"), "no documents": _OPT_IN.format("documents")}
-    notes = [(what, count) for what, count in counts.items() if count]
-    for what, count in notes:
-        if warn is not None:
+        raise InputError(problem, fix=_RECORD, place=place)
+    for what, count in counts.items():
+        if count and warn is not None:
             passed = "" if what == "no documents" else ", and are passed over"
-            warn(
-                Notice(f"{count:,} of {len(traces):,} traces have {what}{passed}", fixes.get(what, ""), place)
-            )
+            warn(Notice(f"{count:,} of {len(traces):,} traces have {what}{passed}", _RECORD, place))
+
+
+_RECORD = "record retrieval spans with query and documents (Langfuse: export input and output, fields=core,basic,io)"
 
 
 def _without_empty(row: Json) -> Json:
     """Return a row of a table without its empty cells, whose values are unknown."""
     return {key: value for key, value in row.items() if value != ""} if isinstance(row, TableRow) else row
-
-
-_OPT_IN = "OpenTelemetry's gen_ai.retrieval.{} is opt-in: record it; of Langfuse export input and output: fields=core,basic,io"
 
 
 def _sample(name: str, spans: Sequence[Span]) -> dict[str, Json] | None:
@@ -105,16 +90,9 @@ def _sample(name: str, spans: Sequence[Span]) -> dict[str, Json] | None:
     # a server's span around the agent's knows nothing, or is not in the export
     asking = (span for span in (*tops, *around) if span.query and not _retrieves(span))
     root = next(asking, next(iter(tops), None))
-    models = {"embedding_model": EMBEDDING, "reranker_model": RERANKER}
-    first_of = {
-        key: next((span for span in spans if span.kind == kind), None) for key, kind in models.items()
-    }
-    embedding = first_of["embedding_model"]
     finals, asked = list(map(_final, searches)), list(map(_asked, searches))
-    embedded = embedding.query if embedding and embedding is not root else None
-    question = next((text for text in (root and root.query, *asked, embedded) if text), None)
+    question = next((text for text in (root and root.query, *asked) if text), None)
     metadata: dict[str, Json] = {"spans": [final.id for final in finals]}
-    metadata |= {key: span.model for key, span in first_of.items() if span is not None and span.model}
     row: dict[str, Json] = {
         "id": name,
         "query": question,
@@ -201,24 +179,18 @@ def _ids(documents: Iterable[dict[str, Json]] | None) -> list[str]:
 
 
 def _stages(searches: Sequence[Sequence[Span]]) -> list[dict[str, Json]]:
-    """Return the ids that each step returned, by its span's name; over several searches each document at its best rank.
+    """Return the ids that each span returned, by its name; over several searches each document at its best rank.
 
-    What a reranker was given is a step of its own where no span handed that on. Nothing where there is one list alone.
+    An empty list if there is one span alone.
     """
     lists: dict[str, list[list[str]]] = {}
     for search in searches:
-        steps: list[tuple[str, list[str]]] = []
-        for span in search:
-            values, returned = _ids(span.inputs), _ids(span.documents)
-            if span.inputs is not None and values not in (ids for _, ids in steps):
-                steps.append((f"input of {span.name}", values))
-            repeats = steps and span.kind == RETRIEVER and steps[-1][1] == returned
-            if span.documents is not None and not repeats:
-                steps.append((span.name, returned))
         names = Counter[str]()
-        for name, ids in steps:
-            names[name] += 1
-            lists.setdefault(name if names[name] == 1 else f"{name} {names[name]}", []).append(ids)
+        for span in search:
+            if span.documents is not None:
+                names[span.name] += 1
+                name = span.name if names[span.name] == 1 else f"{span.name} {names[span.name]}"
+                lists.setdefault(name, []).append(_ids(span.documents))
     if len(lists) < 2:
         return []
     return [{"name": name, "ids": _by_best_rank(several)} for name, several in lists.items()]

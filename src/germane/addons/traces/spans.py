@@ -1,15 +1,13 @@
-"""Read spans in the formats of tracing tools: OTLP/JSON (also Tempo's), Jaeger, Phoenix's spans and data frames, Langfuse's observations.
+"""Read spans in the formats of tracing tools: OTLP/JSON, Phoenix's spans and data frames, Langfuse's observations.
 
-Read are OpenInference's retriever, reranker and embedding spans (semantic conventions 0.1.42), OpenTelemetry's GenAI retrieval and
-embedding spans (semantic conventions 1.41.1, in development), and Langfuse's observations of type RETRIEVER and EMBEDDING (blob
-storage export, public API v2). Of the other spans those around a retrieval say what was asked, and what was answered.
+OpenInference's retriever and reranker spans (semantic conventions 0.1.42), OpenTelemetry's GenAI retrieval spans (semantic
+conventions 1.41.1, in development), and Langfuse's observations of type RETRIEVER (blob storage export, public API v2) are searches;
+the spans around them hold the question and the answer.
 """
 
 from __future__ import annotations
 
-import base64
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import suppress
 from typing import Any, NamedTuple, TypeAlias
 
 from germane.addons.traces.values import (
@@ -17,7 +15,6 @@ from germane.addons.traces.values import (
     ASSISTANT,
     QUESTIONS,
     documents_in,
-    items_of,
     listed_under,
     name_of,
     number_of,
@@ -32,7 +29,7 @@ from germane.errors import InputError, Invalid, describe
 from germane.samples import passages_in
 from germane.types import Json
 
-RETRIEVER, RERANKER, EMBEDDING, MODEL = "RETRIEVER", "RERANKER", "EMBEDDING", "LLM"
+RETRIEVER, RERANKER, MODEL = "RETRIEVER", "RERANKER", "LLM"
 
 
 Rows: TypeAlias = Iterator[tuple[int, Json, Callable[..., Any]]]
@@ -58,7 +55,6 @@ class Span(NamedTuple):
     inputs: list[dict[str, Json]] | None
     response: str | None
     session: str | None
-    model: str | None
     error: str | None
 
 
@@ -87,57 +83,17 @@ def spans_in(row: Json) -> Iterator[Span]:
         yield _span(span)
 
 
-_RESOURCES = ("resourceSpans", "resource_spans", "batches")
-_SCOPES = ("scopeSpans", "scope_spans", "instrumentationLibrarySpans", "instrumentation_library_spans")
-
-
 def _exported(row: Json) -> list[dict[str, Json]] | None:
-    """Return the spans of an OTLP, Tempo or Jaeger document, with plain attributes; None for any other row."""
-    if not isinstance(row, Mapping):
+    """Return the spans of an OTLP document, with plain attributes; None for any other row."""
+    if (resources := listed_under(row, "resourceSpans")) is None:
         return None
-    for holder in (row, row.get("trace"), row.get("result")):  # Tempo's second and Jaeger's third API
-        if (resources := listed_under(holder, *_RESOURCES)) is not None:
-            scopes = [scope for one in resources for scope in listed_under(one, *_SCOPES) or ()]
-            return [_of_otlp(span) for scope in scopes for span in listed_under(scope, "spans") or ()]
-    spans = listed_under(row, "spans") if "spanID" not in row else [row]
-    return None if spans is None or "traceID" not in row else list(map(_of_jaeger, spans))
-
-
-def _of_otlp(span: Json) -> dict[str, Json]:
-    """Return a span of OTLP with plain attributes and hexadecimal ids, also where they are written in base64."""
-    if not isinstance(span, Mapping):
-        return {}
-    ids = {name: _in_hex(span[name]) for name in (*_TRACE, *_SPAN, *_PARENT) if name in span}
-    return {**span, **ids, "attributes": plain_attributes(span.get("attributes"))}
-
-
-def _in_hex(value: Json) -> Json:
-    """Return an id in hex if it is 8 or 16 bytes in base64; any other unchanged."""
-    if isinstance(value, str) and len(value) in {12, 24} and value.endswith("="):
-        with suppress(ValueError):
-            return base64.b64decode(value, validate=True).hex()
-    return value
-
-
-def _of_jaeger(span: Json) -> dict[str, Json]:
-    """Convert a Jaeger span to OTLP: its times are in microseconds, its parent is a reference."""
-    if not isinstance(span, Mapping):
-        return {}
-    tags = {str(tag.get("key")): tag.get("value") for tag in _mappings(span, "tags")}
-    references = _mappings(span, "references")
-    above = (one.get("spanID") for one in references if one.get("refType") == "CHILD_OF")
-    start, duration = (number_of(span.get(name)) or 0.0 for name in ("startTime", "duration"))
-    failed = tags.get("otel.status_code") == "ERROR" or str(tags.get("error")).lower() == "true"
-    return {
-        "traceId": span.get("traceID"),
-        "spanId": span.get("spanID"),
-        "parentSpanId": next(above, span.get("parentSpanID")),
-        "name": span.get("operationName"),
-        "startTimeUnixNano": start * 1e3,
-        "endTimeUnixNano": (start + duration) * 1e3,
-        "attributes": tags,
-        "status": {"code": "ERROR" if failed else "OK", "message": tags.get("otel.status_description")},
-    }
+    scopes = [scope for resource in resources for scope in listed_under(resource, "scopeSpans") or ()]
+    spans = [span for scope in scopes for span in listed_under(scope, "spans") or ()]
+    return [
+        {**span, "attributes": plain_attributes(span.get("attributes"))}
+        for span in spans
+        if isinstance(span, dict)
+    ]
 
 
 def is_document_row(row: Json) -> bool:
@@ -180,10 +136,6 @@ def samples_of_documents(rows: Rows) -> Rows:
         yield number, sample, lambda _, where=where: where(())
 
 
-def _mappings(holder: Json, key: str) -> list[dict[str, Json]]:
-    return [value for value in listed_under(holder, key) or () if isinstance(value, dict)]
-
-
 def _with_context(row: dict[str, Json]) -> dict[str, Json]:
     """Return the row with the ids in its object `context` as columns."""
     context = parsed(row.get("context"))
@@ -200,8 +152,7 @@ def _span(row: dict[str, Json]) -> Span:
     kind, parent, start = _kind(row, attributes), name_of(_first(row, _PARENT)), _time(row, _START)
     retrieved = kind in {RETRIEVER, RERANKER}
     asked = kind != MODEL or not parent  # a model within a trace is asked with its whole prompt
-    sessions = (*(value_at(attributes, name) for name in _SESSIONS), _first(row, ("session_id", "sessionId")))
-    models = (name_of(value_at(attributes, name)) for name in _MODELS)
+    sessions = value_at(attributes, "session.id"), _first(row, ("session_id", "sessionId"))
     answers = (text_in(value_at(attributes, name), ANSWERS, speaker=ASSISTANT) for name in _OUTPUTS)
     return Span(
         trace=name_of(_first(row, _TRACE)),
@@ -216,26 +167,17 @@ def _span(row: dict[str, Json]) -> Span:
         inputs=documents_in(value_at(attributes, "reranker.input_documents")) if kind == RERANKER else None,
         response=next(filter(None, answers), None) if asked and not retrieved else None,
         session=next(filter(None, map(name_of, sessions)), None),
-        model=next(filter(None, models), None),
         error=_error(row) if retrieved else None,
     )
 
 
-_SESSIONS = ("session.id", "gen_ai.conversation.id")
 _OUTPUTS = ("output.value", "gen_ai.output.messages")
-_MODELS = ("embedding.model_name", "reranker.model_name", "gen_ai.request.model")
 _QUERIES = ("reranker.query", "gen_ai.retrieval.query.text", "input.value", "gen_ai.input.messages")
 
 
 def _query(attributes: Mapping[str, Json]) -> str | None:
-    texts = [value_at(attributes, name) for name in _QUERIES]
-    embedded = items_of(value_at(attributes, "embedding.embeddings"))
-    texts += (
-        [value_at(tree_of(embedded[0]), "embedding.text")]
-        if embedded and isinstance(embedded[0], dict)
-        else []
-    )
-    return next(filter(None, (text_in(text, QUESTIONS) for text in texts)), None)
+    texts = (text_in(value_at(attributes, name), QUESTIONS) for name in _QUERIES)
+    return next(filter(None, texts), None)
 
 
 def _error(row: Mapping[str, Json]) -> str | None:
@@ -248,7 +190,7 @@ def _error(row: Mapping[str, Json]) -> str | None:
     return name_of(message) or "the retrieval failed"
 
 
-_OPERATIONS = {"retrieval": RETRIEVER, "embeddings": EMBEDDING, "chat": MODEL}
+_OPERATIONS = {"retrieval": RETRIEVER, "chat": MODEL}
 
 
 def _kind(row: Mapping[str, Json], attributes: Mapping[str, Json]) -> str:
@@ -260,10 +202,10 @@ def _kind(row: Mapping[str, Json], attributes: Mapping[str, Json]) -> str:
         return RERANKER
     if RETRIEVER in words or value_at(attributes, "retrieval.documents") is not None:
         return RETRIEVER
-    return EMBEDDING if EMBEDDING in words else MODEL if words & {MODEL, "GENERATION"} else ""
+    return MODEL if words & {MODEL, "GENERATION"} else ""
 
 
-_PREFIXES = {"retrieval", "reranker", "embedding", "gen_ai", "input", "output", "openinference", "session"}
+_PREFIXES = {"retrieval", "reranker", "gen_ai", "input", "output", "openinference", "session"}
 
 
 def _attributes(row: Mapping[str, Json]) -> dict[str, Json]:

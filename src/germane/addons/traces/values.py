@@ -49,12 +49,11 @@ def _value(value: Json) -> Json:
     if not isinstance(value, dict) or len(value) != 1:
         return None
     ((name, inner),) = value.items()
-    kind = str(name).replace("_", "").lower()
-    if kind == "arrayvalue":
+    if name == "arrayValue":
         return [_value(value) for value in listed_under(inner, "values") or ()]
-    if kind == "kvlistvalue":
+    if name == "kvlistValue":
         return plain_attributes(listed_under(inner, "values"))
-    return number_of(inner) if kind == "doublevalue" else inner
+    return number_of(inner) if name == "doubleValue" else inner
 
 
 def parsed(value: Json) -> Json:
@@ -195,19 +194,18 @@ def number_of(value: Json) -> float | None:
     return number if math.isfinite(number) else None
 
 
-def listed_under(holder: Json, *keys: str) -> list[Json] | None:
-    """Return the list under the first of these keys that has one, or None."""
-    values = (holder.get(key) for key in keys) if isinstance(holder, Mapping) else ()
-    return next((value for value in values if isinstance(value, list)), None)
+def listed_under(holder: Json, key: str) -> list[Json] | None:
+    """Return the list under a key of a mapping, or None."""
+    value = holder.get(key) if isinstance(holder, Mapping) else None
+    return value if isinstance(value, list) else None
 
 
 def seconds_of(value: Any) -> float:
-    """Return a time in seconds since 1970, from seconds, milli-, micro- or nanoseconds, a text or a datetime; else 0."""
+    """Return a time in seconds since 1970, from a datetime, an ISO text, or milliseconds as pandas writes them; else 0."""
     if isinstance(value, datetime.datetime):
         return value.replace(tzinfo=value.tzinfo or datetime.UTC).timestamp()
     if (number := number_of(value)) is not None:
-        # of seconds 1e11 is the year 5138; a time since 1973 in the next unit is above
-        return next((number / unit for unit in (1.0, 1e3, 1e6) if abs(number) < 1e11 * unit), number / 1e9)
+        return number / 1000
     try:
         return seconds_of(datetime.datetime.fromisoformat(str(value)))
     except (ValueError, OverflowError):

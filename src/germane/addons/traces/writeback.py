@@ -5,8 +5,8 @@
 - Phoenix: document annotations (`/v1/document_annotations`), by arize-phoenix-client 3.5.
 - Langfuse: scores (`/api/public/scores`), by langfuse 5.0.
 
-Each says who judged (`judge`), the hashes of the prompts that it was asked with (`prompts`), and whose label it is
-(`label_source`: gold, judge, human, best). What is written twice has the same id, and replaces what was there.
+Each names the judge (`judge`) and the source of the labels (`label_source`: gold, judge, human, best). What is written twice has
+the same id, and replaces what was there.
 """
 
 from __future__ import annotations
@@ -14,9 +14,7 @@ from __future__ import annotations
 import datetime
 import json
 import re
-from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from functools import cached_property
 from itertools import groupby
 from typing import Any
 
@@ -59,27 +57,13 @@ class _Traced:
                 yield *traces[key], list(scores)
 
     def source(self, score: Score) -> dict[str, Json]:
-        """Return the judge and prompts behind a score, and the source of its labels."""
+        """Return the source of a score's labels, and the judge if it is one."""
         source = self._basis.get((score.measure, score.system), "judge")
-        if source not in {"judge", "best"}:
-            return {"label_source": source}
-        reads = (self._report.manifest.get("reads") or {}).get(score.type) or list(self._prompts)
-        prompts = sorted({prompt for kind in reads for prompt in self._prompts.get(kind, ())})
-        return {"judge": self.judge, "prompts": prompts, "label_source": source}
-
-    @cached_property
-    def _prompts(self) -> Mapping[str, set[str]]:
-        result: defaultdict[str, set[str]] = defaultdict(set)
-        for row in self._report.judgements():
-            if row.prompt:
-                result[row.kind].add(row.prompt)
-        return result
-
-    @cached_property
-    def asked(self) -> Mapping[str, dict[str, Json]]:
-        """The judge and prompt of each judged passage, by item."""
-        rows = (row for row in self._report.judgements() if row.kind == "relevance" and row.parent is None)
-        return {row.item: {"judge": row.judge, "prompts": [row.prompt] if row.prompt else []} for row in rows}
+        return (
+            {"judge": self.judge, "label_source": source}
+            if source in {"judge", "best"}
+            else {"label_source": source}
+        )
 
 
 def _spans_of(sample: Sample) -> Sequence[str]:
@@ -109,7 +93,7 @@ def otel(report: ReportData) -> Iterator[str]:
 
 def _attributes(sample: Sample, score: Score, source: Mapping[str, Json]) -> list[Json]:
     """Return the attributes of a score's event."""
-    values = {
+    values: dict[str, Json] = {
         "gen_ai.evaluation.name": score.measure,
         "gen_ai.evaluation.score.value": score.value,
         "gen_ai.evaluation.explanation": score.why,
@@ -118,8 +102,11 @@ def _attributes(sample: Sample, score: Score, source: Mapping[str, Json]) -> lis
         "germane.system": sample.system,
         **{f"germane.{name}": value for name, value in source.items()},
     }
+    kinds = {
+        key: "doubleValue" if isinstance(value, float) else "stringValue" for key, value in values.items()
+    }
     return [
-        {"key": key, "value": _value(value)} for key, value in values.items() if value not in (None, "", [])
+        {"key": key, "value": {kinds[key]: value}} for key, value in values.items() if value not in (None, "")
     ]
 
 
@@ -127,16 +114,9 @@ def _hex(text: str, digits: int) -> bool:
     return len(text) == digits and re.fullmatch("[0-9a-fA-F]+", text) is not None
 
 
-def _value(value: Any) -> dict[str, Json]:
-    """Return a value as OTLP/JSON writes it."""
-    if isinstance(value, list):
-        return {"arrayValue": {"values": list(map(_value, value))}}
-    return {"doubleValue": value} if isinstance(value, float) else {"stringValue": str(value)}
-
-
 def phoenix(report: ReportData) -> Iterator[str]:
     """Yield the labels of each trace's documents, a judge's and people's, as document annotations of the spans."""
-    traced, explainer, some = _Traced(report), Explainer(report), False
+    traced, explainer = _Traced(report), Explainer(report)
     for sample, spans, scores in traced:
         calls = explainer.facts(sample, scores, changes=False).calls
         results = [
@@ -147,20 +127,13 @@ def phoenix(report: ReportData) -> Iterator[str]:
             if label.source != "gold" and label.grade is not None
         ]
         if results:
-            some = True
             yield _line({"data": results})
-    if not some:
-        problem = "no document of these traces is judged, so there is nothing to annotate"
-        fix = 'judge them: germane run traces.jsonl -m "context_precision" --judge ...'
-        raise InputError(problem, fix=fix)
 
 
 def _annotation(span: str, context: Any, label: Any, traced: _Traced) -> dict[str, Json]:
     """Return one label of a span's document as a Phoenix annotation."""
     human = label.source == "human"
-    asked = (
-        {"judge": label.who or "people"} if human else traced.asked.get(context.item, {"judge": traced.judge})
-    )
+    judge = (label.who or "people") if human else traced.judge
     result = {"label": "relevant" if label.relevant else "not_relevant", "score": float(label.grade)}
     return {
         "name": "relevance",
@@ -168,8 +141,13 @@ def _annotation(span: str, context: Any, label: Any, traced: _Traced) -> dict[st
         "span_id": span,
         "document_position": context.rank - 1,
         "result": result | ({"explanation": label.reason} if label.reason else {}),
-        "metadata": {**asked, "label_source": label.source, "item": context.item, "germane": __version__},
-        "identifier": " ".join(["germane", str(asked["judge"]), *asked.get("prompts", ())]),
+        "metadata": {
+            "judge": judge,
+            "label_source": label.source,
+            "item": context.item,
+            "germane": __version__,
+        },
+        "identifier": f"germane {judge}",
     }
 
 
