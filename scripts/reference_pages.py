@@ -528,7 +528,7 @@ PUBLIC: dict[str, tuple[str, ...]] = {
     "Compare": ("compare", "Comparison"),
     "Judges": ("judges.LLMJudge", "judges.PanelJudge", "judges.FakeJudge"),
     "Measures": ("Measure",),
-    "Tests": ("testing.assert_retrieval", "testing.germane_cases"),
+    "Tests": ("testing.assert_retrieval",),
 }
 """The names that docs/reference/python.md shows, by section."""
 RECORDS = ("Sample", "Context", "Call", "Message", "ToolCall", "Evidence", "Judgement", "Score", "Usage")
@@ -539,7 +539,6 @@ BRIEF = {
             "judges.LLMJudge",
             "read_samples",
             "testing.assert_retrieval",
-            "testing.germane_cases",
             "judges.PanelJudge",
             "judges.FakeJudge",
             "Measure",

@@ -26,7 +26,7 @@ __all__ = ["germane"]
 class _Session:
     """The records of a session by their test, the workers whose records are lost, and the report made of them.
 
-    `unmeasured`: gates of a file whose measure no test recorded. `replaced`: what a report lost that was there before.
+    `unmeasured`: configured gates whose measure no test recorded.
     """
 
     records: dict[str, list[RecordedSample]] = field(default_factory=dict)
@@ -34,7 +34,6 @@ class _Session:
     report: Report | None = None
     problem: str = ""
     unmeasured: list[str] = field(default_factory=list)
-    replaced: str = ""
     passed: bool = True
 
 
@@ -59,11 +58,6 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         help="fail the session where this is not reached, e.g. 'lower(RR)>=0.8'; repeatable; ini: germane_gates",
     )
     group.addoption(
-        "--germane-baseline",
-        metavar="REPORT",
-        help="fail the session where a measure is worse than in this report, or as gates on change(...) say",
-    )
-    group.addoption(
         "--germane-allow-stand-in",
         action="store_true",
         help="let gates decide on verdicts of a stand-in for a model (lexical); default: undecided",
@@ -72,22 +66,16 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Raise UsageError for a gate or a baseline that cannot be used, before any test runs."""
+    """Raise UsageError for a gate that cannot be used, before any test runs."""
     config.stash[_SESSION] = _Session()
-    baseline = config.getoption("--germane-baseline")
-    if baseline and not Path(baseline).exists():
-        raise pytest.UsageError(f"--germane-baseline: no report {baseline}")
     gates = [*config.getoption("--germane-gate"), *config.getini("germane_gates")]
-    if (gates or baseline) and not hasattr(config, "workerinput"):
+    if gates and not hasattr(config, "workerinput"):
         from germane.errors import GermaneError
         from germane.reports.gates import Gate
-        from germane.reports.report import find_report
 
         try:
             for gate in gates:
                 Gate.parse(gate)
-            if baseline:
-                find_report(baseline)
         except GermaneError as error:
             raise pytest.UsageError(str(error)) from None
 
@@ -135,17 +123,16 @@ def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
 def _decide(config: pytest.Config, state: _Session, records: Mapping[str, list[RecordedSample]]) -> None:
     """Make the report, decide its gates, write it."""
     asked: list[str] = config.getoption("--germane-gate")
-    baseline, path = config.getoption("--germane-baseline"), config.getoption("--germane-report")
+    path = config.getoption("--germane-report")
     if state.lost:
         workers = ", ".join(state.lost)
         state.passed, state.problem = False, f"a worker crashed, and what it recorded is lost: {workers}"
         return
     if not records:
-        if asked or baseline or path:
+        if asked or path:
             state.passed, state.problem = False, "no test recorded anything: germane.record(...)"
         return
     from germane.errors import GermaneError
-    from germane.reports.report import find_report
     from germane.testing import report_of, save_report
 
     try:
@@ -153,22 +140,13 @@ def _decide(config: pytest.Config, state: _Session, records: Mapping[str, list[R
             records,
             asked,
             config.getini("germane_gates"),
-            find_report(baseline) if baseline else None,
-            every=not _chosen(config),
             allow_stand_in=config.getoption("--germane-allow-stand-in"),
         )
         state.passed = state.report.verdict.passed
         if path is not None:
-            state.replaced = save_report(state.report, Path(path))
+            save_report(state.report, Path(path))
     except (GermaneError, OSError) as error:
         state.passed, state.problem = False, str(error)
-
-
-def _chosen(config: pytest.Config) -> bool:
-    """Return whether the command selects tests: by words, marks, files, or as those that failed last."""
-    options = ("keyword", "markexpr", "deselect", "lf", "stepwise")
-    named = any("::" in path or Path(path).is_file() for path in config.args)
-    return named or any(config.getoption(name, None) for name in options)
 
 
 def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> None:
@@ -182,12 +160,12 @@ def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> Non
 
         width = max(terminalreporter._tw.fullwidth, 60)  # noqa: SLF001 - it has no other way
         text = render_plain(session.report, width)
-        terminalreporter.write_line(re.sub(r"(?<![\w-])--(?=allow-stand-in|baseline)", "--germane-", text))
+        terminalreporter.write_line(re.sub(r"(?<![\w-])--(?=allow-stand-in)", "--germane-", text))
         if session.unmeasured:
             gates = ", ".join(session.unmeasured)
             terminalreporter.write_line(f"not decided, since no test recorded the measure: {gates}")
         path = config.getoption("--germane-report")
         if path and not session.problem:
-            terminalreporter.write_line(f"wrote {path}{session.replaced}", yellow=bool(session.replaced))
+            terminalreporter.write_line(f"wrote {path}")
     if session.problem:
         terminalreporter.write_line(f"germane: {session.problem}", red=True)
