@@ -5,7 +5,6 @@ from __future__ import annotations
 import io
 import json
 import re
-import threading
 from pathlib import Path
 from typing import Any
 
@@ -53,23 +52,12 @@ def counts(text: str) -> list[tuple[int, int]]:
     return [(int(done.replace(",", "")), int(total.replace(",", ""))) for done, total in found]
 
 
-def test_a_slow_judge_shows_its_seconds_per_call(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """After the first answers; of a fast one nobody asks."""
-    monkeypatch.setattr(progress, "_FIRST", 0.0)
-    monkeypatch.setattr(progress, "_HEARTBEAT", 0.0)
-    monkeypatch.setattr(progress, "_SLOW", 0.001)
-    run(monkeypatch, tmp_path)
-    assert re.search(r"left, \d+\.\d s per call", capsys.readouterr().err)
-
-
 def test_the_whole_is_known_before_the_first_answer(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """60 verdicts, 30 lists of claims and 30 verdicts on these: as many as --dry-run says; the total does not grow."""
     monkeypatch.setattr(progress, "_FIRST", 0.0)
-    monkeypatch.setattr(progress, "_HEARTBEAT", 0.0)
+    monkeypatch.setattr(progress, "_BETWEEN", 0.0)
     run(monkeypatch, tmp_path, "--dry-run", "--json")
     forecast = json.loads(capsys.readouterr().out)
     whole = sum(line["calls"] for line in forecast["measures"].values())
@@ -110,29 +98,3 @@ def test_a_bar_cuts_no_figure(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, w
     assert "…" not in text
     assert max(map(len, text.splitlines())) <= width + 1
     assert {total for _, total in counts(" ".join(text.split()))} == {120}
-
-
-def test_a_build_server_hears_of_a_run_while_nothing_is_answered(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """The last line again, every so often; nothing with -q."""
-    monkeypatch.setattr(progress, "_HEARTBEAT", 0.1)
-    said: list[str] = []
-    heard = threading.Event()
-
-    def hear(line: str) -> None:
-        said.append(line)
-        if len(said) == 3:
-            heard.set()
-
-    monkeypatch.setattr(progress, "say", hear)
-    with progress.Progress() as callbacks:
-        callbacks.on_progress("asking the target", 2, 8)
-        assert heard.wait(20)
-    assert all(line.startswith("asking the target: 2 of 8") for line in said[1:])
-    said.clear()
-    with progress.Progress(quiet=True) as callbacks:
-        callbacks.on_progress("asking the target", 2, 8)
-        assert callbacks._over.wait(0.3) is False
-    assert said == []
-    capsys.readouterr()

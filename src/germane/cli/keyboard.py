@@ -6,7 +6,7 @@ import codecs
 import os
 import re
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from time import monotonic
 
@@ -15,14 +15,9 @@ __all__ = ["keyboard"]
 
 @contextmanager
 def keyboard() -> Iterator[Iterator[str]]:
-    """Single keys of a terminal without Enter; characters of any other input, white space left out."""
-    if not sys.stdin.isatty():
+    """Single keys of a terminal without Enter; of any other input, and on Windows, the characters of its lines without white space."""
+    if not sys.stdin.isatty() or os.name == "nt":
         yield (char for line in sys.stdin for char in line if not char.isspace())
-        return
-    if os.name == "nt":
-        import msvcrt
-
-        yield _windows_presses(msvcrt.getwch)  # type: ignore[attr-defined, unused-ignore]
         return
     import termios
     import tty
@@ -66,12 +61,3 @@ def _presses() -> Iterator[str]:
             key, data = decoder.decode(data[:1]), data[1:]
             if key.isprintable() and key:
                 yield key
-
-
-def _windows_presses(read: Callable[[], str]) -> Iterator[str]:
-    """Yield pressed keys of a Windows console, where two characters stand for an arrow and the like."""
-    for key in iter(read, "\x1a"):
-        if key in "\0\xe0":
-            read()
-        else:
-            yield key

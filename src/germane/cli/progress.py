@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import threading
 import time
 from typing import TYPE_CHECKING, Self
 
@@ -21,10 +20,8 @@ if TYPE_CHECKING:
     from germane.judging.asker import Asker
 
 
-_FIRST, _HEARTBEAT = 1.0, 15.0
+_FIRST, _BETWEEN = 1.0, 15.0
 """Seconds to the first line of progress on stderr, and between two, if stderr is not a terminal."""
-_SLOW = 0.1
-"""Seconds per call from which they are shown: a fast judge needs no such figure."""
 
 
 class Progress(Callbacks):
@@ -39,14 +36,11 @@ class Progress(Callbacks):
         self.baselines: list[ReportData] = []
         self._quiet = quiet
         self._next = time.monotonic() + _FIRST
-        self._state = ("starting", 0, 0, "")
-        self._over = threading.Event()
         self._bar: Bar | None = None
         self._log = logging.Handler(logging.WARNING)
         self._log.emit = lambda record: self.warn(record.getMessage())  # type: ignore[method-assign]
         self._hints: list[str] = []
         self._expected: Spent | None = None
-        self._stopping = False
         self._began: dict[str, float] = {}
 
     def __enter__(self) -> Self:
@@ -65,26 +59,12 @@ class Progress(Callbacks):
             self._bar = Bar(*columns, console=console, transient=True, expand=True)
             self._bar.add_task("starting", total=None, more="")
             self._bar.start()
-        elif not self._quiet:
-            threading.Thread(target=self._beat, daemon=True).start()
         return self
 
     def __exit__(self, *_: object) -> None:
         logging.getLogger("germane").removeHandler(self._log)
-        self._over.set()
         if self._bar is not None:
             self._bar.stop()
-
-    def _beat(self) -> None:
-        """Print the last line again after a silent period, since build servers end silent jobs."""
-        while not self._over.wait(max(0.05, _HEARTBEAT)):
-            self._say_line()
-
-    def _say_line(self) -> None:
-        if (now := time.monotonic()) >= self._next and not self._stopping:
-            self._next = now + _HEARTBEAT
-            what, *_ = self._state
-            say(f"{what}: {self._how_far()}" if self._began else what)
 
     def warn(self, text: str) -> None:
         """Print a warning on stderr, above the progress bar if there is one."""
@@ -104,13 +84,8 @@ class Progress(Callbacks):
         self._show("judging", 0, total.calls, self._spending(Spent()))
 
     def on_stopping(self) -> None:
-        """Replace the bar by a note that only requests in flight are finished."""
-        text = "interrupted: finishing the requests in flight; press Ctrl-C again to abandon them"
-        if self._bar is None:
-            say(text)
-        else:
-            self._bar.update(self._bar.task_ids[0], description=text, more="")
-        self._stopping = True
+        """Print that only requests in flight are finished."""
+        self.note("interrupted: finishing the requests in flight; press Ctrl-C again to abandon them")
 
     def on_baseline(self, baseline: ReportData) -> None:
         """Keep the baseline of an evaluation."""
@@ -152,30 +127,18 @@ class Progress(Callbacks):
             say(hint)
 
     def _show(self, what: str, done: int, total: int, more: str = "") -> None:
-        if self._stopping:
-            return
-        self._state = (what, done, total, more)
-        self._began.setdefault(what, time.monotonic())
+        """Show how much is done, the time left, and `more`."""
+        now = time.monotonic()
+        began = self._began.setdefault(what, now)
+        about = "~" if self._expected is not None and self._expected.estimated and what == "judging" else ""
+        left = ""
+        if 0 < done < total:
+            minutes, seconds = divmod(round((now - began) / done * (total - done)), 60)
+            left = f"{minutes}:{seconds:02} left"
+        text = ", ".join(filter(None, [f"{done:,} of {about}{total:,}", left, more]))
         if self._bar is not None:
             task = self._bar.task_ids[0]
-            self._bar.update(task, description=what, completed=done, total=total, more=self._how_far())
-        elif not self._quiet:
-            self._say_line()
-
-    def _how_far(self) -> str:
-        """Return the progress as text: done, time left, cost."""
-        what, done, total, more = self._state
-        about = "~" if self._expected is not None and self._expected.estimated and what == "judging" else ""
-        words = [f"{done:,} of {about}{total:,}"]
-        if 0 < done < total:
-            each = (time.monotonic() - self._began[what]) / done
-            words.append(f"{_clock(each * (total - done))} left")
-            if what == "judging" and each >= _SLOW:
-                words.append(f"{each:.1f} s per call")
-        return ", ".join([*words, *([more] if more else [])])
-
-
-def _clock(seconds: float) -> str:
-    minutes, rest = divmod(round(seconds), 60)
-    hours, minutes = divmod(minutes, 60)
-    return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"
+            self._bar.update(task, description=what, completed=done, total=total, more=text)
+        elif not self._quiet and now >= self._next:
+            self._next = now + _BETWEEN
+            say(f"{what}: {text}")

@@ -18,12 +18,10 @@ from germane.evaluation.spec import Spec
 from germane.graders.specs import graders_of_specs
 from germane.labelling.testset.checks import SetCheck, ValidationDocument, check_test_set
 from germane.labelling.testset.reading import TestSet, is_gold, is_set
-from germane.measures.declaration import parse_measures
-from germane.measures.eligibility import WITHOUT_IDS, applicable
 from germane.places.settings import Settings
 from germane.reports.gates import Gate
-from germane.samples.files import Notices, Warn, read_text, shown_name
-from germane.samples.reading import faults_in, read_samples
+from germane.samples.files import Notices, Warn, read_text
+from germane.samples.reading import faults_in
 from germane.targets.targetsfile import check_target
 from germane.yamltext import not_set, parse_yaml, unset_variables
 
@@ -53,7 +51,7 @@ def validate(
     for path in files:
         faults = sorted(faults_of(path, warnings, unchecked), key=_sort_key)
         once = str(path) == "-"  # standard input is read once
-        if not (faults or unchecked or once) and path.stem != "targets":
+        if not (faults or unchecked or once) and path.stem != "targets" and path.suffix in _YAML:
             with _noting(faults):
                 _check_plan(path)
         result |= dict.fromkeys(map(str, faults))
@@ -99,17 +97,11 @@ def _sorted(
 def _checks_of(
     data: Sequence[Path], qrels: Path | None, corpus: Path | None
 ) -> tuple[list[SetCheck], list[InputError]]:
-    """Return the checks of the test set in these files, without those that cannot be read, and the fault of each of these."""
-    faults: list[InputError] = []
-    while data:
-        try:
-            return check_test_set(TestSet(data, qrels, corpus)), faults
-        except InputError as fault:
-            faults.append(fault)
-            at = "" if fault.place is None else fault.place.file
-            sound = [path for path in data if at not in {str(path), shown_name(path)}]
-            data = sound if len(sound) < len(data) else []
-    return [], faults
+    """Return the checks of the test set in these files, or the fault of one that cannot be read."""
+    try:
+        return (check_test_set(TestSet(data, qrels, corpus)) if data else []), []
+    except InputError as fault:
+        return [], [fault]
 
 
 _YAML = (".yaml", ".yml")
@@ -169,9 +161,7 @@ def _check_eval_file(
         try:
             unchecked.update(dict.fromkeys(check_target(name, where, warn=warn, faults=faults)))
         except InputError as fault:
-            inside = fault.place is not None and fault.place.line
-            at = fault.place if inside else _asked_at(file, name)
-            faults.append(InputError(fault.problem, fix=fault.fix, place=at))
+            faults.append(fault.at(SourceLocation(str(file.path))))
     for data in file.data:
         faults += faults_in(data, dict(file.columns))
     unset = unset_variables(parse_yaml(read_text(file.path), str(file.path)), os.environ)
@@ -179,42 +169,10 @@ def _check_eval_file(
 
 
 def _check_plan(path: Path) -> None:
-    """Raise InputError if `run` would refuse the file before it asks anything, whatever the judge."""
-    if path.suffix not in _YAML:
-        _check_ids(path)
-        return
+    """Raise InputError if `run` would refuse the eval file before it asks anything, whatever the judge."""
     judge = read_eval_file(path).judge or "lexical"  # a file need not name one: a flag may
     plan = Plan.of(Spec.of(paths=[str(path)], judge=judge), lambda _: None, dry=True)
     plan.check(() if plan.asks_targets else None)
-
-
-def _check_ids(path: Path) -> None:
-    """Raise InputError for samples with gold if no context has an id."""
-    (measure,) = parse_measures(["RR"])
-    whys: list[str] = []
-    for sample in read_samples(path):
-        refusal = applicable(measure, sample, Settings())
-        if refusal is None:
-            return
-        whys += [why for why in [refusal.why or ""] if why.startswith(WITHOUT_IDS)]
-    if whys:
-        fix = 'write {"id": "d7", "text": "..."}, or retrieved_context_ids'
-        problem = f"{counted(len(whys), 'sample')} with gold, and {whys[0]}"
-        raise InputError(problem, fix=fix, place=SourceLocation(str(path)))
-
-
-def _asked_at(file: EvalFile, name: str) -> SourceLocation:
-    """Return the first place where an eval file names a target."""
-    keys = ("target", "targets")
-    nodes = [parse_yaml(read_text(file.path), str(file.path))]
-    while nodes:
-        node = nodes.pop(0)
-        values = [inner for key, inner in (node.pairs or {}).items() if key in keys]
-        for value in [item for inner in values for item in (inner.items or [inner])]:
-            if value.text == name:
-                return value.location
-        nodes[:0] = [*(node.pairs or {}).values(), *(node.items or [])]
-    return SourceLocation(str(file.path))
 
 
 def _check_targets_file(path: Path, warn: Warn, faults: list[InputError], unchecked: dict[str, None]) -> None:
