@@ -38,7 +38,7 @@ _KINDS = own()["agentv"].graders
 TYPES: dict[str, type[CaseGrader]] = {
     name: load(kind.make) for name, kind in _KINDS.items() if not kind.fixed
 }
-ALIASES = {other: name for name in TYPES for other in _KINDS[name].aliases} | {"assert_set": "composite"}
+ALIASES = {other: name for name in TYPES for other in _KINDS[name].aliases}
 
 
 _LISTS = {"measures", "evaluators", "assertions"}

@@ -433,7 +433,7 @@ def test_files_of_an_absent_addon_are_errors_that_name_it(bare: Path, tmp_path: 
     (tmp_path / "t.jsonl").write_text('{"resourceSpans": []}\n', "utf-8")
     assert without(bare, tmp_path, "run", "d.jsonl", "-m", "RR", "-o", "r").returncode == 0
     for words, owner in {
-        "run d.jsonl -m RR -o o.otel.jsonl": "traces",
+        "run d.jsonl -m RR -o o.phoenix.jsonl": "traces",
         "report r -o A.Phoenix.jsonl": "traces",
         "report r -o index.jsonl": "agentv",
         "run t.jsonl -m RR": "traces",

@@ -191,7 +191,7 @@ _BROUGHT: Mapping[str, Mapping[str, str]] = {
     "draft": {"flags": "--drop-bad", "verbs": "draft"},
     "traces": {
         "readers": "resourcespans, context.traceid, traceid, context.spanid, spanid",
-        "writers": ".otel.jsonl, .phoenix.jsonl, .langfuse.jsonl",
+        "writers": ".phoenix.jsonl, .langfuse.jsonl",
     },
 }
 """Names (folded) that germane's own add-ons bring, for the error if one is not there; of `flags`, those of core commands."""

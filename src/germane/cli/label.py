@@ -7,7 +7,7 @@ import hashlib
 import shlex
 import shutil
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -31,9 +31,6 @@ from germane.reports.summary import corrected_in_words
 from germane.samples.files import read_text
 from germane.statistics.sampling import Design
 from germane.tables.labels import Label
-
-_EVERY = 10
-"""Labels after which the corrected means so far are shown."""
 
 _GRADES = {
     "graded": (
@@ -77,7 +74,8 @@ def label(
     report = Report.open(folder)
     text = read_text(guideline) if guideline else ""
     fingerprint = hashlib.sha256(text.encode()).hexdigest()[:16] if guideline else None
-    _check_export(give, take, report)
+    if give is not None:
+        refuse_input(give, [take, report.folder], "--export")
     if take is not None:
         labels, notes = import_labels(take, report, who, fingerprint, person)
         report.tables.append_labels(labels)
@@ -132,15 +130,6 @@ def _queues_for_means(
     return queues
 
 
-def _check_export(export: Path | None, imported: Path | None, report: Report) -> None:
-    """Raise InputError if the labels would overwrite the imported file or an input of the report."""
-    if export is not None:
-        options, folder = report.manifest.get("options") or {}, Path(report.manifest.get("cwd") or ".")
-        names = (*(options.get("paths") or ()), options.get("labels"), options.get("corpus"))
-        inputs = [imported, report.folder, *(folder / str(name) for name in names if name)]
-        refuse_input(export, inputs, "--export")
-
-
 def _user() -> str:
     try:
         return getpass.getuser()
@@ -149,62 +138,50 @@ def _user() -> str:
 
 
 def _label(sessions: Sequence[LabellingSession], report: Report, guideline: str) -> None:
-    """Ask until everything is labelled, the person quits, or the input ends, and print the means so far."""
+    """Ask until everything is labelled, the person quits, or the input ends, and print the corrected means."""
     corrections = corrections_of(report)
     with keyboard() as keys:
         for session in sessions:
-            quits = False
             try:
-                quits = _ask_all(session, keys, guideline, lambda: _show_so_far(report, corrections))
+                quits = _ask_all(session, keys, guideline)
             except KeyboardInterrupt:
                 print()
                 again = shlex.join(["germane", *sys.argv[1:]])
-                are = "is" if session.done == 1 else "are"
-                stored = f"{counted(session.done, 'label')} of {session.who} {are} stored"
-                raise Interrupted(f"{stored}; go on with: {again}") from None
+                stored = f"answers stored: {session.done}; continue with: {again}"
+                raise Interrupted(stored) from None
             print(f"\n{session.done} of {session.total} labelled by {clean(session.who)}")
             _show_so_far(report, corrections)
             if quits:
                 return
 
 
-def _ask_all(
-    session: LabellingSession, keys: Iterator[str], guideline: str, show_so_far: Callable[[], None]
-) -> bool:
+def _ask_all(session: LabellingSession, keys: Iterator[str], guideline: str) -> bool:
     """Ask about the tasks one by one; return True if the person quits or the input ends before the last."""
-    begun = session.done
     how = f"{session.queue.queue} {session.queue.design}, seed {session.queue.seed}"
     print(f"{session.total} to label ({how}), {session.done} done; labels of {clean(session.who)}")
     while (task := session.next) is not None:
-        if not _answered(session, keys, guideline, _pages(task, session)):
+        print(_task_text(task, session))
+        if not _answered(session, keys, guideline):
             return True
-        if session.done > begun and session.done % _EVERY == 0:
-            show_so_far()
-        begun = max(begun, session.done)
     return False
 
 
-def _answered(session: LabellingSession, keys: Iterator[str], guideline: str, pages: Sequence[str]) -> bool:
-    """Show a task and take one key that changes something; return False where the person quits or the input ends."""
-    binary, more, at = session.scale == "binary", ", space more" if len(pages) > 1 else "", 0
-    print(pages[at])
+def _answered(session: LabellingSession, keys: Iterator[str], guideline: str) -> bool:
+    """Take keys until one changes something; return False if the person quits or the input ends."""
+    binary = session.scale == "binary"
     while True:
-        prompt = f"{'y or n' if binary else '0-3'}{more}, u unsure, z undo, ? help, q quit: "
-        print(prompt, end="", flush=True)
+        print(f"{'y or n' if binary else '0-3'}, u unsure, z undo, ? help, q quit: ", end="", flush=True)
         key = next(keys, "q")
         print(key if key.isprintable() else "")
         if key == "q":
             return False
-        if key == " " and more:
-            at = (at + 1) % len(pages)
-            print(pages[at])
-        elif key in ("yn10" if binary else "0123"):
+        if key in ("yn10" if binary else "0123"):
             session.answer(key in "y1" if binary else int(key))
             return True
-        elif key == "u":
+        if key == "u":
             session.unsure()
             return True
-        elif key == "z":
+        if key == "z":
             if session.undo():
                 return True
             print("no answer to undo")
@@ -213,29 +190,22 @@ def _answered(session: LabellingSession, keys: Iterator[str], guideline: str, pa
             print("".join(f"  | {clean(line)}\n" for line in guideline.splitlines()), end="")
 
 
-def _pages(task: LabelTask, session: LabellingSession) -> list[str]:
-    """Return a task as pages for the terminal, each below what it is judged against and above what is asked.
+def _task_text(task: LabelTask, session: LabellingSession) -> str:
+    """Return a task as text for the terminal: the query, what is judged against it, and the question.
 
-    The texts are harmless to a terminal. Nothing tells who retrieved them, where they stood or what a judge said.
+    The texts are harmless to a terminal. System, rank and the judge's verdict are not in it.
     """
-    relevance, terminal = task.kind == "relevance", sys.stdin.isatty() and sys.stdout.isatty()
-    height = shutil.get_terminal_size((100, 24)).lines if terminal else sys.maxsize
+    relevance = task.kind == "relevance"
     names = ["passage"] if relevance else [f"[{number}]" for number in range(1, len(task.passages) + 1)]
-    rule = ["", f"─── {session.done + 1} of {session.total} ───"]
-    before, beside = _paragraphs(task.history), _paragraphs(task.texts if relevance else ())
-    against = _paragraphs([("query", task.query) if task.claim is None else ("claim", task.claim)])
-    body = _paragraphs(zip(names, task.passages, strict=False))
-    head = [*rule, *before, *against, *beside]
-    room = height - _BELOW - len(head)
-    if len(body) > room and room < height // 3:  # what is in the way is paged too
-        body, head = [*before, *beside, *body], [*rule, *against[: height // 3]]
-        room = height - _BELOW - len(head)
-    room = min(max(room, 3), len(body))
-    parts = [body[start : start + room] for start in range(0, len(body), room)]
-    question = _QUESTIONS[session.scale if relevance else task.kind]
-    asked = [f"{question}   (part {number} of {len(parts)})" for number in range(1, len(parts) + 1)]
-    asked = asked if len(parts) > 1 else [question]
-    return ["\n".join([*head, *part, below]) for part, below in zip(parts, asked, strict=True)]
+    against = ("query", task.query) if task.claim is None else ("claim", task.claim)
+    texts = [
+        *task.history,
+        against,
+        *(task.texts if relevance else ()),
+        *zip(names, task.passages, strict=False),
+    ]
+    head = ["", f"─── {session.done + 1} of {session.total} ───"]
+    return "\n".join([*head, *_paragraphs(texts), _QUESTIONS[session.scale if relevance else task.kind]])
 
 
 _QUESTIONS = {
@@ -245,8 +215,6 @@ _QUESTIONS = {
     "sufficiency": "Do the passages together hold all that is needed to answer?",
 }
 """The question by the scale of relevance, else by the kind."""
-_BELOW = 4
-"""Lines below a text: what is asked, the keys, which may take two, and one to spare."""
 
 
 def _paragraphs(texts: Iterable[tuple[str, str]]) -> list[str]:

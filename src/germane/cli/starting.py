@@ -10,11 +10,11 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from importlib import import_module
-from typing import NoReturn
+from pathlib import Path
 
 from germane.clean import CleanStream, clean_lines
 from germane.cli.verbs import call
-from germane.errors import EXIT_SIGPIPE, GermaneError, InputError, Interrupted, LimitReached
+from germane.errors import EXIT_SIGPIPE, GermaneError, Interrupted, LimitReached
 
 
 def start() -> None:
@@ -31,21 +31,14 @@ def start() -> None:
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(encoding="utf-8", errors="backslashreplace")
-    if sys.stdin is None:
-        sys.stdin = _ClosedInput()
+    if sys.stdin is None:  # it was closed before the start (`<&-`)
+        sys.stdin = Path(os.devnull).open(encoding="utf-8")  # noqa: SIM115 - it stays open
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # numpy starts in half the time without threads
     gc.set_threshold(100_000, 20, 100)  # a run holds many records and makes few cycles
     atexit.register(gc.freeze)  # no last collection at exit
     with _clean_streams():
         code = _flushed(_code())
     sys.exit(code)
-
-
-class _ClosedInput:
-    """Standard input that was closed before the start (`<&-`): reading it is an error."""
-
-    def __getattr__(self, name: str) -> NoReturn:
-        raise InputError("standard input is closed", fix="name a file, or pipe something into germane")
 
 
 @contextmanager

@@ -9,18 +9,15 @@ import re
 import threading
 import weakref
 from collections.abc import Iterator, Mapping, Sequence
-from collections.abc import Set as AbstractSet
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass
-from functools import cache, partial
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 from germane.errors import InputError, describe
 from germane.evaluation.choice import (
-    NAME_A_JUDGE,
     Router,
-    judge_words,
     keeps_answers,
     needs_judge,
     open_ledger,
@@ -101,19 +98,13 @@ class SharedJudge:
     Args:
         given: The judge as the evaluator got it; None = GERMANE_JUDGE or the config.
         ledger: Where answers are kept.
-        called: The argument by which errors call the judge.
     """
 
-    def __init__(self, given: Any, ledger: str | Path | None = None, *, called: str = "judge") -> None:
-        self.given, self._place, self._called = given, ledger, called
+    def __init__(self, given: Any, ledger: str | Path | None = None) -> None:
+        self.given, self._place = given, ledger
         self._lock = threading.Lock()
         self._judge: Judge | None = None
-        self._words = ""
         self._session: _Session | None = None
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        """Copy and pickle the constructor's arguments; the copy opens its own connections."""
-        return partial(type(self), self.given, self._place, called=self._called), ()
 
     def measure(
         self, row: Mapping[str, Json], measures: str | Sequence[str], against: str = "auto"
@@ -136,26 +127,17 @@ class SharedJudge:
         if judge is not None and all(map(_is_remote, members_of(judge))):
             asked = asyncio.run_coroutine_threadsafe(self._report(judge, samples, measures, against), _loop())
             return await asyncio.wrap_future(asked)
-        try:
-            judge = judge_of(self.given)
-            return await aevaluate(samples, measures, judge=judge, against=against, ledger=self._place)
-        except InputError as error:
-            if error.fix != NAME_A_JUDGE:
-                raise
-            fix = (
-                f'name one: {self._called}="openai:gpt-4o-mini" | "labels" | "lexical", or set GERMANE_JUDGE'
-            )
-            raise InputError(error.problem, fix=fix) from None
+        own = judge_of(self.given)
+        return await aevaluate(samples, measures, judge=own, against=against, ledger=self._place)
 
     def _shared(self, measures: str | Sequence[str]) -> Judge | None:
         """Return the judge, made once; None if no paid answers are needed."""
         if not needs_judge(asked_graders(measures)):
             return None
-        words = judge_words(Spec().in_project())[0] if self.given is None else ""
         with self._lock:
-            if self._judge is None or words != self._words:
+            if self._judge is None:
                 judge = judge_of(self.given)
-                self._judge, self._words = None if judge is None else load_judge(judge), words
+                self._judge = None if judge is None else load_judge(judge)
             return self._judge if keeps_answers(self._judge) else None
 
     async def _report(
@@ -305,10 +287,8 @@ def _fields(value: Any, *, text: str, sequence: str | None = None) -> dict[str, 
     if isinstance(value, str):
         return {text: value}
     value = value.tolist() if hasattr(value, "tolist") else value  # of NumPy
-    if isinstance(value, AbstractSet) and sequence == "contexts":
-        raise InputError(f"the {text} is a set, which has no order", fix="give a list, best first")
-    if isinstance(value, Sequence | AbstractSet) and not isinstance(value, bytes) and sequence is not None:
-        return {sequence: sorted(value, key=str) if isinstance(value, AbstractSet) else list(value)}
+    if isinstance(value, Sequence) and not isinstance(value, bytes) and sequence is not None:
+        return {sequence: list(value)}
     if value is None:
         return {}
     fields = value if isinstance(value, Mapping) else fields_of(value) or getattr(value, "__dict__", None)

@@ -368,30 +368,6 @@ def test_a_fault_in_a_grader_is_one_samples_error(returned: Any, why: str) -> No
 
 
 class TestComposite:
-    @pytest.mark.parametrize(
-        ("scores", "all_pass", "verdict"),
-        [
-            ((1.0, 0.7), False, "pass"),
-            ((1.0, 0.7), True, "fail"),
-            ((0.8, 0.8), True, "pass"),
-            ((1.0, 1.0, 0.79), True, "fail"),
-        ],
-    )
-    def test_all_pass_asks_every_member(
-        self, scores: tuple[float, ...], all_pass: bool, verdict: str
-    ) -> None:
-        """The score is the mean in any case; the verdict is fail where one member does not pass."""
-        members = tuple(given(f"g{n}", score) for n, score in enumerate(scores))
-        found = graded(Composite(graders=members, all_pass=all_pass), case())
-        assert found.score == pytest.approx(sum(scores) / len(scores))
-        assert found.verdict == verdict
-
-    def test_all_pass_of_members_that_a_low_mean_passes(self) -> None:
-        """Members with a `min_score` of their own may pass below 0.8: then all do."""
-        members = (given("a", 0.5, min_score=0.5), given("b", 0.6, min_score=0.6))
-        assert graded(Composite(graders=members, all_pass=True), case()).verdict == "pass"
-        assert graded(Composite(graders=members), case()).verdict == "fail"
-
     def test_weights_are_the_graders_own_unless_the_aggregator_names_them(self) -> None:
         """A weighs 3 of 4, or 1 of 2."""
         members = (given("a", 1.0, weight=3), given("b", 0.0))

@@ -218,13 +218,6 @@ def test_statements_of_a_list_become_one_rubric() -> None:
     assert grader_of("nDCG@10").label == "nDCG@10"
 
 
-def test_an_assert_set_passes_where_all_pass_or_its_mean_does() -> None:
-    """Promptfoo's rule."""
-    members = [{"type": "contains", "value": "x"}]
-    assert grader_of({"type": "assert-set", "assert": members}).model_dump()["all_pass"] is True
-    assert grader_of({"type": "assert-set", "assert": members, "threshold": 0.5}).min_score == 0.5
-
-
 def test_composites_nest_and_hand_on_the_compatibility() -> None:
     """Down to the last member."""
     leaf = {"name": "leaf", "type": "latency", "threshold": 1}

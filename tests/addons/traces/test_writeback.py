@@ -39,24 +39,6 @@ def judged() -> Report:
         return evaluate([AGENT, ONE], "context_precision", judge=judge)
 
 
-def test_scores_are_events_of_the_span_that_retrieved(judged: Report, tmp_path: Path) -> None:
-    """One OTLP export of logs a trace; of several searches no span is named, for the score is of all of them."""
-    both = [
-        record
-        for line in lines(judged, tmp_path / "x.otel.jsonl")
-        for record in line["resourceLogs"][0]["scopeLogs"][0]["logRecords"]
-    ]
-    assert [(one["eventName"], one["traceId"], one.get("spanId")) for one in both] == [
-        ("gen_ai.evaluation.result", TRACE, None),
-        ("gen_ai.evaluation.result", "a" * 32, SPANS[0]),
-    ]
-    said = {one["key"]: one["value"] for one in both[1]["attributes"]}
-    assert said["gen_ai.evaluation.name"] == {"stringValue": "context_precision"}
-    assert said["gen_ai.evaluation.score.value"] == {"doubleValue": list(judged.scores())[1].value}
-    assert said["germane.judge"] == {"stringValue": "openai:m"}
-    assert said["germane.label_source"] == {"stringValue": "judge"}
-
-
 def test_labels_are_annotations_of_the_documents_of_spans(judged: Report, tmp_path: Path) -> None:
     """A judge's and a person's, each at its place in the list of its own span."""
     judged.save(tmp_path / "report")
@@ -95,7 +77,7 @@ def test_scores_have_the_same_id_each_time(judged: Report, tmp_path: Path) -> No
 def test_samples_that_are_no_traces_are_refused(tmp_path: Path) -> None:
     """Nothing is written where no sample names a span."""
     report = evaluate([{"query": "q", "contexts": ["a", "b"]}], "context_redundancy@2")
-    for name in ("otel", "phoenix", "langfuse"):
+    for name in ("phoenix", "langfuse"):
         with pytest.raises(InputError, match="no sample of this report is a trace"):
             report.save(tmp_path / f"x.{name}.jsonl")
     assert list(tmp_path.iterdir()) == []

@@ -6,10 +6,7 @@ from germane.addons import Addon, Dialect, GraderType, Reader
 from germane.flags import JUDGE, MEASURES, Flag, borrowed, parameters
 
 _HERE = "germane.addons.agentv"
-_COMPOSITE, _ASSERTION = (
-    f"{_HERE}.graders.composite:Composite",
-    f"{_HERE}.graders.text_assertion:TextAssertion",
-)
+_ASSERTION = f"{_HERE}.graders.text_assertion:TextAssertion"
 _TESTS = (
     "contains",
     "icontains",
@@ -40,8 +37,9 @@ ADDON = Addon(
         "latency": GraderType(f"{_HERE}.graders.limits:Latency", "1 within the threshold, else 0"),
         "cost": GraderType(f"{_HERE}.graders.limits:Cost", "1 within the budget, else 0"),
         "token_usage": GraderType(f"{_HERE}.graders.limits:TokenUsage", "1 within the limits, else 0"),
-        "composite": GraderType(_COMPOSITE, "what the aggregator makes of the members' scores"),
-        "assert_set": GraderType(_COMPOSITE, "the mean of the members' scores", fixed={"all_pass": True}),
+        "composite": GraderType(
+            f"{_HERE}.graders.composite:Composite", "what the aggregator makes of the members' scores", aliases=("assert_set",)
+        ),
         **{test: GraderType(_ASSERTION, "1 where the answer passes the test, else 0", fixed={"test": test}) for test in _TESTS},
     },
     questions={

@@ -6,7 +6,7 @@ import json
 import shlex
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import ClassVar, Generic, TypeVar
+from typing import ClassVar
 
 from pydantic import StrictStr
 
@@ -17,17 +17,16 @@ from germane.questions.question import Wording
 from germane.samples.files import parse_strict_json
 from germane.types import FrozenDict, Json
 
-A = TypeVar("A")
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Script(Question[A], Generic[A]):
-    """The output of this command for this document: a list is argv, a string runs through `sh -lc`.
+class ScriptGrade(Question[GraderResult]):
+    """Grade this case with this command: a list is argv, a string runs through `sh -lc`.
 
     `max_calls` (not None) lends the program the evaluation's judge for that many calls. With `agentv` a program that fails
     or prints no score scores 0, as with AgentV.
     """
 
+    kind: ClassVar[str] = "script"
     by_program: ClassVar[str] = "germane.addons.agentv.script_judge:ScriptJudge"
 
     command: str | tuple[str, ...]
@@ -63,17 +62,6 @@ class Script(Question[A], Generic[A]):
         """Check the document and return all of it: a program may print more than is read."""
         self.parse(payload)
         return payload
-
-    def printed(self, text: str) -> Json:
-        """Return the payload that a program printed: one strict JSON document, else JsonFault."""
-        return parse_strict_json(text)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ScriptGrade(Script[GraderResult]):
-    """Grade this case with this command."""
-
-    kind: ClassVar[str] = "script"
 
     def printed(self, text: str) -> Json:
         """Return the document; as AgentV reads it, the last of several values of one key counts."""

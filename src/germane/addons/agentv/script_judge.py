@@ -13,10 +13,9 @@ import re
 import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any, TypeAlias
 
 from germane.addons.agentv.loopback import AskJudge, Loopback
-from germane.addons.agentv.script import Script
+from germane.addons.agentv.script import ScriptGrade
 from germane.errors import AnswerError
 from germane.judges import LocalJudge, Reply
 from germane.processes import MAX_STDOUT, Finished, child_environment, run_program
@@ -24,7 +23,6 @@ from germane.questions import AnyQuestion
 from germane.samples.files import JsonFault
 from germane.types import FrozenDict, Json
 
-AnyScript: TypeAlias = Script[Any]
 TAIL = 2000
 """Characters of a program's stderr that an error shows: the last ones."""
 NO_JUDGE = "the script asks for a judge (target: max_calls), and none is named: --judge openai:gpt-4o-mini"
@@ -49,7 +47,7 @@ class ScriptJudge(LocalJudge):
         return [await self._run(question) for question in questions]
 
     async def _run(self, question: AnyQuestion) -> Reply:
-        if not isinstance(question, Script):
+        if not isinstance(question, ScriptGrade):
             return Reply(error=f"a script cannot answer a question of kind {question.kind}")
         if question.max_calls is None:
             return await self._start(question, {})
@@ -62,7 +60,7 @@ class ScriptJudge(LocalJudge):
         calls = {"call_count": lent.calls, "max_calls": question.max_calls}
         return replace(reply, provenance=FrozenDict({**reply.provenance, "target_proxy": FrozenDict(calls)}))
 
-    async def _start(self, question: AnyScript, own: Mapping[str, str]) -> Reply:
+    async def _start(self, question: ScriptGrade, own: Mapping[str, str]) -> Reply:
         """Run a question's script and return its reply."""
         document = json.dumps(question.document, ensure_ascii=False).encode("utf-8", "replace")
         environment = child_environment(question.env, own)
@@ -80,7 +78,7 @@ class ScriptJudge(LocalJudge):
         return _reply(question, finished)
 
 
-def _reply(question: AnyScript, finished: Finished) -> Reply:
+def _reply(question: ScriptGrade, finished: Finished) -> Reply:
     """Return a finished program's answer, or its fault as germane and as AgentV report it."""
     command, ms, seconds = question.command_line, finished.ms, f"after {question.timeout:g} s"
     if finished.timed_out:
@@ -119,7 +117,7 @@ _NAME = re.compile(r"\b[A-Z][A-Z0-9]*(?:_[A-Z0-9]+)+\b")
 _KEYS = ("_KEY", "_TOKEN", "_SECRET")
 
 
-def _printed(question: AnyScript, finished: Finished) -> str:
+def _printed(question: ScriptGrade, finished: Finished) -> str:
     """Return the tail of a program's output for an error message, with advice about an environment variable that it lacked."""
     ends = {
         "stderr": finished.tail(TAIL),
@@ -134,7 +132,7 @@ def _printed(question: AnyScript, finished: Finished) -> str:
     return text
 
 
-def _failed(question: AnyScript, why: str, theirs: str, ms: float | None) -> Reply:
+def _failed(question: ScriptGrade, why: str, theirs: str, ms: float | None) -> Reply:
     """Return the reply of a program that failed: an error with `why`, or for AgentV a score of 0 with its words, `theirs`."""
     if not question.agentv:
         return Reply(error=why, ms=ms)
@@ -154,5 +152,5 @@ def _agentv_payload(stdout: bytes) -> dict[str, Json]:
     return {**result, "score": score if number else 0, "assertions": []}
 
 
-def _of(question: AnyScript) -> FrozenDict:
+def _of(question: ScriptGrade) -> FrozenDict:
     return FrozenDict(of=question.of) if question.of else FrozenDict()

@@ -35,7 +35,7 @@ class _Metric:
     ) -> None:
         self.threshold = 1.0 if strict_mode else threshold
         self.include_reason, self.strict_mode, self.async_mode = include_reason, strict_mode, async_mode
-        self._judge = SharedJudge(model, called="model")
+        self._judge = SharedJudge(model)
         self.score: float | None = None
         self.reason: str | None = None
         self.error: str | None = None

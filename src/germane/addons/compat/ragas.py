@@ -102,7 +102,7 @@ def evaluate(
     samples = list(samples_from(rows, columns=column_map))
     scores: tuple[dict[str, float | None], ...] = tuple({} for _ in samples)
     why: tuple[dict[str, str], ...] = tuple({} for _ in samples)
-    means, reports, judge = dict[str, float | None](), list[Report](), SharedJudge(llm, called="llm")
+    means, reports, judge = dict[str, float | None](), list[Report](), SharedJudge(llm)
     for against, group in by_against.items():
         report = run_coroutine(judge.areport(samples, [metric.measure for metric in group], against))
         reports.append(report)

@@ -20,7 +20,6 @@ ADDON = Addon(
         )
     },
     writers={
-        ".otel.jsonl": "germane.addons.traces.writeback:otel",
         ".phoenix.jsonl": "germane.addons.traces.writeback:phoenix",
         ".langfuse.jsonl": "germane.addons.traces.writeback:langfuse",
     },

@@ -1,7 +1,5 @@
 """Write a report of traces as JSON lines ready to be posted: each line is the body of one request. Nothing is sent.
 
-- OpenTelemetry: `gen_ai.evaluation.result` events as OTLP/JSON logs (`/v1/logs`), by the GenAI semantic conventions of 1.41.1,
-  whose status is "development".
 - Phoenix: document annotations (`/v1/document_annotations`), by arize-phoenix-client 3.5.
 - Langfuse: scores (`/api/public/scores`), by langfuse 5.0.
 
@@ -11,10 +9,8 @@ the same id, and replaces what was there.
 
 from __future__ import annotations
 
-import datetime
 import json
-import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from itertools import groupby
 from typing import Any
 
@@ -25,11 +21,6 @@ from germane.reports.data import ReportData
 from germane.reports.explain import Explainer
 from germane.reports.manifest import models_in
 from germane.types import Json, Sample, Score
-
-SCHEMA_URL = "https://opentelemetry.io/schemas/1.41.1"
-"""The semantic conventions that the events follow."""
-_SEVERITY = 9
-"""The severity number of INFO in OpenTelemetry's log model."""
 
 
 class _Traced:
@@ -70,48 +61,6 @@ def _spans_of(sample: Sample) -> Sequence[str]:
     """Return the ids of the spans whose lists were judged, one per search."""
     spans = sample.metadata.get("spans")
     return spans if isinstance(spans, tuple) and all(isinstance(span, str) for span in spans) else ()
-
-
-def otel(report: ReportData) -> Iterator[str]:
-    """Yield the scores of each trace as log events, one OTLP/JSON export per trace."""
-    traced = _Traced(report)
-    nano = str(int(datetime.datetime.fromisoformat(traced.created).timestamp()) * 10**9)
-    scope = {"scope": {"name": "germane", "version": __version__}, "schemaUrl": SCHEMA_URL}
-    for sample, spans, scores in traced:
-        ids = {"traceId": sample.id.lower()} if _hex(sample.id, 32) else {}
-        ids |= {"spanId": spans[0].lower()} if len(spans) == 1 and _hex(spans[0], 16) else {}
-        event = {"timeUnixNano": nano, "observedTimeUnixNano": nano, "severityNumber": _SEVERITY}
-        event |= {"eventName": "gen_ai.evaluation.result", **ids}
-        records = [
-            {**event, "attributes": _attributes(sample, score, traced.source(score))}
-            for score in scores
-            if score.value is not None or score.status == "error"
-        ]
-        if records:
-            yield _line({"resourceLogs": [{"resource": {}, "scopeLogs": [{**scope, "logRecords": records}]}]})
-
-
-def _attributes(sample: Sample, score: Score, source: Mapping[str, Json]) -> list[Json]:
-    """Return the attributes of a score's event."""
-    values: dict[str, Json] = {
-        "gen_ai.evaluation.name": score.measure,
-        "gen_ai.evaluation.score.value": score.value,
-        "gen_ai.evaluation.explanation": score.why,
-        "error.type": "_OTHER" if score.status == "error" else None,
-        "germane.sample": sample.id,
-        "germane.system": sample.system,
-        **{f"germane.{name}": value for name, value in source.items()},
-    }
-    kinds = {
-        key: "doubleValue" if isinstance(value, float) else "stringValue" for key, value in values.items()
-    }
-    return [
-        {"key": key, "value": {kinds[key]: value}} for key, value in values.items() if value not in (None, "")
-    ]
-
-
-def _hex(text: str, digits: int) -> bool:
-    return len(text) == digits and re.fullmatch("[0-9a-fA-F]+", text) is not None
 
 
 def phoenix(report: ReportData) -> Iterator[str]:

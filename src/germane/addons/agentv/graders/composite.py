@@ -24,7 +24,7 @@ from germane.processes import start_folder
 from germane.questions import Program
 from germane.questions.asking import Missing
 from germane.types import FrozenDict, Json, freeze
-from germane.yamltext import Flag, Keys, Share, YamlModel, folder_of, plain_value
+from germane.yamltext import Keys, Share, YamlModel, folder_of, plain_value
 
 RESULTS = "EVALUATOR_RESULTS_JSON"
 _HOW = {"weightedaverage": "weighted_average", "codegrader": "code_judge", "codejudge": "code_judge",
@@ -92,7 +92,6 @@ class Composite(CaseGrader):
     Attributes:
         graders: The members; their names must differ.
         aggregator: How their results become one.
-        all_pass: Pass only if every member passes (an assert-set without a threshold).
     """
 
     type: ClassVar[str] = "composite"
@@ -103,7 +102,6 @@ class Composite(CaseGrader):
 
     graders: Annotated[tuple[InstanceOf[CaseGrader], ...], Field(min_length=1), BeforeValidator(_members)]
     aggregator: Aggregator = Aggregator()
-    all_pass: Flag = False
 
     @model_validator(mode="after")
     def _distinct(self) -> Self:
@@ -173,8 +171,7 @@ class Composite(CaseGrader):
             reasoning="; ".join(f"{name}: {row.reasoning}" for name, row in kept.items() if row.reasoning),
         )
         if least is None:
-            whole = self.all_pass and self.min_score is None
-            return replace(made, verdict="pass" if passed == len(kept) else "fail") if whole else made
+            return made
         message = f"{passed}/{len(kept)} evaluators passed (threshold: {least:g})"
         if min(1.0, low) >= least:
             return replace(made, verdict="pass", hits=(message, *made.hits))
