@@ -13,10 +13,11 @@ from pathlib import Path
 
 from germane.encoding import decode
 from germane.errors import InputError
+from germane.folder.labels import label_in
 from germane.folder.layout import APPEND, EARLIER, LOCK, MANIFEST, UNFINISHED, files_in, opened, sync
 from germane.folder.lines import TableFile
 from germane.tables.columns import json_lines
-from germane.tables.labels import by_people, decode_labels, load_label
+from germane.tables.labels import by_people
 
 
 def publish(path: Path) -> None:
@@ -34,8 +35,8 @@ def keep_people(path: Path) -> None:
     stored, new = files_in(path)["labels"], files_in(path, UNFINISHED)["labels"]
     if not new.exists():
         return
-    if labels := list(filter(by_people, TableFile(stored).records(decode_labels, load_label))):
-        written = set(TableFile(new).records(decode_labels, load_label))
+    if labels := list(filter(by_people, TableFile(stored).read(label_in))):
+        written = set(TableFile(new).read(label_in))
         with opened(new, APPEND) as file:
             file.writelines(json_lines(label for label in labels if label not in written))
             sync(file)

@@ -6,23 +6,14 @@ from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from pathlib import Path
 
-import msgspec
-
 from germane.folder.lines import TableFile
 from germane.tables.judgements import load_judgement
 from germane.types import Judgement
 
 __all__ = ["KEY"]
 
-KEY, ITEM = slice(8, 40), slice(50, 82)
-"""The places of the key and the item in a line as it is written: `{"key":"...","item":"..."`."""
-
-_BETWEEN = b'","item":"'
-
-
-def has_usual_start(line: bytes) -> bool:
-    """Return True if the key and the item of a line are at their usual places."""
-    return line[40:50] == _BETWEEN and line[82:84] == b'",'
+KEY = slice(8, 40)
+"""The place of the key in a line as it is written: `{"key":"..."`."""
 
 
 def earlier_judgements(files: Iterable[Path]) -> Iterator[Judgement]:
@@ -44,12 +35,3 @@ def judgement_in(file: TableFile, number: int, line: bytes) -> Judgement:
         return load_judgement(file.row(number, line))
     except ValueError:
         raise file.damaged(number) from None
-
-
-class JudgementLine(msgspec.Struct, gc=False):
-    """The item of a judgement and its answer, as it is written."""
-
-    item: str = ""
-    error: str | None = None
-    parent: str | None = None
-    answer: msgspec.Raw = msgspec.Raw(b"null")

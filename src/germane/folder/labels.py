@@ -5,10 +5,19 @@ from __future__ import annotations
 from collections.abc import Iterable
 from pathlib import Path
 
+from germane.errors import InputError
 from germane.folder.layout import APPEND, LABELS, opened
-from germane.folder.lines import torn_bytes
+from germane.folder.lines import TableFile, torn_bytes
 from germane.tables.columns import json_lines
-from germane.tables.labels import Label
+from germane.tables.labels import Label, decode_label, load_label
+
+
+def label_in(file: TableFile, number: int, line: bytes) -> Label:
+    """Return the label in a line of labels.jsonl; InputError if it is damaged."""
+    try:
+        return decode_label(line)
+    except (ValueError, RecursionError, InputError):
+        return load_label(file.row(number, line), file.place(number))
 
 
 def labels_size(path: Path) -> int:

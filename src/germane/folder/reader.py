@@ -12,14 +12,14 @@ import msgspec
 from germane.encoding import encode
 from germane.errors import InputError
 from germane.folder.commit import complete_killed
-from germane.folder.judgements import JudgementLine, judgement_in, judgements_in
-from germane.folder.labels import append_labels, labels_size
+from germane.folder.judgements import judgement_in, judgements_in
+from germane.folder.labels import append_labels, label_in, labels_size
 from germane.folder.layout import LABELS, TABLES, UNFINISHED, Table, files_in
 from germane.folder.lines import Keep, StoredRows, TableFile, with_texts
 from germane.folder.manifest import read_manifest
 from germane.folder.rows import Tables
 from germane.tables.judgements import AskedCounts, count_asked
-from germane.tables.labels import Label, by_people, decode_labels, load_label
+from germane.tables.labels import Label, by_people
 from germane.tables.scores import SampleKey, ScoreTable
 from germane.types import Json, Judgement, PlaceRow, Sample
 
@@ -104,7 +104,7 @@ class StoredTables(Tables):
     @property
     def places(self) -> Iterator[PlaceRow]:
         """The places that something was asked about, one by one in input order."""
-        return self.files["places"].structs(PlaceRow)
+        return self.files["places"].read(_place_in)
 
     @property
     def judgements(self) -> StoredRows[Judgement]:
@@ -114,7 +114,7 @@ class StoredTables(Tables):
     @cached_property
     def labels(self) -> list[Label]:
         """People's labels."""
-        return list(self._labels_where(None))
+        return list(self._labels_where(lambda _: True))
 
     @cached_property
     def scores(self) -> ScoreTable:
@@ -139,18 +139,15 @@ class StoredTables(Tables):
             case "judgements":
                 return file.read(judgement_in, keep)
             case "places":
-                return file.structs(PlaceRow, keep)
+                return file.read(_place_in, keep)
         return self._labels_where(keep)
 
     def values_of(self, field: str) -> Iterator[tuple[SampleKey, Any]]:
         """Iterate over the keys of the samples that have this field, with its value; of other samples nothing is read."""
         file, word, decode = self.files["samples"], encode(field) + b":", _decoder_of(field)
-        for number, _, line in file.lines(lambda block: word in block):
+        for number, _, line in file.lines():
             if word in line:
-                try:
-                    row = decode(line)
-                except msgspec.DecodeError:
-                    raise file.damaged(number) from None
+                row = file.decoded(number, line, decode)
                 if (value := getattr(row, field)) is not None and value != ():
                     yield (row.id, row.system, row.trial), value
 
@@ -160,13 +157,13 @@ class StoredTables(Tables):
 
     def answers(self) -> Iterator[tuple[str, bytes | None]]:
         """Iterate over items and the answers about them as JSON, None for one that failed; merged judgements are left out."""
-        for row in self.files["judgements"].structs(JudgementLine):
+        for row in self.files["judgements"].read(_answer_in):
             if row.parent is None:
                 yield row.item, bytes(row.answer) if row.error is None else None
 
-    def _labels_where(self, keep: Keep | None) -> Iterator[Label]:
+    def _labels_where(self, keep: Keep) -> Iterator[Label]:
         for number, file in enumerate(self._labels):
-            labels = file.records(decode_labels, load_label, keep)
+            labels = file.read(label_in, keep)
             yield from filter(by_people, labels) if number else labels
 
     def labels_added(self) -> bool:
@@ -224,11 +221,27 @@ def _sample_in(file: TableFile, number: int, line: bytes) -> Sample:
     end, mark, graders = line[-30:].rpartition(_GRADERS)
     if mark and graders.rstrip().removesuffix(b"}").isdigit():
         line = line[:-30] + end + b"}"
-    try:
-        return _decode_sample(line)
-    except (ValueError, RecursionError):
-        pass
-    try:
-        return msgspec.convert(file.row(number, line), Sample)
-    except msgspec.ValidationError:
-        raise file.damaged(number) from None
+    return file.decoded(number, line, _decode_sample)
+
+
+_decode_place = msgspec.json.Decoder(PlaceRow).decode
+
+
+def _place_in(file: TableFile, number: int, line: bytes) -> PlaceRow:
+    return file.decoded(number, line, _decode_place)
+
+
+class _Answered(msgspec.Struct, gc=False):
+    """The item of a judgement and its answer, as it is written."""
+
+    item: str = ""
+    error: str | None = None
+    parent: str | None = None
+    answer: msgspec.Raw = msgspec.Raw(b"null")
+
+
+_decode_answer = msgspec.json.Decoder(_Answered).decode
+
+
+def _answer_in(file: TableFile, number: int, line: bytes) -> _Answered:
+    return file.decoded(number, line, _decode_answer)

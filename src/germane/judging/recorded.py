@@ -11,8 +11,7 @@ import msgspec
 from msgspec import Struct
 
 from germane.encoding import decode, short_name
-from germane.folder.judgements import ITEM, has_usual_start
-from germane.folder.lines import LineIndex, StoredRows, TableFile
+from germane.folder.lines import StoredRows, TableFile
 from germane.places.places import Places
 from germane.places.settings import Settings
 from germane.places.table import LabelChoice
@@ -27,9 +26,6 @@ PlacesReader: TypeAlias = Callable[[LabelChoice, int | None], Places]
 """Returns the places of some samples to a depth, with their labels."""
 _SETTINGS = ("against", "scale", "rubric")
 _MISSING = "no stored judgement"
-_REST = slice(82, None)
-"""The rest of a line after the key and the item: the same for many passages with one label."""
-_REMEMBERED = 10_000
 
 
 class StoredAnswers:
@@ -38,8 +34,7 @@ class StoredAnswers:
     A question is answered by the judgement of its item with its settings (against, scale, rubric), whatever the prompt
     that it was asked with. Where there are several it is the one that was shown the same texts beside the item (one passage
     may be judged against the references of two samples), else the first. Members of panels, replicas and windows, which are
-    merged into other judgements, are passed over. Of judgements on disk only their places in the file are remembered,
-    24 bytes each.
+    merged into other judgements, are passed over. Of judgements on disk only their places in the file are remembered.
 
     Args:
         judgements: The judgements, those with a parent among them. Read once, or those of a report folder.
@@ -53,7 +48,7 @@ class StoredAnswers:
     def __init__(self, judgements: Iterable[Judgement], *, however: bool = False) -> None:
         self.answered = self.unknown = 0
         self._however = however
-        self._index, self._rows = LineIndex(), list[Judgement]()
+        self._index, self._rows = dict[bytes, int](), list[Judgement]()
         self._file: TableFile | None = None
         if isinstance(judgements, StoredRows):
             self._file = judgements.file
@@ -63,7 +58,7 @@ class StoredAnswers:
             if self._counts(judgement.parent, judgement.error):
                 settings = self._settings({**judgement.provenance, "kind": judgement.kind})
                 for name in _names(judgement.item.encode(), settings):
-                    self._index.add(name, len(self._rows))
+                    self._index.setdefault(name, len(self._rows))
                 self._rows.append(judgement)
 
     def _counts(self, parent: str | None, error: str | None) -> bool:
@@ -78,21 +73,11 @@ class StoredAnswers:
 
     def _index_lines(self, file: TableFile) -> None:
         """Index the positions of judgements in their file by item and settings."""
-        settings_of = dict[bytes, Sequence[bytes]]()
-        """The settings in the rest of a line, after its key and its item."""
         for number, position, line in file.lines():
-            if (rest := line[_REST]) in settings_of:
-                several, item = settings_of[rest], line[ITEM]
-            else:
-                row = file.row(number, line)
-                item = str(row.get("item")).encode()
-                several = self._settings(row) if self._counts(row.get("parent"), row.get("error")) else ()
-                if len(settings_of) >= _REMEMBERED:  # the reasons of a model are another each time
-                    settings_of.clear()
-                if has_usual_start(line):
-                    settings_of[rest] = several
-            for name in _names(item, several):
-                self._index.add(name, position)
+            row = file.row(number, line)
+            if self._counts(row.get("parent"), row.get("error")):
+                for name in _names(str(row.get("item")).encode(), self._settings(row)):
+                    self._index.setdefault(name, position)
 
     async def lookup(self, asked: Sequence[Sequence[AnyQuestion]]) -> list[list[Answer]]:
         """Return the recorded answer to each question of these lists, or a failure."""
@@ -149,18 +134,16 @@ class StoredAnswers:
         names = [of for questions in asked for of in self._names_of(questions)]
         if not names:
             return
-        positions = self._index.find(of[-1] for of in names)
-        if any(len(of) > 1 for of in names):
-            usual = self._index.find(of[0] for of in names)
-            positions = [at if at >= 0 else other for at, other in zip(positions, usual, strict=True)]
-        known = [position for position in positions if position >= 0]
+        index = self._index
+        positions = [index.get(of[-1], index.get(of[0])) for of in names]
+        known = [position for position in positions if position is not None]
         records: Iterator[Judgement | R] = map(self._rows.__getitem__, known)
         if self._file is not None:
             records = map(read, self._file.at(known))
         for position in positions:
-            self.unknown += position < 0
-            self.answered += position >= 0
-            yield None if position < 0 else next(records)
+            self.unknown += position is None
+            self.answered += position is not None
+            yield None if position is None else next(records)
 
     def _names_of(self, questions: Sequence[AnyQuestion]) -> list[Sequence[bytes]]:
         """Return the names of each question, the most specific last."""

@@ -282,29 +282,23 @@ def StR(sample: Sample, *, over: str, k: int) -> Program[Outcome]:
     nothing="the reference claims nothing: skipped; nothing retrieved, or no claim supported: 0",
     params={
         "alpha": Param(float, 0.5, "how much of a claim's worth a repetition loses", low=0.0, high=1.0),
-        "ideal": one_of(
-            "the best list: of the retrieved passages and, for each claim that none of them supports, one that does; "
-            "or of the retrieved passages alone",
-            "claims",
-            "retrieved",
-        ),
         "over": OVER,
     },
     cutoff="required",
     aliases=("alpha_DCG", "andcg"),
 )
-def alpha_nDCG(sample: Sample, *, alpha: float, ideal: str, over: str, k: int) -> Program[Outcome]:
+def alpha_nDCG(sample: Sample, *, alpha: float, over: str, k: int) -> Program[Outcome]:
     """Novelty of the ranking, discounted by rank: a claim that was met before is worth less at each repeat.
 
     A repeated passage adds nothing. The ideal is the greedy order of the distinct retrieved passages and one imagined
-    passage for each claim that none of them supports (`ideal=retrieved`: without).
+    passage for each claim that none of them supports.
     """
     matrix = yield from _matrix(sample, final=over == "final", repeats=False)
     if isinstance(matrix, Outcome):
         return matrix
     claims, columns = matrix
     absent = set(range(len(claims))) - covered(c for ranking in columns for c in ranking)
-    imagined = [frozenset([claim]) for claim in sorted(absent)] if ideal == "claims" else []
+    imagined = [frozenset([claim]) for claim in sorted(absent)]
     results = [alpha_ndcg(ranking, alpha, k, pool=[*ranking, *imagined]) for ranking in columns]
     items = []
     for call, ranking in enumerate(columns, 1):

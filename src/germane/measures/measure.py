@@ -251,16 +251,13 @@ def _resolve(name: str, params: Mapping[str, Value]) -> tuple[Definition, Mappin
         raise _unknown_measure(name)
     canonical, preset = spelled
     options = {**preset, **params}
-    # the same name may be defined elsewhere too, for another value of the parameter
-    for find in (str, _find_more):
-        find(canonical)
-        definitions = _REGISTRY[canonical]
-        if definition := next((value for value in definitions if value.covers(options)), None):
-            return definition, options
-    for key in definitions[0].when:
-        definitions[0].params[key].check(canonical, key, options.get(key, definitions[0].params[key].default))
-    titles = " or ".join(value.title for value in definitions)
-    raise MeasureError(f"{canonical} needs another parameter", fix=f"write {titles}")
+    if not any(value.covers(options) for value in _REGISTRY[canonical]):
+        _find_more(
+            canonical
+        )  # the same name may be defined elsewhere too, for another value of the parameter
+    definitions = _REGISTRY[canonical]
+    # if none covers the options, the value of the parameter is not among its choices
+    return next((value for value in definitions if value.covers(options)), definitions[0]), options
 
 
 def _unknown_measure(name: str) -> MeasureError:

@@ -46,14 +46,8 @@ def to_frame(columns: Mapping[str, Sequence[Json]], library: Library) -> Frame:
         raise MissingPart(f"{library} is not installed", fix=fix) from None
     if library == "polars":
         return module.DataFrame(flat, strict=False)
-    return module.DataFrame({name: _series(module, values) for name, values in flat.items()})
+    return module.DataFrame(flat)
 
 
 def _flat(value: Json) -> Json:
     return encode(value).decode() if isinstance(value, dict | list | tuple) else value
-
-
-def _series(pandas: Any, values: list[Json]) -> Any:
-    """Return a column that keeps whole numbers whole beside missing values."""
-    kinds = set(map(type, values)) - {type(None)}
-    return pandas.array(values, dtype="Int64") if kinds == {int} else pandas.Series(values)

@@ -100,17 +100,16 @@ def count_asked(counts: AskedCounts, judgements: Iterable[Judgement]) -> AskedCo
 
     Those of `germane audit --again` are left out. `against` is counted per verdict that a measure reads, not per member of a panel.
     """
-    some = [judgement for judgement in judgements if not is_asked_again(judgement)]
-    ways = {of: tuple(_ways(how)) for of, how in {id(row.provenance): row.provenance for row in some}.items()}
-    counts_of = Counter((row.kind, row.parent is None, row.error is None, id(row.provenance)) for row in some)
-    for (kind, merged, fine, of), times in counts_of.items():
+    for judgement in judgements:
+        if is_asked_again(judgement):
+            continue
+        kind, merged = judgement.kind, judgement.parent is None
+        ways = list(_ways(judgement.provenance))
         if merged:
-            counts[kind, "n", ""] += times
-            if not fine:
-                counts[kind, "errors", ""] += times
-        for field, value in ways[of]:
+            ways += [("n", "")] if judgement.error is None else [("n", ""), ("errors", "")]
+        for field, value in ways:
             if merged or field != "against":
-                counts[kind, field, value] += times
+                counts[kind, field, value] += 1
     return counts
 
 

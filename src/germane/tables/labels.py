@@ -65,20 +65,15 @@ _SCALE = re.compile(r"([0-9]{1,9})-([0-9]{1,9})")
 
 
 _SHARED = ("item", "kind", "scale", "sample")
-_labels_in = msgspec.json.Decoder(Label).decode_lines
+_decode = msgspec.json.Decoder(Label).decode
 
 
-def decode_labels(lines: bytes) -> list[Label]:
-    """Return the labels in lines of labels.jsonl. Raises ValueError or InputError, which `load_label` explains.
-
-    Repeated texts are held once.
-    """
-    labels = _labels_in(lines)
-    for label in labels:
-        _checked(label, None)
-        for name in _SHARED:
-            force_setattr(label, name, intern(getattr(label, name)))
-    return labels
+def decode_label(line: bytes) -> Label:
+    """Return the label in a line of labels.jsonl, repeated texts held once. Raises ValueError or InputError."""
+    label = _checked(_decode(line), None)
+    for name in _SHARED:
+        force_setattr(label, name, intern(getattr(label, name)))
+    return label
 
 
 def load_label(row: Json, location: SourceLocation | None = None) -> Label:
