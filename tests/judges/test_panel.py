@@ -299,30 +299,14 @@ def test_samples_of_one_judge_are_different_questions(tmp_path: Path) -> None:
     assert ledger.find([key])[key].answer["grade"] == 0
 
 
-def test_people_and_models_on_one_panel() -> None:
-    """A person's yes or no makes the grades of the others a yes or no; labels are part of the panel's key."""
-    yes, no = ([LabelsJudge({QUESTION.item: one}), *graded(3, 1)] for one in (True, False))
-    assert ask(yes).answer == {"relevant": True, "reasoning": "says m0"}
-    assert ask(no).answer["relevant"] is False
-    assert ask(yes).key != ask(no).key
-
-
-@pytest.mark.parametrize("judges", [["labels", "lexical"], ["gold", "lexical"]])
-def test_a_panel_reads_the_labels_of_its_samples(judges) -> None:
-    """A member's labels are those of the passages that the panel is asked about."""
-    contexts = [{"id": f"d{n}", "text": f"text {n}", "grade": 3 * (n % 2)} for n in range(4)]
-    samples = [{"query": "q", "contexts": contexts, "qrels": {"d1": 1, "d3": 2, "d0": 0}}]
-    report = evaluate(samples, "P(labels=judge)@4", judge=judges)
-    members = [one for one in report.judgements() if one.judge == judges[0]]
-    assert [bool(one.answer.get("grade", one.answer.get("relevant"))) for one in members] == [False, True] * 2
-
-
 def test_who_cannot_sit_on_a_panel() -> None:
     """One member, the same member twice: each says what to write instead."""
     with pytest.raises(InputError, match="at least two"):
         PanelJudge(graded(1))
     with pytest.raises(InputError, match="--repeat"):
         PanelJudge([*graded(1), *graded(1)])
+    with pytest.raises(InputError, match="labels and gold do not vote"):
+        PanelJudge([LabelsJudge({}), *graded(1)])
     with pytest.raises(InputError, match="no judge in the list"):
         panel_of([])
     with pytest.raises(InputError, match="once or more"):

@@ -198,15 +198,15 @@ def cited(*items: tuple[int, Any, Any]) -> Any:
     [
         (STATEMENTS, [], "must be a JSON object"),
         (STATEMENTS, {}, 'lacks "statements"'),
-        (STATEMENTS, {"statements": ["x"]}, "must be a JSON object"),
-        (STATEMENTS, {"statements": [{"statement": "x", "relevant": "yes"}]}, "true or false"),
+        (STATEMENTS, {"statements": ["x"]}, "Input should be"),
+        (STATEMENTS, {"statements": [{"statement": "x", "relevant": "yes"}]}, "valid boolean"),
         (STATEMENTS, {"statements": [{"statement": " ", "relevant": True}]}, "non-empty"),
         (STATEMENTS, {"statements": [{"statement": "\u200b", "relevant": True}]}, "non-empty"),
         (ENTITIES, {"entities": ["a", ""]}, "non-empty"),
         (ENTITIES, {"entities": ["a", "\u200b\n"]}, "non-empty"),
         (Claims("q", "a"), {"claims": ["\u2060", "a"]}, "non-empty"),
-        (ENTITIES, {"entities": "a"}, "a list of strings"),
-        (ENOUGH, {"sufficient": 1}, "true or false"),
+        (ENTITIES, {"entities": "a"}, "valid tuple"),
+        (ENOUGH, {"sufficient": 1}, "valid boolean"),
         (CITATIONS, cited((1, True, [1])), "statement 2 is missing"),
         (CITATIONS, cited((1, True, [1]), (2, True, [1])), "not among those that are asked about"),
         (CITATIONS, cited((1, True, [1]), (2, True, [])), "by none of the contexts"),
@@ -216,10 +216,10 @@ def cited(*items: tuple[int, Any, Any]) -> Any:
         (
             NUGGETS,
             {"nuggets": [{"nugget": 1, "support": "most"}, {"nugget": 2, "support": "not_support"}]},
-            "support, partial_support or not_support",
+            "'partial_support' or 'not_support'",
         ),
         (NUGGETS, {"nuggets": [{"nugget": 3, "support": "support"}]}, "does not exist"),
-        (IMPORTANCE, {"nuggets": [{"nugget": 1, "importance": "high"}]}, "vital or okay"),
+        (IMPORTANCE, {"nuggets": [{"nugget": 1, "importance": "high"}]}, "'vital' or 'okay'"),
         (IMPORTANCE, {"nuggets": [{"nugget": 1, "importance": "okay"}]}, "nugget 2 is missing"),
         (
             Support(("c", "d"), ("a", "b")),
@@ -234,17 +234,17 @@ def cited(*items: tuple[int, Any, Any]) -> Any:
         (
             Support(("c", "d"), ("a", "b")),
             {"claims": [{"claim": 1, "contexts": ["one"]}]},
-            'every item of "contexts" must be a whole number, not "one"',
+            "valid integer, not 'one'",
         ),
         (
             Support(("c", "d"), ("a", "b")),
             {"claims": [{"claim": 1, "contexts": [1.5]}]},
-            'every item of "contexts" must be a whole number, not 1.5',
+            "valid integer, not 1.5",
         ),
         (
             Support(("c", "d"), ("a", "b")),
             {"claims": [{"claim": True, "contexts": [1]}]},
-            '"claim" must be a whole number, not true',
+            "valid integer, not True",
         ),
     ],
 )
@@ -267,7 +267,7 @@ def test_a_verdict_without_a_reason_is_one(question, verdict):
     for payload in (verdict, {**verdict, "reasoning": None}):
         assert question.parse(payload).reasoning == ""
     for wrong in ({"step": "x"}, ["x"], 3, False):
-        with pytest.raises(AnswerError, match='"reasoning" must be a string'):
+        with pytest.raises(AnswerError, match='reasoning": Input should be a valid string'):
             question.parse({**verdict, "reasoning": wrong})
 
 
@@ -280,7 +280,7 @@ def test_so_is_each_of_a_list():
             if reasoning is None:
                 assert [one.reasoning for one in question.parse(changed)] == [""] * len(items)
                 continue
-            with pytest.raises(AnswerError, match='"reasoning" must be a string'):
+            with pytest.raises(AnswerError, match='reasoning": Input should be a valid string'):
                 question.parse(changed)
 
 
@@ -391,5 +391,5 @@ class TestSchemas:
     @pytest.mark.parametrize("grade", [2.5, 5, -1, "high", "", True, None, [2], "2.5", "9" * 5000])
     def test_what_is_no_grade_is_asked_again(self, grade: object) -> None:
         """In words that say what a grade is."""
-        with pytest.raises(AnswerError, match='"grade" must be a whole number from 0 to 3, not '):
+        with pytest.raises(AnswerError, match='"grade": Input should be '):
             Relevance(query="q", passage="p").parse({"grade": grade})

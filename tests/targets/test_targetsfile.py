@@ -115,8 +115,6 @@ def test_unknown_keys(tmp_path):
     assert [str(n.place) for n in notices] == [f"{tmp_path}/targets.yaml:{at}" for at in ("5:5", "6:5")]
 
 
-
-
 def test_the_models_inside_a_system_are_kept(tmp_path):
     """What its answers can be grouped by later; a model of another name is a warning."""
     models = "{generator: gpt-4o, re-ranker: bge, embedder: e5}"

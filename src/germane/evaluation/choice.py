@@ -116,21 +116,16 @@ def with_labels(jobs: Iterable[Job], judge: Judge | None) -> Iterable[Job]:
         return jobs
     from germane.judges.labels import LabelsJudge
 
-    members = (getattr(judge, "judge", judge) for judge in members_of(judge))
-    readers = [member for member in members if isinstance(member, LabelsJudge)]
-    return (_taught(job, readers, alone=bool(judged_by(judge))) for job in jobs)
+    return (_taught(job, judge) for job in jobs) if isinstance(judge, LabelsJudge) else jobs
 
 
-def _taught(job: Job, readers: Sequence[LabelsJudge], *, alone: bool) -> Job:
+def _taught(job: Job, reader: LabelsJudge) -> Job:
     sample, history = job.sample, turns(job.sample)
-    for reader in readers:
-        if reader.by_item:
-            sample = sample.with_contexts(partial(reader.labelled, sample.query, history))
-        if not alone or any(
-            grader.by is not None or grader.measure.definition.asks for grader in job.graders
-        ):
-            for _, contexts in rankings(sample):
-                reader.learn(sample.query, contexts, history, sample.qrels)
+    if reader.by_item:
+        sample = sample.with_contexts(partial(reader.labelled, sample.query, history))
+    if any(grader.by is not None or grader.measure.definition.asks for grader in job.graders):
+        for _, contexts in rankings(sample):
+            reader.learn(sample.query, contexts, history, sample.qrels)
     return job if sample is job.sample else structs.replace(job, sample=sample)
 
 

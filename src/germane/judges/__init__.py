@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from germane.addons import find, load
-from germane.errors import InputError
 from germane.lazy import lazily
 
 if TYPE_CHECKING:
@@ -93,6 +91,4 @@ def _loaded(value: Any, options: Mapping[str, Json]) -> Judge:
     if provider.strip().lower() not in PROVIDERS and (made := find("judges", provider)):
         of_addon: Judge = load(made)(rest)
         return of_addon
-    if ":" not in name and (near := difflib.get_close_matches(name.casefold(), _LOCAL, n=1)):
-        raise InputError(f"unknown judge {name!r}", fix=f"did you mean {near[0]}?")
     return _public("LLMJudge")(name, **options)

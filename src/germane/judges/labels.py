@@ -24,8 +24,7 @@ class LabelsJudge(LocalJudge):
     is then incomplete. A yes or no stays a yes or no (the binary scale); a grade becomes one where the question asks for
     no more.
 
-    Alone, such a judge is not asked: its labels are read where they stand. It answers as a member of a panel, and measures
-    that ask for single passages.
+    It is asked by measures that ask for single passages; elsewhere its labels are read where they stand. It votes on no panel.
 
     Args:
         labels: By item: a grade, or True or False; they stand before those on the contexts.

@@ -5,10 +5,9 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import Iterable, Mapping, Sequence
-from copy import copy
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, Self
+from typing import TYPE_CHECKING, Literal
 from urllib.parse import urlsplit
 
 from germane.errors import InputError, MissingPart, install_extra
@@ -45,17 +44,8 @@ START = 16
 MOST = 64
 """Requests in flight at most where no number was given."""
 
-_STRUCTURE = "leave it out: how answers are structured is found out"
-_OURS = {
-    "model": "name it as PROVIDER:MODEL",
-    "messages": "write a prompt of your own: prompts={'relevance': 'my.md'}, or --prompt relevance=my.md",
-    "response_format": _STRUCTURE,
-    "tools": _STRUCTURE,
-    "tool_choice": _STRUCTURE,
-    "stream": "leave it out: answers are read whole",
-    "n": "leave it out, and ask several times: repeat 3",
-}
-"""Parts of a request that no parameter may set, and what to do instead."""
+_OURS = frozenset(("model", "messages", "response_format", "tools", "tool_choice", "stream", "n"))
+"""Parts of a request that no parameter may set."""
 
 TRANSPORT = frozenset(
     (
@@ -69,23 +59,6 @@ TRANSPORT = frozenset(
     )
 )
 """Parameters that say how a request is served, billed or filed, and change no answer: they are in no key."""
-
-_TIERS = {"auto": 1.0, "default": 1.0, "standard_only": 1.0, "on_demand": 1.0}
-_OPENAI_TIERS = {"flex": 0.5}
-"""Of a service tier: its part of the usual price. Of a tier that is not here the price is not known."""
-
-
-class _Group(tuple[AnyQuestion, ...]):  # noqa: SLOT001 - it has an attribute
-    """The questions of one request, with the single-text requests that it combines."""
-
-    requests: Sequence[FusedRequest]
-
-    @classmethod
-    def of(cls, requests: Sequence[FusedRequest]) -> Self:
-        """Return the questions of these requests."""
-        group = cls(question for request in requests for question in request.questions)
-        group.requests = requests
-        return group
 
 
 class LLMJudge(Judge):
@@ -200,10 +173,8 @@ class LLMJudge(Judge):
         """The price of a million tokens; None = unknown."""
         if self._price is not None or self.service.custom or self._own is not None:
             return self._price
-        tiers = _TIERS | (_OPENAI_TIERS if self.service.provider == "openai" else {})
-        share = tiers.get(str(self.capabilities.parameters.get("service_tier", "auto")))
-        price = price_of(self.service.provider, self.service.model)
-        return None if price is None or share is None else price.times(share)
+        tier = str(self.capabilities.parameters.get("service_tier", "auto"))
+        return price_of(self.service.provider, self.service.model) if tier in {"auto", "default"} else None
 
     def headers(self) -> dict[str, str]:
         """Return the headers of its requests, the key among them; JudgeError where the key is missing."""
@@ -237,7 +208,6 @@ class LLMJudge(Judge):
         except ImportError:
             problem = f"the judge {service.provider} is an extra that is not installed"
             raise MissingPart(problem, fix=install_extra(service.provider)) from None
-        self.capabilities.mode = max(self.capabilities.mode, foreign.mode)
         if not foreign.takes_temperature and self.capabilities.temperature is not None:
             self.capabilities.temperature = None
             self.capabilities.left_out += ("temperature",)
@@ -253,18 +223,14 @@ class LLMJudge(Judge):
     def group(self, questions: Sequence[AnyQuestion]) -> list[tuple[AnyQuestion, ...]]:
         """Split the questions into requests, fused and batched as the settings say."""
         asked = [question for question in questions if question.unasked() is None]
-        kept = set(map(id, asked))
-        results = fused_requests(asked, self.prompts, fuse=self.fuse)
-        lists = (
-            in_batches(results, self.prompts, self._batch) if self._batch > 1 else ([row] for row in results)
-        )
-        unasked = [(question,) for question in questions if id(question) not in kept]
-        return [*map(_Group.of, lists), *unasked]
+        known = [(question,) for question in questions if question.unasked() is not None]
+        fused = fused_requests(asked, self.prompts, fuse=self.fuse)
+        lists = in_batches(fused, self.prompts, self._batch) if self._batch > 1 else ([row] for row in fused)
+        return [*(tuple(question for row in rows for question in row.questions) for rows in lists), *known]
 
     def fused(self, questions: tuple[AnyQuestion, ...]) -> Sequence[FusedRequest]:
         """Return the fused requests of these questions as they were grouped."""
-        known = questions.requests if isinstance(questions, _Group) else None
-        return known or fused_requests(questions, self.prompts, fuse=self.fuse)
+        return fused_requests(questions, self.prompts, fuse=self.fuse)
 
     def forecast(self, questions: tuple[AnyQuestion, ...]) -> Usage:
         """Return the expected usage of one group: tokens are the bytes of the request and of typical answers, divided by 4."""
@@ -289,11 +255,6 @@ class LLMJudge(Judge):
             threading.Thread(target=getattr, args=(self, "price"), daemon=True).start()
         loop = asyncio.get_running_loop()
         if self._calls and self._loop is not loop:
-            if self._own is not None:  # no connections of ours: only limits are of one event loop
-                twin = copy(self)
-                twin.requests = AdaptiveConcurrency(self.requests.limit)
-                vars(twin).update(_client=None, _calls=0)
-                return await twin.answer(questions)
             raise InputError(
                 f"the judge {self.name} is in use in another thread, to which its connections belong",
                 fix=f'make a judge for each thread, or give its name: judge="{self.name}"',
@@ -330,9 +291,10 @@ def _check(
     counts: Mapping[str, int | None],
 ) -> None:
     """Raise InputError where a setting of LLMJudge is not valid."""
-    for name in parameters:
-        if name in _OURS:
-            raise InputError(f"a model parameter cannot set {name}: germane does", fix=_OURS[name])
+    if ours := _OURS & parameters.keys():
+        raise InputError(
+            f"a model parameter cannot set {', '.join(sorted(ours))}: germane does", fix="leave it out"
+        )
     if reading not in {"fused", "single"}:
         raise InputError(f"unknown reading {reading!r}", fix="write fused or single")
     if reasoning not in {None, "off", "low"}:

@@ -77,24 +77,19 @@ class PanelJudge(Judge):
         if len(members) < 2:
             raise InputError("a panel has at least two members", fix="name several judges, or repeat one")
         members = tuple(map(with_defaults, members))
-        reads = {str(member.identity["reads"]) for member in members if "reads" in member.identity}
-        if len(reads) > 1:
-            raise InputError("labels and gold cannot be on one panel", fix="leave one of them out")
+        if any("reads" in member.identity for member in members):
+            raise InputError(
+                "labels and gold do not vote on a panel", fix="compare judges with them: germane audit"
+            )
         self.members = members
         self.name = f"majority of {', '.join(_names(self.members))}"
         self.stand_in = " ".join(dict.fromkeys(filter(None, (member.stand_in for member in members))))
-        identity: dict[str, Json] = {"panel": [member.identity for member in members], "vote": "majority"}
-        self.identity = freeze(identity | ({"reads": reads.pop()} if reads else {}))
+        self.identity = freeze({"panel": [member.identity for member in members], "vote": "majority"})
 
     def prompt_hash(self, question: AnyQuestion) -> str:
         """Return the members' common prompt hash, else a hash of all of theirs."""
         hashes = [member.prompt_hash(question) for member in self.members]
         return hashes[0] if len(set(hashes)) == 1 else digest(hashes)[:16]
-
-    def label_of(self, question: AnyQuestion) -> Json:
-        """Return the label from the member that reads labels."""
-        labels = (member.label_of(question) for member in self.members if "reads" in member.identity)
-        return next(labels, None)
 
     async def answer(self, _questions: tuple[AnyQuestion, ...]) -> Sequence[Reply]:
         """Raise JudgeError: the asker asks the members instead."""

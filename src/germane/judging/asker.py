@@ -324,13 +324,8 @@ class Asker:
                     # a running script may wait for this very answer: only judges that cost are waited for
                     if any(other.running and other.judge.stored for other in self._queues.values()):
                         return
-                    size = self._budget.fitting(queue.judge, group.questions)
-                    if not size:
-                        self.stop(self._budget.reached(queue.judge, group.questions))
-                        return
-                    line[0] = Group(group.questions[:size], group.pending[:size])
-                    line.insert(1, Group(group.questions[size:], group.pending[size:]))
-                    continue
+                    self.stop(self._budget.reached(queue.judge, group.questions))
+                    return
                 if self._prepared is None and queue.judge.stored:
                     self._prepared = False
                 queue.running += 1

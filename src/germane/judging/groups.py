@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-import inspect
 import logging
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple, cast
+from typing import Any, NamedTuple
 
 from msgspec import structs
 
@@ -24,7 +23,6 @@ __all__ = ["judgement_of"]
 
 _log = logging.getLogger("germane")
 _NOT_ONCE = "group() must return each of the questions that it gets, the same objects, exactly once"
-_LARGEST = 2**53
 
 
 @dataclass(slots=True, eq=False)
@@ -120,19 +118,8 @@ def answer_of(key: str, question: AnyQuestion, judge: Judge, reply: Reply, sessi
 
 def grouped(judge: Judge, questions: Sequence[AnyQuestion]) -> list[tuple[AnyQuestion, ...]]:
     """Return the questions as their judge groups them; JudgeError if it does not return each exactly once."""
-    left = {id(question) for question in questions}
-    try:
-        made: Sequence[Sequence[AnyQuestion]] = judge.group(questions)
-        groups = [group if isinstance(group, tuple) else tuple(group) for group in made if group]
-        for group in groups:
-            for question in group:
-                left.remove(id(question))
-    except GermaneError:
-        raise
-    except Exception as error:  # noqa: BLE001 - whatever a judge of the user raises
-        why = _NOT_ONCE if isinstance(error, KeyError) else f"{type(error).__name__}: {error}"
-        raise JudgeError(f"the judge {judge.name} cannot group questions: {why}") from None
-    if left:
+    groups = [tuple(group) for group in judge.group(questions) if group]
+    if Counter(id(question) for group in groups for question in group) != Counter(map(id, questions)):
         raise JudgeError(f"the judge {judge.name} cannot group questions: {_NOT_ONCE}")
     return groups
 
@@ -145,14 +132,9 @@ async def replies_of(judge: Judge, questions: tuple[AnyQuestion, ...], scope: Gr
         CancelledError: Somebody else cancelled the task.
     """
     try:
-        coming: object = judge.answer(questions)
-        if inspect.isawaitable(coming):
-            replies = await coming
-            if isinstance(replies, list | tuple):  # a plain mapping is a payload
-                replies = [Reply(payload=reply) if isinstance(reply, Mapping) else reply for reply in replies]
-            wrong = _wrong(replies, len(questions))
-        else:
-            wrong = "answer() is not a coroutine: write `async def answer(self, questions)`"
+        coming: Any = judge.answer(questions)
+        replies = [Reply(payload=reply) if isinstance(reply, Mapping) else reply for reply in await coming]
+        wrong = _wrong(replies, len(questions))
     except AnswerError as error:
         wrong = str(error)
     except GermaneError:
@@ -167,19 +149,13 @@ async def replies_of(judge: Judge, questions: tuple[AnyQuestion, ...], scope: Gr
     return [Reply(error=f"the judge {judge.name} failed: {wrong}") for _ in questions] if wrong else replies
 
 
-def _wrong(replies: Any, count: int) -> str:
+def _wrong(replies: Sequence[Any], count: int) -> str:
     """Return why these are not one reply per question; "" if they are."""
-    if not isinstance(replies, Sequence):
-        return f"answer() must return a list of replies, not {type(replies).__name__}"
     for reply in replies:
         if not (isinstance(reply, Reply) and isinstance(reply.usage, Usage)):
-            return (
-                f"answer() must return Reply objects or their payloads as dicts, not {type(reply).__name__}"
-            )
-        if not isinstance(provenance := cast("object", reply.provenance), Mapping):
-            return f"a reply's provenance is a mapping, not {type(provenance).__name__}"
+            return "answer() must return Reply objects or their payloads as dicts"
         used: tuple[Any, ...] = (reply.usage.requests, reply.usage.input_tokens, reply.usage.output_tokens)
-        if not all(isinstance(number, int) and 0 <= number < _LARGEST for number in used):
+        if not all(isinstance(number, int) and 0 <= number < 1 << 53 for number in used):
             return f"a reply's usage is not a count of requests and tokens: {used}"
     count_text = f"{counted(len(replies), 'reply')} came to {counted(count, 'question')}"
     return "" if len(replies) == count else count_text

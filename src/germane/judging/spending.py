@@ -262,11 +262,6 @@ class Budget:
         self._open += estimate
         return estimate
 
-    def fitting(self, judge: Judge, questions: tuple[AnyQuestion, ...]) -> int:
-        """Return the number of these questions that the limits allow."""
-        sizes = range(len(questions), 0, -1)
-        return next((n for n in sizes if self._allows(n, self._estimate(judge, questions[:n]))), 0)
-
     def settle(self, judge: Judge, estimate: float, usages: Iterable[Usage], *, spared: int = 0) -> None:
         """Replace a reservation by the actual cost; `spared` questions were not asked after all."""
         if self._unlimited or not judge.stored:
@@ -284,12 +279,12 @@ class Budget:
             self._actual += cost
 
     def reached(self, judge: Judge, questions: tuple[AnyQuestion, ...]) -> LimitReached:
-        """Return the LimitReached error if not even the first of these questions is allowed."""
-        calls = self._max_calls is not None and self._calls >= self._max_calls
+        """Return the LimitReached error if these questions are not allowed."""
+        calls = self._max_calls is not None and self._calls + len(questions) > self._max_calls
         flag = f"--max-calls {self._max_calls}" if calls else f"--max-cost {self._max_cost:g}"
         if not self._calls:
             self.too_low = flag.split(maxsplit=1)[0]
-            least = "" if calls else f", about {_dollars(self._estimate(judge, questions[:1]))}"
+            least = "" if calls else f", about {_dollars(self._estimate(judge, questions))}"
             return LimitReached(f"{flag} is too low for the next request{least}: nothing was asked")
         if calls:
             return LimitReached(f"stopped at {flag}: {counted(self._calls, 'call was', 'calls were')} made")

@@ -6,7 +6,6 @@ whose text can be sent back to the model.
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Mapping
 from functools import cache, lru_cache
@@ -113,7 +112,7 @@ class PayloadModel(BaseModel):
         try:
             return cls.__pydantic_validator__.validate_python(payload)  # type: ignore[no-any-return]
         except ValidationError as error:
-            raise AnswerError(_in_words(error.errors(include_url=False)[0], cls.model_schema())) from None
+            raise AnswerError(_in_words(error.errors(include_url=False)[0])) from None
 
     @classmethod
     @cache
@@ -182,48 +181,14 @@ Reason: TypeAlias = Annotated[StrictStr, BeforeValidator(lambda value: "" if val
 and a person or a rule gives none. An object or a number in its place is an answer of another shape."""
 
 
-_TYPE_NAMES = {
-    "boolean": "true or false",
-    "integer": "a whole number",
-    "number": "a number",
-    "string": "a string",
-    "object": "a JSON object",
-    "array": "a list",
-}
-
-
-def _in_words(error: ErrorDetails, schema: Mapping[str, Json]) -> str:
-    """Return the fault of an answer as text: `"grade" must be a whole number from 0 to 3, not "high"`."""
-    where, field, name = error["loc"], schema, ""
-    for step in where:
-        if isinstance(step, str):
-            name, field = step, field["properties"][step]
-        else:
-            field = field["items"]
-    expected = _type_name(field, error["type"])
+def _in_words(error: ErrorDetails) -> str:
+    """Return the fault of an answer as text: `"grade": Input should be less than or equal to 3, not 9`."""
+    where = ".".join(map(str, error["loc"]))
     if error["type"] == "missing":
-        return f'the answer lacks "{name}" ({expected})'
-    item = "every item of " if isinstance(where[-1], int) else ""
-    return f'{item}"{name}" must be {expected}, not {_as_json(error["input"])}'
-
-
-def _type_name(schema: Mapping[str, Json], problem: str) -> str:
-    if "enum" in schema:
-        *first, last = schema["enum"]
-        return f"{', '.join(first)} or {last}"
-    name = _TYPE_NAMES[schema["type"]]
-    if schema["type"] in {"integer", "number"} and "minimum" in schema and "maximum" in schema:
-        return f"{name} from {schema['minimum']} to {schema['maximum']}"
-    if schema["type"] == "array" and schema["items"]["type"] != "object":
-        return f"{name} of {'numbers' if schema['items']['type'] == 'integer' else 'strings'}"
-    return "a non-empty string" if problem == "string_pattern_mismatch" else name
-
-
-def _as_json(value: object) -> str:
-    try:
-        return json.dumps(value, ensure_ascii=False)[:80]
-    except TypeError:
-        return type(value).__name__
+        return f'the answer lacks "{where}"'
+    empty = error["type"] == "string_pattern_mismatch"
+    problem = "Input should be a non-empty string" if empty else error["msg"]
+    return f'"{where}": {problem}, not {repr(error["input"])[:80]}'
 
 
 def _plain(schema: Mapping[str, Any], shared: Mapping[str, Any]) -> dict[str, Json]:

@@ -13,8 +13,7 @@ import hashlib
 import json
 import re
 import secrets
-import unicodedata
-from collections.abc import Container, Iterable, Mapping
+from collections.abc import Container, Mapping
 from dataclasses import MISSING, dataclass, fields
 from functools import cache, lru_cache
 from pathlib import Path
@@ -36,7 +35,6 @@ NONE = "(none)"
 
 _VARIABLE = re.compile(r"\{\{([^{}\n]*)\}\}")
 _WORDS = re.compile(r"\W+")
-_PLAIN_TAG = re.compile(r"<(?P<closes>/?)(?P<name>[A-Za-z_][\w.:-]*)>")
 _OWN_TAG = re.compile(r"<\s*/?\s*(\w[\w.:-]*)")
 _CONTROL = (
     r"\||/?(?:s|bos|eos|pad|unk|sys|tool_calls?|tool_response|end_of_utterance)>|/?(?:start|end)_of_turn"
@@ -58,33 +56,19 @@ _MARK = ""
 def _cut(text: str, names: Container[str], *, framed: bool = False) -> tuple[str, ...]:
     """Split a prompt into text and variable names, alternating; braces around other names stay text.
 
-    Tags that enclose a variable get the mark; `framed`, a variable that no tags enclose gets tags of its name.
+    With `framed`, each variable gets tags of its name, which end in the mark.
     """
-    matches = [match for match in _VARIABLE.finditer(text) if match[1].strip() in names]
-    cuts = [(match.start(), match.end(), match[1].strip()) for match in matches]
-    inside: set[int] = set()
-    opened: list[re.Match[str]] = []
-    for tag in _PLAIN_TAG.finditer(text):
-        if not tag["closes"]:
-            opened.append(tag)
-            continue
-        position = next((n for n in reversed(range(len(opened))) if opened[n]["name"] == tag["name"]), None)
-        if position is None:
-            continue
-        begin, opened = opened[position], opened[:position]
-        starts = {match.start() for match in matches if begin.end() <= match.start() < tag.start()}
-        if starts:
-            inside |= starts
-            cuts += [(end, end, _MARK) for end in (begin.end("name"), tag.end("name"))]
     pieces, last = [""], 0
-    for start, end, name in sorted(cuts):
-        pieces[-1] += text[last:start]
-        if framed and name and start not in inside:
+    for match in _VARIABLE.finditer(text):
+        if (name := match[1].strip()) not in names:
+            continue
+        pieces[-1] += text[last : match.start()]
+        last = match.end()
+        if framed:
             pieces[-1] += f"<{name}"
             pieces += [_MARK, ">", name, f"</{name}", _MARK, ">"]
         else:
             pieces += [name, ""]
-        last = end
     pieces[-1] += text[last:]
     return tuple(pieces)
 
@@ -125,25 +109,16 @@ def _asked_by(name: str) -> type[AnyQuestion]:
 
 def _check_template(name: str, question: type[AnyQuestion], text: str, path: Path) -> None:
     """Raise InputError if a template has an unknown variable, or does not show what must be judged."""
-    visible = sorted(question.prompt_fields())
+    visible = set(question.prompt_fields())
+    values = {f.name for f in fields(question) if f.default is MISSING and f.default_factory is MISSING}  # type: ignore[arg-type]
+    fix = f"use {', '.join(f'{{{{{variable}}}}}' for variable in sorted(visible))}, or no variables at all"
     for match in _VARIABLE.finditer(text):
         if match[1].strip() not in visible:
-            raise InputError(
-                f"{match[0]} is not an input of {name}",
-                fix=f"use {_braced(visible)}",
-                place=location_in(path, text, match.start()),
-            )
-    values = {f.name for f in fields(question) if f.default is MISSING and f.default_factory is MISSING}  # type: ignore[arg-type]
-    if missing := values & set(question.item_fields) & set(visible) - variables_in(text):
-        absent = _braced(sorted(missing))
-        fix = f"add {absent}, or use no variables at all: the inputs then follow the text"
-        raise InputError(
-            f"the prompt {name} does not show {absent}", fix=fix, place=SourceLocation(str(path))
-        )
-
-
-def _braced(names: Iterable[str]) -> str:
-    return ", ".join(f"{{{{{name}}}}}" for name in names)
+            place = location_in(path, text, match.start())
+            raise InputError(f"{match[0]} is not an input of {name}", fix=fix, place=place)
+    for missing in sorted(values & set(question.item_fields) & visible - variables_in(text)):
+        problem = f"the prompt {name} does not show {{{{{missing}}}}}"
+        raise InputError(problem, fix=fix, place=SourceLocation(str(path)))
 
 
 def fingerprint(*texts: str) -> str:
@@ -219,71 +194,31 @@ def section_order(name: str) -> int:
     return FIRST.index(name) if name in FIRST else len(FIRST)
 
 
-_OPENING = (
-    "<\u2039\u3008\u27e8\u300a\u276e\u27ea\u02c2\u1438\u226e\u276c\u2770\u29fc\u226a\u2aa1\u16b2\U0001d236"
-)
-"""Brackets that a model may take for the beginning of a tag; what is compatible with one of them is found too."""
-_SUSPECT = re.compile(f"[{_OPENING}\uff1c\ufe64\u2329\ufe3d\ufe3f]")
-_CLOSING = "[>\u203a\u3009\u27e9\u300b\u276f\u27eb\u02c3\u1433\u276d\u2771\u29fd\u226b\u2aa2]"
-_SLASH = r"[/\\\u2215\u2044\u29f8\u2571\u27cb\u2afd\u29f5]"
-_FILLERS = frozenset("\u115f\u1160\u17b4\u17b5\u3164\uffa0\u2800\U0001d159")
-"""Letters and symbols that show nothing."""
-_DROPPED = frozenset({"Cc", "Cf", "Cn", "Co", "Mn", "Mc", "Me", "Zs", "Zl", "Zp"})
-"""Categories that a reader does not see and a model may pass over: controls, formats, combining marks, white space, and
-what no character is assigned to."""
-_LETTERS = str.maketrans(dict(zip(
-    "\u0430\u0441\u0435\u0456\u043e\u0440\u0455\u0442\u0445\u0443\u0501\u0261\u04bb\u0458\u0131\u03bf\u03c1\u03b1\u03b9\u03bd\u1d18",
-    "aceiopstxydghjiopaivp", strict=True)))  # fmt: skip
-"""Letters of other scripts that look like Latin ones."""
-
-
-@lru_cache(4096)
-def _bare(character: str) -> str:
-    """Return a character in the form that is matched: its compatible letters without marks; "" if it is invisible."""
-    if character in _FILLERS:
-        return ""
-    decomposed = unicodedata.normalize("NFKD", character.lower().translate(_LETTERS))
-    return "".join(c for c in decomposed if unicodedata.category(c) not in _DROPPED and c not in _FILLERS)
-
-
-def _view(text: str) -> tuple[str, list[int]]:
-    """Return the text in the form that is matched, with white space as single spaces, and the origin of each character.
-
-    It is the NFKC form without combining marks, formats and fillers: a full-width slash reads as a slash.
-    """
-    seen: list[str] = []
-    origin: list[int] = []
-    for position, character in enumerate(text):
-        for name in " " if character.isspace() else _bare(character):
-            if name != " " or (seen and seen[-1] != " "):
-                seen.append(name)
-                origin.append(position)
-    return "".join(seen), origin
+_SUSPECT = re.compile("[<\uff1c\ufe64\u2039\u3008\u27e8]")
+"""The bracket of a tag, and characters that a model may take for one."""
 
 
 @lru_cache(64)
 def _tags(more: frozenset[str]) -> re.Pattern[str]:
-    """Return the bracket of a tag of ours, a numbered one or a control token.
+    """Return the bracket of a tag of ours, a numbered one or a control token. White space may stand anywhere in it.
 
-    A number closes an item whatever follows it; it opens one where a bracket follows before the next tag, so that
-    hearts and comparisons stay. White space may stand anywhere; possessive, so that no text makes the search slow.
+    A number closes an item, or opens one where a bracket follows; possessive, so that no text makes the search slow.
     """
     words = {*FIRST, *LAST, *TAGGED, *more}
     words |= {word.removesuffix("s") for word in words}
-    names = "|".join(" ?+".join(map(re.escape, word)) for word in sorted(words))
-    slash, digits = f"{_SLASH} ?+", r"(?:\d ?+)"
-    opened = rf"{digits}++(?:(?<=\D)[^{_OPENING}>]*+)?{_CLOSING}"
-    ours = rf"(?:{slash})?(?:{names})\b|{slash}\d|{opened}|\d++-"
-    return re.compile(rf"[{_OPENING}](?= ?+(?:{ours}|{_CONTROL}))", re.IGNORECASE)
+    names = "|".join(map(re.escape, sorted(words)))
+    number = r"/\s*+\d|\d++(?:\s[^<>]*+)?[>\uff1e\ufe65\u203a\u3009\u27e9]|\d++-"
+    ours = rf"\s*+(?:(?:/\s*+)?(?:{names})\b|{number})"
+    return re.compile(rf"{_SUSPECT.pattern}(?={ours}|{_CONTROL})", re.IGNORECASE)
 
 
 def clean(text: str, names: frozenset[str] = frozenset()) -> str:
-    """Neutralize look-alikes of the sections' tags, and control tokens of chat templates, in a text."""
+    """Neutralize look-alikes of the sections' tags, and control tokens of chat templates, in a text.
+
+    A tag spelt with look-alike letters stays: the tags around retrieved text end in a code that no text can know.
+    """
     if _SUSPECT.search(text):
-        view, origin = _view(text)
-        brackets = [origin[match.start()] for match in _tags(names).finditer(view)]
-        begins = [0, *(at + 1 for at in brackets)]
-        text = "&lt;".join(text[begin:end] for begin, end in zip(begins, [*brackets, None], strict=True))
+        text = _tags(names).sub("&lt;", text)
     return _SQUARE.sub("&#91;", text) if "[" in text else text
 
 

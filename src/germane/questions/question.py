@@ -6,9 +6,8 @@ import hashlib
 import sys
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, ClassVar, Generic, NamedTuple, Self, TypeAlias, TypeVar, cast
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, NamedTuple, TypeAlias, TypeVar, cast
 
 from germane.addons import all_of, load
 from germane.encoding import canonical, digest
@@ -226,8 +225,6 @@ class Question(ABC, Generic[A]):
         name, number = self.verdicts or ("", "")
         return {name: [{number: n, **verdict} for n in range(1, len(self.subjects) + 1)]}
 
-    # Asked one by one
-
     @property
     def subjects(self) -> tuple[Any, ...]:
         """The subjects that get a verdict each, by number; () if the answer is no such list."""
@@ -236,18 +233,6 @@ class Question(ABC, Generic[A]):
     @property
     def _subjects_name(self) -> str:
         return self.subjects_field or (self.verdicts or ("",))[0]
-
-    def split_by_item(self) -> tuple[Self, ...]:
-        """Return the question about each subject alone; () for at most one subject."""
-        question, name = cast("Any", self), self._subjects_name
-        alone = self.subjects if len(self.subjects) > 1 else ()
-        return tuple(replace(question, **{name: (subject,)}) for subject in alone)
-
-    def join(self, payloads: Sequence[Json]) -> Json:
-        """Return the payload of the whole question from those of `split_by_item`, in order."""
-        name, number = self.verdicts or ("", "")
-        results = [item for payload in payloads for item in payload[name]]
-        return {name: [{**item, number: n} for n, item in enumerate(results, 1)]}
 
     # Voted on
 

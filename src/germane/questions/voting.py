@@ -68,10 +68,14 @@ def of_verdicts(answers: Sequence[Answer], fields: Schemas) -> Vote:
         )
         for answer in answers
     ]
-    closest = min(
-        answers, key=lambda answer: (_distance(answer, decided), not _texts(answer, fields, decided))
-    )
-    verdict = {**_texts(closest, fields, decided), **decided}
+    # the reason of the first vote that agrees most and gives one
+    same = [sum(_equal(answer[name], value) for name, value in decided.items()) for answer in answers]
+    texts = [
+        {name: answer[name] for name in fields if name not in decided and answer.get(name)}
+        for answer in answers
+    ]
+    closest = max(range(len(answers)), key=lambda n: (same[n], bool(texts[n])))
+    verdict = {**texts[closest], **decided}
     return Vote({name: verdict[name] for name in fields if name in verdict}, sum(agree) / len(agree))
 
 
@@ -86,11 +90,6 @@ def in_short(answer: Answer, fields: Schemas) -> str:
         numbers = [str(number) for name in voted for number in answer[name]]
         return f"by {' and '.join(numbers)}" if numbers else "no"
     return ("yes" if value else "no") if isinstance(value, bool) else str(value)
-
-
-def _texts(answer: Answer, fields: Schemas, decided: Answer) -> dict[str, Json]:
-    """Return the non-empty properties that were not voted on."""
-    return {name: answer[name] for name in fields if name not in decided and answer.get(name)}
 
 
 def _number(values: Sequence[int]) -> int:
@@ -116,12 +115,6 @@ def _named(values: Sequence[Sequence[int]]) -> list[int]:
     return sorted(number for number, count in counts.items() if count >= most)
 
 
-def _distance(answer: Answer, verdict: Answer) -> float:
-    """Return the distance of a vote from the verdict."""
-    result = 0.0
-    for name, value in verdict.items():
-        if isinstance(value, int):
-            result += abs(int(answer[name]) - value)
-        else:
-            result += set(answer[name]) != set(value) if isinstance(value, list) else answer[name] != value
-    return result
+def _equal(vote: Json, verdict: Json) -> bool:
+    """Return True if a vote says the same: of contexts in any order."""
+    return set(vote) == set(verdict) if isinstance(verdict, list) else vote == verdict

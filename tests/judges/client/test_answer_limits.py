@@ -182,7 +182,7 @@ class TestReached:
         )
 
     def test_an_unended_answer_to_several_questions_is_split_at_once(self) -> None:
-        """It is not asked again whole; after two in a row each question is asked alone from the start, and once."""
+        """It is not asked again whole: each question is asked alone."""
 
         def endless(asked: Asked) -> Act | None:
             return None if asked.kinds == ["relevance"] else never_ending(asked)
@@ -197,9 +197,7 @@ class TestReached:
         assert [[reply.error is None for reply in pair] for pair in replies] == [[True, False]] * 3
         fused, relevance, statements = ["relevance", "statements"], ["relevance"], ["statements"]
         assert [asked.kinds for asked in server.asked] == [
-            *(fused, relevance, statements, statements),  # alone it is told once to write less
-            *(fused, relevance, statements),
-            *(relevance, statements),
+            *(fused, relevance, statements, statements) * 3,  # alone it is told once to write less
         ]
         assert [pair[0].provenance["singly"] for pair in replies] == [2, 2, 2]
 
@@ -219,7 +217,7 @@ class TestReached:
         assert [len(asked.kinds) for asked in server.asked] == [2, 1, 1, 2, 2, 1, 1, 2]
 
     def test_a_list_that_does_not_end_is_asked_text_by_text_at_once(self) -> None:
-        """And so is every list after the second of these."""
+        """It is not asked again whole."""
         with ModelServer(
             lambda asked: never_ending(asked) if "items" in schema_of(asked) else None
         ) as server:
@@ -230,9 +228,7 @@ class TestReached:
                 assert all(reply.error is None for reply in replies)
         shared, alone = True, False
         assert ["items" in schema_of(asked) for asked in server.asked] == [
-            *(shared, alone, alone),
-            *(shared, alone, alone),
-            *(alone, alone),
+            *(shared, alone, alone) * 3,
         ]
 
     @pytest.mark.parametrize("text", ["", "<think>It may be blue, or not, or", '{"rea'])
@@ -290,7 +286,7 @@ class TestRefused:
         assert limits_in(server.asked[-1])
 
     def test_texts_that_fit_without_the_limit_are_asked_without_it(self) -> None:
-        """What a server counts together (vLLM): only that call goes without, and contexts are not split for it."""
+        """What a server counts together (vLLM): the limit is left out, and contexts are not split for it."""
 
         def script(asked: Asked) -> Act | None:
             if limit_of(asked) and "claims" in asked.kinds:
@@ -304,4 +300,4 @@ class TestRefused:
         with ModelServer(script) as server:
             replies = in_turn(judge_of(server), [CLAIMS, SKY])
         assert all(reply.error is None for reply in replies)
-        assert [limit_of(asked) is None for asked in server.asked] == [False, True, False]
+        assert [limit_of(asked) is None for asked in server.asked] == [False, True, True]

@@ -239,17 +239,6 @@ class TestTransportFaults:
         assert (first.error, second.error) == (None, None)
         assert second.provenance["faults"] == 1
 
-    def test_a_request_that_outlives_the_timeout_is_said_once_with_its_flag(
-        self, caplog: pytest.LogCaptureFixture
-    ) -> None:
-        """It is cancelled and sent again; a slow model needs another setting, not silence."""
-        with ModelServer([None, Act(hang=True), Act(hang=True)]) as server:
-            judge = judge_of(server, IMPATIENT, concurrency=1)
-            replies = ask(judge, passages(2))
-        assert [reply.error for reply in replies] == [None, None]
-        (said,) = [record.getMessage() for record in caplog.records if "--timeout" in record.getMessage()]
-        assert "no answer within 1 s: the request is cancelled and sent again" in said
-
     def test_who_does_not_answer_in_time_is_pressed_less(self) -> None:
         """A timeout halves what is in flight, as a 429 does."""
         with ModelServer([Act(hang=True)]) as server:

@@ -222,19 +222,6 @@ class TestReasoning:
 
 
 class TestLeftOut:
-    def test_a_parameter_of_the_users_that_is_not_taken(self) -> None:
-        """Left out from then on, named in the judgements, and still part of the key."""
-
-        def script(asked: Asked) -> Act | None:
-            return Act(status=400, error="Unsupported parameter: 'seed'") if "seed" in asked.json else None
-
-        with ModelServer(script) as server:
-            judge = LLMJudge("openai:test", base_url=server.url, api_key="k", parameters={"seed": 7})
-            replies = in_turn(judge, QUESTIONS)
-        assert all(reply.provenance["left_out"] == ("seed",) for reply in replies)
-        assert server.count == 3 + 1
-        assert judge.identity["parameters"] == {"seed": 7}
-
     def test_a_temperature_that_is_not_taken(self) -> None:
         """Named too."""
         with ModelServer(temperature=False) as server:
@@ -290,12 +277,11 @@ class TestReasoningContent:
 
 class TestProvenance:
     def test_what_shared_a_request_and_which_snapshot_answered(self) -> None:
-        """Kinds that were fused, place in the list, the model that answered, its fingerprint, one request."""
+        """Kinds that were fused, place in the list, the model that answered, one request."""
         text = "The sky is blue."
         questions: list[AnyQuestion] = [Relevance(query="why", passage=text), Entities("why", text)]
         body = {
             "model": "test-2026-11-01",
-            "system_fingerprint": "fp_1",
             "choices": [{"message": {"content": '{"reasoning": "r", "grade": 2, "entities": []}'}}],
         }
         with ModelServer(lambda _: Act(body=json.dumps(body))) as server:
@@ -303,7 +289,6 @@ class TestProvenance:
         for reply in replies:
             assert reply.provenance["fused"] == ("relevance", "entities")
             assert reply.provenance["model"] == "test-2026-11-01"
-            assert reply.provenance["fingerprint"] == "fp_1"
         assert replies[0].request == replies[1].request
         assert (replies[0].usage.requests, replies[1].usage.requests) == (1, 0)
         assert (replies[0].ms is None, replies[1].ms is None) == (False, True)

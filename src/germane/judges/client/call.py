@@ -1,8 +1,8 @@
 """One group of questions: asked until each has an answer or an error.
 
 What comes back wrong is asked again with what was wrong with it. A list that stays wrong, or does not end, is asked text by
-text, such a fused request question by question, verdicts that a model cannot keep apart one by one, and contexts that
-may support claims, where they are too long for the model together, in halves.
+text, such a fused request question by question, and contexts that may support claims, where they are too long for the model
+together, in halves.
 """
 
 from __future__ import annotations
@@ -58,9 +58,7 @@ class GroupCall:
     async def run(self) -> None:
         """Ask all questions together, then failed ones in smaller requests: single texts of a list, single questions of a fused request."""
         try:
-            alone = self.client.capabilities.alone and _asks_several(self.items)
-            for items in [[item] for item in self._one_by_one(self.items)] if alone else [self.items]:
-                await self._ask(items)
+            await self._ask(self.items)
         except GermaneError:
             raise
         except Exception as error:  # noqa: BLE001 - whatever one answer holds, it fails its own questions alone
@@ -78,7 +76,6 @@ class GroupCall:
         common: dict[str, Json] = {
             "mode": asked_for,
             "model": call.last.model,
-            "fingerprint": call.last.fingerprint,
             "left_out": capabilities.left_out,
             "singly": len(self._singly),
             **{name: call.used[name] for name in ("reasked", "waits", "faults")},
@@ -115,13 +112,9 @@ class GroupCall:
         self._spent = self._unended = False
         try:
             try:
-                await self._answers(items)
+                await self._attempts(items)
             except GaveUp as error:
-                if len(items) > 1 and error.too_long:
-                    for half in (items[: len(items) // 2], items[len(items) // 2 :]):
-                        await self._ask(half)
-                    return
-                if not error.too_long or len(items[0].questions) > 1:
+                if not error.too_long or _asks_several(items):
                     raise
                 await self._in_windows(items[0].questions[0], error)
         except (GaveUp, AnswerError) as error:
@@ -135,15 +128,13 @@ class GroupCall:
         left = list(self._open(items))
         if not left or self.client.breaker.open:
             return []
-        capabilities = self.client.capabilities
-        if len(items) > 1 and not capabilities.alone:
+        if len(items) > 1:
             return left
-        hopeful = len(items) > 1 or self._unended or (self._spent and capabilities.proven)
-        return self._one_by_one(left) if hopeful and _asks_several(items) else []
-
-    def _one_by_one(self, items: Sequence[FusedRequest]) -> list[FusedRequest]:
-        """Return one request per question."""
-        questions = [question for item in items for question in item.questions]
+        if len(items[0].questions) == 1 or not (
+            self._unended or (self._spent and self.client.capabilities.proven)
+        ):
+            return []
+        questions = [question for item in left for question in item.questions]
         self._singly += questions
         return fused_requests(questions, self.prompts, fuse=False)
 
@@ -155,7 +146,7 @@ class GroupCall:
         while todo:
             window = todo.pop(0)
             try:
-                await self._answers(fused_requests([window], self.prompts))
+                await self._attempts(fused_requests([window], self.prompts))
             except GaveUp as long:
                 if not long.too_long:
                     raise
@@ -172,49 +163,27 @@ class GroupCall:
         how = FrozenDict(windows=len(answered))
         self._results[id(question)] = Reply(payload=payload, provenance=how, children=tuple(answered))
 
-    async def _answers(self, items: Sequence[FusedRequest]) -> None:
-        """Get an answer or an error for each question; verdicts that a model mixes up are asked one by one."""
-        problem = await self._attempts(items)
-        left = [question for item in self._open(items) for question in item.questions]
-        singles = left[0].split_by_item() if isinstance(problem, Miscounted) and len(left) == 1 else ()
-        self._singly += singles
-        for single in singles:
-            await self._attempts(fused_requests([single], self.prompts))
-            if self._results[id(single)].payload is None:
-                self._fail(f"asked one by one too: {self._results[id(single)].error}", items)
-                return
-        if singles:
-            payload = left[0].join([self._results[id(single)].payload for single in singles])
-            self._results[id(left[0])] = Reply(payload=payload)
-
-    async def _attempts(self, items: Sequence[FusedRequest]) -> AnswerError | None:
-        """Ask until there is a usable answer or no attempt is left; each attempt shows the fault of the previous one.
-
-        Returns what was wrong with the last.
-        """
-        policy, capabilities = self.client.policy, self.client.capabilities
+    async def _attempts(self, items: Sequence[FusedRequest]) -> None:
+        """Ask until there is a usable answer or no attempt is left; each attempt shows the fault of the previous one."""
         note: Correction | None = None
         problem: AnswerError | None = None
         self.state.failures = self.state.room = attempt = 0  # of this question
-        for attempt in range(1, policy.attempts + 1):
+        for attempt in range(1, self.client.policy.attempts + 1):
             self.state.used["reasked"] += attempt > 1
             problem, note = await self._attempt(render_request(items, self.prompts), note)
             self._unended = isinstance(problem, Unended)
-            if several := _asks_several(items):
-                capabilities.shared(ended=not self._unended)
             left = list(self._open(items))
             if not left or (len(items) > 1 and len(left) < len(items)):
-                return problem
-            if len(items) > 1 and attempt >= policy.list_attempts and problem is not _CUT:
+                return
+            if len(items) > 1 and attempt > 1 and problem is not _CUT:
                 break
-            if self._unended and (several or capabilities.alone or attempt >= policy.list_attempts):
+            if self._unended and (_asks_several(items) or attempt > 1):
                 break  # who repeats himself does so again
             if len(items) == 1 and left[0] is not items[0]:
                 items, note = left[:1], ("", str(problem)[:_PROBLEM])
         self._spent = True
         tried = counted(attempt, "attempt")
         self._fail(f"no usable answer in {tried}; the last: {str(problem)[:_PROBLEM]}", items)
-        return problem
 
     async def _attempt(
         self, ask: Ask, note: Correction | None

@@ -12,7 +12,6 @@ import asyncio
 import logging
 from collections import Counter
 from dataclasses import dataclass, field, replace
-from datetime import datetime, timedelta
 from time import monotonic
 from typing import TYPE_CHECKING, TypeAlias
 from uuid import uuid4
@@ -46,11 +45,11 @@ MOST_THOUGHTS = 1 << 14
 STEPS = 12
 """Requests for one answer at most, whatever the endpoint does not take."""
 
+_HOPELESS = 30
+"""Requests that an endpoint which never answered may refuse before it is given up."""
+
 _DOWN = 2
 """Failures after which the backoff equals the pause between requests to an endpoint that is down."""
-
-_LATEST_SECONDS = 3e8
-"""Maximum seconds from now to a date that is shown."""
 
 _LONG_CHARACTERS, _SMALLEST_TOKENS = 4000, 512
 """Characters of a text that no server cuts off, and tokens of the smallest context."""
@@ -80,7 +79,6 @@ class ModelCall:
         own_limit: True if that is the limit that the question has by itself.
         limited: True if the schema of its last request limits the length of lists and texts.
         thrown_away: Answers in a mode with a schema that the endpoint threw away.
-        no_own_limit: True if the texts and the question's own limit are more than the model takes at once.
         failures: Attempts that faults have cost the current question.
         room: Tokens that the next answer may have, since the last was cut off; 0 = it was not.
         slot: The place of the last request in flight: it is held until the next one, or until the answers are stored.
@@ -97,7 +95,6 @@ class ModelCall:
     own_limit: bool = False
     limited: bool = False
     thrown_away: int = 0
-    no_own_limit: bool = False
     failures: int = 0
     room: int = 0
     slot: Slot | None = None
@@ -135,9 +132,8 @@ class ModelClient:
         self.breaker = CircuitBreaker(policy)
         self._limits = EndpointLimits(concurrency, limiter)
         self._unusable = ""
-        self._worked = self._warned = False
-        self._rejected = self._answers = self._output_tokens = 0
-        self._cuts_at = 0
+        self._worked = False
+        self._rejected = self._cuts_at = 0
 
     async def close(self) -> None:
         """Close connections; a later call opens new ones."""
@@ -206,11 +202,10 @@ class ModelClient:
         if self.breaker.exhausted:
             raise self._no_answer(self.breaker.exhausted)
 
-    def _expected_tokens(self, ask: Ask) -> float:
-        """Estimate the tokens of a request and its answer, from the mean answer so far or a typical one."""
+    @staticmethod
+    def _expected_tokens(ask: Ask) -> float:
+        """Estimate the tokens of a request and of a typical answer."""
         size = len(ask.system) + len(ask.user) + len(str(ask.schema))
-        if self._answers:
-            return size / BYTES_PER_TOKEN + self._output_tokens / self._answers
         typical = sum(len(str(question.typical())) for item in ask.items for question in item.questions)
         return (size + typical) / BYTES_PER_TOKEN
 
@@ -224,8 +219,7 @@ class ModelClient:
             raise GaveUp(
                 "the answer was cut off, and this endpoint accepts no higher token limit; use another model or endpoint"
             )
-        unlimited = not capabilities.limit_names or (call.no_own_limit and not capabilities.max_tokens)
-        limit = call.room or (0 if unlimited else capabilities.limit(ask))
+        limit = call.room or (capabilities.limit(ask) if capabilities.limit_names else 0)
         call.mode = max(call.mode, capabilities.mode)
         own = bool(limit) and not call.room and not capabilities.max_tokens
         limited = capabilities.schema_limits and call.mode < PROMPT
@@ -242,7 +236,7 @@ class ModelClient:
             decision = decide(*response, worked=self._worked)
         except TimeoutError:
             self._limits.throttled(slot.sent)
-            decision = RetryDecision("retry", self._timed_out(seconds))
+            decision = RetryDecision("retry", f"no answer within {seconds:.3g} s (--timeout)")
         except TransportError as error:
             decision = RetryDecision("retry", str(error))
         finally:
@@ -256,21 +250,6 @@ class ModelClient:
         call.count(*tokens_in(decision.body))
         return decision._replace(text=secrets.mask_text(decision.text))
 
-    def _timed_out(self, seconds: float) -> str:
-        """Return why a request was cancelled; the first to exceed --timeout causes a warning that names the flag."""
-        why = f"no answer within {seconds:.3g} s"
-        if seconds < self.policy.read:  # the end of the call's deadline
-            return why
-        if not self._warned:
-            self._warned = True
-            _log.warning(
-                "%s: %s: the request is cancelled and sent again; a slow model needs a longer --timeout"
-                " (in Python: retry=RetryPolicy(read=...))",
-                self.transport.url,
-                why,
-            )
-        return f"{why} (--timeout)"
-
     def _count(self, got: Completion, call: ModelCall, slot: Slot, size: int) -> None:
         """Count the tokens of an answer; where the endpoint does not count they are estimated: `size` are those of the request."""
         sent, back = got.input_tokens, got.output_tokens
@@ -279,8 +258,6 @@ class ModelClient:
         call.count(sent, back, got.cached_tokens)
         call.last = got
         slot.correct(sent + back)
-        self._answers += 1
-        self._output_tokens += back
 
     def _checked(
         self, got: Completion, ask: Ask, call: ModelCall, size: int, *, corrected: bool
@@ -343,7 +320,9 @@ class ModelClient:
         if decision.action == "wait":
             asked = decision.seconds
             if asked is not None and asked > policy.deadline:
-                raise LimitReached(f"{self.transport.url} asks to wait until {_clock(asked)} ({why})")
+                raise LimitReached(
+                    f"{self.transport.url} asks to wait {min(asked / 60, 1e6):,.0f} minutes ({why})"
+                )
             self._limits.throttled(slot.sent, asked)
             call.used["waits"] += 1
             pause, why = policy.wait(asked, call.used["waits"]), f"asked to wait ({why})"
@@ -389,8 +368,7 @@ class ModelClient:
         capabilities, too_long, why = self.capabilities, decision.action == "too long", decision.why
         if call.limit and is_over_limit(decision.text):
             if call.own_limit:
-                call.no_own_limit = too_long
-                capabilities.token_limits &= too_long
+                capabilities.token_limits = False
                 return
             if call.room or not too_long:
                 raise GaveUp(f"the endpoint allows no answer of {call.limit:,} tokens ({why})")
@@ -415,16 +393,8 @@ class ModelClient:
         if not capabilities.proven and capabilities.drop_limits(tokens=call.own_limit):
             return
         self._rejected += 1
-        if self._rejected >= self.policy.hopeless and not self._worked:
-            refused = f"it took none of {self._rejected} requests, the last: {decision.why}"
-            raise self._stop(f"cannot be used: {refused}")
+        if self._rejected >= _HOPELESS and not self._worked:
+            raise self._stop(f"took none of {self._rejected} requests, the last: {decision.why}")
         if capabilities.proven or call.mode == PROMPT:
             raise GaveUp(decision.why)
         call.mode += 1
-
-
-def _clock(seconds: float) -> str:
-    """Return the time after some seconds, with the date if it is not today."""
-    now = datetime.now().astimezone()
-    then = now + timedelta(seconds=min(seconds, _LATEST_SECONDS))
-    return f"{then:%H:%M}" if then.date() == now.date() else f"{then:%Y-%m-%d %H:%M}"

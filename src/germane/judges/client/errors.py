@@ -146,7 +146,7 @@ UNFIT = re.compile("json_validate_failed|tool_use_failed", re.IGNORECASE)
 UNFINISHED = re.compile("try again with higher max_tokens|output limit was reached", re.IGNORECASE)
 """The answer was longer than its limit, and nothing of it came back (OpenAI)."""
 
-_LENGTH = re.compile(r"max_(?:completion_|output_)?tokens|(?:completion|output) tokens")
+_LENGTH = re.compile(r"max_(?:completion_|output_)?tokens|(?:completion|output) tokens|in the completion")
 _OVER = re.compile(r"too (?:large|big|high)|at most|less than|maximum|exceed|greater than|>|up to")
 
 

@@ -39,7 +39,7 @@ from pydantic_ai.tools import ToolDefinition
 from germane.clean import mask_urls
 from germane.errors import AnswerError, JudgeError
 from germane.judges.client.errors import TransportError
-from germane.judges.client.output import LIMIT_NAMES, MODES
+from germane.judges.client.output import LIMIT_NAMES
 from germane.judges.client.parsing import chat_completion
 from germane.judges.client.providers import Service
 from germane.judges.client.transport import Response, Secrets
@@ -70,14 +70,6 @@ class PydanticAITransport:
             warnings.simplefilter("ignore")
             settings, _ = self.model.prepare_request({"temperature": 0.0}, ModelRequestParameters())
         return "temperature" in (settings or {})
-
-    @property
-    def mode(self) -> int:
-        """The first output mode that this model accepts, as far as pydantic-ai knows."""
-        profile = self.model.profile
-        if profile.get("supports_json_schema_output", False):
-            return MODES.index("schema")
-        return MODES.index("tool" if profile.get("supports_tools", True) else "prompt")
 
     async def send(self, body: bytes) -> Response:
         """Send one request by pydantic-ai."""

@@ -39,32 +39,33 @@ def service_of(model: OwnModel, name: str | None = None) -> Service:
         raise InputError(f"{model!r} is not a model that can be asked", fix=fix)
     if name is not None and not name.strip():
         raise InputError("the name of a judge is empty", fix='write name="my-model"')
+    kind = getattr(model, "__name__", None) or type(model).__name__
     if _chats(model):
-        values = (getattr(model, key, None) for key in ("model_name", "model", "model_id"))
-        name_of = next((value for value in values if isinstance(value, str) and value), "")
-        return Service(provider="langchain", model=name or name_of, url=type(model).__name__)
-    called = getattr(model, "__name__", None) or type(model).__name__
-    provider = "python" if name else f"python:{called}"
-    return Service(provider=provider, model=name or "", url=f"the function {called}")
+        own = (getattr(model, key, None) for key in ("model_name", "model"))
+        named = name or next((value for value in own if isinstance(value, str)), "")
+        return Service(provider="langchain", model=named, url=kind)
+    return Service(
+        provider="python" if name else f"python:{kind}", model=name or "", url=f"the function {kind}"
+    )
 
 
 def settings_of(model: OwnModel) -> dict[str, Json]:
     """Return the settings of a chat model that can change an answer: plain values, without keys."""
-    if not _chats(model):
-        return {}
     params = getattr(model, "_identifying_params", None)
-    result = params if isinstance(params, Mapping) else {}
-    plain = {
+    if not isinstance(params, Mapping):
+        return {}
+    plain = (str, int, float, bool)
+    kept = {
         str(key): value
-        for key, value in result.items()
-        if type(value) in {str, int, float, bool} and "key" not in str(key).lower()
+        for key, value in params.items()
+        if type(value) in plain and "key" not in str(key).lower()
     }
-    return {"parameters": plain} if plain else {}
+    return {"parameters": kept} if kept else {}
 
 
 def at_once(model: OwnModel) -> int | None:
     """Return how many calls of a model run at once where nobody has said: 4 of a function in threads, None = adaptive."""
-    awaits = _chats(model) or inspect.iscoroutinefunction(_function(model))
+    awaits = _chats(model) or inspect.iscoroutinefunction(_called(model))
     return None if awaits else _AT_ONCE
 
 
@@ -94,12 +95,9 @@ class FunctionTransport:
 
     async def _call(self, turns: Sequence[tuple[str, str]]) -> Any:
         """Return the answer; synchronous functions run in a thread."""
-        value: Any = turns
-        if _chats(self._model):
-            function = getattr(self._model, "ainvoke", None) or self._model.invoke
-        else:
-            value, function = prompt_of(turns), self._model
-        if inspect.iscoroutinefunction(_function(function)):
+        value: Any = turns if _chats(self._model) else prompt_of(turns)
+        function = _called(self._model)
+        if inspect.iscoroutinefunction(function):
             return await function(value)
         answer = await asyncio.to_thread(function, value)
         return await answer if inspect.isawaitable(answer) else answer
@@ -112,9 +110,11 @@ def _chats(model: Any) -> bool:
     return callable(getattr(model, "invoke", None)) or callable(getattr(model, "ainvoke", None))
 
 
-def _function(model: Any) -> Any:
-    """Return the function to call; for an object its `__call__`."""
-    return model if inspect.isroutine(model) else getattr(model, "__call__", model)  # noqa: B004 - to look at it
+def _called(model: Any) -> Any:
+    """Return the function that answers: `ainvoke` or `invoke` of a chat model, `__call__` of another object."""
+    if _chats(model):
+        return getattr(model, "ainvoke", None) or model.invoke
+    return model if inspect.isroutine(model) else model.__call__
 
 
 def prompt_of(turns: Iterable[tuple[str, str]]) -> str:

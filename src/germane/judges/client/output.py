@@ -34,9 +34,6 @@ ROOM = 4096
 _IGNORED_ANSWERS = 2
 """First answers that do not match the schema after which the server is assumed to ignore it."""
 
-_ENDLESS = 2
-"""Answers in a row to several questions that did not end, after which each question is asked alone."""
-
 _REASONING: Mapping[str, tuple[str, ...]] = {"off": ("none", "minimal", "low"), "low": ("low",)}
 """`reasoning_effort` to try for each setting, the first that the model takes."""
 
@@ -56,9 +53,6 @@ _SYSTEM = re.compile(
     re.DOTALL,
 )
 _EFFORT = re.compile(r"reasoning[._ ]?effort|thinking")
-_UNKNOWN = re.compile(
-    r"un(?:supported|recogni[sz]ed|known|expected)|not (?:supported?|permitted|allowed)|does not support|extra"
-)
 
 _log = logging.getLogger("germane")
 
@@ -84,7 +78,6 @@ class ModelCapabilities:
         mode: The index in MODES.
         proven: True if an answer in that mode could be used.
         system: True if a system message is taken.
-        alone: True if each question has a request of its own, since answers to several at once did not end.
         left_out: Parts that were refused and are not sent any more.
     """
 
@@ -100,10 +93,8 @@ class ModelCapabilities:
     mode: int = 0
     proven: bool = False
     system: bool = True
-    alone: bool = False
     left_out: tuple[str, ...] = ()
     _ignored: int = 0
-    _endless: int = 0
 
     def __post_init__(self) -> None:
         """Use a token limit among the user's own parameters as the limit, under the name given."""
@@ -134,12 +125,10 @@ class ModelCapabilities:
         if self.reasoning:
             request["reasoning_effort"] = self.reasoning[0]
         schema = ask.limited if self.schema_limits else ask.schema
-        if not schema:
-            pass
-        elif MODES[mode] == "schema":
+        if schema and MODES[mode] == "schema":
             definition = {"name": ask.name, "strict": True, "schema": schema}
             request["response_format"] = {"type": "json_schema", "json_schema": definition}
-        elif MODES[mode] == "tool":
+        elif schema and MODES[mode] == "tool":
             function = {"name": ask.name, "description": "Give the answer.", "parameters": schema}
             request["tools"] = [{"type": "function", "function": function}]
             request["tool_choice"] = {"type": "function", "function": {"name": ask.name}}
@@ -180,7 +169,6 @@ class ModelCapabilities:
             limited: True if that request named a limit of tokens.
         """
         text = error.lower()
-        parameter = next((name for name in self.parameters if name.lower() in text), None)
         if "temperature" in text and self.temperature is not None:
             self.temperature = None
             self.left_out += ("temperature",)
@@ -188,13 +176,9 @@ class ModelCapabilities:
             self.reasoning = self.reasoning[1:]
             if not self.reasoning:
                 self.left_out += ("reasoning_effort",)
-        elif limited and self._limit_refused(text):
+        elif limited and re.search("max_completion_tokens|max_tokens", text):
             self.limit_names = self.limit_names[1:]
-            if not self.limit_names:
-                self.left_out += ("max_tokens",)
-        elif parameter is not None and _UNKNOWN.search(text):
-            self.parameters = {name: value for name, value in self.parameters.items() if name != parameter}
-            self.left_out += (parameter,)
+            self.left_out += () if self.limit_names else ("max_tokens",)
         elif self.system and _SYSTEM.search(text):
             self.system = False
             self.left_out += ("system",)
@@ -212,14 +196,6 @@ class ModelCapabilities:
             self.left_out += ("limits",)
         self.schema_limits, self.token_limits = False, self.token_limits and not tokens
         return sent
-
-    def _limit_refused(self, text: str) -> bool:
-        """Return whether an error is about the name of the limit."""
-        if not self.limit_names:
-            return False
-        name = self.limit_names[0]
-        renamed = any(other in text for other in LIMIT_NAMES if other != name)
-        return renamed or (name in text and _UNKNOWN.search(text) is not None)
 
     def lower(self, mode: int, why: str) -> None:
         """Use a later output mode from now on; the last, in which nothing constrains the answer, is logged."""
@@ -239,16 +215,6 @@ class ModelCapabilities:
         if not self.proven:
             self.proven = True
             self.lower(mode, "it took no other request")
-
-    def shared(self, *, ended: bool) -> None:
-        """Record whether an answer to several questions was complete; a model that cannot complete them is asked one at a time."""
-        self._endless = 0 if ended else self._endless + 1
-        if self._endless >= _ENDLESS and not self.alone:
-            self.alone = True
-            _log.warning(
-                "%s does not end its answers to several questions at once: each is asked alone from now on",
-                self.model,
-            )
 
     def schema_ignored(self) -> None:
         """Record an answer that does not match the schema; a server that ignores schemas is asked by the prompt."""

@@ -34,7 +34,7 @@ class Completion:
     Attributes:
         text: The text, or the arguments of the tool call.
         cut: True if it ended at the token limit.
-        model, fingerprint: The model that answered and the fingerprint of its system, as the endpoint names them.
+        model: The model that answered, as the endpoint names it.
         problem: Why it cannot be an answer, if that is known.
         refusal: Why the model or its provider declined to answer; "" = they did not.
         input_tokens, output_tokens: None = the endpoint does not count.
@@ -44,7 +44,6 @@ class Completion:
     text: str
     cut: bool = False
     model: str = ""
-    fingerprint: str = ""
     problem: str = ""
     refusal: str = ""
     input_tokens: int | None = None
@@ -122,8 +121,7 @@ def completion_in(body: Mapping[str, Json], name: str) -> Completion:
         reasoned = next((field for field in _REASONING if _text(message.get(field)).strip()), "")
         if reasoned and not text.strip() and finish not in _CUT:
             problem = f"the answer is empty: all of it is in {reasoned}; ask with --reasoning off"
-    model, fingerprint = _text(body.get("model")), _text(body.get("system_fingerprint"))
-    return Completion(text, finish in _CUT, model, fingerprint, problem, refusal, *tokens_in(body))
+    return Completion(text, finish in _CUT, _text(body.get("model")), problem, refusal, *tokens_in(body))
 
 
 def _object(value: Json) -> Mapping[str, Json]:

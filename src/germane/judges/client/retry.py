@@ -14,7 +14,7 @@ from time import time
 from germane.errors import InputError
 from germane.types import Json
 
-_COUNTS = ("attempts", "list_attempts", "circuit_failures", "hopeless")
+_COUNTS = ("attempts", "circuit_failures")
 
 
 def check_number(
@@ -40,13 +40,10 @@ class RetryPolicy:
         deadline: For one call: all of its requests and the waits between them. The time in which it waits for its
             turn does not count. A Retry-After longer than this ends the run.
         attempts: Requests that may fail, and unusable answers that are asked again, per question.
-        list_attempts: Unusable answers about a list before each of its texts is asked by itself, and answers of any kind
-            that do not end before the question is given up.
         backoff: The n-th wait is a random time up to `backoff * 2**n` (exponential backoff with full jitter).
         longest: The longest such wait.
         circuit_failures: Failures in a row, over all calls, that open the circuit breaker.
         outage: The time for which an endpoint that has answered before is asked again while the circuit is open.
-        hopeless: Requests that an endpoint which never answered may refuse before it is given up.
 
     Raises:
         InputError: A time is not more than 0, or a count is not a whole number from 1.
@@ -56,12 +53,10 @@ class RetryPolicy:
     read: float = 120.0
     deadline: float = 600.0
     attempts: int = 3
-    list_attempts: int = 2
     backoff: float = 0.5
     longest: float = 60.0
     circuit_failures: int = 10
     outage: float = 30.0
-    hopeless: int = 30
 
     def __post_init__(self) -> None:
         """Check the values, since a judge that never waits or never tries would fail every question."""
