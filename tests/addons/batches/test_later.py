@@ -15,7 +15,6 @@ import pytest
 
 from germane.addons.batches import rounds
 from germane.addons.batches.openai import BatchClient
-from germane.addons.batches.rounds import Batches
 from germane.addons.batches.table import AskedTable
 from germane.ledger.sqlite import SQLiteLedger
 from tests.addons.batches.test_batchfile import MEASURES, SAMPLES
@@ -29,7 +28,6 @@ def _folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("OPENAI_API_KEY", "sk-test-0123")
     monkeypatch.setattr(rounds, "GRACE", 0.0)
-    monkeypatch.setattr(rounds, "FIRST_PAUSE", 0.01)
     Path("samples.jsonl").write_text("".join(json.dumps(one) + "\n" for one in SAMPLES))
 
 
@@ -50,6 +48,14 @@ def start(server: BatchServer, *more: str) -> Ran:
 
 def resume(server: BatchServer, *more: str) -> Ran:
     return invoke("run", "--resume", "report", "--base-url", server.base, "--json", *more)
+
+
+def finish(server: BatchServer) -> Ran:
+    """Fetch and send until all rounds are done."""
+    for _ in range(9):
+        if (done := resume(server, "--later")).code == 0:
+            break
+    return done
 
 
 def values(done: Ran) -> dict[Any, Any]:
@@ -96,14 +102,6 @@ def test_rounds_come_to_what_a_run_would_at_half_the_price() -> None:
         assert judge["cost_usd"] == pytest.approx(cost / 2)
 
 
-def test_waiting_does_all_rounds_in_one_command() -> None:
-    """--wait looks until each batch has ended; what runs meanwhile is not sent again."""
-    with OpenAIBatchServer(looks=2) as server:
-        done = start(server, "--later", "--wait")
-        assert values(done) == live()[0]
-        assert len(server.batches) == 2
-
-
 def test_what_is_under_way_is_not_sent_again() -> None:
     """Neither by the same run, nor by another with the same ledger, nor in a file."""
     with OpenAIBatchServer(looks=99) as server:
@@ -136,7 +134,8 @@ def _faulty(asked: Asked) -> Act | None:
 def test_what_failed_makes_the_next_round() -> None:
     """A line that failed, cannot be read or was cut off is sent again, and is all that is paid twice."""
     with OpenAIBatchServer(_faulty) as server:
-        found = values(start(server, "--later", "--wait"))
+        start(server, "--later")
+        found = values(finish(server))
         assert sum(server.paid.values()) == len(server.paid) + 2  # an answer that nobody can read is paid for
         assert found == live()[0]
 
@@ -144,7 +143,8 @@ def test_what_failed_makes_the_next_round() -> None:
 def test_a_batch_that_expires_half_way_is_read_and_goes_on() -> None:
     """Its answers are stored; what it did not run makes the next round."""
     with OpenAIBatchServer(answered=(2,)) as server:
-        done = start(server, "--later", "--wait")
+        start(server, "--later")
+        done = finish(server)
         assert server.batches[0].status == "expired"
         assert paid_once(server)
         assert values(done) == live()[0]
@@ -154,7 +154,7 @@ def test_a_parameter_that_the_model_refuses_is_left_out_of_the_next_round() -> N
     """As live: all lines of the first batch fail, and say why; also where another process sends."""
     with OpenAIBatchServer(temperature=False) as server:
         assert start(server, "--later").code == 3
-        found = values(resume(server, "--later", "--wait"))
+        found = values(finish(server))
         assert len(server.batches) == 3
         assert found == live()[0]
 
@@ -162,7 +162,8 @@ def test_a_parameter_that_the_model_refuses_is_left_out_of_the_next_round() -> N
 def test_a_round_of_nothing_but_failures_is_the_last() -> None:
     """What no round mends is said, and not sent for ever."""
     with OpenAIBatchServer(lambda _: Act(status=400, error="no such deployment")) as server:
-        done = start(server, "--later", "--wait")
+        start(server, "--later")
+        done = resume(server, "--later")
         assert done.code == 3
         assert "no such deployment" in done.err
         assert len(server.batches) == 1
@@ -184,7 +185,8 @@ def test_lines_that_are_missing_or_cannot_be_read(
 
     with OpenAIBatchServer() as server:
         server.files = Files()
-        done = start(server, "--later", "--wait")
+        start(server, "--later")
+        done = resume(server, "--later") if code else finish(server)
         assert done.code == code, done.err
         if code:
             assert "hold no line of it that can be read" in done.err
@@ -201,7 +203,7 @@ def test_batches_are_split_by_the_limits_of_the_provider(monkeypatch: pytest.Mon
         first = [len(one.requests) for one in server.batches]
         assert set(first[:-1]) == {2}
         monkeypatch.setattr(rounds, "MOST_BYTES", 1)
-        values(resume(server, "--later", "--wait"))
+        values(finish(server))
         assert {len(one.requests) for one in server.batches[len(first) :]} == {1}
 
 
@@ -221,7 +223,6 @@ def _die(*_: object, **__: object) -> None:
 KILLS = (
     (BatchClient, "create", 0),  # after the intent
     (AskedTable, "sent", 1),  # between the POST and the id
-    (Batches, "wait", 1),  # while it waits
     (AskedTable, "done", 1),  # after storing and before marking
 )
 
@@ -232,7 +233,8 @@ def test_killed_at_any_point_nothing_is_lost_or_paid_twice(where: type[Any], met
 
     def run(server: BatchServer) -> None:
         setattr(where, method, _die)
-        start(server, "--later", "--wait")
+        start(server, "--later")
+        finish(server)
 
     with OpenAIBatchServer() as server:
         child = multiprocessing.get_context("fork").Process(target=run, args=(server,))
@@ -240,7 +242,7 @@ def test_killed_at_any_point_nothing_is_lost_or_paid_twice(where: type[Any], met
         child.join(60)
         assert child.exitcode == -signal.SIGKILL
         assert len(server.batches) == made
-        last = resume(server, "--later", "--wait")
+        last = finish(server)
         found, judge = values(last), last.json["judge"]
         assert len(server.batches) == 2
         assert paid_once(server)
@@ -250,30 +252,9 @@ def test_killed_at_any_point_nothing_is_lost_or_paid_twice(where: type[Any], met
         assert judge["cost_usd"] == pytest.approx(cost / 2)
 
 
-def test_batches_are_listed() -> None:
-    """With the name that the provider gave them, their state and price; all are done once they are read."""
-    with OpenAIBatchServer() as server:
-        start(server, "--later")
-        (row,) = invoke("ledger", "batches", "--json").json["batches"]
-        assert (row["state"], row["name"], row["cost_usd"] > 0) == ("sent", server.batches[0].name, True)
-        assert "requests to" in invoke("ledger", "batches").out
-        assert values(resume(server, "--later", "--wait")) == live()[0]
-        states = [one["state"] for one in invoke("ledger", "batches", "--json").json["batches"]]
-        assert set(states) == {"done"}
-
-
-def test_batches_of_a_ledger_that_is_not_there() -> None:
-    """What is named must be there, and is not made; without a name nothing was sent."""
-    assert "no batch was sent" in invoke("ledger", "batches").out
-    done = invoke("ledger", "batches", "--ledger", "typo.sqlite")
-    assert (done.code, "no ledger" in done.err) == (2, True)
-    assert not list(Path().glob("**/*.sqlite"))
-
-
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (("--wait",), "--later --wait"),
         (("--later", "--until", "0.02"), "--until and --later"),
         (("--later", "--engine", "processes:2"), "--engine and --later"),
         (("--later", "--judge", "vllm:Q"), "no batch API of this provider"),
@@ -289,17 +270,19 @@ def test_what_does_not_go_together_is_said_before_anything_is_sent(words: tuple[
 
 
 def test_a_request_that_always_fails_does_not_go_out_for_ever() -> None:
-    """While batches are waited for, too: a round of nothing but failures is the last, whatever those before have brought."""
+    """A round of nothing but failures is the last, whatever those before have brought."""
 
     def filtered(asked: Asked) -> Act | None:
         bad = b"Bread rises" in asked.content and len(server.batches) < 9
         return Act(status=400, error="content filter") if bad else None
 
     with OpenAIBatchServer(filtered) as server:
-        done = start(server, "--later", "--wait")
-        assert (done.code, len(server.batches)) == (3, 3), (
-            done.err
-        )  # one, what follows from it, and the failure again
+        start(server, "--later")
+        resume(server, "--later")
+        done = resume(server, "--later")
+        while "nothing was sent again" not in done.err:
+            assert len(server.batches) < 5
+            done = resume(server, "--later")
         again = done.err.partition("content filter): nothing was sent again (without --later what is left ")[
             2
         ]
@@ -318,7 +301,8 @@ def test_a_byte_order_mark_costs_no_answer() -> None:
             return name
 
     with Marked() as server:
-        assert start(server, "--later", "--wait").json["judge"]["errors"] == 0
+        start(server, "--later")
+        assert finish(server).json["judge"]["errors"] == 0
         assert paid_once(server)
 
 

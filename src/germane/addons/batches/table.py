@@ -36,7 +36,7 @@ class BatchRow(msgspec.Struct, kw_only=True):
         run: The evaluation that sent it.
         provider, model, url: Where it was sent; "" is the provider's own URL.
         requests, questions: What it holds.
-        tokens, cost_usd: Estimates; None where the price is not known.
+        cost_usd: An estimate; None where the price is not known.
         at: When it was made.
         state: "sending", "sent" or "done".
         why: Why the batch, or most of its failed lines, failed.
@@ -49,7 +49,6 @@ class BatchRow(msgspec.Struct, kw_only=True):
     url: str
     requests: int
     questions: int
-    tokens: int
     cost_usd: float | None
     at: str
     name: str = ""
@@ -63,7 +62,7 @@ class BatchRow(msgspec.Struct, kw_only=True):
 
 
 _COLUMNS = BatchRow.__struct_fields__
-_TYPES = dict.fromkeys(("requests", "questions", "tokens"), "bigint") | {
+_TYPES = dict.fromkeys(("requests", "questions"), "bigint") | {
     "id": "text PRIMARY KEY",
     "cost_usd": "double precision",
 }

@@ -1,4 +1,4 @@
-"""The commands `germane questions` and `germane answers`, for other inference engines, and `germane ledger batches`."""
+"""The commands `germane questions` and `germane answers`, for other inference engines."""
 
 from __future__ import annotations
 
@@ -9,12 +9,10 @@ from itertools import chain
 from pathlib import Path
 from typing import Any
 
-import msgspec
-
 from germane.addons.batches.requests import Answers, known_at_once, read_answers, requests_for_file
 from germane.addons.batches.table import FILE, AskedTable
 from germane.clean import counted, some_of
-from germane.cli.values import print_document, print_lines, refuse_input, say, spec_of
+from germane.cli.values import print_document, refuse_input, say, spec_of
 from germane.errors import InputError
 from germane.evaluation.choice import ledger_address
 from germane.folder.manifest import read_manifest
@@ -128,27 +126,3 @@ def answers(files: Sequence[Path], *, ledger: str | None, json: bool) -> int:
         texts.append(f"{counted(left, 'request')} without an answer: germane questions writes them again")
     say("\n".join(texts))
     return code
-
-
-def batches(*, ledger: str | None, json: bool) -> None:
-    """List the batches sent by runs with --later, and their last known state.
-
-    No calls are made. `germane run --resume REPORT --later` fetches finished batches; without `--later` it cancels the others.
-    """
-    location = ledger_address(ledger)
-    rows = []
-    if ledger is not None or is_there(location):
-        open_at(location, read_only=True).close()  # a named ledger that does not exist is an error
-        with closing(open_at(location)) as opened:
-            rows = AskedTable(opened).batches()
-    if json:
-        print_document({"schema_version": 1, "ledger": location, "batches": msgspec.to_builtins(rows)})
-        return
-    if not rows:
-        print_lines(f"no batch was sent from {location}")
-    for row in rows:
-        price = "" if row.cost_usd is None else f", about ${row.cost_usd:.4f}"
-        asked = f"{counted(row.requests, 'request')} to {row.provider}:{row.model}{price}"
-        print_lines(f"{row.name or row.id}  {row.state}, {row.at}\n  {asked}\n  of {row.run}")
-        if row.why:
-            print_lines(f"  {row.why}")

@@ -27,8 +27,6 @@ ADDON = Addon(
         Flag("--like", "draft", DATA, "Real questions (samples, traces, or one a line): 6 are shown to the writer, all are what ease is compared with.", Path, value="FILE"),
         Flag("--language", "draft", DATA, "The language of the questions. Default: the passage's.", value="NAME"),
         Flag("--pool", "draft", DATA, "Results of your retriever (samples, or a TREC run, by the questions' ids), searched beside BM25 for rivals, never for gold; repeatable.", Path, value="RUN", many=True),
-        Flag("--target", "draft", DATA, "Your retriever, asked beside BM25.", value="NAME"),
-        Flag("--targets", "draft", DATA, "The targets file.", Path, name="targets_file", value="FILE"),
         Flag("--seed", "draft", DATA, "Random seed of the draw.", int, value="N", default=0),
         Flag("--allow-personal", "draft", DATA, "Keep questions with e-mail addresses, telephone and account numbers.", bool),
         Flag("-o --output", "draft", OUTPUT, "The folder to write.", Path, value="DIR", default=Path("evals/draft"), at_url="refused"),

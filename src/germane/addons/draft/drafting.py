@@ -209,7 +209,7 @@ class Drafter:
 
     async def _look_for_answer(self, written: Attempt, candidate: Candidate, result: Attempt) -> None:
         """Keep a near-miss if the first 20 passages are judged insufficient twice, in two orders."""
-        found = await self.search.top(written.turn.id, candidate.question, LOOKED_AT)
+        found = self.search.top(written.turn.id, candidate.question, LOOKED_AT)
         result.searched = [self.search.place_of(*pair) for pair in found]
         texts = tuple(text for _, text in found)
         for question in (Sufficiency, SufficiencyReversed):
@@ -229,7 +229,7 @@ class Drafter:
         if len(gold) > 1 + MOST_RIVALS:
             raise Dropped("round trip", "not unique", f"{len(gold)} documents hold the quote")
         claim = answer if len(terms(answer)) > 5 else f"{question} {answer}"
-        found = await self.search.top(written.turn.id, candidate.question, ROUND_TRIP + 1)
+        found = self.search.top(written.turn.id, candidate.question, ROUND_TRIP + 1)
         others = [pair for pair in found if pair[1] != passage.text]
         most = ROUND_TRIP if self.search.name == "BM25" else 2 * ROUND_TRIP
         listed = [(passage.doc, passage.text), *others[:most]]

@@ -115,6 +115,14 @@ class TurnOrder:
             self._wanted[self._slots[self._at]] += 1
             self._at += 1
 
+    def counts(self) -> dict[str, dict[str, int]]:
+        """Return how many questions of each kind are wanted and kept, and after how many attempts."""
+        wanted = Counter(self._slots)
+        return {
+            kind: {"wanted": wanted[kind], "kept": self.kept[kind], "attempts": self.tried[kind]}
+            for kind in dict.fromkeys(self._slots)
+        }
+
     def settle(self, turn: Turn, *, kept: bool) -> None:
         """Record whether an attempt's question was kept."""
         self.kept[turn.kind] += kept

@@ -114,6 +114,18 @@ def compared(drafted: Mapping[str, Json], real: Mapping[str, Json]) -> dict[str,
     return {"differences": differences, "verdict": verdict}
 
 
+def of_set(
+    rows: Sequence[Mapping[str, Any]], clusters: Sequence[str], real: Sequence[Sample], search: Search
+) -> dict[str, Json]:
+    """Return how easy the questions are for keyword search, and the same for the user's own questions."""
+    drafted = [measured(row["query"], list(row.get("qrels") or ()), search) for row in rows]
+    own = summary(drafted, clusters)
+    if not real:
+        return {"drafted": own}
+    theirs = summary([of_sample(sample, search) for sample in real])
+    return {"drafted": own, "like": theirs, **compared(own, theirs)}
+
+
 def precision(clusters: Sequence[str]) -> dict[str, Any]:
     """Return the precision of a mean over this many questions; the worst case treats all questions of a document as alike."""
     n, sizes = len(clusters), list(Counter(clusters).values())

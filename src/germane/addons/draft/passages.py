@@ -9,6 +9,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
+from zlib import crc32
 
 import numpy as np
 
@@ -18,8 +19,10 @@ from germane.labelling.corpus import Corpus
 
 LONGEST, SHORTEST = 400, 25
 """Words of a passage: longer texts are cut, shorter passages get no question."""
+_LINES = "=-~^*"
+"""The characters that underline headings, outermost first."""
 _HEADING = re.compile(
-    r"^(?:#{1,6} +(?P<atx>\S.*?) *#*|(?P<under>[^\s#].{0,118})\n(?P<line>[=\-~^*\"'`#+])(?P=line){2,})[ \t]*$",
+    rf"^(?:(?P<marks>#{{1,6}}) +(?P<atx>\S.*?) *#*|(?P<under>[^\s#].{{0,118}})\n(?P<line>[{re.escape(_LINES)}])(?P=line){{2,}})[ \t]*$",
     re.MULTILINE,
 )
 _PARAGRAPH = re.compile(r"\n[ \t]*\n+")
@@ -58,31 +61,23 @@ class DraftCorpus:
 
 
 def read_corpus(path: Path) -> DraftCorpus:
-    """Read a corpus, cut it into passages, and exclude unsuitable ones, counted by reason."""
-    office_files(path)
+    """Read a corpus, cut it into passages, and exclude unsuitable ones, counted by reason.
+
+    Raises:
+        InputError: A PDF or office file has no text file of the same name beside it.
+    """
+    files = [path] if path.is_file() else [file for file in path.rglob("*") if file.is_file()]
+    texts = {file.with_suffix("") for file in files if file.suffix.lower() not in _OFFICE}
+    for file in sorted(files):
+        if file.suffix.lower() in _OFFICE and file.with_suffix("") not in texts:
+            fix = f"make text of it first: markitdown {file.name} > {file.stem}.md"
+            raise InputError(f"{file.name} is not text", fix=fix)
     corpus = Corpus(path)
     documents = dict(corpus.documents())
     identity = corpus.identity
     passages = [passage for doc, text in documents.items() for passage in cut(doc, text)]
     usable, skipped = _sort_out(passages, documents)
     return DraftCorpus(str(identity["digest"]), str(identity["name"]), documents, passages, usable, skipped)
-
-
-def office_files(path: Path) -> list[str]:
-    """Return the PDF and office files of a corpus that have no text file of the same name beside them.
-
-    Raises:
-        InputError: There is no other file.
-    """
-    files = [path] if path.is_file() else list(path.rglob("*")) if path.is_dir() else []
-    files = sorted(file for file in files if file.is_file() and not file.name.startswith("."))
-    texts = {file.with_suffix("") for file in files if file.suffix.lower() not in _OFFICE}
-    office = [file for file in files if file.suffix.lower() in _OFFICE and file.with_suffix("") not in texts]
-    if office and not texts:
-        file = office[0]
-        fix = f"make text of it first: markitdown {file.name} > {file.stem}.md"
-        raise InputError(f"{file.name} is not text", fix=fix)
-    return [file.name for file in office]
 
 
 def cut(doc: str, text: str) -> Iterator[Passage]:
@@ -92,14 +87,10 @@ def cut(doc: str, text: str) -> Iterator[Passage]:
         return
     starts, above = [(0, "")], dict[int, str]()
     for match in _HEADING.finditer(text):
-        title = (match["atx"] or match["under"]).strip()
-        level = (
-            len(match[0]) - len(match[0].lstrip("#"))
-            if match["atx"]
-            else 1 + "=-~^\"'`*+#".index(match["line"])
-        )
-        above = {at: name for at, name in above.items() if at < level} | {level: title}
-        starts.append((match.start(), " > ".join(above[at] for at in sorted(above))))
+        level = len(match["marks"]) if match["marks"] else 1 + _LINES.index(match["line"])
+        above = {at: name for at, name in above.items() if at < level}
+        above[level] = (match["atx"] or match["under"]).strip()
+        starts.append((match.start(), " > ".join(above.values())))
     for (start, headings), (end, _) in pairwise([*starts, (len(text), "")]):
         for first, last in _pieces(text, start, end):
             if text[first:last].strip():
@@ -159,9 +150,8 @@ def _is_near(words: Sequence[str], shingles: list[np.ndarray], by_value: dict[in
 
     Two such texts almost always share one of their eight smallest, by which `by_value` names the texts.
     """
-    joined = {" ".join(words[at : at + _SHINGLE]) for at in range(len(words) - _SHINGLE + 1)}
-    digests = b"".join(hashlib.blake2b(text.encode(), digest_size=8).digest() for text in joined)
-    own = np.unique(np.frombuffer(digests, np.uint64))
+    joined = (" ".join(words[at : at + _SHINGLE]) for at in range(len(words) - _SHINGLE + 1))
+    own = np.unique(np.fromiter((crc32(text.encode()) for text in joined), np.uint32))
     sketch = own[:_SKETCH].tolist()
     for other in {number for value in sketch for number in by_value[value]}:
         shared = len(np.intersect1d(own, shingles[other], assume_unique=True))

@@ -13,7 +13,7 @@ from germane.addons.draft import ease
 from germane.addons.draft.drafting import FIRST, Drafter
 from germane.addons.draft.drawing import MIX, STYLES, TRIES, Turn, TurnOrder, draw, parse_shares, slots
 from germane.addons.draft.forecast import forecast
-from germane.addons.draft.passages import DraftCorpus, office_files, read_corpus
+from germane.addons.draft.passages import DraftCorpus, read_corpus
 from germane.addons.draft.rivals import Search
 from germane.clean import counted
 from germane.cli import print_document, say
@@ -26,9 +26,7 @@ from germane.judges import Judge
 from germane.judging.asker import Asker
 from germane.judging.spending import Budget, check_price
 from germane.ledger.address import password_apart
-from germane.questions import AnyQuestion
 from germane.samples import Notices, read_samples
-from germane.targets import Target, open_target
 from germane.types import Json, Sample
 
 _SHOWN, _AHEAD = 6, 16
@@ -39,25 +37,23 @@ def draft(
     *,
     corpus: Path,
     number: int,
+    output: Path,
+    dry_run: bool,
+    json: bool,
+    seed: int,
+    pool: Sequence[Path],
+    like: Path | None,
+    max_cost: float | None,
+    max_calls: int | None,
     judge: str | None,
     writer: str | None,
     mix: str,
     style: str,
-    like: Path | None,
     language: str | None,
-    pool: Sequence[Path],
-    target: str | None,
-    targets_file: Path | None,
-    seed: int,
     allow_personal: bool,
-    output: Path,
-    dry_run: bool,
-    max_cost: float | None,
-    max_calls: int | None,
     ledger: str | None,
     replay: str | None,
     no_cache: bool,
-    json: bool,
     **of_judge: Any,
 ) -> int:
     """Draft a test set from a corpus: questions, answers and gold quotes, every dropped one with its reason.
@@ -73,23 +69,21 @@ def draft(
     shown = tuple(sample.query for sample in random.Random(seed).sample(real, min(_SHOWN, len(real))))  # noqa: S311 - a draw that can be repeated
     turns = draw(source.usable, seed, shares, styles)
     if dry_run:
-        whole, text = _dry_run(source, turns, number, shown, (checker, author))
-        _print(whole, text, json=json)
+        _print(*_dry_run(source, turns, number, shown, (checker, author)), json=json)
         return 0
     for one in (author, checker):
         check_price(one, max_cost)
-    asked = None if target is None else open_target(target, targets_file or Path.cwd())
-    _warn(author, checker, turns, Counter(slots(shares, number)), asked)
-    search = Search(source, pool, asked)
-    replayed = None if replay is None else password_apart(replay)
+    _warn(author, checker, turns, Counter(slots(shares, number)))
+    search, replayed = Search(source, pool), password_apart(replay) if replay else None
     store = open_ledger(None if no_cache else ledger_address(ledger), replayed)
 
-    def judge_of(question: AnyQuestion) -> Judge:
-        return author if question.kind == "draft" else checker
-
     async def run() -> Drafter:
+        budget, judges = Budget(max_cost, max_calls), {"draft": author}
         async with Asker(
-            judge_of, store, budget=Budget(max_cost, max_calls), replay=replayed or ""
+            lambda question: judges.get(question.kind, checker),
+            store,
+            budget=budget,
+            replay=replayed or "",
         ) as asking:
             drafter = Drafter(
                 asking,
@@ -115,78 +109,73 @@ def draft(
     finally:
         if store is not None:
             store.close()
-    rows = [attempt.row for attempt in drafter.kept]
-    labels, removed = _looked_at(output, rows, before.get("removed") or ())
-    rows = [row for row in rows if row["id"] not in removed]
-    document = _document(drafter, source, rows, real, shares, number, author.name, checker.name)
-    document.checked_by_people, document.removed = files.checked_by_people(labels), removed
-    files.write_folder(output, document, rows, drafter.attempts)
-    _print(document.as_json(), last_line(document.as_json(), output), json=json)
+    document, rows = _result(drafter, source, real, output, before.get("removed") or ())
+    document |= {"n": number, "exit_code": 0 if document["kept"] >= number else 3}
+    document |= {"judge": checker.name, "writer": author.name}
+    whole = files.DraftDocument(**document)
+    files.write_folder(output, whole, rows, drafter.attempts)
+    _print(whole.as_json(), last_line(whole, output), json=json)
     say(f"{counted(drafter.pool.spent.calls, 'call was', 'calls were')} made now")
-    if document.exit_code:
-        say(_why_fewer(document))
-    return document.exit_code
+    if whole.exit_code:
+        say(_why_fewer(whole))
+    return whole.exit_code
 
 
-def _looked_at(
-    folder: Path, rows: Sequence[dict[str, Any]], before: Sequence[str]
-) -> tuple[list[dict[str, Any]], list[str]]:
-    """Return people's labels of these questions, marked in their rows, and the ids of removed questions."""
+def _result(
+    drafter: Drafter, source: DraftCorpus, real: Sequence[Sample], folder: Path, removed: Sequence[str]
+) -> tuple[dict[str, Any], list[dict[str, Any]]]:
+    """Return the fields of draft.json that follow from the attempts and people's labels, and the rows of samples.jsonl."""
+    rows, order = [attempt.row for attempt in drafter.kept], drafter.order
     labels = files.read_labels(folder, rows)
     looked_at = {label["sample"] for label in labels}
+    gone = [name for name in removed if name in looked_at or name not in {row["id"] for row in rows}]
+    rows = [row for row in rows if row["id"] not in gone]
     for row in rows:
         row["metadata"]["draft"]["looked_at"] = row["id"] in looked_at
-    redrawn = {row["id"] for row in rows} - looked_at
-    return labels, [name for name in before if name not in redrawn]
-
-
-def _document(
-    drafter: Drafter, source: DraftCorpus, rows: Sequence[Mapping[str, Any]], real: Sequence[Sample], shares: Mapping[str, int], n: int,
-    writer: str, judge: str,
-) -> files.DraftDocument:  # fmt: skip
-    """Return the content of draft.json, without people's checks."""
     clusters = [row["cluster"] for row in rows]
-    wanted, order = Counter(slots(shares, n)), drafter.order
-    calls, tokens, cost = files.spending(
-        answer for attempt in drafter.attempts for answer in attempt.judgements
-    )
+    judgements = [answer for attempt in drafter.attempts for answer in attempt.judgements]
+    calls, tokens, cost = files.spending(judgements)
     answerable = [attempt for attempt in drafter.kept if attempt.turn.kind != "near-miss"]
-    return files.DraftDocument(
-        exit_code=0 if len(drafter.kept) >= n else 3,
-        n=n,
-        kept=len(drafter.kept),
-        attempts=len(drafter.attempts),
-        corpus={"digest": source.digest, "name": source.name, "documents": len(source.documents),
-                "passages": len(source.passages), "skipped": source.skipped},
-        dropped=files.reason_counts(drafter.attempts),
-        kinds={kind: {"wanted": wanted[kind], "kept": order.kept[kind], "attempts": order.tried[kind]} for kind in shares if shares[kind]},
-        ease=_ease(rows, clusters, real, drafter.search),
-        precision=ease.precision(clusters),
-        rivals=sum(attempt.rivals > 0 for attempt in answerable) / len(answerable) if answerable else None,
-        search=drafter.search.name,
-        searched={attempt.row["id"]: attempt.searched for attempt in drafter.kept},
-        documents_covered=len(set(clusters)),
-        judge=judge,
-        writer=writer,
-        calls=calls,
-        tokens=tokens,
-        cost_usd=cost,
-        seed=drafter.seed,
-        stopped=drafter.stopped,
-    )  # fmt: skip
+    document = {
+        "kept": len(drafter.kept),
+        "attempts": len(drafter.attempts),
+        "corpus": {
+            "digest": source.digest,
+            "name": source.name,
+            "documents": len(source.documents),
+            "passages": len(source.passages),
+            "skipped": source.skipped,
+        },
+        "dropped": files.reason_counts(drafter.attempts),
+        "kinds": order.counts(),
+        "ease": ease.of_set(rows, clusters, real, drafter.search),
+        "precision": ease.precision(clusters),
+        "rivals": sum(attempt.rivals > 0 for attempt in answerable) / len(answerable) if answerable else None,
+        "search": drafter.search.name,
+        "searched": {attempt.row["id"]: attempt.searched for attempt in drafter.kept},
+        "documents_covered": len(set(clusters)),
+        "calls": calls,
+        "tokens": tokens,
+        "cost_usd": cost,
+        "seed": drafter.seed,
+        "stopped": drafter.stopped,
+        "checked_by_people": files.checked_by_people(labels),
+        "removed": gone,
+    }
+    return document, rows
 
 
-def _print(document: dict[str, Json], text: str, *, json: bool) -> None:
-    """Print the document as JSON or as text."""
+def _print(document: Mapping[str, Json], text: str, *, json: bool) -> None:
+    """Print the document as JSON, or the text."""
     if json:
-        print_document(document)
+        print_document(dict(document))
     else:
         print_lines(text)
 
 
-def _judges(judge: str | None, writer: str | None, flags: dict[str, Any]) -> tuple[Judge, Judge]:
-    """Return the judge and the writer; InputError if a judge cannot write."""
-    spec = Spec.of(judge=judge, reading="single", **flags).in_project()
+def _judges(judge: str | None, writer: str | None, options: dict[str, Any]) -> tuple[Judge, Judge]:
+    """Return the judge and the writer; InputError if one cannot write."""
+    spec = Spec.of(judge=judge, reading="single", **options).in_project()
     checker = pick_judge(spec)
     author = checker if writer is None else pick_judge(spec.but(judge=writer))
     if checker is None or author is None:
@@ -199,16 +188,12 @@ def _judges(judge: str | None, writer: str | None, flags: dict[str, Any]) -> tup
 
 
 def _read(corpus: Path, n: int) -> DraftCorpus:
-    """Read the corpus and note files that are not text; InputError if fewer than n / 3 passages are suitable."""
-    unread, source = office_files(corpus), read_corpus(corpus)
-    if unread:
-        names = ", ".join(unread[:3]) + " ..." * (len(unread) > 3)
-        say(f"note: left out, not text: {names} ({len(unread)}); make text of them: markitdown F > F.md")
+    """Read the corpus; InputError if fewer than n / 3 passages are suitable."""
+    source = read_corpus(corpus)
     if 3 * len(source.usable) < n:
         skipped = ", ".join(f"{count} {reason}" for reason, count in source.skipped.items())
-        left_out = f" ({skipped} left out)" if skipped else ""
-        can = f"{counted(len(source.usable), 'passage')} of {corpus} can have a question"
-        raise InputError(f"{can}{left_out}: too few for -n {n}", fix="name more documents, or a smaller -n")
+        can = f"{counted(len(source.usable), 'passage')} of {corpus} can have a question ({skipped or 0} left out)"
+        raise InputError(f"{can}: too few for -n {n}", fix="name more documents, or a smaller -n")
     return source
 
 
@@ -226,25 +211,13 @@ def _real_questions(path: Path) -> list[Sample]:
     return result
 
 
-def _warn(
-    writer: Judge,
-    judge: Judge,
-    turns: Mapping[str, list[Turn]],
-    wanted: Mapping[str, int],
-    target: Target | None,
-) -> None:
-    """Print a note where the writer checks itself, a kind lacks passages, or the target has a model of the writer's family."""
+def _warn(writer: Judge, judge: Judge, turns: Mapping[str, list[Turn]], wanted: Mapping[str, int]) -> None:
+    """Print a note if the writer checks its own questions, or if a kind lacks passages."""
     if writer.name == judge.name:
         say(f"note: {writer.name} checks what it wrote itself; name another family with --writer or --judge")
     for kind, count in wanted.items():
         if count > len(turns[kind]):
-            drawn = counted(len(turns[kind]), "passage")
-            say(f"note: {drawn} drawn for {kind}, {count} wanted: the rest stays unfilled")
-    family = writer.name.rpartition(":")[2].partition("-")[0].lower()
-    models = () if target is None else (target.models.generator, target.models.rewriter)
-    if target is not None and any(name and family in name.lower() for name in models):
-        of = f"a model of {target.name} is of the writer's family ({writer.name})"
-        say(f"note: {of}: its questions may suit it")
+            say(f"note: {counted(len(turns[kind]), 'passage')} drawn for {kind}, {count} wanted")
 
 
 def _dry_run(
@@ -255,52 +228,30 @@ def _dry_run(
     judges: tuple[Judge, Judge],
 ) -> tuple[dict[str, Json], str]:
     """Return calls, price and content of what drafting would send, as a document and as text; no calls are made."""
-    kinds = [some for some in turns.values() if some]
-    listed = [turn for some in zip(*kinds, strict=False) for turn in some]
-    guess, sent_to = forecast(n, listed, judges, shown, source.passages), sorted({one.name for one in judges})
+    listed = [turn for some in zip(*(some for some in turns.values() if some), strict=False) for turn in some]
+    guess, models = forecast(n, listed, judges, shown, source.passages), sorted({one.name for one in judges})
     passages = f"up to {min(len(source.usable), TRIES * n)} of {counted(len(source.passages), 'passage')}"
-    leaves = [f"{passages} of {source.name}, and the passages that a search finds for each question"]
-    leaves += [f"{counted(len(shown), 'question')} of --like"] if shown else []
-    usable, documents = counted(len(source.usable), "passage"), counted(len(source.documents), "document")
-    lines = [f"dry run: {n} questions from {usable} of {documents}; no calls are made"]
+    sent = [f"{passages} of {source.name}, and the passages that a search finds for each question"]
+    sent += [f"{counted(len(shown), 'question')} of --like"] if shown else []
+    lines = [f"dry run: {n} questions from {counted(len(source.documents), 'document')}; no calls are made"]
     for name, row in guess.items():
         cost = "price unknown (give --price IN/OUT)" if row["cost_usd"] is None else f"${row['cost_usd']:.4f}"
         tokens = f"{row['tokens']['input']:,} + {row['tokens']['output']:,} tokens"
         lines.append(f"{name:8} {row['calls']:6,} calls, about {tokens}, {cost}")
     lines.append("a guess: the share of attempts that is kept is not known before 20 attempts")
-    lines.append(f"sent to {' and '.join(sent_to)}: {'; '.join(leaves)}")
-    document = {
-        "schema_version": 1,
-        "n": n,
-        "writer": judges[1].name,
-        "judge": judges[0].name,
-        "forecast": guess,
-    }
-    document |= {"guess": True, "sent": leaves, "sent_to": sent_to}
-    return {**document, "passages": len(source.passages), "skipped": source.skipped}, "\n".join(lines)
+    lines.append(f"sent to {' and '.join(models)}: {'; '.join(sent)}")
+    document = {"schema_version": 1, "n": n, "judge": judges[0].name, "writer": judges[1].name}
+    return {**document, "forecast": guess, "guess": True, "sent": sent, "sent_to": models}, "\n".join(lines)
 
 
 def _progress(drafter: Drafter, n: int, done: int) -> None:
-    """Return a function that prints the expected total cost after 20 attempts."""
+    """Print the expected calls and cost in all after 20 attempts."""
     kept = len(drafter.kept)
     if done == FIRST and 0 < kept < n:
-        calls, _, cost = files.spending(
-            answer for attempt in drafter.attempts for answer in attempt.judgements
-        )
+        judgements = [answer for attempt in drafter.attempts for answer in attempt.judgements]
+        calls, _, cost = files.spending(judgements)
         price = "" if cost is None else f", ${cost * n / kept:.4f}"
         say(f"{kept} of {done} attempts kept: about {round(calls * n / kept):,} calls{price} in all")
-
-
-def _ease(
-    rows: Sequence[Mapping[str, Any]], clusters: Sequence[str], real: Sequence[Sample], search: Search
-) -> dict[str, Json]:
-    """Return how easy the questions are for keyword search, and the same for the user's own questions."""
-    drafted = [ease.measured(row["query"], list(row.get("qrels") or ()), search) for row in rows]
-    own = ease.summary(drafted, clusters)
-    if not real:
-        return {"drafted": own}
-    theirs = ease.summary([ease.of_sample(sample, search) for sample in real])
-    return {"drafted": own, "like": theirs, **ease.compared(own, theirs)}
 
 
 def _why_fewer(document: files.DraftDocument) -> str:
@@ -317,37 +268,32 @@ def _why_fewer(document: files.DraftDocument) -> str:
     return f"{text} {document.stopped}".rstrip()
 
 
-def last_line(document: Mapping[str, Any], folder: Path) -> str:
+def last_line(document: files.DraftDocument, folder: Path) -> str:
     """Summarize the set in one line: its size, its ease, its rivals, and whether people checked it."""
-    kept, near_misses = document["kept"], document["kinds"].get("near-miss", {}).get("kept", 0)
-    price = "" if document["cost_usd"] is None else f", ${document['cost_usd']:.2f}"
-    documents = f"{document['documents_covered']} of {counted(document['corpus']['documents'], 'document')}"
-    paid = (
-        f"({kept} of {counted(document['attempts'], 'attempt')}; {counted(document['calls'], 'call')}{price})"
-    )
-    parts = [f"{counted(kept, 'question')} from {documents} {paid}.", *_ease_in_words(document["ease"])]
-    if width := document["precision"]["share_half_width"]:
-        difference = f"a paired difference of {document['precision']['detectable_ndcg_at_10']:.3f} nDCG@10"
+    kept, near_misses = document.kept, document.kinds.get("near-miss", {}).get("kept", 0)
+    price = "" if document.cost_usd is None else f", ${document.cost_usd:.2f}"
+    documents = f"{document.documents_covered} of {counted(document.corpus['documents'], 'document')}"
+    paid = f"{kept} of {counted(document.attempts, 'attempt')}; {counted(document.calls, 'call')}{price}"
+    parts = [f"{counted(kept, 'question')} from {documents} ({paid}).", *_ease_in_words(document.ease)]
+    if width := document.precision["share_half_width"]:
         parts.append(
-            f"A share near .7 will be known to +-{width:.2f}; {difference} shows in 4 of 5 cases "
+            f"A share near .7 will be known to +-{width:.2f}; a paired difference of "
+            f"{document.precision['detectable_ndcg_at_10']:.3f} nDCG@10 shows in 4 of 5 cases "
             "(spread of TREC DL 2019; yours will differ)."
         )
-    share = document["rivals"] or 0.0
-    if count := round(share * (sum(row["kept"] for row in document["kinds"].values()) - near_misses)):
-        parts.append(
-            "1 has rivals and gives a range." if count == 1 else f"{count} have rivals and give ranges."
-        )
+    share = document.rivals or 0.0
+    if count := round(share * (kept - near_misses)):
+        parts.append(f"{count} have rivals and give ranges.")
     if share > _MANY_RIVALS:
         instead = "judge both systems (run --judge, compare) instead of reading gold alone"
         parts.append(f"More than one place answers: {instead}.")
     if near_misses:
         misses = counted(near_misses, "near-miss", "near-misses")
-        parts.append(f"{misses}: no answer found in the top 20 of {document['search']}.")
-    if checked := document["checked_by_people"]:
+        parts.append(f"{misses}: no answer found in the top 20 of {document.search}.")
+    if checked := document.checked_by_people:
         low, high = checked["interval"]
-        parts.append(
-            f"{checked['bad']} of {checked['n']} looked at are bad: between {low:.0%} and {high:.0%}."
-        )
+        bad = f"{checked['bad']} of {checked['n']} looked at are bad"
+        parts.append(f"{bad}: between {low:.0%} and {high:.0%}.")
     elif kept:
         parts.append(f"Nobody has looked at them: germane label {folder} --budget 20")
     return " ".join(parts)
