@@ -75,7 +75,7 @@ real: $(STAMP) ## put every kind of question to a real, weak model (Linux; 190 M
 	$(BIN)/python scripts/real_model.py
 
 # No index may stand in the file: whoever installs from it uses their own. Of the judges that are extras two are
-# installed, 33 MB each, so that the tests of their batches run; the others would bring 60 MB more.
+# installed, 33 MB each, so that their tests run; the others would bring 60 MB more.
 lock: ## resolve the dependencies anew (needs uv)
 	$(COMPILE) pyproject.toml --extra anthropic --extra decisions --extra google --extra png --extra postgres --extra tables --extra urls --group dev \
 	  $(LOCKFLAGS) --output-file requirements.lock

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from germane.addons.draft.drafting import Attempt
 from germane.addons.draft.passages import DraftCorpus
@@ -55,18 +55,15 @@ class DraftDocument(Struct, kw_only=True):
     removed: list[str] = []
     """questions that people found bad and that `--drop-bad` removed"""
 
-    def as_json(self) -> dict[str, Any]:
-        """Return the document as plain data, in the order of its fields."""
-        return {name: getattr(self, name) for name in self.__struct_fields__}
 
-
-def spending(judgements: Iterable[Judgement]) -> tuple[int, dict[str, int], float | None]:
-    """Return calls, tokens and cost of these answers, each counted once."""
-    usages = [one.usage for one in {judgement.key: judgement for judgement in judgements}.values()]
+def spending(attempts: Iterable[Attempt]) -> dict[str, Any]:
+    """Return the calls, tokens and cost of the answers of attempts, each counted once."""
+    answers: dict[str, Judgement] = {one.key: one for attempt in attempts for one in attempt.judgements}
+    usages = [one.usage for one in answers.values()]
     costs = [usage.cost_usd for usage in usages if usage.requests]
     cost = None if None in costs else round(sum(filter(None, costs)), 6)
     tokens = {name: sum(getattr(usage, f"{name}_tokens") for usage in usages) for name in ("input", "output")}
-    return len(usages), tokens, cost
+    return {"calls": len(usages), "tokens": tokens, "cost_usd": cost}
 
 
 def read_rows(path: Path) -> list[dict[str, Any]]:
@@ -77,24 +74,21 @@ def read_rows(path: Path) -> list[dict[str, Any]]:
 
 def write_rows(path: Path, rows: Iterable[Mapping[str, Json]]) -> None:
     """Write rows as JSON lines."""
-    write_whole(
-        path, "".join(f"{json.dumps(row, ensure_ascii=False)}\n" for row in rows).encode("utf-8", "replace")
-    )
+    write_whole(path, (f"{json.dumps(row, ensure_ascii=False)}\n" for row in rows))
 
 
 def write_document(folder: Path, document: Mapping[str, Json]) -> None:
     """Write draft.json."""
-    text = json.dumps(document, ensure_ascii=False, indent=1)
-    write_whole(folder / DOCUMENT, f"{text}\n".encode("utf-8", "replace"))
+    write_whole(folder / DOCUMENT, [json.dumps(document, ensure_ascii=False, indent=1), "\n"])
 
 
 def read_document(folder: Path) -> dict[str, Any] | None:
-    """Return the draft.json of a folder, or None where there is none that can be read."""
+    """Return the draft.json of a folder, or None if it is missing or damaged."""
     try:
-        found = json.loads((folder / DOCUMENT).read_text("utf-8"))
+        document = json.loads((folder / DOCUMENT).read_text("utf-8"))
     except (OSError, ValueError):
         return None
-    return found if isinstance(found, dict) and "corpus" in found else None
+    return document if isinstance(document, dict) and "corpus" in document else None
 
 
 def check_folder(folder: Path, source: DraftCorpus) -> dict[str, Any]:
@@ -105,13 +99,10 @@ def check_folder(folder: Path, source: DraftCorpus) -> dict[str, Any]:
         if (folder / SAMPLES).exists():
             raise InputError(f"{folder / SAMPLES} was not drafted", fix=fix)
         return {}
-    theirs = before["corpus"]
-    if theirs["digest"] != source.digest:
-        first, second = (
-            f"{theirs.get('name')} ({theirs['digest'][:12]})",
-            f"{source.name} ({source.digest[:12]})",
-        )
-        problem = f"{folder} was drafted from {first}, not from {second}"
+    name, digest = before["corpus"].get("name"), before["corpus"]["digest"]
+    if digest != source.digest:
+        now = f"{source.name} ({source.digest[:12]})"
+        problem = f"{folder} was drafted from {name} ({digest[:12]}), not from {now}"
         raise InputError(problem, fix=f"{fix}; answers in the ledger are used again")
     return before
 
@@ -122,23 +113,17 @@ def write_folder(
     """Write the files, the document first, so that samples without a draft.json were not drafted. Without attempts write nothing."""
     if attempts:
         folder.mkdir(parents=True, exist_ok=True)
-        write_document(folder, document.as_json())
+        write_document(folder, structs.asdict(document))
         dropped = [(number, row) for number, attempt in enumerate(attempts, 1) for row in attempt.dropped]
         write_rows(folder / DROPPED, ({"attempt": number, **row} for number, row in dropped))
         write_rows(folder / SAMPLES, rows)
 
 
-def read_labels(
-    folder: Path, rows: Sequence[Mapping[str, Any]], removed: Collection[str] = ()
-) -> list[dict[str, Any]]:
-    """Return people's labels of these questions; labels of another question under the same id are left out."""
+def read_labels(folder: Path, rows: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """Return people's labels, without those of another question that had the same id."""
     queries = {row["id"]: row["query"] for row in rows}
-    return [
-        label
-        for label in read_rows(folder / LABELS)
-        if (item := label["item"]) in removed
-        or (item in queries and label.get("query", queries[item]) == queries[item])
-    ]
+    labels = read_rows(folder / LABELS)
+    return [label for label in labels if queries.get(label["item"], label["query"]) == label["query"]]
 
 
 def checked_by_people(labels: Iterable[Mapping[str, Any]]) -> dict[str, Json] | None:
@@ -158,6 +143,8 @@ def reason_counts(attempts: Iterable[Attempt]) -> dict[str, dict[str, int]]:
     """Count, by step and reason, the attempts that kept nothing; of an attempt's candidates the one that came furthest counts."""
     ended = [attempt.dropped for attempt in attempts if attempt.dropped and not attempt.row]
     last = [max(rows, key=lambda row: _STEPS.index(row["step"])) for rows in ended]
-    steps = dict.fromkeys(row["step"] for row in last)
-    counts = {step: Counter(row["reason"] for row in last if row["step"] == step) for step in steps}
-    return {step: dict(sorted(reasons.items())) for step, reasons in counts.items()}
+    counts = Counter((row["step"], row["reason"]) for row in last)
+    result: dict[str, dict[str, int]] = {row["step"]: {} for row in last}
+    for (step, reason), count in sorted(counts.items()):
+        result[step][reason] = count
+    return result

@@ -24,8 +24,10 @@ from germane.types import Json, Judgement
 A = TypeVar("A")
 _AROUND = 300
 """Characters around a quote that a person is shown."""
-FIRST, EXAMPLES, ROUND_TRIP, LOOKED_AT, MOST_RIVALS = 20, 3, 9, 20, 2
-"""Attempts after which nothing kept ends it, examples shown, other passages of a round trip, passages of a near-miss, rivals at most."""
+FIRST, EXAMPLES, CANDIDATES = 20, 3, 2
+"""Attempts after which nothing kept ends it, examples shown to the writer, and candidates that it is asked for."""
+ROUND_TRIP, LOOKED_AT, MOST_RIVALS = 9, 20, 2
+"""Other passages of a round trip, passages searched for a near-miss, and rivals at most."""
 
 
 class Dropped(Exception):
@@ -167,11 +169,16 @@ class Drafter:
         passage, result = turn.passage, Attempt(turn)
         avoid = words_to_avoid(passage.text) if turn.kind == "paraphrased" else ()
         at, shown = int(passage.digest[:8], 16), self.examples
-        examples = tuple(shown[(at + n) % len(shown)] for n in range(min(EXAMPLES, len(shown))))
         question = Draft(
-            form=turn.kind, style=turn.style, passage=passage.text, headings=passage.headings,
-            language=self.language, avoid=avoid, examples=examples, seed=self.seed,
-        )  # fmt: skip
+            form=turn.kind,
+            style=turn.style,
+            passage=passage.text,
+            headings=passage.headings,
+            language=self.language,
+            avoid=avoid,
+            examples=tuple(shown[(at + n) % len(shown)] for n in range(min(EXAMPLES, len(shown)))),
+            seed=self.seed,
+        )
         try:
             payload = await self._ask(question, result.judgements)
         except Dropped as why:
@@ -179,12 +186,10 @@ class Drafter:
             return result
         if not payload.candidates:
             result.drop(Dropped("write", "unsuitable", payload.unsuitable))
-        for candidate in payload.candidates:
-            found = faults(
-                candidate, passage.text, avoid, self.language,
-                answerable=turn.kind != "near-miss", allow_personal=self.allow_personal,
-            )  # fmt: skip
-            if (fault := next(found, None)) is None:
+        rules = {"answerable": turn.kind != "near-miss", "allow_personal": self.allow_personal}
+        for candidate in payload.candidates[:CANDIDATES]:
+            fault = next(faults(candidate, passage.text, avoid, self.language, **rules), None)
+            if fault is None:
                 result.candidates.append(candidate)
             else:
                 result.drop(Dropped("check", *fault), candidate)
@@ -217,7 +222,7 @@ class Drafter:
             if verdict.sufficient:
                 searched = [doc for doc, _ in found]
                 raise Dropped("near-miss", "the corpus answers it", verdict.reasoning, searched=searched)
-        facts = {"searched": f"top {LOOKED_AT} of {self.search.name}"}
+        facts: dict[str, Json] = {"searched": f"top {LOOKED_AT} of {self.search.name}"}
         result.row = self._row(written, candidate.question, {"answerable": False}, facts)
 
     async def _round_trip(
@@ -229,26 +234,26 @@ class Drafter:
         if len(gold) > 1 + MOST_RIVALS:
             raise Dropped("round trip", "not unique", f"{len(gold)} documents hold the quote")
         claim = answer if len(terms(answer)) > 5 else f"{question} {answer}"
-        found = self.search.top(written.turn.id, candidate.question, ROUND_TRIP + 1)
+        found = self.search.top(written.turn.id, question, ROUND_TRIP + 1)
         others = [pair for pair in found if pair[1] != passage.text]
         most = ROUND_TRIP if self.search.name == "BM25" else 2 * ROUND_TRIP
         listed = [(passage.doc, passage.text), *others[:most]]
         (verdict,) = await self._ask(Support((claim,), tuple(text for _, text in listed)), result.judgements)
-        states = [listed[rank - 1] for rank in verdict.contexts]
-        if passage.text not in [text for _, text in states]:
+        if 1 not in verdict.contexts:
             raise Dropped("round trip", "wrong gold", verdict.reasoning)
-        rivals = list(dict.fromkeys(doc for doc, _ in states if doc and doc not in gold))
+        states = (listed[rank - 1][0] for rank in verdict.contexts)
+        rivals = [doc for doc in dict.fromkeys(states) if doc and doc not in gold]
         if len(rivals) > MOST_RIVALS:
             stated = f"{len(rivals)} other documents state it"
             raise Dropped("round trip", "not unique", stated, rivals=rivals)
         evidence = self._evidence(passage, candidate.quotes, gold)
-        labels = {"reference": answer, "qrels": dict.fromkeys(gold, 1)}
+        labels: dict[str, Any] = {"reference": answer, "qrels": dict.fromkeys(gold, 1)}
         labels |= {"unsure": dict.fromkeys(rivals, 1)} if rivals else {}
         first, last = (evidence[0][end] - passage.start for end in ("start", "end"))
-        own, mine = set(content_words(passage.text)), content_words(candidate.question)
+        own, mine = set(content_words(passage.text)), content_words(question)
         facts: dict[str, Json] = {
             "around": passage.text[max(0, first - _AROUND) : last + _AROUND],
-            "bm25_rank": self.search.rank(candidate.question, gold),
+            "bm25_rank": self.search.rank(question, gold),
             "overlap": round(sum(word in own for word in mine) / len(mine), 4) if mine else 0.0,
         }
         result.row = self._row(written, question, {**labels, "evidence": evidence}, facts)

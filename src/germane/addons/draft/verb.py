@@ -8,6 +8,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from msgspec import structs
+
 from germane.addons.draft import document as files
 from germane.addons.draft import ease
 from germane.addons.draft.drafting import FIRST, Drafter
@@ -114,7 +116,7 @@ def draft(
     document |= {"judge": checker.name, "writer": author.name}
     whole = files.DraftDocument(**document)
     files.write_folder(output, whole, rows, drafter.attempts)
-    _print(whole.as_json(), last_line(whole, output), json=json)
+    _print(structs.asdict(whole), last_line(whole, output), json=json)
     say(f"{counted(drafter.pool.spent.calls, 'call was', 'calls were')} made now")
     if whole.exit_code:
         say(_why_fewer(whole))
@@ -133,8 +135,6 @@ def _result(
     for row in rows:
         row["metadata"]["draft"]["looked_at"] = row["id"] in looked_at
     clusters = [row["cluster"] for row in rows]
-    judgements = [answer for attempt in drafter.attempts for answer in attempt.judgements]
-    calls, tokens, cost = files.spending(judgements)
     answerable = [attempt for attempt in drafter.kept if attempt.turn.kind != "near-miss"]
     document = {
         "kept": len(drafter.kept),
@@ -154,9 +154,7 @@ def _result(
         "search": drafter.search.name,
         "searched": {attempt.row["id"]: attempt.searched for attempt in drafter.kept},
         "documents_covered": len(set(clusters)),
-        "calls": calls,
-        "tokens": tokens,
-        "cost_usd": cost,
+        **files.spending(drafter.attempts),
         "seed": drafter.seed,
         "stopped": drafter.stopped,
         "checked_by_people": files.checked_by_people(labels),
@@ -248,10 +246,9 @@ def _progress(drafter: Drafter, n: int, done: int) -> None:
     """Print the expected calls and cost in all after 20 attempts."""
     kept = len(drafter.kept)
     if done == FIRST and 0 < kept < n:
-        judgements = [answer for attempt in drafter.attempts for answer in attempt.judgements]
-        calls, _, cost = files.spending(judgements)
-        price = "" if cost is None else f", ${cost * n / kept:.4f}"
-        say(f"{kept} of {done} attempts kept: about {round(calls * n / kept):,} calls{price} in all")
+        spent = files.spending(drafter.attempts)
+        price = "" if spent["cost_usd"] is None else f", ${spent['cost_usd'] * n / kept:.4f}"
+        say(f"{kept} of {done} attempts kept: about {round(spent['calls'] * n / kept):,} calls{price} in all")
 
 
 def _why_fewer(document: files.DraftDocument) -> str:
