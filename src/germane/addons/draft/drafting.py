@@ -14,7 +14,14 @@ from germane.addons.draft.bm25 import terms
 from germane.addons.draft.checks import content_words, faults, find_quote, repeat_of, words_to_avoid
 from germane.addons.draft.drawing import Turn, TurnOrder
 from germane.addons.draft.passages import Passage
-from germane.addons.draft.questions import Alone, Candidate, Draft, Standalone, SufficiencyReversed
+from germane.addons.draft.questions import (
+    Alone,
+    Candidate,
+    Draft,
+    DraftPayload,
+    Standalone,
+    SufficiencyReversed,
+)
 from germane.addons.draft.rivals import Search
 from germane.judging.asker import Asker
 from germane.questions import Question, Sufficiency, Support
@@ -41,7 +48,7 @@ class Dropped(Exception):
 
 @dataclass
 class Attempt:
-    """The result of an attempt, or of one of its candidates.
+    """The result of an attempt.
 
     Attributes:
         turn: The passage, and what is written from it.
@@ -50,8 +57,7 @@ class Attempt:
         judgements: The answers that it rests on.
         searched: The places of the passages in which no answer was found.
         rivals: Number of other documents that may answer.
-        candidates: The candidates that passed the free checks.
-        followed: The further steps of the first of these, taken ahead.
+        candidate: The first candidate that passed the free checks.
     """
 
     turn: Turn
@@ -60,16 +66,14 @@ class Attempt:
     judgements: list[Judgement] = field(default_factory=list)
     searched: list[dict[str, Json]] = field(default_factory=list)
     rivals: int = 0
-    candidates: list[Candidate] = field(default_factory=list)
-    followed: Attempt | None = None
+    candidate: Candidate | None = None
 
     def drop(self, why: Dropped, candidate: Candidate | None = None) -> None:
         """Record why a candidate, or the passage, is dropped."""
         turn, place = self.turn, self.turn.passage
         row: dict[str, Json] = {"id": turn.id, "kind": turn.kind, "style": turn.style, **why.fields}
         row |= {"doc": place.doc, "start": place.start, "end": place.end}
-        named = ("question", "answer", "quotes") if candidate else ()
-        self.dropped.append({**row, **{name: getattr(candidate, name) for name in named}, **why.more})
+        self.dropped.append({**row, **(candidate.model_dump() if candidate else {}), **why.more})
 
 
 @dataclass
@@ -115,9 +119,8 @@ class Drafter:
                 if (turn := self.order.next()) is None:
                     return
                 self._begin(turn)
-                attempt = await self._tasks[turn.id]
-                del self._tasks[turn.id]
-                await self._decide(attempt)
+                attempt = await self._tasks.pop(turn.id)
+                self._check_repeat(attempt)
                 self.attempts.append(attempt)
                 self.order.settle(turn, kept=bool(attempt.row))
                 self.progress(len(self.attempts))
@@ -142,23 +145,18 @@ class Drafter:
             self._begin(turn)
             order.settle(turn, kept=True)
 
-    async def _decide(self, attempt: Attempt) -> None:
-        """Complete an attempt once all earlier ones are decided, as a repeat is checked against them."""
-        for candidate in attempt.candidates:
-            if what := repeat_of(candidate, self._texts, self._bags):
-                attempt.drop(Dropped("check", "repeat", what), candidate)
-                continue
-            ahead = attempt.followed if candidate is attempt.candidates[0] else None
-            result = ahead or await self._follow(attempt, candidate)
-            attempt.judgements += result.judgements
-            attempt.dropped += result.dropped
-            attempt.row, attempt.searched, attempt.rivals = result.row, result.searched, result.rivals
-            return
+    def _check_repeat(self, attempt: Attempt) -> None:
+        """Drop a question that an earlier attempt has already, once all earlier ones are decided."""
+        candidate = attempt.candidate
+        if candidate is not None and (what := repeat_of(candidate, self._texts, self._bags)):
+            attempt.row, attempt.searched, attempt.rivals = {}, [], 0
+            attempt.dropped = [row for row in attempt.dropped if row["step"] == "check"]
+            attempt.drop(Dropped("check", "repeat", what), candidate)
 
-    async def _ask(self, question: Question[A], judgements: list[Judgement]) -> A:
+    async def _ask(self, question: Question[A], attempt: Attempt) -> A:
         """Return the answer, or raise Dropped if there is none; the next run asks a failed question again."""
         (answer,) = await self.pool.judge([question])
-        judgements.append(answer.judgement)
+        attempt.judgements.append(answer.judgement)
         if isinstance(answer.value, Unanswered):
             raise Dropped("failed", _failure(answer.value.why), answer.value.why)
         value: A = answer.value
@@ -180,65 +178,62 @@ class Drafter:
             seed=self.seed,
         )
         try:
-            payload = await self._ask(question, result.judgements)
+            payload = await self._ask(question, result)
+            self._check(result, payload, avoid)
+            if result.candidate is not None:
+                await self._follow(result, result.candidate)
         except Dropped as why:
-            result.drop(why)
-            return result
+            result.drop(why, result.candidate)
+        return result
+
+    def _check(self, attempt: Attempt, payload: DraftPayload, avoid: tuple[str, ...]) -> None:
+        """Take the first candidate that passes the free checks, and drop those before it."""
         if not payload.candidates:
-            result.drop(Dropped("write", "unsuitable", payload.unsuitable))
+            raise Dropped("write", "unsuitable", payload.unsuitable)
+        turn = attempt.turn
         rules = {"answerable": turn.kind != "near-miss", "allow_personal": self.allow_personal}
         for candidate in payload.candidates[:CANDIDATES]:
-            fault = next(faults(candidate, passage.text, avoid, self.language, **rules), None)
+            fault = next(faults(candidate, turn.passage.text, avoid, self.language, **rules), None)
             if fault is None:
-                result.candidates.append(candidate)
-            else:
-                result.drop(Dropped("check", *fault), candidate)
-        if result.candidates:
-            result.followed = await self._follow(result, result.candidates[0])
-        return result
+                attempt.candidate = candidate
+                return
+            attempt.drop(Dropped("check", *fault), candidate)
 
-    async def _follow(self, written: Attempt, candidate: Candidate) -> Attempt:
+    async def _follow(self, attempt: Attempt, candidate: Candidate) -> None:
         """Ask the later questions: whether the candidate is clear alone, then the round trip or, for a near-miss, whether an answer exists."""
-        result = Attempt(written.turn)
-        try:
-            alone = await self._ask(Standalone(candidate.question), result.judgements)
-            if not alone.standalone:
-                result.drop(Dropped("alone", "not self-contained", alone.reasoning), candidate)
-            elif written.turn.kind == "near-miss":
-                await self._look_for_answer(written, candidate, result)
-            else:
-                await self._round_trip(written, candidate, alone, result)
-        except Dropped as why:
-            result.drop(why, candidate)
-        return result
+        alone = await self._ask(Standalone(candidate.question), attempt)
+        if not alone.standalone:
+            raise Dropped("alone", "not self-contained", alone.reasoning)
+        if attempt.turn.kind == "near-miss":
+            await self._look_for_answer(attempt, candidate)
+        else:
+            await self._round_trip(attempt, candidate, alone)
 
-    async def _look_for_answer(self, written: Attempt, candidate: Candidate, result: Attempt) -> None:
+    async def _look_for_answer(self, attempt: Attempt, candidate: Candidate) -> None:
         """Keep a near-miss if the first 20 passages are judged insufficient twice, in two orders."""
-        found = self.search.top(written.turn.id, candidate.question, LOOKED_AT)
-        result.searched = [self.search.place_of(*pair) for pair in found]
+        found = self.search.top(attempt.turn.id, candidate.question, LOOKED_AT)
         texts = tuple(text for _, text in found)
         for question in (Sufficiency, SufficiencyReversed):
-            verdict = await self._ask(question(candidate.question, texts), result.judgements)
+            verdict = await self._ask(question(candidate.question, texts), attempt)
             if verdict.sufficient:
                 searched = [doc for doc, _ in found]
                 raise Dropped("near-miss", "the corpus answers it", verdict.reasoning, searched=searched)
+        attempt.searched = [self.search.place_of(*pair) for pair in found]
         facts: dict[str, Json] = {"searched": f"top {LOOKED_AT} of {self.search.name}"}
-        result.row = self._row(written, candidate.question, {"answerable": False}, facts)
+        attempt.row = self._row(attempt, candidate.question, {"answerable": False}, facts)
 
-    async def _round_trip(
-        self, written: Attempt, candidate: Candidate, alone: Alone, result: Attempt
-    ) -> None:
+    async def _round_trip(self, attempt: Attempt, candidate: Candidate, alone: Alone) -> None:
         """Ask which passages support the answer as a claim: its own must, and only few others may."""
-        passage, question, answer = written.turn.passage, candidate.question.strip(), candidate.answer.strip()
+        passage, question, answer = attempt.turn.passage, candidate.question.strip(), candidate.answer.strip()
         gold = list(dict.fromkeys([passage.doc, *self.search.holders(candidate.quotes)]))
         if len(gold) > 1 + MOST_RIVALS:
             raise Dropped("round trip", "not unique", f"{len(gold)} documents hold the quote")
         claim = answer if len(terms(answer)) > 5 else f"{question} {answer}"
-        found = self.search.top(written.turn.id, question, ROUND_TRIP + 1)
+        found = self.search.top(attempt.turn.id, question, ROUND_TRIP + 1)
         others = [pair for pair in found if pair[1] != passage.text]
         most = ROUND_TRIP if self.search.name == "BM25" else 2 * ROUND_TRIP
         listed = [(passage.doc, passage.text), *others[:most]]
-        (verdict,) = await self._ask(Support((claim,), tuple(text for _, text in listed)), result.judgements)
+        (verdict,) = await self._ask(Support((claim,), tuple(text for _, text in listed)), attempt)
         if 1 not in verdict.contexts:
             raise Dropped("round trip", "wrong gold", verdict.reasoning)
         states = (listed[rank - 1][0] for rank in verdict.contexts)
@@ -256,11 +251,11 @@ class Drafter:
             "bm25_rank": self.search.rank(question, gold),
             "overlap": round(sum(word in own for word in mine) / len(mine), 4) if mine else 0.0,
         }
-        result.row = self._row(written, question, {**labels, "evidence": evidence}, facts)
+        attempt.row = self._row(attempt, question, {**labels, "evidence": evidence}, facts)
         if _same_answer(alone.answer, answer):
-            result.row["tags"].insert(-1, "common-knowledge")
-        result.rivals = len(rivals)
-        result.searched = [self.search.place_of(*pair) for pair in listed if pair[0] not in (*gold, *rivals)]
+            attempt.row["tags"].insert(-1, "common-knowledge")
+        attempt.rivals = len(rivals)
+        attempt.searched = [self.search.place_of(*pair) for pair in listed if pair[0] not in (*gold, *rivals)]
 
     def _evidence(
         self, passage: Passage, quotes: Sequence[str], gold: Sequence[str]
@@ -276,10 +271,10 @@ class Drafter:
         return result
 
     def _row(
-        self, written: Attempt, query: str, labels: dict[str, Any], facts: dict[str, Json]
+        self, attempt: Attempt, query: str, labels: dict[str, Any], facts: dict[str, Json]
     ) -> dict[str, Any]:
         """Return the sample, with its writer, its prompt, and the key of its stored answer."""
-        turn, by = written.turn, written.judgements[0]
+        turn, by = attempt.turn, attempt.judgements[0]
         source = {
             "writer": by.judge,
             "served": by.provenance.get("model"),
