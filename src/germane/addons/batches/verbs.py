@@ -39,10 +39,10 @@ def questions(*, output: Path, json: bool, **flags: Any) -> int:
     paths = [local(path) for path in flags["paths"][:2]]
     stored = paths[0] if len(paths) == 1 and (paths[0] / "manifest.json").is_file() else None
     chosen = spec_of({**flags, "resume": stored, "paths": [] if stored else flags["paths"]})
-    counted = forecast(chosen)
+    estimate = forecast(chosen)
     before = (read_manifest(stored).get("options") or {}).get("ledger") if stored is not None else None
     location = chosen.ledger or before or ledger_address()
-    certain = counted.certain
+    certain = estimate.certain
     requests = {request.custom_id: request for request in requests_for_file(certain)}
     if certain:
         with closing(open_at(location)) as store:
@@ -57,8 +57,8 @@ def questions(*, output: Path, json: bool, **flags: Any) -> int:
         "schema_version": 1,
         "requests": len(requests),
         "questions": sum(len(request.keys) for request in requests.values()),
-        "later": counted.estimated,
-        "waiting": counted.waiting,
+        "later": estimate.estimated,
+        "waiting": estimate.waiting,
         "file": str(output),
     }
     if json:
