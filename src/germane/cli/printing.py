@@ -4,17 +4,15 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from functools import cache
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
 from rich.console import Console, ConsoleOptions, RenderableType
 from rich.segment import Segment
-from rich.text import Text
 
 from germane.clean import clean, mask_urls, without_controls
 from germane.cli.values import ignore_closed_stderr, print_document, refuse_input, say
@@ -24,13 +22,12 @@ from germane.folder.manifest import read_manifest
 from germane.reports import formats
 from germane.reports.data import ReportData
 from germane.reports.explain import left_out
-from germane.reports.gates import worst_exit_code
-from germane.reports.report import Report, complete_in, reports_in, same_command
-from germane.reports.text.markdown import markdown_of
-from germane.reports.text.terminal import evaluations_table, quiet_notes, render
+from germane.reports.report import Report, complete_in, reports_in
+from germane.reports.text.markdown import markdown
+from germane.reports.text.terminal import quiet_notes, render
 from germane.samples.files import copied, shown_name
 from germane.samples.urls import url_of, with_urls
-from germane.types import FrozenDict, Json
+from germane.types import Json
 
 __all__ = ["Outputs", "check_writable", "finish"]
 
@@ -52,88 +49,57 @@ class _Stdout(Console):
 
 
 def finish(
-    reports: Mapping[str, Report],
+    report: Report,
     outputs: Sequence[Path],
     *,
     as_json: bool,
     quiet: bool = False,
     verbose: bool = False,
-    baselines: Mapping[str, ReportData] = FrozenDict(),
+    baseline: ReportData | None = None,
     text: bool = True,
 ) -> int:
-    """Write the files, print the reports, and return the exit code of the verdict.
+    """Write the files, print the report, and return the exit code of the verdict.
 
     Args:
-        reports: One report under "", or those of several evaluations under their paths: these have a line each at the end,
-            one HTML page with an index, and a file FILE-NAME each in formats that hold one report.
+        report: The report.
         outputs: The files to write.
         as_json: Print a JSON document.
         quiet: Print only what failed.
         verbose: Print every note.
-        baselines: The reports to compare with, under the same names.
+        baseline: The report to compare with.
         text: Whether a page holds texts.
     """
     summary = os.environ.get("GITHUB_STEP_SUMMARY")
-    changes: dict[str, Json] = {}
-    if baselines and (summary or any(path.suffix.lower() in _PAGES for path in outputs)):
+    pages = [path for path in outputs if path.suffix.lower() in _PAGES]
+    sections: dict[str, Any] = {"baseline": baseline}
+    if baseline is not None and (summary or pages):
         from germane.comparison.compare import comparison_of
 
-        changes = {name: comparison_of(before, reports[name]) for name, before in baselines.items()}
-
-    @cache
-    def excerpt_of(name: str) -> Excerpt:
+        sections["comparison"] = comparison_of(baseline, report)
+    if pages:
         from germane.reports.page.excerpt import Excerpt
 
-        return Excerpt(reports[name])
-
-    def page(name: str, kind: str = ".html") -> dict[str, Any]:
-        report, excerpt = reports[name], excerpt_of(name)
-        sections = {"baseline": baselines.get(name), "comparison": changes.get(name), "excerpt": excerpt}
-        return {**sections, **(page_sections(report, excerpt, text=text) if kind == ".html" else {})}
-
+        sections["excerpt"] = Excerpt(report)
     for path in outputs:
-        _write(reports, path, page)
-    _tell_github(reports, changes, summary)
+        kind, page = path.suffix.lower(), sections if path in pages else {}
+        if kind == ".html":
+            page = {**sections, **page_sections(report, sections["excerpt"], text=text)}
+        formats.write(report, path, **page)
+        missing = left_out(report, formats.format_of(path))
+        say(f"wrote {shown_name(path)}{', ' if missing else ''}{missing}")
+    _tell_github(report, sections.get("comparison"), summary)
     if as_json:
-        documents = {name: formats.json_document(report) for name, report in reports.items()}
-        print_document(documents[""] if "" in reports else formats.json_documents(documents))
-        for name, report in reports.items():
-            if missing := left_out(report, ".json"):
-                say(f"{clean(name) or '--json'} is {missing}")
-    else:
-        _print(reports, quiet=quiet, verbose=verbose)
-    return worst_exit_code(report.verdict.exit_code for report in reports.values())
-
-
-def _print(reports: Mapping[str, Report], *, quiet: bool, verbose: bool) -> None:
-    """Print the reports, several with their names and a table of all; `quiet` prints only failures and some notes, on stderr."""
-    for name, report in ((clean(name), report) for name, report in reports.items()):
-        if quiet:
-            for note in quiet_notes(report):
-                say(clean(f"note: {name}{': ' * bool(name)}{note}"))
-            if not report.verdict.passed:
-                say("\n".join([*filter(None, [name]), *report.verdict.lines()]))
-            continue
-        if name:
-            print_console(Text(f"\n{name}", style="bold"))
+        print_document(formats.json_document(report))
+        if missing := left_out(report, ".json"):
+            say(f"--json is {missing}")
+    elif not quiet:
         print_console(render(report, every=verbose))
-    if "" not in reports and not quiet:
-        print_console(Text(f"\n{len(reports)} evaluations, each with a report of its own", style="bold"))
-        print_console(evaluations_table(reports).rich())
-
-
-def _write(reports: Mapping[str, Report], path: Path, page: Callable[..., dict[str, Any]]) -> None:
-    """Write a report file, or one per report if the format holds only one; `page` returns the further sections of a page."""
-    several = "" not in reports
-    if several and formats.write_several(reports, path, page):
-        say(f"wrote {shown_name(path)}")
-        return
-    for name, report in reports.items():
-        file = path.with_stem(f"{path.stem}-{Path(name).stem}") if several else path
-        kind = file.suffix.lower()
-        formats.write(report, file, **(page(name, kind) if kind in _PAGES else {}))
-        missing = left_out(report, formats.format_of(file))
-        say(f"wrote {shown_name(file)}{', ' if missing else ''}{missing}")
+    else:
+        for note in quiet_notes(report):
+            say(clean(f"note: {note}"))
+        if not report.verdict.passed:
+            say("\n".join(report.verdict.lines()))
+    return report.verdict.exit_code
 
 
 _PAGES = {".html", ".md", ".svg", ".png"}
@@ -160,22 +126,18 @@ def page_sections(report: ReportData, excerpt: Excerpt | None = None, *, text: b
     return page
 
 
-def _tell_github(
-    reports: Mapping[str, ReportData], comparisons: Mapping[str, Json], summary: str | None
-) -> None:
-    """Write the reports to the step summary of a GitHub workflow, and errors as annotations at the lines of failed cases."""
+def _tell_github(report: ReportData, comparison: Mapping[str, Json] | None, summary: str | None) -> None:
+    """Write the report to the step summary of a GitHub workflow, and errors as annotations at the lines of failed cases."""
     if summary:
         with Path(summary).open("a", encoding="utf-8") as page:
-            page.writelines(markdown_of(reports, comparisons))
+            page.writelines(markdown(report, comparison))
     if os.environ.get("GITHUB_ACTIONS") == "true":
         from germane.reports.ci import github_commands
 
         folder = os.environ.get("GITHUB_WORKSPACE")
         workspace = Path(folder).resolve() if folder else None
         with ignore_closed_stderr():
-            for command in (
-                line for report in reports.values() for line in github_commands(report, workspace)
-            ):
+            for command in github_commands(report, workspace):
                 print(command, file=getattr(sys.stderr, "inner", sys.stderr))  # our own: not cleaned
 
 
@@ -226,21 +188,6 @@ def is_report(path: Path) -> bool:
     return (path / "manifest.json").exists() or any(path.glob("*/manifest.json"))
 
 
-def opened_together(folder: Path | None) -> dict[str, Report]:
-    """Return the report that `opened` finds for "", or all reports of its command if there are several.
-
-    The latter stand under the paths that were evaluated, in their order.
-    """
-    latest = opened(folder)
-    if latest.folder is None or (folder is not None and latest.folder == folder):
-        return {"": latest}
-    folders = same_command(latest.folder)
-    if len(folders) < 2:
-        return {"": latest}
-    say(f"with the other evaluations of the same command: {len(folders)} reports")
-    return {name: opened(path) for name, path in folders.items()}
-
-
 @dataclass(frozen=True, slots=True)
 class Outputs:
     """The values of `-o`: report files, a report folder, and the URLs to copy these to.
@@ -278,8 +225,8 @@ class Outputs:
             fix = "name a new URL, or give --force to replace it"
             raise InputError(f"{mask_urls(self.store)} holds the report of another evaluation", fix=fix)
 
-    def put(self, reports: Mapping[str, Report], store: str | None = None) -> None:
-        """Upload what was written to its URLs: files first, then each report's folder.
+    def put(self, report: Report, store: str | None = None) -> None:
+        """Upload what was written to its URLs: files first, then the report's folder.
 
         The folder goes to `store`; None = where the report's options say, "" = nowhere. InputError if that fails; what is
         here stays here.
@@ -287,18 +234,15 @@ class Outputs:
         for local, url in self.urls.items():
             for file in local.parent.iterdir():
                 with_urls("put")(file, f"{url.rpartition('/')[0]}/{file.name}")
-        for name, report in reports.items():
-            options = report.manifest.get("options") or {}
-            where: str = (options.get("store") or "") if store is None else store
-            if not where or report.folder is None:
-                continue
-            if options.get("part"):
-                shard = report.manifest["part"]
-                where += f"/{shard['number']}-of-{shard['of']}"
-            elif name:
-                where += f"/{Path(name).stem}"
-            with_urls("put")(report.folder, where)
-            say(f"wrote {mask_urls(where)}")
+        options = report.manifest.get("options") or {}
+        where: str = (options.get("store") or "") if store is None else store
+        if not where or report.folder is None:
+            return
+        if options.get("part"):
+            shard = report.manifest["part"]
+            where += f"/{shard['number']}-of-{shard['of']}"
+        with_urls("put")(report.folder, where)
+        say(f"wrote {mask_urls(where)}")
 
 
 def check_writable(path: Path, inputs: Iterable[object]) -> None:

@@ -33,7 +33,7 @@ class Progress(Callbacks):
     def __init__(self, *, quiet: bool = False) -> None:
         self.wants_forecast = not quiet
         self.so_far: ReportData | None = None
-        self.baselines: list[ReportData] = []
+        self.baseline: ReportData | None = None
         self._quiet = quiet
         self._next = time.monotonic() + _FIRST
         self._bar: Bar | None = None
@@ -89,7 +89,7 @@ class Progress(Callbacks):
 
     def on_baseline(self, baseline: ReportData) -> None:
         """Keep the baseline of an evaluation."""
-        self.baselines.append(baseline)
+        self.baseline = baseline
 
     def on_progress(self, what: str, done: int, total: int) -> None:
         """Show the progress."""

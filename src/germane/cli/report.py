@@ -10,7 +10,7 @@ from pathlib import Path
 from msgspec import to_builtins
 
 from germane.clean import clean, clean_json
-from germane.cli.printing import finish, is_report, latest_reports, opened_together
+from germane.cli.printing import finish, is_report, latest_reports, opened
 from germane.cli.values import print_lines
 from germane.encoding import encode
 from germane.errors import InputError
@@ -31,19 +31,14 @@ def report(
 ) -> None:
     """Print a stored report, or write it as an HTML page, JSON, JSON lines, CSV, Markdown, text, JUnit XML, SVG, PNG or Parquet.
 
-    Default: the latest report in germane-reports. An interrupted run is shown as far as it got. If one command made several
-    reports (one per eval file), all are shown, and the HTML page has an index.
+    Default: the latest report in germane-reports. An interrupted run is shown as far as it got.
     """
-    reports = opened_together(folder)
+    shown = opened(folder)
     if by is not None:
-        for report in reports.values():
-            report.slices(by)  # an unknown name is an error here
-            report.by = by
-    if baseline is not None and "" not in reports:
-        problem = f"--baseline is compared with one report, and these are {len(reports)}"
-        raise InputError(problem, fix="name one of them: germane report REPORT --baseline OTHER")
-    baselines = {} if baseline is None else {"": Report.open(baseline)}
-    finish(reports, output, as_json=json, verbose=True, baselines=baselines, text=not no_text)
+        shown.slices(by)  # an unknown name is an error here
+        shown.by = by
+    before = None if baseline is None else Report.open(baseline)
+    finish(shown, output, as_json=json, verbose=True, baseline=before, text=not no_text)
 
 
 def explain(named: str | None, query: str | None, measure: str | None, *, json: bool) -> None:

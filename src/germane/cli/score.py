@@ -50,5 +50,4 @@ def score(
             report.store_verdict()
     for path in folders[1:]:
         report.save(path)
-    baselines = {"": before} if before is not None else {}
-    return finish({"": report}, files, as_json=json, verbose=verbose, baselines=baselines)
+    return finish(report, files, as_json=json, verbose=verbose, baseline=before)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from xml.etree.ElementTree import Element, SubElement, indent, tostring
 
@@ -20,22 +20,19 @@ _MOST = 10
 """Annotations of one step that GitHub shows."""
 
 
-def junit(
-    reports: Iterable[tuple[str, ReportData, Mapping[SampleKey, Sequence[Mapping[str, Json]]]]],
-) -> Iterator[str]:
-    """Return reports as JUnit XML: for each a suite with a test per gate, and one with a test per case.
+def junit(report: ReportData, words: Mapping[SampleKey, Sequence[Mapping[str, Json]]]) -> Iterator[str]:
+    """Return a report as JUnit XML: a suite with a test per gate, and one with a test per case.
 
-    A failed gate or case is a failure, an undecided one an error; a case without a verdict is skipped. With each report go its
-    name and what each grader found in each case.
+    A failed gate or case is a failure, an undecided one an error; a case without a verdict is skipped. `words` are what each
+    grader found in each case.
     """
     root = Element("testsuites", name="germane")
-    for name, report, words in reports:
-        cases = (_case(report, case, words.get(case.key, ())) for case in report.cases())
-        start = str(report.manifest.get("created") or "").partition("+")[0]
-        for kind, tests in (("gates", _gates(report)), ("cases", cases)):
-            suite = SubElement(root, "testsuite", name=_xml(f"{name}: {kind}" if name else kind))
-            suite.extend(tests)
-            suite.attrib |= _counts(suite) | ({"timestamp": start} if start else {})
+    cases = (_case(report, case, words.get(case.key, ())) for case in report.cases())
+    start = str(report.manifest.get("created") or "").partition("+")[0]
+    for kind, tests in (("gates", _gates(report)), ("cases", cases)):
+        suite = SubElement(root, "testsuite", name=kind)
+        suite.extend(tests)
+        suite.attrib |= _counts(suite) | ({"timestamp": start} if start else {})
     root.attrib |= _counts(root)
     indent(root, " ")
     yield f'<?xml version="1.0" encoding="UTF-8"?>\n{tostring(root, "unicode")}\n'

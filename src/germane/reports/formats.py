@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any, Literal
 from msgspec import UNSET, UnsetType
 
 from germane.addons import absent, all_of, find, load
-from germane.clean import clean
 from germane.encoding import Line
 from germane.errors import InputError
 from germane.folder.layout import is_own
@@ -20,9 +19,9 @@ from germane.reports.data import ReportData
 from germane.reports.derived.cases import CaseResult
 from germane.reports.derived.lines import JudgeLine, RankingLine, SearchLine, SystemLine, system_lines
 from germane.reports.explain import FOUND, grader_results
-from germane.reports.gates import GateResult, worst_exit_code
+from germane.reports.gates import GateResult
 from germane.reports.summary import MeasureSummary
-from germane.reports.text.markdown import markdown, markdown_of
+from germane.reports.text.markdown import markdown
 from germane.reports.text.terminal import notes_of, remarks_of, render_plain
 from germane.samples.files import whole_file, write_whole
 from germane.show.table import csv_lines
@@ -31,14 +30,6 @@ from germane.types import Json
 
 if TYPE_CHECKING:
     from germane.reports.page.excerpt import Excerpt
-
-
-class CorpusLine(Line):
-    """The searched corpus: a digest of ids and texts, the number of documents, and the file's or folder's name."""
-
-    digest: str
-    documents: int
-    name: str
 
 
 class Document(Line, kw_only=True):
@@ -66,7 +57,6 @@ class Document(Line, kw_only=True):
     ranking: list[RankingLine] | UnsetType = UNSET
     scores: list[ScoreRow] | UnsetType = UNSET
     cases: list[CaseResult]
-    corpus: CorpusLine | UnsetType = UNSET
     stopped: str | UnsetType = UNSET
 
 
@@ -97,18 +87,11 @@ def json_document(report: ReportData, *, scores: bool = True) -> dict[str, Json]
         ranking=ranked or UNSET,
         scores=[] if scores else UNSET,
         cases=[case.replace(results=results.get(case.key, UNSET)) for case in report.cases()],
-        corpus=report.manifest.get("corpus") or UNSET,
         stopped=report.stopped or UNSET,
     ).as_json()
     if scores:
         document["scores"] = list(map(dump_score, report.scores()))
     return document
-
-
-def json_documents(documents: Mapping[str, dict[str, Json]]) -> dict[str, Json]:
-    """Return the `--json` document of several evaluations, from each one's document by path."""
-    code = worst_exit_code(document["exit_code"] for document in documents.values())
-    return {"schema_version": 1, "passed": code == 0, "exit_code": code, "reports": dict(documents)}
 
 
 def _json(document: Json) -> Iterator[str]:
@@ -205,10 +188,10 @@ def html(
     return page_html({**data, **notes, **sections}, blocks, pictures)
 
 
-def _junit(reports: Iterable[tuple[str, ReportData]]) -> Iterator[str]:
+def _junit(report: ReportData) -> Iterator[str]:
     from germane.reports.ci import junit
 
-    return junit((name, report, grader_results(report)) for name, report in reports)
+    return junit(report, grader_results(report))
 
 
 FORMATS: dict[str, Callable[[ReportData], Iterable[str]]] = {
@@ -217,7 +200,7 @@ FORMATS: dict[str, Callable[[ReportData], Iterable[str]]] = {
     ".csv": _csv,
     ".md": markdown,
     ".txt": lambda report: [f"{render_plain(report)}\n"],
-    ".xml": lambda report: _junit([("", report)]),
+    ".xml": _junit,
     ".html": html,
 }
 """The formats of a report, by the ending of the file's name."""
@@ -275,34 +258,3 @@ def write(report: ReportData, path: Path, *, baseline: ReportData | None = None,
         write_whole(path, markdown(report, page.get("comparison")))
     else:
         write_whole(path, (FORMATS.get(kind) or load(find("writers", kind)))(report))
-
-
-def write_several(
-    reports: Mapping[str, ReportData],
-    path: Path,
-    page: Callable[[str], dict[str, Any]] = lambda _: {},
-) -> bool:
-    """Write the reports of several evaluations, by their paths, to one HTML, JSON, JUnit, Markdown or text file.
-
-    Returns False, and writes nothing, if the format holds one report. `page` gives the sections of `html` by a report's name.
-    """
-    kind = path.suffix.lower()
-    parts: Iterable[str]
-    if kind == ".json":
-        parts = _json(json_documents({name: json_document(report) for name, report in reports.items()}))
-    elif kind == ".html":
-        from germane.reports.page.render import several_html
-
-        parts = several_html([(name, report, html(report, **page(name))) for name, report in reports.items()])
-    elif kind == ".xml":
-        parts = _junit(reports.items())
-    elif kind == ".txt":
-        texts = ((f"\n{clean(name)}\n", *FORMATS[kind](report)) for name, report in reports.items())
-        parts = chain.from_iterable(texts)
-    elif kind == ".md":
-        parts = markdown_of(reports, {name: page(name).get("comparison") for name in reports})
-    else:
-        return False
-    path.parent.mkdir(parents=True, exist_ok=True)
-    write_whole(path, parts)
-    return True

@@ -509,12 +509,6 @@ _OF_GATES = ("gate failed", "gate undecided", "the gate passed", "all ", "no gat
 """The beginnings of reasons that the gates' own lines, or the word of the verdict, say already."""
 
 
-def worst_exit_code(codes: Iterable[int]) -> int:
-    """Return the exit code of several evaluations, in the precedence of `decide`."""
-    results = set(codes)
-    return max(results - {2} if 1 in results else results, key=(0, 1, 3, 130, 2).index, default=0)
-
-
 def decide(
     gates: Iterable[GateResult],
     summaries: Sequence[MeasureSummary],

@@ -15,7 +15,7 @@ import msgspec
 import numpy as np
 from msgspec import UNSET, UnsetType
 
-from germane.clean import counted, some_of
+from germane.clean import some_of
 from germane.encoding import Line
 from germane.errors import InputError, SourceLocation
 from germane.folder.manifest import read_manifest, write_manifest
@@ -249,23 +249,6 @@ def complete_in(folder: Path) -> Iterator[Path]:
                 yield report
 
 
-def same_command(folder: Path) -> dict[str, Path]:
-    """Return the report folders beside this one that the same command wrote, by the path that each evaluates.
-
-    Empty if that command wrote one report.
-    """
-    command = read_manifest(folder).get("command")
-    if not command:
-        return {}
-    result: dict[int, tuple[str, Path]] = {}
-    for beside in reports_in(folder.parent):
-        with suppress(InputError):
-            other = read_manifest(beside).get("command")
-            if other and other["id"] == command["id"]:
-                result[other["number"]] = other["path"], beside
-    return dict(result[number] for number in sorted(result))
-
-
 def find_report(path: str | Path, *, corrected: bool = True) -> ReportData:
     """Return the report at a path: a report folder, a `--json` document, or the latest report in a folder of reports.
 
@@ -301,13 +284,11 @@ ANOTHER_PROGRAM = "another program"
 
 
 class ScoredDocument(Line):
-    """The fields of a `--json` document that `compare` and baselines read; `reports` if it covers several evaluations."""
+    """The fields of a `--json` document that `compare` and baselines read."""
 
     schema_version: int = 1
     scores: list[ScoreRow] | UnsetType = UNSET
     judge: dict[str, Any] | None = None
-    corpus: dict[str, Any] | None = None
-    reports: dict[str, Any] | UnsetType = UNSET
 
 
 def read_document(path: Path) -> ReportData:
@@ -325,11 +306,7 @@ def read_document(path: Path) -> ReportData:
         raise InputError(problem, fix="update germane", place=location)
     rows, table = document.scores, ScoreTable()
     if rows is UNSET:
-        problem = "this document holds no scores"
-        if document.reports is not UNSET:
-            fix = "name the folder of one of them"
-            problem = f"this document holds {counted(len(document.reports), 'report')}"
-        raise InputError(problem, fix=fix, place=location)
+        raise InputError("this document holds no scores", fix=fix, place=location)
     for row in rows:
         try:
             table.add_row(row)
@@ -340,7 +317,7 @@ def read_document(path: Path) -> ReportData:
         problem = f"this document holds two scores of {twice[0]} for {twice[1][0]!r}"
         raise InputError(problem, fix="keep one of them", place=location)
     _check_values(table, path)
-    return _of_scores(BlockRows(scores=table), {"judge": document.judge or {}, "corpus": document.corpus})
+    return _of_scores(BlockRows(scores=table), {"judge": document.judge or {}})
 
 
 def _of_scores(tables: BlockRows, manifest: Mapping[str, Json]) -> ReportData:

@@ -35,9 +35,8 @@ def merge(
     if target.resolve() in {part.resolve() for part in parts}:
         raise InputError(f"-o {target} is one of the parts", fix="name another folder")
     report, before = merge_parts(parts, target, force=force)
-    baselines = {} if before is None else {"": before}
-    code = finish({"": report}, files, as_json=json, quiet=quiet, verbose=verbose, baselines=baselines)
-    outputs.put({"": report}, store=outputs.store or "")
+    code = finish(report, files, as_json=json, quiet=quiet, verbose=verbose, baseline=before)
+    outputs.put(report, store=outputs.store or "")
     return code
 
 

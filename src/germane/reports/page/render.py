@@ -1,18 +1,15 @@
-"""The HTML file: the page's modules, styles and data under a strict content policy; and one page for several reports."""
+"""The HTML file: the page's modules, styles and data under a strict content policy."""
 
 from __future__ import annotations
 
 import base64
 import hashlib
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from functools import cache
-from html import escape
 from importlib.resources import files
 
-from germane.clean import clean
-from germane.encoding import deflated, encode
-from germane.reports.data import ReportData
+from germane.encoding import encode
 from germane.reports.plots import dark_colours
 from germane.types import FrozenDict, Json
 
@@ -96,46 +93,3 @@ def policy_of(scripts: Iterable[str], styles: Iterable[str]) -> str:
 
     scripts_and_styles = f"script-src {hashes(scripts)}; style-src {hashes(styles)}"
     return f"default-src 'none'; {scripts_and_styles}; base-uri 'none'; form-action 'none'"
-
-
-_MOST = 4
-"""Means that the index shows of each evaluation."""
-
-
-def several_html(pages: Sequence[tuple[str, ReportData, Iterable[str]]]) -> Iterator[str]:
-    """Yield one file for several evaluations: an index that links to each one's page in the same file.
-
-    The number of the page follows the ? of the address; what a page keeps there follows the #. Each evaluation has its name, its
-    report and the pieces of its page.
-    """
-    script, style = _file("index.js"), _file("index.css")
-    policy = policy_of([script, script_text()], [style, style_text()])
-    title = f"{len(pages)} evaluations"
-    yield '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
-    yield f'<meta http-equiv="Content-Security-Policy" content="{policy}">\n'
-    yield '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
-    yield f"<title>{title}</title>\n<style>{style}</style>\n</head>\n<body>\n<main>\n<h1>{title}</h1>\n"
-    yield "<table><thead><tr>"
-    yield from (f'<th scope="col">{name}</th>' for name in ("evaluation", "result", "queries", "means"))
-    yield "</tr></thead>\n<tbody>\n"
-    for number, (name, report, _) in enumerate(pages, 1):
-        yield f'<tr><td><a href="?{number}">{_escaped(name)}</a></td>'
-        yield f"<td>{_escaped(report.verdict.word)}</td>"
-        yield f'<td class="number">{len({key[0] for key in report.tables.scores.samples}):,}</td>'
-        yield f'<td class="number">{_means(report)}</td></tr>\n'
-    yield "</tbody></table>\n</main>\n"
-    for number, (_, _, pieces) in enumerate(pages, 1):
-        packed = base64.b64encode(deflated(piece.encode() for piece in pieces)).decode()
-        yield f'<script type="text/plain" id="page-{number}">{packed}</script>\n'
-    yield f'<script type="module">{script}</script>\n</body>\n</html>\n'
-
-
-def _means(report: ReportData) -> str:
-    several = len(report.systems) > 1
-    lines = [f"{f'{s.system}: ' if several else ''}{s.measure} {s.in_words()}" for s in report.summaries]
-    more = [f"and {len(lines) - _MOST} more"] if len(lines) > _MOST else []
-    return "<br>".join(map(_escaped, [*lines[:_MOST], *more]))
-
-
-def _escaped(text: str) -> str:
-    return escape(clean(text))

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from html import escape
 from itertools import islice, zip_longest
 
-from germane.clean import clean, counted, markdown_text, shorten
+from germane.clean import counted, markdown_text, shorten
 from germane.reports.data import ReportData
 from germane.reports.derived.cases import CaseResult
 from germane.reports.explain import grader_results, left_out, missing_gold, strips
@@ -18,7 +17,6 @@ from germane.reports.text.terminal import (
     Results,
     by_call_table,
     case_name,
-    evaluations_table,
     failed_cases,
     lowest,
     notes_of,
@@ -70,24 +68,6 @@ def markdown(report: ReportData, comparison: Mapping[str, Json] | None = None) -
     lines = (f"- {markdown_text(line, 400)}\n" for line in (*texts, *notes_of(report)))
     yield from _folded("Notes", islice(lines, _MOST_NOTES))
     yield from _cases([key for key, *_ in worst], results, report)
-
-
-def markdown_of(
-    reports: Mapping[str, ReportData], comparisons: Mapping[str, Mapping[str, Json] | None]
-) -> Iterator[str]:
-    """Return the report of one evaluation, or of several by path: a line for each, and the details folded below.
-
-    Those that did not pass are open.
-    """
-    if len(reports) == 1 and "" in reports:
-        yield from markdown(reports[""], comparisons.get(""))
-        return
-    yield evaluations_table(reports).markdown()
-    for name, report in reports.items():
-        opened = " open" if report.verdict.exit_code else ""
-        yield f"\n<details{opened}><summary>{escape(clean(name))}: {report.verdict.word}</summary>\n\n"
-        yield from markdown(report, comparisons.get(name))
-        yield "\n</details>\n"
 
 
 def _first(lines: Sequence[str], most: int) -> Iterator[str]:

@@ -285,21 +285,6 @@ def _worst(report: ReportData) -> Table | None:
     return table
 
 
-_MOST_NAMED = 3
-"""Means in the line of one of several evaluations."""
-
-
-def evaluations_table(reports: Mapping[str, ReportData]) -> Table:
-    """Return a table with a line per evaluation: its verdict, exit code and first means."""
-    table = Table(["evaluation", "verdict", "exit code", "means"], "l")
-    for name, report in reports.items():
-        means = [f"{summary.measure} {summary.in_words()}" for summary in report.summaries[:_MOST_NAMED]]
-        more = len(report.summaries) - len(means)
-        named = ", ".join(means) + (f" and {more} more" if more > 0 else "")
-        table.add([name, report.verdict.word, report.verdict.exit_code, named])
-    return table
-
-
 Results = Mapping[SampleKey, Sequence[dict[str, Json]]]
 """The results of each grader in each case, in words."""
 
