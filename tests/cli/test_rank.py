@@ -178,26 +178,6 @@ def test_one_json_document(files: Path) -> None:
     assert ranking["systems"][1]["distinguishable"] is False
 
 
-def test_slices_by_what_is_known_of_the_queries(files: Path) -> None:
-    """--by names a field of the metadata or a tag of --queries; each slice with n and interval, in --json too."""
-    known = files / "queries.jsonl"
-    known.write_text(
-        '{"id": "q1", "query": "x", "lang": "de"}\n{"id": "q2", "query": "y", "lang": "en"}\n',
-        encoding="utf-8",
-    )
-    common = (files / "bm25.run", "--qrels", files / "gold", "-m", "RR")
-    done = invoke(*common, "--queries", known, "--by", "lang")
-    assert done.out.splitlines()[-3:] == [
-        "slice    measure    mean          interval  n/N",
-        "lang=de  RR       0.5000  0.0225 to 0.9775  1/1",
-        "lang=en  RR       0.0000  0.0000 to 0.9750  1/1",
-    ]
-    document = json.loads(invoke(*common, "--queries", known, "--by", "lang", "--json").out)
-    assert [one["slice"] for one in document["slices"]] == ["lang=de", "lang=en"]
-    assert "give --queries FILE" in invoke(*common, "--by", "lang").err
-    assert "no sample has the tag" in invoke(*common, "--queries", known, "--by", "no").err
-
-
 def test_a_gate_decides_the_exit_code(files: Path) -> None:
     """--fail-under exits 1 below the limit, on every system, and says which."""
     common = ("--qrels", files / "gold", "-m", "RR", "--fail-under", "mean(RR)>=0.5")
@@ -416,20 +396,6 @@ def test_a_beir_folder_is_gold_and_samples(files: Path) -> None:
     assert "name a file" in invoke(files / "bm25.run", "--qrels", files).err
 
 
-def test_the_corpus_that_was_searched_is_named(files: Path) -> None:
-    """By its digest in --json, so that a comparison knows whether two rankings searched the same documents."""
-    for name, text in (("one", "b"), ("two", "other")):
-        (files / f"{name}.jsonl").write_text(f'{{"id": "b", "text": "{text}"}}\n', encoding="utf-8")
-        words = ("--qrels", files / "gold", "-m", "RR", "--corpus", files / f"{name}.jsonl", "--json", "-q")
-        run = files / ("bm25.run" if name == "one" else "dense.jsonl")
-        (files / f"{name}.json").write_text(invoke(run, *words).out, encoding="utf-8")
-    assert json.loads((files / "one.json").read_text())["corpus"]["documents"] == 1
-    compared = command.invoke("compare", files / "one.json", files / "two.json", "--json")
-    assert "searched different documents" in " ".join(compared.json["notes"])
-    same = command.invoke("compare", files / "one.json", files / "one.json", "--json")
-    assert "different documents" not in same.out
-
-
 def test_two_runs_are_compared_by_their_lists(inside: Cli, tmp_path: Path) -> None:
     """Rank-biased overlap, over the queries of both: 1 where the lists are the same, whatever their scores; ties by id."""
     (tmp_path / "gold").write_text("q1 0 a 1\nq2 0 a 1\n")
@@ -476,31 +442,6 @@ def test_a_column_without_a_name_is_rank_or_score(
         ran = inside("rank", name, "--qrels", "gold", "-m", "RR", "--json")
         assert ran.json["measures"]["RR"]["mean"] == pytest.approx(rr_of(numbers, rank=note == RANK)), name
         assert (note in ran.err) if note else ("third column" not in ran.err), ran.err
-
-
-@pytest.mark.parametrize(
-    ("run", "cause"),
-    [
-        ('{"q1": [{"doc_id": "7", "key": "b"}]}', "the gold's ids are in the field 'key' of contexts"),
-        (
-            '[{"query": "q1", "doc_id": "7", "score": 1, "key": "b"}]',
-            "the gold's ids are in the column 'key'",
-        ),
-        ("query,doc_id,score,key\nq1,7,1,b\n", "the gold's ids are in the column 'key'"),
-        ('{"q1": {"7": Infinity}}', "the lists have ids like 7"),
-    ],
-)
-def test_another_key_that_holds_the_ids_of_the_gold_is_named(
-    inside: Cli, tmp_path: Path, run: str, cause: str
-) -> None:
-    """In files and on standard input."""
-    (tmp_path / "gold").write_text("q1 0 b 1\n")
-    (tmp_path / "run").write_text(run)
-    for said in (
-        inside("rank", "run", "--qrels", "gold", "-m", "RR").err,
-        inside("rank", "-", "--qrels", "gold", "-m", "RR", stdin=run).err,
-    ):
-        assert cause in " ".join(said.split())
 
 
 def rr_of(numbers: tuple[str, str], *, rank: bool) -> float:

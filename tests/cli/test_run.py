@@ -214,14 +214,6 @@ def test_a_case_is_chosen_with_all_its_systems_and_trials(inside: Cli, tmp_path:
         assert sorted(first) == ["q0", "q0", "q1", "q1", "q2", "q2"]
 
 
-def test_a_limit_reads_no_further_than_it_must(inside: Cli, tmp_path: Path) -> None:
-    """Rows without a system are one per case: what follows the last of them may be anything."""
-    rows = [{"id": f"q{n}", "query": f"question {n}", "contexts": [], "qrels": {"d": 1}} for n in range(9)]
-    path = write_jsonl(tmp_path / "rows.jsonl", *rows)
-    path.write_text(f"{path.read_text()}" + "no JSON\n" * 99)
-    assert inside("run", path, "-m", "RR", "--limit", "3", "--json").json["measures"]["RR"]["n"] == 3
-
-
 def test_one_id_in_two_files_is_an_error(inside: Cli, data: Path, tmp_path: Path) -> None:
     """Two files with the same ids cannot be told apart in one report; with a system each they can."""
     other = write_jsonl(tmp_path / "other.jsonl", *LABELLED)

@@ -103,7 +103,6 @@ def test_stored_among_the_judgements(tmp_path: Path, model: Model) -> None:
         assert [row["replica"] for row in rows[60:]] == [-1] * 20 + [-2] * 20
         assert len({row["key"] for row in rows}) == 100
         assert invoke("report", report, "--json").json["measures"] == shown["measures"]
-        assert invoke("audit", report, "--json").json["self_consistency"] == []
         assert "again" not in invoke("audit", report, "--json").json
         # continued and scored again, nothing is asked, and the means are what they were
         words = ("-m", "P(labels=judge)@5", "--json")

@@ -7,13 +7,11 @@ import sqlite3
 import threading
 import time
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 from germane import InputError, aevaluate, evaluate
-from tests.command import invoke
 
 QUESTIONS = [{"id": name, "query": name, "qrels": {"d1": 1}} for name in ("a", "b", "c")]
 
@@ -97,24 +95,6 @@ def test_no_loop_of_ours_runs_in_the_calling_thread() -> None:
         return asyncio.run(later())
 
     assert evaluate(QUESTIONS, "RR", target=synchronous, workers=1)["RR"].mean == 1.0
-
-
-def test_a_function_in_the_calling_thread_times_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The time of a question begins when it is asked, not while an earlier one still runs."""
-    monkeypatch.syspath_prepend(tmp_path)
-    module = "import time, threading\nMAIN = threading.get_ident()\ndef search(query):\n"
-    module += "    assert threading.get_ident() == MAIN\n    time.sleep(0.6 if query == 'a' else 0)\n    return [{'id': 'd1'}]\n"
-    (tmp_path / "slow_in_main.py").write_text(module)
-    target = "{name: t, provider: python, function: 'slow_in_main:search', workers: 1, timeout: 0.3}"
-    (tmp_path / "targets.yaml").write_text(f"targets: [{target}]")
-    rows = "".join(f'{{"id": "{n}", "query": "{n}", "qrels": {{"d1": 1}}}}\n' for n in "abc")
-    (tmp_path / "q.jsonl").write_text(rows)
-    (tmp_path / "e.yaml").write_text("measures: [RR]\ndata: q.jsonl\ntarget: t\n")
-    ran = invoke("run", tmp_path / "e.yaml", "--json", "--no-cache", "-o", tmp_path / "report")
-    measure = ran.json["measures"]["RR"]
-    assert (measure["mean"], measure["n"], measure["errors"]) == (1.0, 2, 1), ran.err
-    (why,) = {score["why"] for score in ran.json["scores"] if score["status"] == "error"}
-    assert "more than 0.3 s" in why
 
 
 @pytest.mark.parametrize("workers", [None, 1])

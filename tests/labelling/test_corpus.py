@@ -239,15 +239,11 @@ def test_a_judge_reads_no_unsure_gold() -> None:
     assert report["R@2"].mean_bounds == (0.5, 1.0)
 
 
-def test_gold_that_is_in_no_list_and_not_in_the_corpus(tmp_path: Path) -> None:
-    """Without a corpus only where none of it is in any list."""
-    known = corpus(tmp_path / "c.jsonl", {"a": "a", "b": "b"})
-    rows = samples({"qrels": {"a": 1, "b": 1, "x": 1, "n": 0}, "contexts": [{"id": "a"}]})
-    assert unknown_gold(rows, known) == (["x"], 3)
-    assert unknown_gold(rows, None) == ([], 3)
-    apart = samples({"qrels": {"x": 1}, "contexts": [{"id": "a"}]})
-    assert unknown_gold(apart, None) == (["x"], 1)
-    assert unknown_gold(samples({"qrels": {"x": 1}, "contexts": ["no id"]}), None) == ([], 1)
+def test_gold_that_is_in_no_list() -> None:
+    """Named only where none of it is in any list."""
+    assert unknown_gold(samples({"qrels": {"a": 1, "x": 1, "n": 0}, "contexts": [{"id": "a"}]})) == ([], 2)
+    assert unknown_gold(samples({"qrels": {"x": 1}, "contexts": [{"id": "a"}]})) == (["x"], 1)
+    assert unknown_gold(samples({"qrels": {"x": 1}, "contexts": ["no id"]})) == ([], 1)
 
 
 @pytest.fixture
@@ -265,33 +261,6 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     corpus(Path("old.jsonl"), old)
     corpus(Path("new.jsonl"), chunks(15))
     return tmp_path
-
-
-def test_run_warns_of_gold_from_another_corpus(folder: Path) -> None:
-    """On stderr and in the report, with the corpus's identity; with the right corpus it says nothing."""
-    done = invoke("run", "again.jsonl", "-m", "R@3", "--corpus", "new.jsonl", "-o", "r")
-    words = "4 of 4 gold ids occur in no list and not in the corpus: c30-0"
-    assert f"warning: {words}" in done.err
-    assert words in done.out
-    manifest = json.loads((folder / "r" / "manifest.json").read_text())
-    assert manifest["corpus"] == Corpus(folder / "new.jsonl").identity
-    assert (
-        "4 of 4 gold ids occur in no list: c30-0" in invoke("run", "again.jsonl", "-m", "R@3", "-o", "r2").err
-    )
-    quiet = invoke("run", "samples.jsonl", "-m", "R@3", "--corpus", "old.jsonl", "-o", "r3")
-    assert (quiet.code, "gold ids" in quiet.err + quiet.out) == (0, False)
-    compared = json.loads(invoke("compare", "r3", "r", "--json").out)
-    assert compared["comparisons"][0]["parts"]["retrieval"] == -1.0
-    assert any("searched different documents" in note for note in compared["notes"])
-
-
-def test_evaluate_names_the_corpus_too(folder: Path) -> None:
-    """The same identity, in memory and in the folder; one that is not there is an error before anybody is asked."""
-    report = evaluate("samples.jsonl", "R@3", corpus="old.jsonl")
-    assert report.manifest["corpus"] == Corpus(folder / "old.jsonl").identity
-    assert Report.open(report.save("kept").folder or "").manifest["corpus"] == report.manifest["corpus"]
-    with pytest.raises(InputError, match="no such corpus"):
-        evaluate("samples.jsonl", "R@3", corpus="none.jsonl")
 
 
 def test_labels_check_and_move_from_the_shell(folder: Path) -> None:

@@ -130,7 +130,7 @@ def test_looking_makes_and_changes_nothing(tmp_path: Path) -> None:
     (tmp_path / "empty").touch()
     with pytest.raises(LedgerError, match="is not a ledger: it is empty"):
         SQLiteLedger(tmp_path / "empty", read_only=True)
-    with pytest.raises(LedgerError, match="is a folder"):
+    with pytest.raises(LedgerError, match="unable to open"):
         SQLiteLedger(tmp_path)
     assert [(file.name, file.stat().st_size) for file in tmp_path.iterdir()] == [("empty", 0)]
     SQLiteLedger(tmp_path / "empty").put([judgement()])

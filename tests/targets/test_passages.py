@@ -88,7 +88,6 @@ def test_ids_in_the_metadata_of_rows() -> None:
     [
         (["d1", "d2"], "texts are gold ids"),
         ([{"text": TEXT, "number": "d1"}], "'number' holds gold ids"),
-        ([{"text": TEXT, "metadata": {"source": "moon.pdf"}}], "if 'source' is one, rename it to id"),
         ([{"text": TEXT, "lang": "en"}], "gold is about ids"),
     ],
     ids=str,

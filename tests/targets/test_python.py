@@ -5,7 +5,6 @@ import json
 import subprocess
 import sys
 import threading
-import time
 from pathlib import Path
 
 import pytest
@@ -37,7 +36,6 @@ def endless(query): loop = []; loop.append(loop); return loop
 def nameless(query): return [object()]
 def unordered(query): return {"a", "b"}
 def half(query): return "half \\ud83d"
-async def slow(query): await asyncio.sleep(60)
 
 class Document:
     def __init__(self, text): self.page_content, self.metadata, self.id = text, {"page": 1}, None
@@ -135,12 +133,6 @@ def test_failures_are_the_samples(function, name, said):
 def test_half_a_character_is_replaced(function):
     """What no file could hold is replaced before it gets there."""
     assert answer(function("half")).response == "half \ufffd"
-
-
-def test_a_timeout(function):
-    """A function that does not come back is given up."""
-    with pytest.raises(TargetError, match=r"more than 0\.2 s"):
-        answer(function("slow", ", timeout: 0.2"))
 
 
 def test_two_projects_may_have_a_module_of_the_same_name(function, tmp_path):
@@ -289,60 +281,39 @@ def prints(query):
     print("printed"); os.write(1, b"written\\n"); subprocess.run(["echo", "a child"])
     return {"response": "x", "contexts": ["a"]}
 async def prints_later(query): await asyncio.sleep(0); print("later"); return ["a"]
-def sleeps(query): time.sleep(1000)
-async def blocks(query): time.sleep(1000)
-def complains(query):
-    while True: print("still here", file=sys.stderr)
-async def stays(query):
-    while True:
-        try: await asyncio.sleep(1000)
-        except asyncio.CancelledError: print("no")
 def leaves(query): sys.exit(3)
 async def leaves_later(query): sys.exit(3)
 """
 
 
 def ran(tmp_path, function):
-    """What `germane run` printed, its exit code, and how many seconds it took."""
+    """What `germane run` printed, and its exit code."""
     (tmp_path / "slow.py").write_text(SLOW)
     (tmp_path / "targets.yaml").write_text(
-        f"targets: [{{name: t, provider: python, function: 'slow:{function}', timeout: 0.5}}]"
+        f"targets: [{{name: t, provider: python, function: 'slow:{function}'}}]"
     )
     (tmp_path / "e.yaml").write_text(
         "judge: lexical\ntarget: t\nmeasures: [context_precision]\ndata: q.jsonl"
     )
     (tmp_path / "q.jsonl").write_text('{"id": "a", "query": "b"}')
-    started = time.monotonic()
     command = [sys.executable, "-m", "germane", "run", "e.yaml", "--json", "-o", "r"]
-    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=60, check=False)
-    return done, time.monotonic() - started
+    return subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=60, check=False)
 
 
 @pytest.mark.parametrize("function", ["prints", "prints_later"])
 def test_what_a_function_prints_goes_to_stderr(tmp_path, function):
     """Of the module, of the function and of what it starts: stdout is one JSON document."""
-    done, _ = ran(tmp_path, function)
+    done = ran(tmp_path, function)
     assert json.loads(done.stdout)["exit_code"] == done.returncode == 0
     assert "imported" in done.stderr
     said = {"prints": ["printed", "written", "a child"], "prints_later": ["later"]}[function]
     assert all(line in done.stderr for line in said)
 
 
-@pytest.mark.parametrize(
-    ("function", "why"),
-    [
-        ("sleeps", "more than 0.5 s"),
-        ("blocks", "more than 0.5 s"),
-        ("complains", "more than 0.5 s"),
-        ("stays", "more than 0.5 s"),
-        ("leaves", "SystemExit: 3"),
-        ("leaves_later", "SystemExit: 3"),
-    ],
-)
-def test_a_function_that_goes_on_holds_nothing_up(tmp_path, function, why):
-    """Its time-out ends the wait, the process ends, and what it prints late is not in the document."""
-    done, seconds = ran(tmp_path, function)
+@pytest.mark.parametrize("function", ["leaves", "leaves_later"])
+def test_a_function_that_leaves_is_the_samples_error(tmp_path, function):
+    """SystemExit ends neither the evaluation nor its loop."""
+    done = ran(tmp_path, function)
     document = json.loads(done.stdout)
     assert (document["exit_code"], done.returncode) == (3, 3), done.stderr
-    assert why in document["scores"][0]["why"]
-    assert seconds < 20
+    assert "SystemExit: 3" in document["scores"][0]["why"]

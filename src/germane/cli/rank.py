@@ -5,7 +5,7 @@ from __future__ import annotations
 import gc
 import os
 import sys
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -18,13 +18,12 @@ from germane.folder.rows import BlockRows
 from germane.measures.declaration import parse_measures
 from germane.measures.measure import Measure
 from germane.reports.gates import Gate
-from germane.reports.ranking import check_output, means_table, print_trec, queries_table, ranked_table, write
+from germane.reports.ranking import check_output, print_trec, queries_table, ranked_table, write
 from germane.reports.report import Report
 from germane.samples.contexts import document_ids
 from germane.samples.runs.results import GOLD, RUN
 from germane.samples.runs.roles import role
 from germane.samples.runs.source import RowSource
-from germane.types import Sample
 
 _POLARS = {
     "POLARS_MAX_THREADS": "2",
@@ -47,24 +46,11 @@ def rank(**flags: Any) -> int:
 
     for path in chosen.output:
         check_output(path)
-        refuse_input(Path(path), [*chosen.runs, chosen.qrels, chosen.queries])
-    if chosen.by is not None and chosen.queries is None:
-        fix = "give --queries FILE: JSONL, JSON or CSV with id, query, and tags or metadata"
-        raise InputError("--by needs data about the queries", fix=fix)
-    corpus = None
-    if chosen.corpus is not None:
-        from germane.labelling.corpus import Corpus
-
-        corpus = Corpus(chosen.corpus).identity
+        refuse_input(Path(path), [*chosen.runs, chosen.qrels])
     measures = parse_measures(chosen.measures or [ranking.DEFAULT_MEASURES])
     gates = [Gate.parse(text) for text in chosen.gates]
     parts, notes = _scored(chosen, measures)
-    queries: Iterable[Sample] = ()
-    if chosen.queries is not None:
-        from germane.samples.reading import read_samples
-
-        queries = read_samples(chosen.queries)
-    report = ranking.ranked_report(parts, gates, queries, chosen.by, notes=notes, corpus=corpus)
+    report = ranking.ranked_report(parts, gates, notes=notes)
     _print(report, chosen)
     for path in chosen.output:
         write(report, path)
@@ -111,9 +97,6 @@ def _print(report: Report, chosen: Any) -> None:
             queries_table(report).print(sys.stdout)
             print()
         ranked_table(report).print(sys.stdout)
-        if report.by is not None:
-            print()
-            means_table(report, report.slices(report.by), "slice", (), "n/N").print(sys.stdout)
         if len(report.systems) > 1:
             from germane.reports.pairing import rankings
 

@@ -47,9 +47,7 @@ def run(*, resume: Path | None, dry_run: bool, json: bool, quiet: bool, verbose:
     if resume is not None and chosen.paths:
         _check_same_paths(chosen, resume)
     for path in files:
-        check_writable(
-            path, [*chosen.paths, chosen.labels, chosen.corpus, chosen.targets_file, chosen.replay]
-        )
+        check_writable(path, [*chosen.paths, chosen.labels, chosen.targets_file, chosen.replay])
     if dry_run and files:
         raise InputError(f"a dry run writes no report to {files[0]}", fix="leave -o out, or: --json > FILE")
     if dry_run:
@@ -66,13 +64,12 @@ def run(*, resume: Path | None, dry_run: bool, json: bool, quiet: bool, verbose:
         raise
     # of a run that is continued, those of its start
     files = [*map(Path, report.manifest["options"]["outputs"]), *outputs.urls]
-    baselines = dict(zip([""], callbacks.baselines, strict=False))
     try:
-        code = finish({"": report}, files, as_json=json, quiet=quiet, verbose=verbose, baselines=baselines)
+        code = finish(report, files, as_json=json, quiet=quiet, verbose=verbose, baseline=callbacks.baseline)
     except KeyboardInterrupt:
         command = f"germane report {shlex.quote(str(report.folder))}"
         raise Interrupted(f"interrupted; all is measured and kept: {command}") from None
-    outputs.put({"": report})
+    outputs.put(report)
     callbacks.print_hints()
     return code
 

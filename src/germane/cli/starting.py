@@ -21,13 +21,6 @@ def start() -> None:
     """Run the command in sys.argv and exit; an error is one message and exit code 2, without a traceback."""
     code = 2
 
-    def leave() -> None:
-        """Exit without the interpreter's shutdown if a target's function may still print, which would abort on the stream's lock."""
-        targets = sys.modules.get("germane.targets.python")
-        if targets is not None and targets.functions_run():
-            os._exit(code)
-
-    atexit.register(leave)  # registered first, it is called last
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(encoding="utf-8", errors="backslashreplace")

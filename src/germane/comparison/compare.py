@@ -13,7 +13,7 @@ import numpy as np
 from germane.clean import counted
 from germane.comparison.corrected import DecidedPair
 from germane.comparison.formats import Comparison
-from germane.comparison.judged import compared, how_judged, other_corpus, verdicts_of
+from germane.comparison.judged import compared, how_judged, verdicts_of
 from germane.comparison.mixed import parts_of
 from germane.comparison.moved import moved_queries
 from germane.comparison.regression import regression, within_margin
@@ -122,7 +122,6 @@ def compare(
         slices = [row.replace(tests=0) for row in adjusted(sliced, first)]
     only_in: dict[str, list[str]] = {side.name: [] for side in sides}
     for pair in pairs:
-        notes.append(other_corpus(pair))
         only_a, only_in[pair.b.name] = pair.only_in()
         notes += _paired(pair, len(only_a) + len(only_in[pair.b.name]))
         only_in[pair.a.name] = list(dict.fromkeys([*only_in[pair.a.name], *only_a]))

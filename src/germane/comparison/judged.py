@@ -58,12 +58,3 @@ def _served(side: Side, measure: str) -> Mapping[str, int]:
 def _differing(row: Mapping[str, object], other: Mapping[str, object]) -> list[str]:
     """Return the keys with different values."""
     return sorted(key for key in {*row, *other} if row.get(key) != other.get(key))
-
-
-def other_corpus(pair: PairedSystems) -> str:
-    """Return the note that the two searched different corpora; "" if they did not, or if it is unknown."""
-    entries = [side.report.manifest.get("corpus") for side in (pair.a, pair.b)]
-    ours, theirs = (entry.get("digest") if isinstance(entry, dict) else None for entry in entries)
-    if ours is None or theirs is None or ours == theirs:
-        return ""
-    return f"{pair.a.name} and {pair.b.name} searched different documents (--corpus)"

@@ -37,7 +37,6 @@ __all__ = [
 if TYPE_CHECKING:
     from germane.judges.labels import LabelsJudge
     from germane.judging.asker import Asker
-    from germane.labelling.corpus import Corpus
     from germane.ledger.store import Ledger
 
 NAME_A_JUDGE = "name one: --judge labels | lexical | openai:gpt-4o-mini (in Python: judge=...)"
@@ -82,17 +81,6 @@ _READERS = {"LabelsJudge": "labels", "GoldJudge": "gold"}
 def settings_of(spec: Spec, judge: Judge | None) -> Settings:
     """Return the relevance settings, with the labels that replace a judge's verdicts."""
     return Settings.of(spec.against, spec.scale, spec.rubric).with_judge(judged_by(judge))
-
-
-def open_corpus(spec: Spec) -> Corpus | None:
-    """Open the corpus, if one is named; InputError, before anything is paid, if it cannot be read."""
-    if spec.corpus is None:
-        return None
-    from germane.labelling.corpus import Corpus
-
-    corpus = Corpus(Path(spec.corpus))
-    _ = corpus.identity
-    return corpus
 
 
 def needs_judge(graders: Iterable[Grader]) -> list[str]:

@@ -24,7 +24,6 @@ from germane.evaluation.choice import (
     name_of_replay,
     needs_judge,
     no_judge,
-    open_corpus,
     open_earlier,
     open_ledger,
     remove_ledger,
@@ -35,7 +34,7 @@ from germane.evaluation.evaluation import evaluate_jobs, run_coroutine
 from germane.evaluation.spec import Spec
 from germane.folder.rows import BlockRows, Tables
 from germane.folder.writer import FolderWriter
-from germane.judges.judge import Judge, Judges, members_of
+from germane.judges.judge import Judge, Judges
 from germane.judging.asker import Asker
 from germane.judging.spending import Budget, Spent, check_price
 from germane.measures.declaration import parse_measures
@@ -54,7 +53,6 @@ __all__ = ["report_on"]
 
 if TYPE_CHECKING:
     from germane.graders.grader import CaseGrader
-    from germane.labelling.corpus import Corpus
     from germane.ledger.store import Ledger
     from germane.targets.target import Target
 
@@ -77,7 +75,6 @@ async def aevaluate(
     against: str = "auto",
     scale: str = "graded",
     rubric: str = "trec",
-    corpus: Path | str | None = None,
     ledger: Ledger | Path | str | None = None,
     replay: Path | str | None = None,
     gates: Iterable[str] = (),
@@ -104,7 +101,6 @@ async def aevaluate(
         against: Judge relevance against auto, query, reference, response or criterion.
         scale: Ask for grades (graded, 0-3) or yes and no (binary).
         rubric: Wording of the grades: trec (UMBRELA) or usefulness.
-        corpus: The searched documents, a file or folder, whose digest is stored with the report.
         replay: A ledger or an export of one to answer from without judge calls; missing answers make the verdict undecided.
         ledger: A path or ledger where answers are stored for later evaluations. None stores none.
         gates: Gates to decide, such as `"lower(nDCG@10)>=0.7"`; see `Report.verdict`.
@@ -144,7 +140,6 @@ async def aevaluate(
         against=against,
         scale=scale,
         rubric=rubric,
-        corpus=corpus,
         replay=replay,
         max_unmeasured=max_unmeasured,
         allow_stand_in=allow_stand_in,
@@ -161,7 +156,6 @@ async def aevaluate(
     if replay is not None and ledger is not None:
         raise InputError("a ledger that is replayed is the only one", fix="leave ledger= out")
     opened = open_ledger(ledger, replay) if ledger is None or isinstance(ledger, str | Path) else None
-    searched = open_corpus(spec)
     with nullcontext() if opened is None else closing(opened):
         return await report_on(
             jobs,
@@ -170,7 +164,6 @@ async def aevaluate(
             opened if ledger is None or opened is not None else cast("Ledger", ledger),
             spec=spec,
             gates=parsed,
-            corpus=searched,
             target=None if target is None else _target_of(target, workers),
             line=line,
         )
@@ -210,7 +203,7 @@ class Runner:
     Args:
         judge: The judge of the questions; None where no measure asks.
         settings: What relevance is asked about.
-        spec: The limits, the ledger that is replayed, the corpus, and what the report is decided by.
+        spec: The limits, the ledger that is replayed, and what the report is decided by.
         store: Where the rows go: memory, or the folder's writer.
         ledger: Where answers are looked up and stored; None stores none.
         asker: An asker of the same judge and ledger, which stays open; None opens one.
@@ -226,13 +219,12 @@ class Runner:
         ledger: Ledger | None = None,
         *,
         budget: Budget | None = None,
-        corpus: Corpus | None = None,
         asker: Asker | None = None,
         **asking: Any,
     ) -> None:
         self.judge, self.settings, self.spec, self.store, self.ledger = judge, settings, spec, store, ledger
         self.tables: Tables = store if isinstance(store, BlockRows) else store.tables
-        self.budget, self.corpus = budget or Budget(spec.max_cost, spec.max_calls), corpus
+        self.budget = budget or Budget(spec.max_cost, spec.max_calls)
         self._router, self._replay, self._lent = Router(judge), name_of_replay(spec), asker is not None
         self.asker = asker or Asker(self._router, ledger, budget=self.budget, replay=self._replay, **asking)
         self._router.lend(self.asker)
@@ -260,8 +252,6 @@ class Runner:
     ) -> tuple[Report, list[tuple[int, str]]]:
         """Return the report of the rows with these manifest entries, and the notes on its gold."""
         entries = manifest_of(self.settings, self.judge, spent) | dict(made or {})
-        if self.corpus is not None:
-            entries["corpus"] = self.corpus.identity
         report = Report.build(
             self.tables,
             entries,
@@ -270,11 +260,11 @@ class Runner:
             max_unmeasured=self.spec.max_unmeasured,
             allow_stand_in=self.spec.allow_stand_in,
         )
-        if self.corpus is None and not report.misses_gold:
+        if not report.misses_gold:
             return report, []
         from germane.labelling.unmatched import gold_notes  # which most evaluations do without
 
-        notes = list(gold_notes(report, self.corpus))
+        notes = list(gold_notes(report))
         for count, note in notes:
             report.add_note(count, note)
         return report, notes
@@ -288,7 +278,6 @@ async def report_on(
     *,
     spec: Spec = Spec(),  # noqa: B008 - it never changes
     gates: Sequence[Gate] = (),
-    corpus: Corpus | None = None,
     target: Target | None = None,
     line: _ShowLine | None = None,
     asker: Asker | None = None,
@@ -297,8 +286,6 @@ async def report_on(
 
     With `spec.replay` the ledger alone answers. A `asker` that is given, for the same judge and ledger, is used and stays open.
     """
-    if judge is not None and ledger is not None:
-        _warn_of_unstored(judge)
     writer, resumed = None, False
     asking: dict[str, Any] = {"on_progress": partial(_show_progress, line, judge)}
     with ExitStack() as opened:
@@ -316,7 +303,7 @@ async def report_on(
                 ledger = own = open_ledger(writer.path / "ledger.sqlite")
                 opened.callback(own.close)  # type: ignore[union-attr]
         store = writer or BlockRows()
-        runner = Runner(judge, settings, spec, store, ledger, corpus=corpus, asker=asker, **asking)
+        runner = Runner(judge, settings, spec, store, ledger, asker=asker, **asking)
         if target is not None:
             answers = TargetAnswers(writer.path if writer else None, resumed=resumed)
             jobs = await _answered(jobs, target, answers, line, runner.tables.notes)
@@ -331,16 +318,6 @@ async def report_on(
     return report
 
 
-def _warn_of_unstored(judge: Judge) -> None:
-    for member in members_of(judge):
-        if not member.kept:
-            problem = "the answers of %s are not stored: give it a name, LLMJudge(..., name=...)"
-            _log.warning(problem, member.name)
-
-
-_KEPT = "answers of the target are kept from the evaluation before this one; a new folder asks it again"
-
-
 def _again(writer: FolderWriter, jobs: Iterable[Job], *, answered: bool) -> tuple[Iterable[Job], bool]:
     """Return the jobs, and whether the folder holds a complete report of the same samples that this one continues.
 
@@ -349,16 +326,15 @@ def _again(writer: FolderWriter, jobs: Iterable[Job], *, answered: bool) -> tupl
     if not (writer.path / "manifest.json").exists():
         writer.refuse_other("name a new folder")
         return jobs, False
-    jobs, earlier = list(jobs), {sample.key: sample for sample in Report.open(writer.path).samples()}
-    if earlier.keys() != {job.sample.key for job in jobs}:
+    blank = Sample(id="", query="")
+    unanswered = {name: getattr(blank, name) for name in _ANSWERS if answered}
+
+    def asked(samples: Iterable[Sample]) -> list[bytes]:
+        return sorted(encode_record(structs.replace(sample, **unanswered)) for sample in samples)
+
+    jobs = list(jobs)
+    if asked(Report.open(writer.path).samples()) != asked(job.sample for job in jobs):
         writer.refuse_other("name a new folder")
-    for job in jobs:
-        before = earlier[job.sample.key]
-        if answered:
-            writer.tables.notes[_KEPT] += before.error is None
-            before = structs.replace(before, **{name: getattr(job.sample, name) for name in _ANSWERS})
-        if encode_record(before) != encode_record(job.sample):
-            writer.refuse_other("name a new folder")
     return jobs, True
 
 

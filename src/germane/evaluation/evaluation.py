@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import asyncio
 import signal
-import threading
 from array import array
 from collections import Counter, defaultdict, deque
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Iterator, Sequence
@@ -21,7 +20,7 @@ from typing import Any, TypeVar, cast
 from germane.errors import Interrupted
 from germane.folder.rows import BlockRows
 from germane.folder.writer import FolderWriter
-from germane.judging.caller import Caller, called_by, in_own_loop
+from germane.judging.caller import called_by, in_own_loop
 from germane.judging.driver import AskJudge, FindAnswers, Running, finish, replay_stored, start
 from germane.measures.scoring import Block, Job
 from germane.places.asked import AskedItem, places_asked
@@ -201,12 +200,11 @@ def run_coroutine(work: Coroutine[Any, Any, T]) -> T:
     if not running:  # outside of the handler: an error of the work has no other one before it
         return asyncio.run(in_own_loop(work))
     calls: SimpleQueue[Callable[[], object] | None] = SimpleQueue()
-    caller = Caller(None, threading.get_ident(), calls.put)
     begun: Future[tuple[asyncio.AbstractEventLoop, asyncio.Task[Any] | None]] = Future()
 
     async def main() -> T:
         begun.set_result((asyncio.get_running_loop(), asyncio.current_task()))
-        return await called_by(caller, work)
+        return await called_by(calls.put, work)
 
     with ThreadPoolExecutor(1, "germane-evaluate") as executor:  # which waits for the thread at its end
         result = executor.submit(asyncio.run, main())

@@ -11,14 +11,14 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import chain, count
 from math import inf
-from typing import NamedTuple, TypeAlias
+from typing import TypeAlias
 
 from msgspec import structs
 
 from germane.clean import counted
 from germane.evaluation.choice import Router
 from germane.evaluation.evaluation import SIZE, Working, answered_blocks, run_coroutine
-from germane.judges.judge import Judge, members_of
+from germane.judges.judge import Judge
 from germane.judges.panel import PanelJudge
 from germane.judging.asker import Asker
 from germane.judging.spending import Spent, UsageLog
@@ -153,19 +153,6 @@ def _spent(asked: Iterable[_ToAsk]) -> Spent:
     return result
 
 
-class _LookedUp(NamedTuple):
-    """A question to one judge, and its known answer if there is one.
-
-    `calls` are the questions to judges who cost that it is: of a panel's known answer several.
-    """
-
-    key: str
-    judge: Judge
-    question: AnyQuestion
-    answer: Answer | None
-    calls: int
-
-
 class Forecaster:
     """Evaluates samples without asking: known answers are used, and a typical answer in place of every other.
 
@@ -189,13 +176,13 @@ class Forecaster:
         self._asker = Asker(Router(judge), ledger, earlier=earlier)
         self._settings, self._seen = settings, UsageLog()
         self._waiting: set[SampleKey] = set()
-        self._asked: dict[str, list[_LookedUp]] = {}
-        """The questions that were asked under each key; of a panel whose answer is not known, its members."""
+        self._found: dict[str, list[tuple[Judge, Answer | None]]] = {}
+        """The known answers under each key; of a panel one for each member."""
 
     async def count(self, jobs: Iterable[Job], *, size: int = SIZE, seconds: float = inf) -> None:
         """Count the questions of more samples, `size` at once; if that takes longer than `seconds`, only of the first."""
         start = time.monotonic()
-        async for block in answered_blocks(jobs, self.lookup, self._settings, size=size):
+        async for block in answered_blocks(jobs, self._lookup, self._settings, size=size):
             self._count(block)
             if time.monotonic() - start > seconds:
                 break
@@ -211,7 +198,7 @@ class Forecaster:
         response = sample.response or _TYPICAL
         return with_sample(job, structs.replace(sample, response=response, error=None))
 
-    async def lookup(self, asked: Sequence[Sequence[AnyQuestion]]) -> list[Sequence[Answer]]:
+    async def _lookup(self, asked: Sequence[Sequence[AnyQuestion]]) -> list[Sequence[Answer]]:
         """Return an answer to each question: the stored one, else a typical one."""
         keyed = [self._asker.keyed(questions) for questions in asked]
         judgements = self._asker.find(chain.from_iterable(keyed))
@@ -226,36 +213,30 @@ class Forecaster:
     def _answer(
         self, question: AnyQuestion, key: str, judge: Judge, judgements: Mapping[str, Judgement]
     ) -> Answer:
-        """Return the first usable answer, a typical one while an answer is outstanding, else the failure."""
-        asked = self._asked[key] = self._look_up(question, key, judge, judgements)
-        answers = [looked_up.answer for looked_up in asked if looked_up.answer is not None]
-        if len(answers) < len(asked) or not answers:
-            typical = Answer(Judgement(key=key, item="", kind=question.kind, judge=judge.name), None)
-            answers.append(structs.replace(typical, value=question.parse(question.typical())))
+        """Return the first usable answer of the judge or its members; a typical one while one of them is not known."""
+        found = self._found[key] = self._find(question, key, judge, judgements)
+        answers = [answer for _, answer in found if answer is not None]
+        if len(answers) < len(found):
+            typical = Judgement(key=key, item="", kind=question.kind, judge=judge.name)
+            return Answer(typical, question.parse(question.typical()))
         best = next((answer for answer in answers if answer.usable), answers[0])
-        return (
-            best
-            if best.judgement.key == key
-            else Answer(structs.replace(best.judgement, key=key), best.value)
-        )
+        return Answer(structs.replace(best.judgement, key=key), best.value)
 
-    def _look_up(
+    def _find(
         self, question: AnyQuestion, key: str, judge: Judge, judgements: Mapping[str, Judgement]
-    ) -> list[_LookedUp]:
-        judgement = judgements.get(key)
-        answer = None if judgement is None else self._asker.read(question, judgement)
+    ) -> list[tuple[Judge, Answer | None]]:
+        """Return the stored answer of the judge, or one for each member of a panel; None for one that is not known."""
+        answer = self._asker.read(question, judgements[key]) if key in judgements else None
         if answer is not None and not answer.holds:
             answer = None
         if answer is None and isinstance(judge, PanelJudge):
-            members = [
-                (next_member.key(question), next_member) for next_member in judge.next_members(question, ())
-            ]
+            members = [(member.key(question), member) for member in judge.next_members(question, ())]
             theirs = self._asker.find(members)
-            return [asked for member in members for asked in self._look_up(question, *member, theirs)]
-        return [_LookedUp(key, judge, question, answer, sum(judge.stored for judge in members_of(judge)))]
+            return [pair for member in members for pair in self._find(question, *member, theirs)]
+        return [(judge, answer)]
 
     def _count(self, working: Working) -> None:
-        jobs, asked, lines = working.block.jobs, self._asked, self.forecast.lines
+        jobs, lines = working.block.jobs, self.forecast.lines
         self.forecast.samples += len(jobs)
         for job in jobs:
             self.forecast.waiting += job.sample.key in self._waiting
@@ -263,28 +244,31 @@ class Forecaster:
                 lines.setdefault(grader.name, ForecastLine())
         for number, name, program, passages in working.block.asking():
             estimated = jobs[number].sample.key in self._waiting
-            for _, answers in working.programs[program].trace:
-                heard = [answers[at] for at in passages] if passages is not None else answers
-                questions = [looked_up for answer in heard for looked_up in asked[answer.judgement.key]]
-                for question in questions:
-                    self._count_one(lines[name], question, estimated=estimated)
-                estimated = estimated or any(looked_up.answer is None for looked_up in questions)
-        asked.clear()
+            for questions, answers in working.programs[program].trace:
+                which = range(len(answers)) if passages is None else passages
+                keys = [answers[at].judgement.key for at in which]
+                for at, key in zip(which, keys, strict=True):
+                    self._count_one(lines[name], questions[at], key, estimated=estimated)
+                known = (answer for key in keys for _, answer in self._found[key])
+                estimated = estimated or any(answer is None for answer in known)
+        self._found.clear()
 
-    def _count_one(self, line: ForecastLine, asked: _LookedUp, *, estimated: bool) -> None:
-        """Count a question; `estimated` if it follows from a typical answer."""
-        if not asked.calls:
-            return
-        if self._seen.seen_before(asked.key):
-            line.shared += asked.calls
-        elif asked.answer is None or not asked.answer.usable:
-            line.new += asked.calls
-            line.estimated += asked.calls * estimated
-            line.asked.append((asked.judge, asked.question))
-            if not estimated and asked.judge.stored:
-                self.forecast.certain.append((asked.judge, asked.question))
-        else:
-            line.cached += asked.calls
+    def _count_one(self, line: ForecastLine, question: AnyQuestion, key: str, *, estimated: bool) -> None:
+        """Count a question, of a panel once for each member; `estimated` if it follows from a typical answer."""
+        again = self._seen.seen_before(key)
+        for judge, answer in self._found[key]:
+            if not judge.stored:
+                continue
+            if again:
+                line.shared += 1
+            elif answer is not None and answer.usable:
+                line.cached += 1
+            else:
+                line.new += 1
+                line.estimated += estimated
+                line.asked.append((judge, question))
+                if not estimated:
+                    self.forecast.certain.append((judge, question))
 
 
 def expectation(forecaster: Forecaster, jobs: Iterable[Job]) -> Spent | None:

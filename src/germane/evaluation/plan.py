@@ -72,8 +72,6 @@ def part_of(spec: Spec) -> Part | None:
 class Plan:
     """All that a run does: the cases of the files that its paths name, their graders, the judge and the gates.
 
-    What `of` returns is checked; what `read` returns has neither judge nor gates.
-
     Attributes:
         paths: The files and folders that are named.
         files: The eval files among them.
@@ -112,23 +110,6 @@ class Plan:
     _document_ids: Callable[[Sample], Sample] | None = field(default=None, init=False)
 
     @classmethod
-    def read(cls, spec: Spec, notices: Notices, *, dry: bool = False) -> Plan:
-        """Return the plan of a specification's files; a measure that is not given is named by a manifest or the config."""
-        if not spec.paths:
-            raise InputError("nothing to evaluate", fix="name an eval file, a data file or a folder")
-        paths, files = named_files(spec.paths, notices)
-        named, source = spec.first("measures", "given", "report")
-        return cls(
-            paths=paths,
-            files=files,
-            spec=spec,
-            measures=parse_measures(named or (), Path() if source == "report" else None),
-            usual=() if named else parse_measures(spec.config.get("measures", ()), Path()),
-            dry=dry,
-            notices=notices,
-        )
-
-    @classmethod
     def of(cls, spec: Spec, warn: Callable[[str], None], *, dry: bool = False) -> Plan:
         """Return the checked plan of what was asked for, on top of the report that is resumed.
 
@@ -136,10 +117,23 @@ class Plan:
         be used, or a cost limit is set and no price is known.
         """
         spec = spec.in_project()
+        if not spec.paths:
+            raise InputError("nothing to evaluate", fix="name an eval file, a data file or a folder")
         if spec.until and (part_of(spec) or spec.get("engine")):
             problem = "--until looks at all cases together, and parts know nothing of one another"
             raise InputError(problem, fix="leave out --part and --engine, or draw: --sample 1000")
-        plan = cls.read(spec, Notices(lambda notice: warn(str(notice))), dry=dry).in_files()
+        notices = Notices(lambda notice: warn(str(notice)))
+        paths, files = named_files(spec.paths, notices)
+        named, source = spec.first("measures", "given", "report")
+        plan = cls(
+            paths=paths,
+            files=files,
+            spec=spec.in_files(_agreed(files.values(), spec)),
+            measures=parse_measures(named or (), Path() if source == "report" else None),
+            usual=() if named else parse_measures(spec.config.get("measures", ()), Path()),
+            dry=dry,
+            notices=notices,
+        )
         if (trials := spec.given.get("trials", 1)) > 1 and not plan.asks_targets:
             problem = f"--trials {trials}: no target is queried, and stored answers have one trial"
             raise InputError(problem, fix="name one with --target, or leave out --trials")
@@ -326,22 +320,14 @@ class Plan:
         )
 
     def _first(self, chosen: Iterable[PlannedCase], count: int) -> Iterator[PlannedCase]:
-        """Yield the first cases, each with all its systems and trials, in whatever order these come.
-
-        Rows that name neither are one per case: of those nothing is read beyond the last one.
-        """
-        ids, several = set[str](), False
+        """Yield the first cases, each with all its systems and trials, in whatever order these come."""
+        ids = set[str]()
         for planned in chosen:
-            sample = planned.sample
-            if sample.id not in ids:
-                if len(ids) == count:
-                    self.left_out["limit"] = count
-                    if not several:
-                        return
-                    continue
-                ids.add(sample.id)
-            several = several or (not planned.target and (sample.system, sample.trial) != ("", 0))
-            yield planned
+            if planned.sample.id in ids or len(ids) < count:
+                ids.add(planned.sample.id)
+                yield planned
+            else:
+                self.left_out["limit"] = count
 
     @property
     def inputs(self) -> list[Path]:
@@ -355,26 +341,14 @@ class Plan:
         """The size of all data files in bytes; stdin counts 0."""
         return sum(file.stat().st_size for file in self.inputs)
 
-    def in_files(self) -> Plan:
-        """Return the plan with what the eval files set in its specification; InputError if they differ and no flag decides."""
-        agreed: dict[str, Json] = {}
-        for name in IN_FILES:
-            files = {getattr(file, name): None for file in self.files.values()}
-            values = [value for value in files if value is not None]
-            if len(values) == 1:
-                agreed[name] = values[0]
-            elif values and not self.spec.first(name, "given", "report")[1]:
-                problem = f"the eval files name different values of {name}: {' and '.join(map(str, values))}"
-                raise InputError(problem, fix=f"run them one by one, or give --{name}")
-        return replace(self, spec=self.spec.in_files(agreed))
-
     def with_defaults(self) -> Plan:
         """Return the plan with `usual` measures, chosen by the data, where there are data and no measure is named."""
         paths, spec = tuple(path for path in self.paths if path not in self.files), self.spec
         if self.measures or self.usual or not paths:
             return self
         named, _ = spec.first("judge", "given", "report", "files", "config")
-        look = replace(self.graded_by_nothing(), paths=paths, notices=Notices())
+        nothing = parse_measures(["RR"])  # it makes no grader of a file
+        look = replace(self, measures=nothing, paths=paths, notices=Notices(), _made={})
         chosen = default_measures(
             (planned.sample for planned in islice(look.matching(), LOOKED_AT)),
             mask_urls(str(named or "")),
@@ -390,10 +364,6 @@ class Plan:
         if chosen.judge:  # goes before the environment's, as a report's does
             spec = replace(spec, report=FrozenDict({**spec.report, "judge": chosen.judge}))
         return replace(self, spec=spec, usual=parse_measures(chosen.measures), defaults=chosen, _made={})
-
-    def graded_by_nothing(self) -> Plan:
-        """Return the same cases with a measure that needs nothing, so that no grader is made."""
-        return replace(self, measures=parse_measures(["RR"]), _made={})
 
     # The run
 
@@ -424,6 +394,18 @@ class Plan:
         for job in feasible(jobs, self.settings, self.gates):
             if share is None or share.has(job.sample.query):
                 yield job
+
+
+def _agreed(files: Iterable[EvalFile], spec: Spec) -> dict[str, Json]:
+    """Return the options that the eval files set; InputError if they differ and no flag decides."""
+    agreed: dict[str, Json] = {}
+    for name in IN_FILES:
+        values = dict.fromkeys(value for file in files if (value := getattr(file, name)) is not None)
+        if len(values) > 1 and not spec.first(name, "given", "report")[1]:
+            problem = f"the eval files name different values of {name}: {' and '.join(map(str, values))}"
+            raise InputError(problem, fix=f"run them one by one, or give --{name}")
+        agreed |= dict.fromkeys([name] if len(values) == 1 else [], next(iter(values), None))
+    return agreed
 
 
 def _checked_gates(plan: Plan) -> tuple[Gate, ...]:

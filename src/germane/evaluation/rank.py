@@ -31,7 +31,6 @@ from germane.samples.runs.hits import Hits, find_hits
 from germane.samples.runs.results import EXAMPLES, GOLD
 from germane.samples.runs.source import RowSource
 from germane.tables.scores import Noted, ScoreTable
-from germane.types import Json, Sample
 
 DEFAULT_MEASURES = "nDCG@10 AP RR P@10 R@10 Judged@10"
 _ABSENT = "no results for this query"
@@ -52,7 +51,6 @@ def rank(
     missing: Literal["zero", "skip"] = "zero",
     duplicates: Literal["error", "first"] = "error",
     doc_id: DocumentId | None = None,
-    queries: Iterable[Sample] = (),
 ) -> Report:
     """Score one system's run against gold; returns a report with a score per query and measure.
 
@@ -64,7 +62,6 @@ def rank(
         missing: Score queries without results 0, or skip them.
         duplicates: A document that is in a query twice is an error, or counts at its best place.
         doc_id: Maps the ids of chunks to those of documents, in run and gold; the best chunk of a document counts.
-        queries: Samples with tags, metadata and clusters, for `report.slices("lang")` and intervals.
 
     Raises:
         InputError: No query of the run has gold, or a file cannot be read.
@@ -73,7 +70,7 @@ def rank(
     part = rank_part(
         run, qrels, measures, system=system, missing=missing, duplicates=duplicates, doc_id=doc_id
     )
-    return ranked_report([part], queries=queries)
+    return ranked_report([part])
 
 
 def rank_part(
@@ -222,47 +219,13 @@ def _first(hits: Hits, marked: NDArray[np.bool_]) -> tuple[int, list[str]]:
 
 
 def ranked_report(
-    parts: Iterable[BlockRows],
-    gates: Sequence[Gate] = (),
-    queries: Iterable[Sample] = (),
-    by: str | None = None,
-    *,
-    notes: Iterable[str] = (),
-    corpus: Mapping[str, Json] | None = None,
+    parts: Iterable[BlockRows], gates: Sequence[Gate] = (), *, notes: Iterable[str] = ()
 ) -> Report:
-    """Build one report from the runs of several systems.
-
-    Args:
-        parts: The scores of each run.
-        gates: The gates of the report.
-        queries: Samples with tags, metadata and clusters.
-        by: Show the report by this slice of the queries.
-        notes: Remarks on the gold.
-        corpus: The identity of the corpus.
-
-    Raises:
-        InputError: None of the queries was scored.
-    """
+    """Build one report from the runs of several systems, with `notes` on the gold."""
     made = list(parts)
     merged = made[0] if len(made) == 1 else merge(made)
-    samples = list(queries)
-    scored = {query for query, _, _ in merged.scores.samples} if samples else set[str]()
-    merged.samples.extend(sample for sample in samples if sample.id in scored)
-    if samples and not merged.samples:
-        ours, theirs = (
-            ", ".join(map(repr, some)) for some in (sorted(scored)[:3], [s.id for s in samples][:3])
-        )
-        raise InputError(
-            f"none of the queries is in the gold: their ids are like {theirs}, the gold's like {ours}",
-            fix="name the queries alike",
-        )
-    manifest: dict[str, Json] = {"judge": {"source": "gold"}, "notes": [*notes, *merged.notes], "by": by}
-    if corpus is not None:
-        manifest["corpus"] = corpus
-    report = Report.build(merged, manifest, gates=gates)
-    if by is not None:
-        report.slices(by)  # an unknown name is an error here
-    return report
+    manifest = {"judge": {"source": "gold"}, "notes": [*notes, *merged.notes]}
+    return Report.build(merged, manifest, gates=gates)
 
 
 def _checked(measures: str | Iterable[Measure]) -> tuple[Measure, ...]:

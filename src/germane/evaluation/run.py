@@ -26,7 +26,7 @@ from germane.errors import (
     MissingKey,
     NoneAnswered,
 )
-from germane.evaluation.choice import keeps_answers, open_corpus, open_ledger, remove_ledger
+from germane.evaluation.choice import keeps_answers, open_ledger, remove_ledger
 from germane.evaluation.evaluate import Runner
 from germane.evaluation.evaluation import interruptible, interruptibly, run_coroutine
 from germane.evaluation.plan import Plan, feasible
@@ -193,7 +193,6 @@ class _Run:
         self.models: dict[str, dict[str, str]] = {}
         self.counts: Counter[Path] = Counter()
         self.rows = array("q")
-        self.corpus = open_corpus(self.spec)
         self.answers: TargetAnswers | None = None
         self.stages: Stages | None = None
         self.baseline: ReportData | None = None
@@ -300,7 +299,6 @@ class _Run:
             self.folder,
             self.ledger,
             budget=self.budget,
-            corpus=self.corpus,
             earlier=self.earlier,
             usage_log=self.usage_log,
             **keeping,
@@ -405,8 +403,7 @@ class _Run:
             made["part"] = self.share.entry(tables, self.rows, plan.count, plan.inputs, plan.gates)
         report, notes = self.runner.report(self.spent, made, () if self.share else plan.gates)
         for number, note in notes:
-            check = "; germane labels check says what became of them" if self.corpus is not None else ""
-            self.callbacks.warn(f"{number} {note}{check}")
+            self.callbacks.warn(f"{number} {note}")
         if self.share is not None:
             why = over or "a part: gates are decided on the whole, by `germane merge`"
             report.verdict = Verdict(3 if over else 0, (why,))

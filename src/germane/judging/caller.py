@@ -1,42 +1,27 @@
-"""The caller's thread and event loop, in which clients made by the caller may be used."""
+"""The caller's thread, in which clients made by the caller may be used."""
 
 from __future__ import annotations
 
 import asyncio
-import threading
 from collections.abc import Callable, Coroutine
 from contextvars import ContextVar
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, TypeAlias, TypeVar
 
 T = TypeVar("T")
+RunThere: TypeAlias = Callable[[Callable[[], object]], object]
+"""Hands a function to the thread of an evaluation's caller, which runs it as soon as it can."""
+
+_run_there: ContextVar[RunThere | None] = ContextVar("run_there", default=None)
 
 
-class Caller(NamedTuple):
-    """The caller of an evaluation.
-
-    `loop` is its own event loop, None where coroutines cannot be awaited in one; `run` hands a function to its `thread`,
-    which runs it as soon as it can.
-    """
-
-    loop: asyncio.AbstractEventLoop | None
-    thread: int
-    run: Callable[[Callable[[], object]], object]
+def callers_thread() -> RunThere:
+    """Return what runs functions in the thread of the evaluation's caller; without one, that of the running loop."""
+    return _run_there.get() or asyncio.get_running_loop().call_soon_threadsafe
 
 
-_caller: ContextVar[Caller | None] = ContextVar("caller", default=None)
-
-
-def caller() -> Caller:
-    """Return the caller of the evaluation in this context; without one, the running loop's."""
-    if (known := _caller.get()) is not None:
-        return known
-    loop = asyncio.get_running_loop()
-    return Caller(loop, threading.get_ident(), loop.call_soon_threadsafe)
-
-
-async def called_by(known: Caller, work: Coroutine[Any, Any, T]) -> T:
+async def called_by(run_there: RunThere, work: Coroutine[Any, Any, T]) -> T:
     """Await a coroutine on behalf of this caller."""
-    _caller.set(known)
+    _run_there.set(run_there)
     return await work
 
 
@@ -51,5 +36,4 @@ async def in_own_loop(work: Coroutine[Any, Any, T]) -> T:
         finally:
             asyncio._set_running_loop(loop)  # noqa: SLF001
 
-    own = Caller(None, threading.get_ident(), lambda call: loop.call_soon_threadsafe(outside, call))
-    return await called_by(own, work)
+    return await called_by(lambda call: loop.call_soon_threadsafe(outside, call), work)

@@ -15,7 +15,6 @@ from germane.samples.runs.results import MOST_COMPARED
 from germane.types import Sample
 
 if TYPE_CHECKING:
-    from germane.labelling.corpus import Corpus
     from germane.reports.data import ReportData
     from germane.tables.scores import SampleKey
 
@@ -35,12 +34,12 @@ def _spelling(name: str) -> str:
     return re.sub(r"^(-?\d+)\.0+$", r"\1", " ".join(visible.split()).casefold())
 
 
-def absent_note(absent: Sequence[str], total: int, listed: Collection[str], *, where: str = "no list") -> str:
+def absent_note(absent: Sequence[str], total: int, listed: Collection[str]) -> str:
     """Return the note that gold ids occur in no list, without its leading number: `of 7 gold ids occur in ...`.
 
     `listed` are the ids that were retrieved.
     """
-    note = f"of {total} gold ids {'occurs' if len(absent) == 1 else 'occur'} in {where}: "
+    note = f"of {total} gold ids {'occurs' if len(absent) == 1 else 'occur'} in no list: "
     note += some_of(absent, _EXAMPLES)
     if listed:
         note += f"; the lists have ids like {some_of(list(islice(listed, _EXAMPLES)))}"
@@ -85,20 +84,19 @@ def gold_ids(sample: Sample) -> list[str]:
     return list(dict.fromkeys([*(sample.qrels or ()), *members]))
 
 
-def gold_notes(report: ReportData, corpus: Corpus | None) -> Iterator[tuple[int, str]]:
+def gold_notes(report: ReportData) -> Iterator[tuple[int, str]]:
     """Yield the notes on gold ids that occur nowhere, or that were retrieved in another spelling.
 
     Each comes with its count, which is to be written in front of it.
     """
     of_gold = [line for line in report.summaries if line.basis.source == "gold"]
-    if corpus is not None or any(line.mean == 0 for line in of_gold):
+    if any(line.mean == 0 for line in of_gold):
         samples = list(report.samples())
-        absent, total = unknown_gold(samples, corpus)
+        absent, total = unknown_gold(samples)
         if absent:
             passages = (context for sample in samples for context in sample.retrieved())
             listed = dict.fromkeys(context.id for context in passages if context.id is not None)
-            where = "no list" if corpus is None else "no list and not in the corpus"
-            yield len(absent), absent_note(absent, total, listed, where=where)
+            yield len(absent), absent_note(absent, total, listed)
             return
     missing = _missing_gold(report, {line.measure for line in of_gold})
     if pairs := near_misses(map(_missed, report.tables.samples_of(missing))):
@@ -125,18 +123,12 @@ def _relevant(sample: Sample) -> list[str]:
     return [name for name in gold_ids(sample) if (sample.qrels or {}).get(name, 1) > 0]
 
 
-def unknown_gold(samples: Iterable[Sample], corpus: Corpus | None) -> tuple[list[str], int]:
-    """Return the relevant gold ids that occur in no list and not in the corpus, and the number of all relevant gold ids.
-
-    Without a corpus none is named unless all of them occur in no list, and lists have ids at all.
-    """
+def unknown_gold(samples: Iterable[Sample]) -> tuple[list[str], int]:
+    """Return the relevant gold ids, if none of them occurs in any list and lists have ids at all, and their number."""
     gold: dict[str, None] = {}
     listed: set[str] = set()
     for sample in samples:
         gold |= dict.fromkeys(_relevant(sample))
         listed.update(context.id for context in sample.retrieved() if context.id is not None)
     absent = [name for name in gold if name not in listed]
-    if corpus is not None and absent:
-        texts = corpus.texts_of(set(absent))
-        return [name for name in absent if name not in texts], len(gold)
     return (absent if listed and len(absent) == len(gold) else []), len(gold)

@@ -182,7 +182,6 @@ def _open_for_writing(path: Path) -> sqlite3.Connection:
 
     Nothing is written to a file of another program or of another version.
     """
-    _refuse_folder(path)
     path.parent.mkdir(parents=True, exist_ok=True)
     with suppress(FileExistsError):
         path.touch(0o600, exist_ok=False)  # SQLite gives the log the same mode
@@ -227,7 +226,6 @@ def _create_table(db: sqlite3.Connection) -> None:
 
 def _open_for_reading(path: Path) -> sqlite3.Connection:
     """Return a read-only connection that also works on read-only media."""
-    _refuse_folder(path)
     if not path.exists():
         raise LedgerError(f"no ledger {path}; `germane run` makes one, or name another: --ledger FILE")
     writable = os.access(path, os.W_OK) and os.access(path.parent, os.W_OK)
@@ -241,11 +239,6 @@ def _open_for_reading(path: Path) -> sqlite3.Connection:
         db.close()
         raise
     return db
-
-
-def _refuse_folder(path: Path) -> None:
-    if path.is_dir():
-        raise LedgerError(f"{path} is a folder; name the ledger's file, such as {path / 'ledger.sqlite'}")
 
 
 def _is_new(db: sqlite3.Connection, path: Path) -> bool:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import threading
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -18,7 +17,6 @@ from germane.errors import InputError, TargetError, excerpt
 from germane.folder.layout import files_in, sync
 from germane.folder.lines import TableFile
 from germane.folder.reader import StoredTables
-from germane.judging.caller import called_by, caller
 from germane.measures.scoring import Job
 from germane.samples.contexts import find_contexts
 from germane.samples.reading import samples_from
@@ -148,33 +146,9 @@ async def ask_targets(
 ) -> list[PlannedCase]:
     """Return the cases in order with their targets' answers; a failure becomes the sample's `error`.
 
-    Only what has no answer yet is asked, and each answer is kept when it arrives. Each of several `parts` that run side by side
-    has its share of a target's workers. Where a target must be asked in the calling thread, and this is it, the asking runs in a
-    thread of its own: time-outs go on.
+    Only what has no answer yet is asked, each target by its number of workers, and each answer is kept when it arrives. Each of
+    several `parts` that run side by side has its share of a target's workers.
     """
-    known = caller()
-    asking = _asked(cases, targets, answers, on_progress, parts=parts)
-    here = known.thread == threading.get_ident()
-    if not here or not any(target.in_calling_thread for target in targets.values()):
-        return await asking
-    from germane.targets.python import OwnLoop
-
-    loop = OwnLoop()
-    try:
-        return await asyncio.wrap_future(loop.run(called_by(known, asking)))
-    finally:
-        loop.stop()
-
-
-async def _asked(
-    cases: Sequence[PlannedCase],
-    targets: Mapping[_System, Target],
-    answers: TargetAnswers,
-    on_progress: Callable[[int, int], None],
-    *,
-    parts: int,
-) -> list[PlannedCase]:
-    """Return the cases with their targets' answers, each target asked by its number of workers."""
     workers = {key: asyncio.Semaphore(max(1, target.workers // parts)) for key, target in targets.items()}
     done = 0
 

@@ -51,7 +51,7 @@ class HttpTarget(Target):
     """Sends a request for each query, and again after a lost connection, 408, 425, 429 and 5xx, for at most `timeout` seconds in all.
 
     `{{query}}`, `{{id}}`, `{{trial}}`, `{{history}}` and `{{metadata}}` stand in the URL (percent-encoded), the headers and
-    the body; a text of the body that is nothing but one of them becomes its JSON value. `answer`, `contexts` and `calls` are
+    the body; a text of the body that is nothing but one of them becomes its JSON value. `answer` and `contexts` are
     JSON pointers (RFC 6901) into the response, and `context` maps fields of a context to pointers into each of them. Without
     any of these the response is read as a sample's answer: {response, contexts}. A redirect is an error that names the new URL.
     """
@@ -61,7 +61,6 @@ class HttpTarget(Target):
         "url": ("endpoint",),
         "answer_at": ("answer", "response"),
         "contexts_at": ("contexts",),
-        "calls_at": ("calls",),
         "timeout": ("timeout_seconds",),
     }
 
@@ -71,7 +70,6 @@ class HttpTarget(Target):
     body: Any = None
     answer_at: Pointer | None = None
     contexts_at: Pointer | None = None
-    calls_at: Pointer | None = None
     context: Annotated[dict[str, Pointer], plain] = Field(default_factory=dict)
     timeout: Positive = 60.0
     retries: WholeNumber = 2
@@ -91,7 +89,7 @@ class HttpTarget(Target):
         try:
             document = json.loads(text.removeprefix("\ufeff"))
         except (ValueError, RecursionError):
-            if self.answer_at or self.contexts_at or self.calls_at:
+            if self.answer_at or self.contexts_at:
                 raise TargetError(f"the response is not JSON: {text[:_TAIL]!r}") from None
             return text
         return self._fields(document)
@@ -175,7 +173,7 @@ class HttpTarget(Target):
 
     def _fields(self, document: Json) -> Json:
         """Return the values at the pointers, as the fields of an answer."""
-        if not (self.answer_at or self.contexts_at or self.calls_at):
+        if not (self.answer_at or self.contexts_at):
             return document
         result: dict[str, Json] = {}
         if isinstance(document, dict) and (failed := failure_of(document)) is not None:
@@ -192,8 +190,6 @@ class HttpTarget(Target):
                 {name: _at(value, pointer, needed=False) for name, pointer in self.context.items()} or value
                 for value in listed
             ]
-        if self.calls_at is not None:
-            result["calls"] = _at(document, self.calls_at)
         return result
 
 

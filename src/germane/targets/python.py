@@ -9,8 +9,8 @@ import inspect
 import os
 import sys
 import threading
-from collections.abc import Awaitable, Callable, Iterator, Mapping
-from concurrent.futures import Future, wait
+from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import Future
 from contextlib import contextmanager, redirect_stdout, suppress
 from functools import partial
 from pathlib import Path
@@ -21,13 +21,10 @@ from pydantic import AfterValidator, Field, PrivateAttr
 
 from germane.errors import GermaneError, InputError, Invalid, SourceLocation, TargetError, describe
 from germane.evalfiles.case import Case
-from germane.judging.caller import caller
+from germane.judging.caller import callers_thread
 from germane.targets.target import Target
-from germane.yamltext import Positive, Texts, plain
+from germane.yamltext import Texts, plain
 
-_ENDING = 1.0
-"""Seconds that an event loop has to end."""
-_THREAD = "germane target"
 _HINTS = {
     "same thread": "; workers=1 asks in the thread that made it",
     "event loop": "; `await aevaluate(...)` asks in the loop that made it",
@@ -51,16 +48,13 @@ class PythonTarget(Target):
     aliases: ClassVar = {
         "function": ("entry_point", "callable"),
         "path": ("cwd", "pythonpath"),
-        "timeout": ("timeout_seconds",),
     }
     imports: ClassVar[bool] = True
 
     function: Annotated[str, Field(examples=["my_rag:answer"]), AfterValidator(_module_and_name)]
     path: Texts = ()
     arguments: Annotated[dict[str, Any], plain] = Field(default_factory=dict)
-    timeout: Positive | None = None
     _called: Callable[..., Any] = PrivateAttr()
-    _loop: OwnLoop | None = PrivateAttr(default=None)
 
     def open(self, location: SourceLocation, folder: Path, evals: Path) -> None:
         """Import the module and find the function or retriever in it."""
@@ -96,14 +90,17 @@ class PythonTarget(Target):
 
     async def ask(self, case: Case) -> Any:
         """Return the function's answer; TargetError with type and message of its exception."""
+        asked = partial(_answer, self._called, _first_argument(self._called, case), self.arguments)
         try:
-            async with asyncio.timeout(None) as deadline:
-                return await self._call(case, deadline)
+            if inspect.iscoroutinefunction(self._called):
+                result = asked()
+            else:
+                run = callers_thread() if self.in_calling_thread else _in_thread
+                result = await asyncio.wrap_future(_submit(asked, run))
+            return await result if inspect.isawaitable(result) else result
         except GermaneError:
             raise
         except (Exception, SystemExit) as error:
-            if isinstance(error, TimeoutError) and deadline.expired():
-                raise TargetError(f"the function took more than {self.timeout:g} s") from None
             problem = f"{type(error).__name__}: {error}".strip().removesuffix(":")
             hint = next((hint for text, hint in _HINTS.items() if text in problem), "")
             raise TargetError(f"{problem}{hint}") from error
@@ -112,37 +109,6 @@ class PythonTarget(Target):
     def in_calling_thread(self) -> bool:
         """True if it is asked one query at a time, by a synchronous function."""
         return self.workers == 1 and not inspect.iscoroutinefunction(self._called)
-
-    async def _call(self, case: Case, deadline: asyncio.Timeout) -> Any:
-        loop, known = asyncio.get_running_loop(), caller()
-        asked = partial(_answer, self._called, _first_argument(self._called, case), self.arguments)
-        if inspect.iscoroutinefunction(self._called):
-            self._begin(deadline)
-            result = asked()
-        else:
-            begin = partial(loop.call_soon_threadsafe, self._begin, deadline)
-            run = known.run if self.in_calling_thread else _in_thread
-            result = await asyncio.wrap_future(_submit(asked, run, begin))
-        if not inspect.isawaitable(result):
-            return result
-        if known.loop is loop:
-            return await result
-        if known.loop is not None:
-            return await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(_awaited(result), known.loop))
-        self._loop = self._loop or OwnLoop()
-        return await asyncio.wrap_future(self._loop.run(result))
-
-    def _begin(self, deadline: asyncio.Timeout) -> None:
-        """Set the deadline of a call that begins now, after any wait for the thread."""
-        if self.timeout is not None:
-            with suppress(RuntimeError):  # it has ended
-                deadline.reschedule(asyncio.get_running_loop().time() + self.timeout)
-
-    async def close(self) -> None:
-        """Stop the event loop of asynchronous functions."""
-        if self._loop is not None:
-            self._loop.stop()
-            self._loop = None
 
 
 def _answer(function: Callable[..., Any], first: Any, arguments: Mapping[str, Any]) -> Any:
@@ -153,15 +119,11 @@ def _answer(function: Callable[..., Any], first: Any, arguments: Mapping[str, An
 
 def _in_thread(function: Callable[[], object]) -> None:
     """Run a function in a daemon thread of its own."""
-    threading.Thread(target=function, name=_THREAD, daemon=True).start()
+    threading.Thread(target=function, daemon=True).start()
 
 
-def _submit(
-    call: Callable[[], Any],
-    run: Callable[[Callable[[], object]], object] = _in_thread,
-    begin: Callable[[], object] = lambda: None,
-) -> Future[Any]:
-    """Schedule a call, preceded by `begin`, and return its future."""
+def _submit(call: Callable[[], Any], run: Callable[[Callable[[], object]], object]) -> Future[Any]:
+    """Schedule a call, and return its future."""
     future: Future[Any] = Future()
     context = contextvars.copy_context()
 
@@ -169,7 +131,6 @@ def _submit(
         if not future.set_running_or_notify_cancel():
             return
         try:
-            begin()
             result = context.run(call)
         except BaseException as error:
             future.set_exception(error)
@@ -180,40 +141,6 @@ def _submit(
 
     run(work)
     return future
-
-
-async def _awaited(result: Awaitable[Any]) -> Any:
-    """Await a result; an exception that would end the event loop becomes a TargetError."""
-    try:
-        return await result
-    except (SystemExit, KeyboardInterrupt) as error:
-        raise TargetError(f"{type(error).__name__}: {error}") from error
-
-
-class OwnLoop:
-    """An event loop in its own thread, so that a blocking function blocks neither ours nor a timeout."""
-
-    def __init__(self) -> None:
-        self._loop = asyncio.new_event_loop()
-        self._ended = _submit(self._run)
-
-    def _run(self) -> None:
-        asyncio.set_event_loop(self._loop)
-        self._loop.run_forever()
-        left = asyncio.all_tasks(self._loop)
-        for task in left:
-            task.cancel()
-        self._loop.run_until_complete(asyncio.gather(*left, return_exceptions=True))
-        self._loop.close()
-
-    def run(self, result: Awaitable[Any]) -> Future[Any]:
-        """Schedule a coroutine or other awaitable in this loop, and return its future."""
-        return asyncio.run_coroutine_threadsafe(_awaited(result), self._loop)
-
-    def stop(self) -> None:
-        """Stop the loop; a function that blocks it goes on until the process ends."""
-        self._loop.call_soon_threadsafe(self._loop.stop)
-        wait([self._ended], _ENDING)
 
 
 @contextmanager
@@ -231,11 +158,6 @@ def prints_to_stderr() -> Iterator[None]:
         if kept is not None:
             os.dup2(kept, 1)
             os.close(kept)
-
-
-def functions_run() -> bool:
-    """Return True if a function still runs in a thread after its timeout."""
-    return any(thread.name == _THREAD for thread in threading.enumerate())
 
 
 def _asked_by(system: Any) -> Callable[..., Any] | None:

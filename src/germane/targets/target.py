@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections import deque
-from collections.abc import Iterator, Mapping, ValuesView
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -189,6 +188,6 @@ def _native(value: Any) -> Json:
     if hasattr(value, "source_nodes"):  # the response of an engine of LlamaIndex
         return {"response": str(value), "contexts": _native(list(value.source_nodes))}
     fields = document(value) or fields_of(value)
-    if fields is None and isinstance(value, list | tuple | deque | Iterator | ValuesView):
+    if fields is None and isinstance(value, list | tuple):
         return list(map(_native, value))
     return value if fields is None else _native(fields)

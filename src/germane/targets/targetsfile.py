@@ -8,7 +8,7 @@ from pathlib import Path
 
 from germane.addons import all_of, find, load
 from germane.errors import InputError, SourceLocation
-from germane.samples.files import Warn, check_trusted, nearest, read_text
+from germane.samples.files import Warn, check_trusted, read_text
 from germane.targets.cli import CliTarget
 from germane.targets.fixed import MockTarget, RecordedTarget
 from germane.targets.http import HttpTarget
@@ -113,8 +113,7 @@ def _entry(name: str, where: Path) -> tuple[Node, Path]:
     root = parse_yaml(read_text(path), str(path))
     listed = (root.pairs or {}).get("targets")
     if listed is None or listed.items is None:
-        fix = "write targets: [{name: ..., provider: ...}]"
-        raise root.fault("the file lists no targets", fix)
+        raise root.fault("the file lists no targets", "write targets: [{name: ..., provider: ...}]")
     names: dict[str, Node] = {}
     for item in listed.items:
         text = item.pairs["name"].text if item.pairs and "name" in item.pairs else None
@@ -124,7 +123,6 @@ def _entry(name: str, where: Path) -> tuple[Node, Path]:
             raise item.fault(f"two targets are named {text!r}", "give one of them another name")
         names[text] = item
     if name not in names:
-        near = nearest(name, names)
-        fix = f"did you mean {near}?" if near else f"it has {', '.join(names)}"
+        fix = f"it has {', '.join(names)}"
         raise InputError(f"unknown target {name!r}", fix=fix, place=SourceLocation(str(path)))
     return names[name], path

@@ -144,13 +144,6 @@ def test_what_cannot_be_merged(inside: Cli, tmp_path: Path) -> None:
     write_jsonl(tmp_path / "s.jsonl", *({**row, "reference": "another"} for row in rows(12)))
     assert inside(*words, "p2", "--part", "2/3").code == 0
     assert "the inputs" in inside("merge", "p1", "p2", "p3", "-o", "merged").err
-    write_jsonl(tmp_path / "c.jsonl", {"id": "d1", "text": "one"})
-    for part in ("1/2", "2/2"):
-        assert inside(*words, f"c{part[0]}", "--part", part, "--corpus", "c.jsonl").code == 0
-    assert inside("merge", "c1", "c2", "-o", "both", "--json").json["corpus"]["documents"] == 1
-    write_jsonl(tmp_path / "c.jsonl", {"id": "d1", "text": "two"})
-    assert inside(*words, "c3", "--part", "2/2", "--corpus", "c.jsonl").code == 0
-    assert "of different evaluations: the corpus" in inside("merge", "c1", "c3", "-o", "merged").err
     assert "needs a folder" in inside("merge", "p1", "-o", "x.md").err
     manifest = json.loads((tmp_path / "p1" / "manifest.json").read_text("utf-8"))
     (tmp_path / "p1" / "manifest.json").write_text(json.dumps({**manifest, "status": "running"}), "utf-8")

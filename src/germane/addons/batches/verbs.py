@@ -35,7 +35,7 @@ def questions(*, output: Path, json: bool, **flags: Any) -> int:
     """
     from germane.evaluation.run import forecast
 
-    refuse_input(output, [*flags["paths"], flags.get("labels"), flags.get("corpus"), flags.get("targets")])
+    refuse_input(output, [*flags["paths"], flags.get("labels"), flags.get("targets")])
     paths = [local(path) for path in flags["paths"][:2]]
     stored = paths[0] if len(paths) == 1 and (paths[0] / "manifest.json").is_file() else None
     chosen = spec_of({**flags, "resume": stored, "paths": [] if stored else flags["paths"]})

@@ -144,7 +144,6 @@ def _differing(row: Mapping[str, Any], other: Mapping[str, Any]) -> list[str]:
             "cases": part["cases"],
             "gates": part["gates"],
             "the inputs": part["inputs"],
-            "the corpus": manifest.get("corpus"),
             "the judge": canonical((manifest.get("judge") or {}).get("identity")),
         }
 
@@ -173,7 +172,7 @@ def _add_counts(tables: StoredTables, manifests: Sequence[Mapping[str, Any]]) ->
 def _manifest(manifests: Sequence[Mapping[str, Any]]) -> dict[str, Json]:
     """Return the merged manifest: what all parts share, and the sums of their counts."""
     first = manifests[0]
-    kept = ("created", "cwd", "settings", "places", "by", "sampled", "left_out", "corpus")
+    kept = ("created", "cwd", "settings", "places", "by", "sampled", "left_out")
     made: dict[str, Json] = {name: first[name] for name in kept if name in first}
     if warnings := list(dict.fromkeys(chain.from_iterable(m.get("warnings", ()) for m in manifests))):
         made["warnings"] = warnings
