@@ -35,12 +35,6 @@ GitHub obeys only the names that it knows: `test_search.py::TestSearch::test_one
 _FORMULA = ("=", "+", "-", "@", "\t", "\r")
 
 
-_STRAY_NON_JOINER = re.compile(
-    "(?<![\u0600-\u06ff\u0750-\u077f\u08a0-\u0fff\u1000-\u109f\u1780-\u18af\ufb50-\ufefe])\u200c"
-)
-"""The invisible U+200C, except after letters of scripts that need it (Arabic, Indic, Mongolian)."""
-
-
 MASK = "***"
 """Replaces a secret."""
 
@@ -94,8 +88,6 @@ def clean(text: str) -> str:
     """Return a text on one line, without control characters, terminal escapes, direction overrides and CI commands."""
     if text.isascii() and text.isprintable() and ":" not in text and "#" not in text:
         return text  # as most are
-    if "\u200c" in text:
-        text = _STRAY_NON_JOINER.sub("", text)
     kept = (" " if char in "\n\r\t\v\f\x85\u2028\u2029" else char for char in text)
     words = "".join(
         char

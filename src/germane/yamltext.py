@@ -379,28 +379,6 @@ def for_model(node: Node) -> Any:
     return scalar
 
 
-_WRITE = {
-    "string_type": "write a text",
-    "string_too_short": "write a text that is not empty",
-    "bool": "write true or false",
-    "tuple": "write a list",
-    "list": "write a list",
-    "dict": 'write an object: {{"name": value}}',
-    "model": 'write an object: {{"name": value}}',
-    "int": "write a whole number",
-    "float": "write a number",
-    "finite_number": "write a finite number or leave the field out",
-    "greater_than_equal": "write a number from {ge:g}",
-    "whole_from": "write a whole number from {ge}",
-    "greater_than": "write a number above {gt:g}",
-    "less_than": "write a smaller number",
-    "less_than_equal": "write a number up to {le:g}",
-    "literal_error": "write {expected}",
-    "too_short": "write at least {min_length}",
-    "too_long": "write at most {max_length}",
-}
-
-
 def wrong_in(error: ValidationError) -> Invalid:
     """Return the first fault that pydantic found, with the name of the field as its path."""
     loc, wrong = all_faults(error)[0]
@@ -423,13 +401,7 @@ def _in_words(fault: ErrorDetails) -> tuple[tuple[Step, ...], Invalid]:
         return loc, Invalid(f"has no {loc[-1]}", f'write "{loc[-1]}"')
     if kind == "extra_forbidden":
         return loc, Invalid("is not a known field here", "remove it or correct its name")
-    if "expected" in context:
-        context = {**context, "expected": str(context["expected"]).replace("'", "")}
-    if kind == "greater_than_equal" and isinstance(context.get("ge"), int):
-        kind = "whole_from"
-    template = _WRITE.get(kind) or _WRITE.get(kind.partition("_")[0])
-    fix = fault["msg"] if template is None else template.format_map(context)
-    return loc, Invalid(f"is {describe(fault['input'])}", fix)
+    return loc, Invalid(f"is {describe(fault['input'])}", fault["msg"].replace("Input should", "it should"))
 
 
 def no_word(value: Json) -> Json:

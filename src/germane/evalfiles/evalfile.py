@@ -110,10 +110,6 @@ class Trials(YamlModel):
 
     what = "trials"
     text_field = "count"
-    unread: ClassVar = {
-        "strategy": "remove it: every trial counts, and `share(MEASURE>=0.8)>=0.5` in gates: asks for a part of them",
-        "costlimitusd": "germane run --max-cost DOLLARS",
-    }
 
     count: Count
 

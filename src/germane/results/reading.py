@@ -9,11 +9,10 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from germane.clean import counted
 from germane.errors import InputError, SourceLocation
 from germane.results.harnesses import export_of, export_of_rows, inspect_log
 from germane.results.rows import Located, ResultFile, is_printed, printed_results, table_results
-from germane.samples.cells import table_rows
+from germane.samples.cells import named_rows
 from germane.samples.files import JsonFault, json_in, parse_strict_json, read_lines, shown_name
 
 Lines = Sequence[tuple[int, str]]
@@ -56,16 +55,12 @@ def _results(path: str | Path, name: str) -> ResultFile | None:
 
 def stated_directions(files: Iterable[ResultFile]) -> dict[str, bool]:
     """Return whether more is better for the measures whose files say so; InputError if two disagree."""
-    result: dict[str, tuple[bool, str]] = {}
-    for file in files:
-        own = {row.measure: row.higher for row in reversed(file.rows) if row.higher is not None}
-        for name, higher in own.items():
-            other, path = result.setdefault(name, (higher, file.path))
-            if other != higher:
-                ways = [f"{'more' if way else 'less'} is better" for way in (other, higher)]
-                problem = f"{name}: {ways[0]} in {path}, {ways[1]} in {file.path}"
-                raise InputError(problem, fix="write both with the same version of the program")
-    return {name: higher for name, (higher, _) in result.items()}
+    result: dict[str, bool] = {}
+    for row in (row for file in files for row in file.rows):
+        if row.higher is not None and result.setdefault(row.measure, row.higher) != row.higher:
+            problem = f"{row.measure}: in one file more is better, in another less"
+            raise InputError(problem, fix="write both with the same version of the program")
+    return result
 
 
 def _json_rows(lines: Lines, name: str) -> list[Located] | Mapping[str, Any]:
@@ -95,18 +90,6 @@ def _row(value: Any, where: SourceLocation) -> Located:
 
 def _table(lines: Lines, name: str) -> Iterator[Located]:
     """Yield the rows of CSV or TSV with a header, each with its line."""
-    if not lines:
-        return
-    delimiter = "\t" if "\t" in lines[0][1] and "," not in lines[0][1] else ","
-    rows = table_rows((text for _, text in lines), delimiter, name)
-    header = [cell.strip() for cell in next(rows)[1]]
-    if twice := next((cell for cell in header if cell and header.count(cell) > 1), None):
-        where = SourceLocation(name, lines[0][0])
-        raise InputError(f"two columns are named {twice!r}", fix="rename one of them", place=where)
-    for at, cells in rows:
-        where = SourceLocation(name, lines[at - 1][0])
-        if len(cells) != len(header):
-            problem = f"this row has {counted(len(cells), 'cell')} and the header {len(header)}"
-            fix = "write one cell a column; put a text with the separator or a line break in quotes"
-            raise InputError(problem, fix=fix, place=where)
-        yield where, dict(zip(header, cells, strict=True))
+    delimiter = "\t" if lines and "\t" in lines[0][1] and "," not in lines[0][1] else ","
+    for place, row in named_rows((text for _, text in lines), delimiter, name):
+        yield SourceLocation(name, lines[(place.line or 1) - 1][0]), row

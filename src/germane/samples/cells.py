@@ -98,6 +98,29 @@ def table_rows(
             yield start, cells
 
 
+def named_rows(
+    lines: Iterable[str],
+    delimiter: str,
+    name: str,
+    note: Callable[[str], None] = lambda _: None,
+    check: Callable[[list[str], SourceLocation], None] = lambda _header, _place: None,
+) -> Iterator[tuple[SourceLocation, dict[str, str]]]:
+    """Iterate over the rows of a table with a header, each with its place; `check` gets the header. Raises InputError."""
+    rows = table_rows(lines, delimiter, name, note)
+    for first, names in rows:
+        header, place = [cell.strip() for cell in names], SourceLocation(name, first)
+        if twice := next((cell for cell in header if cell and header.count(cell) > 1), None):
+            raise InputError(f"two columns are named {twice!r}", fix="rename one of them", place=place)
+        check(header, place)
+        for line, cells in rows:
+            place = SourceLocation(name, line)
+            if len(cells) != len(header):
+                problem = f"this row has {counted(len(cells), 'cell')} and the header {len(header)}"
+                fix = "write one cell a column; put a text with the separator or a line break in quotes"
+                raise InputError(problem, fix=fix, place=place)
+            yield place, dict(zip(header, cells, strict=True))
+
+
 # values of cells
 
 

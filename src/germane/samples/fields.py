@@ -459,15 +459,12 @@ def read_messages(values: Json) -> tuple[Message, ...]:
 
 _PATH = re.compile(r" - at (?:`key` in )?`\$([^`]*)`$")
 _STEP = re.compile(r"\.(\w+)|\[(\d+)\]|(\[\.\.\.\])")
-_EXPECTED = re.compile(r"Expected `(\w+)[^`]*`(?: (?:of length )?(>=|<=)? ?(-?\d+))?")
-_BITS = {str(-(2**63)), str(2**63 - 1)}
-_FIXES = {
-    "str": "write a text",
-    "bool": "write true or false",
-    "int": "write a whole number",
-    "float": "write a number",
-    "array": "write a list",
-    "object": 'write an object: {"name": value}',
+_WORDS = {
+    "str": "a text",
+    "bool": "true or false",
+    "int": "a whole number",
+    "float": "a number",
+    "array": "a list",
 }
 
 
@@ -484,20 +481,9 @@ def explained(error: msgspec.ValidationError, values: Json) -> Invalid:
         return Invalid(f"has no {match[1]}", f'write "{match[1]}"', *path)
     if match := re.fullmatch(r"Object contains unknown field `(.+)`", message):
         return Invalid("is not a known field here", "remove it or correct its name", *path, match[1])
-    match = _EXPECTED.match(message)
-    if match is None or match[3] in _BITS:  # the number is out of range
-        return Invalid(f"is {describe(value)}, more than 64 bits hold", "write a smaller number", *path)
-    return Invalid(f"is {describe(value)}", _limited(*match.groups()), *path)
-
-
-def _limited(kind: str, sign: str | None, limit: str | None) -> str:
-    """Return the fix for a value of the wrong type or beyond a limit."""
-    fix = _FIXES.get(kind, f"write {kind}")
-    if kind == "str" and sign:
-        return f"{fix} that is not empty"
-    if kind == "array" and limit:
-        return f"{fix} of {limit}"
-    return f"{fix} from {limit}" if kind == "int" and sign else fix
+    expected = message.partition(", got")[0].replace(" | null", "").replace("`", "")
+    expected = re.sub(r"^Expected (\w+)", lambda found: _WORDS.get(found[1], found[1]), expected)
+    return Invalid(f"is {describe(value)}", f"write {expected}", *path)
 
 
 def _fits(grade: Json) -> bool:

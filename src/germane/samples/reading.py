@@ -9,10 +9,9 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 from germane.addons import reader_of
-from germane.clean import counted
 from germane.encoding import replace_surrogates, without_surrogates
 from germane.errors import InputError, SourceLocation, collect_or_raise
-from germane.samples.cells import Cells, TableRow, table_rows
+from germane.samples.cells import Cells, TableRow, named_rows
 from germane.samples.fields import SPELLINGS
 from germane.samples.files import (
     JsonFault,
@@ -282,18 +281,13 @@ def _read_jsonl(path: Path, _: Cells | None = None, faults: list[InputError] | N
                 number += 1
                 if line.isspace():
                     continue
-                if faults is None and (alone := _rows_of_lines([line])):
-                    (row,) = alone
-                else:
-                    text = decoded(line, shown_name(path), number)
-                    try:
-                        row = parse_strict_json(text.rstrip("\r\n"))
-                    except JsonFault as fault:
-                        document = number == 1 and text.strip() in {"[", "{"}
-                        collect_or_raise(
-                            fault.error(path, text, number, _DOCUMENT if document else ""), faults
-                        )
-                        continue
+                text = decoded(line, shown_name(path), number)
+                try:
+                    row = parse_strict_json(text.rstrip("\r\n"))
+                except JsonFault as fault:
+                    document = number == 1 and text.strip() in {"[", "{"}
+                    collect_or_raise(fault.error(path, text, number, _DOCUMENT if document else ""), faults)
+                    continue
                 yield number, row, functools.partial(_json_location, path, line, number, ())
 
 
@@ -355,31 +349,18 @@ def _read_json(path: Path, _: Cells) -> Iterator[Row]:
 def _read_table(delimiter: str, path: Path, cells: Cells) -> Iterator[Row]:
     """Iterate over the rows of CSV or TSV with a header; cells may hold lists and objects as JSON."""
     file = shown_name(path)
+
+    def check(header: list[str], place: SourceLocation) -> None:
+        if not any(cells.field_of(name) == "query" for name in header):
+            names = ", ".join(spelling for spelling, name in SPELLINGS.items() if name == "query")
+            problem = f"no column is the query; the columns are {', '.join(header)}"[:300]
+            fix = f"name one of {names}, or map it: --columns query=NAME"
+            raise InputError(problem, fix=fix, place=place)
+
     lines = (line for _, line in read_lines(path))
     note = lambda text: cells.notes.append((text, SourceLocation(file)))  # noqa: E731
-    rows = table_rows(lines, delimiter, file, note=note)
-    first = next(rows, None)
-    if first is None:
-        return
-    header = _header([name.strip() for name in first[1]], cells, SourceLocation(file, first[0]))
-    for line, row in rows:
-        location = SourceLocation(file, line)
-        if len(row) != len(header):
-            problem = f"this row has {counted(len(row), 'cell')} and the header {len(header)}"
-            fix = "write one cell a column; put a text with the separator or a line break in quotes"
-            raise InputError(problem, fix=fix, place=location)
-        yield line, TableRow(zip(header, row, strict=True)), functools.partial(_at, location)
-
-
-def _header(header: list[str], cells: Cells, where: SourceLocation) -> list[str]:
-    """Return the names of the columns. Raises InputError where two are equal or none is the query."""
-    if twice := next((name for name in header if name and header.count(name) > 1), None):
-        raise InputError(f"two columns are named {twice!r}", fix="rename one of them", place=where)
-    if not any(cells.field_of(name) == "query" for name in header):
-        names = ", ".join(spelling for spelling, name in SPELLINGS.items() if name == "query")
-        problem = f"no column is the query; the columns are {', '.join(header)}"[:300]
-        raise InputError(problem, fix=f"name one of {names}, or map it: --columns query=NAME", place=where)
-    return header
+    for place, row in named_rows(lines, delimiter, file, note, check):
+        yield place.line or 0, TableRow(row), functools.partial(_at, place)
 
 
 def _read_parquet(path: Path, _: Cells) -> Iterator[Row]:
