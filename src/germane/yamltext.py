@@ -401,7 +401,8 @@ def _in_words(fault: ErrorDetails) -> tuple[tuple[Step, ...], Invalid]:
         return loc, Invalid(f"has no {loc[-1]}", f'write "{loc[-1]}"')
     if kind == "extra_forbidden":
         return loc, Invalid("is not a known field here", "remove it or correct its name")
-    return loc, Invalid(f"is {describe(fault['input'])}", fault["msg"].replace("Input should", "it should"))
+    fix = re.sub(r"^\w+ should", "it should", fault["msg"])
+    return loc, Invalid(f"is {describe(fault['input'])}", fix)
 
 
 def no_word(value: Json) -> Json:

@@ -237,7 +237,7 @@ def test_directions_that_deepeval_turned_round(tmp_path: Path) -> None:
     }
     assert outcomes == {"new": "better", "old": "worse"}
     done = invoke("compare", tmp_path / "new_a.json", tmp_path / "old_b.json")
-    assert (done.code, "more is better in" in done.err) == (2, True)
+    assert (done.code, "in one file more is better" in done.err) == (2, True)
 
 
 def test_damaged_log(tmp_path: Path) -> None:

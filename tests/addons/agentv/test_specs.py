@@ -246,7 +246,7 @@ def test_composites_nest_and_hand_on_the_compatibility() -> None:
         ("type: nDCG@x", "e.yaml:1:1: 'nDCG@x': the cut-off 'x' is not a whole number; write nDCG@10"),
         ("type: latency\nthreshold: fast", "e.yaml:2:12: threshold is the text 'fast'; write a number"),
         ("type: latency", "e.yaml:1:1: latency has no threshold; write threshold: ..."),
-        ("type: latency\nthreshold: 1\nweight: -1", "e.yaml:3:9: weight is the number -1; write"),
+        ("type: latency\nthreshold: 1\nweight: -1", "e.yaml:3:9: weight is the number -1; it should be"),
         (
             "type: latency\nthreshold: 1\nrequired: 2",
             "e.yaml:3:11: required is the number 2; write true (0.8) or a number",
@@ -254,16 +254,16 @@ def test_composites_nest_and_hand_on_the_compatibility() -> None:
         ("type: token_usage", "write max_total: 2000"),
         (
             "type: field_accuracy\nfields:\n- path: a\n  match: fuzzy",
-            "e.yaml:4:10: fields[0].match is the text 'fuzzy'; write exact, numeric_tolerance or date",
+            "e.yaml:4:10: fields[0].match is the text 'fuzzy'; it should be 'exact', 'numeric_tolerance' or 'date'",
         ),
-        ("type: field_accuracy\nfields: []", "e.yaml:2:9: fields is an empty list; write at least 1"),
+        ("type: field_accuracy\nfields: []", "e.yaml:2:9: fields is an empty list; it should have at least 1"),
         ("type: tool_trajectory\nmode: exact", "write expected: [{tool: search}]"),
         ("type: regex\nvalue: (", "the regular expression cannot be read"),
         ("type: composite", "composite has no graders; write graders: ..."),
         ("type: composite\nevaluators:\n- type: latency", "e.yaml:3:3: latency has no threshold"),
         (
             "type: composite\nevaluators: [{type: is-json}]\naggregator: {type: best}",
-            "aggregator.type is the text 'best'; write weighted_average, threshold, code_judge or llm_judge",
+            "aggregator.type is the text 'best'; it should be 'weighted_average', 'threshold', 'code_judge' or 'llm_judge'",
         ),
         ("type: code_judge", "code_judge has no script; write script: ..."),
         (
