@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from germane.errors import InputError
-from germane.samples.runs.results import Format
+from germane.samples.runs.formats import Format
 from germane.samples.runs.source import RowSource, read_qrels
 
 WANTED = {"q1": [("a", 3.0), ("b", 2.5)], "q2": [("c", float("inf"))]}

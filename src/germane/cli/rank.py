@@ -21,8 +21,7 @@ from germane.reports.gates import Gate
 from germane.reports.ranking import check_output, print_trec, queries_table, ranked_table, write
 from germane.reports.report import Report
 from germane.samples.contexts import document_ids
-from germane.samples.runs.results import GOLD, RUN
-from germane.samples.runs.roles import role
+from germane.samples.runs.formats import GOLD, RUN, role
 from germane.samples.runs.source import RowSource
 
 _POLARS = {

@@ -27,8 +27,8 @@ from germane.measures.ranked import values
 from germane.places.table import RankedLabels, relevant_known
 from germane.reports.gates import Gate
 from germane.reports.report import Report
+from germane.samples.runs.formats import EXAMPLES, GOLD
 from germane.samples.runs.hits import Hits, find_hits
-from germane.samples.runs.results import EXAMPLES, GOLD
 from germane.samples.runs.source import RowSource
 from germane.tables.scores import Noted, ScoreTable
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, TypeAlias
 import numpy as np
 
 from germane.clean import some_of
-from germane.samples.runs.results import MOST_COMPARED
+from germane.samples.runs.formats import MOST_COMPARED
 from germane.types import Sample
 
 if TYPE_CHECKING:

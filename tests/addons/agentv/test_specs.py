@@ -256,7 +256,10 @@ def test_composites_nest_and_hand_on_the_compatibility() -> None:
             "type: field_accuracy\nfields:\n- path: a\n  match: fuzzy",
             "e.yaml:4:10: fields[0].match is the text 'fuzzy'; it should be 'exact', 'numeric_tolerance' or 'date'",
         ),
-        ("type: field_accuracy\nfields: []", "e.yaml:2:9: fields is an empty list; it should have at least 1"),
+        (
+            "type: field_accuracy\nfields: []",
+            "e.yaml:2:9: fields is an empty list; it should have at least 1",
+        ),
         ("type: tool_trajectory\nmode: exact", "write expected: [{tool: search}]"),
         ("type: regex\nvalue: (", "the regular expression cannot be read"),
         ("type: composite", "composite has no graders; write graders: ..."),

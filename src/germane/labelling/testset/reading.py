@@ -18,9 +18,8 @@ from germane.samples.cells import Cells
 from germane.samples.fields import SPELLINGS
 from germane.samples.files import dataset_files, read_text
 from germane.samples.reading import READERS, read_samples, suffix_of
-from germane.samples.runs.detecting import first_lines, format_of
+from germane.samples.runs.formats import GOLD, RUN, Kind, first_lines, format_of
 from germane.samples.runs.hits import read_run
-from germane.samples.runs.results import GOLD, RUN, Kind
 from germane.samples.runs.source import read_qrels
 from germane.types import Sample
 

@@ -11,7 +11,7 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from germane.samples.runs.results import Floats, NotPlain, Numbers
+from germane.samples.runs.formats import Floats, NotPlain, Numbers
 
 Keys: TypeAlias = NDArray[np.uint64]
 Bytes: TypeAlias = NDArray[np.uint8]

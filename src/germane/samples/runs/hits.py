@@ -11,7 +11,7 @@ import numpy as np
 
 from germane.errors import InputError, SourceLocation
 from germane.samples.runs.columns import Lists, Texts, has_duplicates, numbered
-from germane.samples.runs.results import EXAMPLES, Floats, Numbers
+from germane.samples.runs.formats import EXAMPLES, Floats, Numbers
 from germane.samples.runs.source import RowSource
 
 __all__ = ["Hits", "find_hits", "read_run"]

@@ -14,9 +14,17 @@ from germane.errors import SourceLocation
 from germane.samples.cells import delimiter_of
 from germane.samples.files import JsonFault, parse_json_lines, parse_strict_json
 from germane.samples.runs.columns import Fields, Rows, Texts
-from germane.samples.runs.detecting import is_number
-from germane.samples.runs.results import GOLD, LARGEST_GRADE, RUN, Floats, Kind, NotPlain
-from germane.samples.runs.roles import roles_of, table_columns
+from germane.samples.runs.formats import (
+    GOLD,
+    LARGEST_GRADE,
+    RUN,
+    Floats,
+    Kind,
+    NotPlain,
+    is_number,
+    roles_of,
+    table_columns,
+)
 
 _USUAL = bytes(byte for byte in range(256) if byte >= 32 or byte in b"\t\n")
 _BLANKS = bytes.maketrans(b"\t\v\f\r", b"    ")

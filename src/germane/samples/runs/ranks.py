@@ -10,7 +10,7 @@ import numpy as np
 from germane.clean import counted
 from germane.errors import InputError, SourceLocation
 from germane.samples.cells import CellCounts
-from germane.samples.runs.results import Floats, Kind, Numbers
+from germane.samples.runs.formats import Floats, Kind, Numbers
 
 
 class NumberedLists:

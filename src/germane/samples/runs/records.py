@@ -12,7 +12,7 @@ import json
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from itertools import chain, islice, repeat
-from math import isinf, isnan
+from math import isinf, isnan, nan
 from numbers import Real
 from typing import Any, BinaryIO, TypeAlias
 
@@ -23,10 +23,21 @@ from germane.samples.fields import failure, id_in, read_id
 from germane.samples.files import decoded, json_in, numbered_lines
 from germane.samples.frames import in_columns
 from germane.samples.runs.columns import Rows
-from germane.samples.runs.detecting import is_number
+from germane.samples.runs.formats import (
+    GOLD,
+    LARGEST_GRADE,
+    NAME_THEM,
+    RUN,
+    WHOLE,
+    FileRow,
+    Kind,
+    chosen_key,
+    frame_roles,
+    is_number,
+    roles_of_keys,
+    table_columns,
+)
 from germane.samples.runs.ranks import Reading, nan_error
-from germane.samples.runs.results import GOLD, LARGEST_GRADE, NAME_THEM, RUN, FileRow, Kind
-from germane.samples.runs.roles import chosen_key, frame_roles, roles_of_keys, table_columns
 from germane.samples.runs.shapes import in_roles, scalar
 
 Record: TypeAlias = tuple[int, Mapping[str, Any], Mapping[str, str]]
@@ -310,3 +321,57 @@ def frame_records(frame: Any, reading: Reading, before: int = 0) -> Iterator[Rec
     values = (value.to_pylist() if hasattr(value, "to_pylist") else value.to_list() for value in listed)
     for number, row in enumerate(zip(*values, strict=True), before + 1):
         yield number, dict(zip(result, row, strict=True)), names_of
+
+
+# lines in TREC's columns, as trec_eval reads them: split at ASCII white space, the rank ignored, lines that begin with #
+# skipped, anything after the tag of a run ignored
+
+
+def trec_lines(lines: Iterable[bytes], first: int, reading: Reading) -> Iterator[tuple[Any, ...]]:
+    """Iterate over the rows of lines in TREC's columns; the first line has this number."""
+    cells_of = _run_cells if reading.kind is RUN else _gold_cells
+    for number, line in enumerate(lines, first):
+        try:
+            query, doc, value, rank = cells_of(line)
+            query.decode(), doc.decode()
+        except (IndexError, ValueError):
+            start = line.split(None, 1)
+            if start and start[0][:1] != b"#":
+                reading.reject(_trec_fault(line, reading.at(number), reading.kind))
+        else:
+            yield number, query, doc, value, rank
+
+
+def _run_cells(line: bytes) -> tuple[bytes, bytes, float, float]:
+    cells = line.split(None, 5)
+    score = float(cells[4])
+    if score - score != 0 and b"inf" not in cells[4].lower():  # NaN, or more than a number holds
+        raise ValueError
+    if cells[0][:1] == b"#":
+        float(cells[3])  # else the line is a comment
+    return cells[0], cells[2], score, float(cells[3]) if is_number(cells[3]) else nan
+
+
+def _gold_cells(line: bytes) -> tuple[bytes, bytes, float, float]:
+    query, _, doc, grade = line.split()
+    written = WHOLE.fullmatch(grade)
+    if not written or abs(value := int(written[1])) > LARGEST_GRADE:
+        raise ValueError
+    return query, doc, value, nan
+
+
+def _trec_fault(line: bytes, location: SourceLocation, kind: Kind) -> InputError:
+    """Return the fault of an invalid line."""
+    try:
+        decoded(line, location.file, location.line)
+    except InputError as fault:
+        return fault
+    cells = line.split()
+    columns, least, what = (6, 5, "number") if kind is RUN else (4, 4, f"whole number up to {LARGEST_GRADE}")
+    if len(cells) < least or (kind is GOLD and len(cells) > columns):
+        problem = f"{kind.name} has {counted(columns, 'column')}, this line {len(cells)}"
+    elif kind is RUN and is_number(cells[4]) and isnan(float(cells[4])):
+        return nan_error(cells[0].decode(), cells[2].decode(), location)
+    else:
+        problem = f"the {kind.value} {cells[least - 1].decode()[:60]!r} is not a {what}"
+    return InputError(problem, fix=kind.trec, place=location)

@@ -11,7 +11,7 @@ import numpy as np
 from germane.errors import InputError, Invalid, SourceLocation, describe
 from germane.samples.fields import read_id
 from germane.samples.frames import fields_of, plain
-from germane.samples.runs.results import RUN, Kind
+from germane.samples.runs.formats import RUN, Kind
 
 
 def row_list(source: Any, name: str, kind: Kind) -> list[Any]:

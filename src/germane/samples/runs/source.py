@@ -29,9 +29,8 @@ from germane.samples.runs.columns import (
     numbered,
     whole_queries,
 )
-from germane.samples.runs.detecting import format_of
-from germane.samples.runs.ranks import Reading
-from germane.samples.runs.results import (
+from germane.samples.runs.formats import (
+    BETWEEN,
     GOLD,
     MOST_COMPARED,
     RUN,
@@ -39,10 +38,11 @@ from germane.samples.runs.results import (
     Kind,
     NotPlain,
     Qrels,
+    format_of,
+    frame_roles,
 )
-from germane.samples.runs.roles import BETWEEN, frame_roles
+from germane.samples.runs.ranks import Reading
 from germane.samples.runs.shapes import row_fields, row_list
-from germane.samples.runs.trec import trec_lines
 
 __all__ = ["Again", "RowSource", "gold_file", "read_qrels"]
 
@@ -281,7 +281,7 @@ class RowSource:
                 line += len(rows)
             except NotPlain:
                 if is_trec:
-                    yield from records.in_blocks(trec_lines(BytesIO(data), line, reading))
+                    yield from records.in_blocks(records.trec_lines(BytesIO(data), line, reading))
                 else:
                     values = records.json_lines(BytesIO(data), line - 1, reading)
                     made = records.record_rows(records.json_records(values, reading), reading)
